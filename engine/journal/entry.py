@@ -197,6 +197,24 @@ class MergeSeen:
     seq: int
 
 
+class FollowUpKind(StrEnum):
+    """What a destination is asked for once an entry was delivered there."""
+
+    LOOKUP = "lookup"
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """What a destination is to be asked for because of a delivery, and of which record (`Patient/1`); once a kind.
+
+    `visit`: the visit that the message is about (`Encounter/1`), empty where it is about none.
+    """
+
+    kind: FollowUpKind
+    patient: str
+    visit: str = ""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Settlement:
     """How a delivery ended, or that it is to be tried again (`state` RECEIVED with `retry_at`).
@@ -204,7 +222,7 @@ class Settlement:
     `keep_lane` false lets the lane flow past a held delivery (`on_held: continue`). `applied_at`: the event time that
     is now applied at the destination, None where nothing was applied or the message has no time. `inherited`: pairs of
     a record that was merged away and its survivor (`Patient/1`): what was listed within the one is within the other.
-    `lookup`: the record of which a look-up is to be asked for from now on, empty for none.
+    `follow_ups`: what the destination is to be asked for from now on, because of this delivery.
     """
 
     seq: int
@@ -224,4 +242,4 @@ class Settlement:
     applied_at: datetime | None = None
     source: str = ""
     keep_lane: bool = True
-    lookup: str = ""
+    follow_ups: tuple[FollowUp, ...] = ()

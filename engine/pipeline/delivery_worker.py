@@ -4,9 +4,9 @@ mapping.plan -> stale? -> merges within the limit? -> deliver (journal.intend be
 """
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from engine import fault, telemetry
 from engine.config.channel import Mode
@@ -15,7 +15,7 @@ from engine.deliver.verdict import Verdict, VerdictKind
 from engine.errors import MappingError, MessageError, SealError, place_of
 from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
-from engine.journal.entry import Claimed, State
+from engine.journal.entry import Claimed, FollowUp, FollowUpKind, State
 from engine.journal.journal import Journal
 from engine.journal.state.pausing import Pause
 from engine.pipeline.alerts.kind import PauseReason
@@ -24,7 +24,8 @@ from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.inbound.outcomes import Outcome
 from engine.pipeline.outbound.completing import LACKING, NOTE, completed
 from engine.pipeline.outbound.destination_health import DestinationHealth, count_warnings
-from engine.pipeline.outbound.look_ups import LookUps, refusal
+from engine.pipeline.outbound.follow_ups import FollowUps
+from engine.pipeline.outbound.look_ups import refusal
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.outbound.settling import held, settlement
@@ -38,6 +39,18 @@ SKIPPED: Final = Verdict(VerdictKind.DELIVERED, "stale-skipped", unasked=True)
 _log = telemetry.logger()
 
 
+class Carried(NamedTuple):
+    """What came of one delivery: the verdict, the plan where there was one, and what it is followed up by."""
+
+    verdict: Verdict
+    plan: Plan | None = None
+    follow_ups: tuple[FollowUp, ...] = ()
+
+    def noting(self, *codes: str) -> Self:
+        """Return the same with more notes in its verdict."""
+        return self._replace(verdict=self.verdict.noting(*codes))
+
+
 @dataclass(frozen=True, slots=True)
 class DeliveryWorker:
     """Delivers entries to one destination, as it is described now."""
@@ -48,7 +61,7 @@ class DeliveryWorker:
     journal: Journal
     memory: DestinationMemory
     health: DestinationHealth
-    look_ups: LookUps
+    follow_ups: tuple[FollowUps, ...]
     shared: Shared
 
     async def deliver(self, claimed: Claimed) -> bool:
@@ -56,11 +69,11 @@ class DeliveryWorker:
         feed = self.shared.feeds.get(claimed.channel)
         begun = self.pace.now()
         try:
-            verdict, plan = await self._carry_out(claimed, feed) if feed else (held("channel-removed"), None)
+            carried = await self._carry_out(claimed, feed) if feed else Carried(held("channel-removed"))
         except SealError:
-            verdict, plan = held(DAMAGED), None
+            carried = Carried(held(DAMAGED))
         except (MappingError, MessageError) as error:
-            verdict, plan = held(error.reason if isinstance(error, MappingError) else "unreadable"), None
+            carried = Carried(held(error.reason if isinstance(error, MappingError) else "unreadable"))
         except Exception as error:
             if self.journal.failed:
                 raise
@@ -71,28 +84,30 @@ class DeliveryWorker:
                 error=type(error).__name__,
                 point=place_of(error),
             )
-            verdict, plan = held("engine-error"), None
-        return await self._settle(claimed, feed, self.pace.heard(claimed.seq, verdict, begun), plan)
+            carried = Carried(held("engine-error"))
+        verdict = self.pace.heard(claimed.seq, carried.verdict, begun)
+        return await self._settle(claimed, feed, carried._replace(verdict=verdict))
 
-    async def _carry_out(self, claimed: Claimed, feed: Feed) -> tuple[Verdict, Plan | None]:
+    async def _carry_out(self, claimed: Claimed, feed: Feed) -> Carried:
         message = self._message(claimed, feed)
         plan = feed.mapping.plan(message)
         fault.point("F10")
         if claimed.shadow or feed.channel.mode is Mode.SHADOW:
             now = self.shared.clock()
-            return shadowed(await self.destination.dry_run(plan, self.memory, at=now, channel=feed.channel)), plan
+            dry_run = await self.destination.dry_run(plan, self.memory, at=now, channel=feed.channel)
+            return Carried(shadowed(dry_run), plan)
         stale = await self.memory.is_stale(claimed.lanes, plan)
         if stale and (policy := feed.channel.stale) != "apply" and not claimed.forced:
-            return held("stale") if policy == "hold" else SKIPPED, plan
+            return Carried(held("stale") if policy == "hold" else SKIPPED, plan)
         if not await self._merges_admitted(claimed, feed, plan):
-            return held("merge-limit"), plan
+            return Carried(held("merge-limit"), plan)
         verdict = await self._delivered(claimed, feed, plan)
         if verdict.reason == LACKING and not verdict.attempts:
             whole = completed(plan, await self._later(claimed))
             if whole is not None:
                 verdict = (await self._delivered(claimed, feed, whole)).noting(NOTE)
-        verdict = self._looked_up(claimed, feed, verdict, message, plan)
-        return (verdict.noting("stale") if stale else verdict), plan
+        carried = self._followed_up(claimed, feed, message, plan, verdict)
+        return carried.noting("stale") if stale else carried
 
     async def _delivered(self, claimed: Claimed, feed: Feed, plan: Plan) -> Verdict:
         return await self.destination.deliver(
@@ -106,15 +121,15 @@ class DeliveryWorker:
             channel=feed.channel,
         )
 
-    def _looked_up(self, claimed: Claimed, feed: Feed, verdict: Verdict, message: Message, plan: Plan) -> Verdict:
-        """Return the verdict with the patient to look up, or without, and why not where the channel asked for it."""
+    def _followed_up(self, claimed: Claimed, feed: Feed, message: Message, plan: Plan, verdict: Verdict) -> Carried:
+        """Return what was carried out with what it is followed up by, and a note why not where that was asked for."""
+        carried = Carried(verdict, plan)
         if not verdict.patient:
-            return verdict
+            return carried
         why_not = refusal(claimed, feed.channel, message, plan.event_at, self.shared.clock())
         if why_not is None:
-            return verdict
-        verdict = replace(verdict, patient="")
-        return verdict.noting(why_not) if why_not else verdict
+            return carried._replace(follow_ups=(FollowUp(FollowUpKind.LOOKUP, verdict.patient),))
+        return carried.noting(why_not) if why_not else carried
 
     async def _later(self, claimed: Claimed) -> list[Plan]:
         """Return the plans of what waits behind an entry, as far as they can be made."""
@@ -145,19 +160,20 @@ class DeliveryWorker:
             feed.channel, plan.source, plan.event_at, claimed.seq, merges, self.shared.clock()
         )
 
-    async def _settle(self, claimed: Claimed, feed: Feed | None, verdict: Verdict, plan: Plan | None) -> bool:
+    async def _settle(self, claimed: Claimed, feed: Feed | None, carried: Carried) -> bool:
+        verdict, plan = carried.verdict, carried.plan
         now = self.shared.clock()
         retry_at = self.pace.retry_at(verdict, claimed.tries + 1, now)
         mapping = feed.mapping.hash if feed else ""
         keep_lane = self.destination.settings.on_held == "hold-lane"
-        lookup = verdict.patient if verdict.kind is VerdictKind.DELIVERED else ""
-        result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane, lookup=lookup)
+        follow_ups = carried.follow_ups if verdict.kind is VerdictKind.DELIVERED else ()
+        result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane, follow_ups=follow_ups)
         if verdict.applied and plan is not None:
             self.memory.applied(claimed.lanes, plan)
         await self.journal.settle(result)
         self.memory.settled(result)
-        if result.lookup:
-            self.look_ups.wake()
+        for one in self.follow_ups if result.follow_ups else ():
+            one.wake()
         self.health.count(verdict, result)
         if result.state is not State.RECEIVED:
             count_warnings(claimed.channel, plan)

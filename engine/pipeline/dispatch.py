@@ -55,8 +55,8 @@ class Dispatch:
         self._clock = shared.clock
         self._time = shared.time
         memory = DestinationMemory(name, journal)
-        self.look_ups = LookUps(name, journal, shared, self._to_be_asked, random.random)
-        self._worker = DeliveryWorker(name, destination, pace, journal, memory, self.health, self.look_ups, shared)
+        self.follow_ups = (LookUps(name, journal, shared, self._to_be_asked, random.random),)
+        self._worker = DeliveryWorker(name, destination, pace, journal, memory, self.health, self.follow_ups, shared)
         self._ready: deque[Claimed] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -105,7 +105,7 @@ class Dispatch:
         return Condition.OPEN if self.pace.open else Condition.READY
 
     def _to_be_asked(self) -> Destination | None:
-        """Return the destination while look-ups may be asked for there: it is well, and stays."""
+        """Return the destination while follow-ups may be asked for there: it is well, and stays."""
         well = not self._stopping and self._next is None and self.condition is Condition.READY
         return self.destination if well else None
 
@@ -173,7 +173,8 @@ class Dispatch:
                 return False
             self._checked, self.health.failing = True, ""
             self.pace.reached()
-            self.look_ups.wake()
+            for one in self.follow_ups:
+                one.wake()
             _log.info("destination ready", destination=self.name, codes=list(abilities.missing()))
         return True
 

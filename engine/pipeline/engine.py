@@ -192,7 +192,8 @@ class Engine:
             dispatch = Dispatch(name, destination, self.journal, _pace(destination.settings), self._shared)
             self.dispatches[name] = dispatch
             self._watch(dispatch.run(), name)
-            self._watch(dispatch.look_ups.run(), name)
+            for one in dispatch.follow_ups:
+                self._watch(one.run(), name)
         return set(destinations)
 
     async def _end(self, names: set[str]) -> None:

@@ -28,7 +28,7 @@ STATEMENT = orjson.dumps(
 JSON = {"Content-Type": "application/fhir+json"}
 HANDLE = "http://127.0.0.1/fhir/RequestResult/1"
 ACCEPTED = Fault(status=202, headers={"Content-Location": HANDLE})
-LOOK_UPS = "SELECT seq, state, reason, codes, patient, handle, tries FROM lookup ORDER BY seq"
+LOOK_UPS = "SELECT seq, state, reason, codes, patient, handle, tries FROM follow_up WHERE kind = 'lookup' ORDER BY seq"
 Script = Callable[[Call], Fault | None]
 
 

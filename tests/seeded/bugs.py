@@ -966,8 +966,8 @@ CCDA: Final = (
 LOOKUPS: Final = (
     Bug(
         "a replay of last year's admissions asks the networks for everybody again",
-        "pipeline/outbound/look_ups.py",
-        "or claimed.replay ",
+        "pipeline/outbound/follow_ups.py",
+        " and not claimed.replay",
         "",
         ("pipeline/outbound/test_look_ups.py",),
     ),
@@ -980,14 +980,14 @@ LOOKUPS: Final = (
     ),
     Bug(
         "one patient's look-ups overtake each other",
-        "journal/state/lookups.py",
-        "AND o.seq < l.seq AND o.due_at IS NOT NULL)",
-        "AND o.seq < l.seq AND o.due_at IS NULL AND o.settled_at IS NULL)",
-        ("journal/state/test_lookups.py",),
+        "journal/state/follow_ups.py",
+        "AND o.seq < f.seq AND o.due_at IS NOT NULL)",
+        "AND o.seq < f.seq AND o.due_at IS NULL AND o.settled_at IS NULL)",
+        ("journal/state/test_follow_ups.py",),
     ),
     Bug(
         "a look-up that nobody answers is asked for for ever",
-        "pipeline/outbound/look_ups.py",
+        "pipeline/outbound/follow_ups.py",
         "        if tries >= MOST_TRIES:\n",
         "        if tries > 10 * MOST_TRIES:\n",
         ("pipeline/outbound/test_look_ups.py",),
@@ -997,7 +997,7 @@ LOOKUPS: Final = (
         "journal/write/settling.py",
         "        promise(self._connection, settlements)\n",
         "        promise(self._connection, [])\n",
-        ("journal/state/test_lookups.py",),
+        ("journal/state/test_follow_ups.py",),
     ),
     Bug(
         "a server that cannot look anybody up is asked with every admission what it can do",

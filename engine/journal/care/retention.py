@@ -59,7 +59,7 @@ DELETE FROM noted WHERE (code, seq) IN (
   SELECT note.value, d.seq FROM json_each(?1) AS mine CROSS JOIN delivery AS d, json_each(d.notes) AS note
   WHERE d.seq = mine.value
   UNION ALL
-  SELECT l.reason, l.seq FROM json_each(?1) AS mine CROSS JOIN lookup AS l WHERE l.seq = mine.value
+  SELECT f.reason, f.seq FROM json_each(?1) AS mine CROSS JOIN follow_up AS f WHERE f.seq = mine.value
   UNION ALL
   SELECT flag.value, e.seq FROM json_each(?1) AS mine CROSS JOIN entry AS e, json_each(e.flags) AS flag
   WHERE e.seq = mine.value)
@@ -79,7 +79,7 @@ DELETE FROM named_in WHERE (identity, seq) IN (
 """,
     "DELETE FROM edit WHERE seq IN (SELECT value FROM json_each(?))",
     "DELETE FROM replayed WHERE seq IN (SELECT value FROM json_each(?))",
-    "DELETE FROM lookup WHERE seq IN (SELECT value FROM json_each(?))",
+    "DELETE FROM follow_up WHERE seq IN (SELECT value FROM json_each(?))",
     "DELETE FROM delivery WHERE seq IN (SELECT value FROM json_each(?))",
     "DELETE FROM entry WHERE seq IN (SELECT value FROM json_each(?))",
 )

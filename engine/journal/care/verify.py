@@ -55,7 +55,7 @@ WHERE e.state = 'received' AND NOT EXISTS (SELECT 1 FROM delivery AS d WHERE d.s
 _NO_ENTRY: Final = """
 SELECT d.seq FROM delivery AS d WHERE NOT EXISTS (SELECT 1 FROM entry AS e WHERE e.seq = d.seq)
 UNION SELECT a.seq FROM attempt AS a WHERE NOT EXISTS (SELECT 1 FROM entry AS e WHERE e.seq = a.seq)
-UNION SELECT l.seq FROM lookup AS l WHERE NOT EXISTS (SELECT 1 FROM entry AS e WHERE e.seq = l.seq)
+UNION SELECT f.seq FROM follow_up AS f WHERE NOT EXISTS (SELECT 1 FROM entry AS e WHERE e.seq = f.seq)
 UNION SELECT p.seq FROM payload AS p WHERE NOT EXISTS (SELECT 1 FROM entry AS e WHERE e.seq = p.seq)
 """
 # Unfinished without the bytes to deliver.

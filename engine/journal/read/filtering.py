@@ -96,7 +96,7 @@ HAS_OUTCOME: Final = f"""
    WHERE d.seq = e.seq AND d.notes <> '[]' AND {_IS_CODE})
  OR EXISTS (SELECT 1 FROM attempt AS a CROSS JOIN answer AS r CROSS JOIN json_each(r.codes) AS f
    WHERE a.seq = e.seq AND r.attempt = a.id AND r.codes <> '[]' AND f.value = ?)
- OR EXISTS (SELECT 1 FROM lookup AS l WHERE l.seq = e.seq AND l.reason = ?))
+ OR EXISTS (SELECT 1 FROM follow_up AS u WHERE u.seq = e.seq AND u.reason = ?))
 """  # noqa: S608 - constants
 # Whether an entry names one of the identities (a JSON list).
 IS_NAMED: Final = """

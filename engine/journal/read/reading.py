@@ -15,7 +15,7 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite
 
 from engine.errors import JournalError, UnknownEntryError
 from engine.journal.claim.claiming import request_of
-from engine.journal.entry import Outcome, State
+from engine.journal.entry import FollowUpKind, Outcome, State
 from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import answer_at, configured, message_at, opened, plan_at, stored_patient
 from engine.journal.moment import optional_from_micros
@@ -28,7 +28,7 @@ from engine.journal.read.views import (
     DeliveryView,
     EntryView,
     Filters,
-    LookUpView,
+    FollowUpView,
     Noted,
     Page,
     Row,
@@ -57,9 +57,10 @@ SELECT a.number, a.method, a.url, a.query, a.headers, a.body, a.at, r.status, r.
   r.response, a.id
 FROM attempt AS a LEFT JOIN answer AS r ON r.attempt = a.id WHERE a.seq = ? AND a.destination = ? ORDER BY a.number
 """
-# The look-up that a delivery asked for.
-_LOOKUP: Final = """
-SELECT state, reason, codes, patient, handle, tries, due_at, settled_at FROM lookup WHERE seq = ? AND destination = ?
+# What the destination was asked for because of a delivery.
+_FOLLOW_UPS: Final = """
+SELECT kind, state, reason, codes, patient, handle, tries, due_at, settled_at FROM follow_up
+WHERE seq = ? AND destination = ?
 """
 # An entry in full. A body that retention took leaves its acknowledgement, and when it went.
 _WHOLE: Final = """
@@ -195,23 +196,23 @@ class Reader:
     def _delivery(self, seq: int, row: Found) -> DeliveryView:
         name, state = row["destination"], State(row["state"])
         attempts = by_name(self._connection, _ATTEMPTS, (seq, name))
+        follow_ups = self._follow_ups(seq, name)
         return DeliveryView(
             name, state, row["reason"], tuple(orjson.loads(row["notes"])), tuple(orjson.loads(row["lanes"])),
             row["tries"], optional_from_micros(row["due_at"]), optional_from_micros(row["settled_at"]), row["mapping"],
             bool(row["replay"]), row["by"], self._opened(row["plan"] or b"", plan_at(seq, name)),
             row["waits_for"] if state is State.WAITING else None,
-            tuple(self._attempt(seq, name, attempt) for attempt in attempts), self._lookup(seq, name),
+            tuple(self._attempt(seq, name, attempt) for attempt in attempts), follow_ups.get(FollowUpKind.LOOKUP),
         )  # fmt: skip
 
-    def _lookup(self, seq: int, destination: str) -> LookUpView | None:
-        row = by_name(self._connection, _LOOKUP, (seq, destination)).fetchone()
-        if row is None:
-            return None
-        due_at, settled_at = optional_from_micros(row["due_at"]), optional_from_micros(row["settled_at"])
-        return LookUpView(
-            row["state"], row["reason"], tuple(orjson.loads(row["codes"])), row["patient"], row["handle"],
-            row["tries"], due_at, settled_at,
-        )  # fmt: skip
+    def _follow_ups(self, seq: int, destination: str) -> dict[FollowUpKind, FollowUpView]:
+        return {
+            FollowUpKind(row["kind"]): FollowUpView(
+                row["state"], row["reason"], tuple(orjson.loads(row["codes"])), row["patient"], row["handle"],
+                row["tries"], optional_from_micros(row["due_at"]), optional_from_micros(row["settled_at"]),
+            )
+            for row in by_name(self._connection, _FOLLOW_UPS, (seq, destination))
+        }  # fmt: skip
 
     def _attempt(self, seq: int, destination: str, row: Found) -> AttemptView:
         intent = request_of(self._sealing, seq, destination, row)

@@ -71,8 +71,8 @@ class AttemptView:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class LookUpView:
-    """Where the look-up stands that an entry asked for; `settled_at` when it ended, `due_at` when it is tried next."""
+class FollowUpView:
+    """Where a follow-up of a delivery stands; `settled_at` when it ended, `due_at` when it is tried next."""
 
     state: str
     reason: str
@@ -102,7 +102,7 @@ class DeliveryView:
     plan: bytes
     waits_for: int | None
     attempts: tuple[AttemptView, ...]
-    lookup: LookUpView | None
+    lookup: FollowUpView | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

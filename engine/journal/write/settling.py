@@ -11,7 +11,7 @@ from engine.journal.entry import UNFINISHED, Settlement, State, check_move
 from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.state.counters import NOTE, count_ends, notes_of
-from engine.journal.state.lookups import promise
+from engine.journal.state.follow_ups import promise
 from engine.journal.state.memory import remember
 from engine.sqlite import Connection, json_list
 

@@ -7,7 +7,7 @@ import orjson
 
 from engine.deliver.verdict import Attempt, Verdict, VerdictKind
 from engine.fhir.plan import Identity, Plan, Trail, UnmappedCode
-from engine.journal.entry import Claimed, KnownIdentity, MergeSeen, Outcome, Ownership, Settlement, State
+from engine.journal.entry import Claimed, FollowUp, KnownIdentity, MergeSeen, Outcome, Ownership, Settlement, State
 from engine.mapping.subject.subject import lane_key
 
 STATES: Final = {
@@ -70,11 +70,11 @@ def settlement(
     now: datetime,
     *,
     keep_lane: bool,
-    lookup: str = "",
+    follow_ups: tuple[FollowUp, ...] = (),
 ) -> Settlement:
     """Return how a delivery ends, or that it is tried again, with all that is to be remembered of it.
 
-    `lookup`: the record of which a look-up is asked for.
+    `follow_ups`: what the destination is asked for because of it.
     """
     name = claimed.destination
     return Settlement(
@@ -99,7 +99,7 @@ def settlement(
         applied_at=plan.event_at if plan is not None and verdict.applied else None,
         source=plan.source if plan is not None else claimed.source,
         keep_lane=keep_lane or verdict.reason in ALWAYS_KEEP_LANE,
-        lookup=lookup,
+        follow_ups=follow_ups,
     )
 
 

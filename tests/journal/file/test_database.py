@@ -9,6 +9,7 @@ import sqlite3 as oracle
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,15 @@ from sqlite_utils.utils import OperationalError
 
 from engine import sqlite
 from engine.errors import JournalUnusableError
+from engine.journal.entry import FollowUp, FollowUpKind
 from engine.journal.file import schema
 from engine.journal.file.database import FILE, open_reader, open_writer
+from engine.journal.file.tables import additions
+from engine.journal.read.reading import Reader
+from engine.journal.state import follow_ups
+from engine.journal.state.follow_ups import FollowUpEnd, FollowUpState
 from engine.journal.write import recording
-from tests.journal.desk import Desk, Opener, intent
+from tests.journal.desk import NOW, Desk, Opener, intent
 
 DURABLE = {
     "journal_mode": "wal",
@@ -161,7 +167,7 @@ async def test_an_older_schema_is_migrated_with_its_entries(
 def older(folder: Path, last: str) -> None:
     """Take a journal back to the tables that it had after a migration, as an older program left it."""
     with contextlib.closing(oracle.connect(folder / FILE)) as file:
-        for name, statements in schema.STEPS:
+        for name, statements in reversed(schema.STEPS):
             if name <= last:
                 continue
             made = (table[1] for one in statements if (table := re.search(r"CREATE TABLE (\w+)", one)))
@@ -171,6 +177,7 @@ def older(folder: Path, last: str) -> None:
         file.commit()
 
 
+LOOKED_UP = "destination, seq, patient, state, reason, codes, handle, tries, due_at, settled_at"
 BACK = {
     "0009_proofs": ("DROP TABLE proof",),
     "0007_duplicates": (
@@ -182,6 +189,11 @@ BACK = {
         "ALTER TABLE attempt DROP COLUMN query",
     ),
     "0011_merges": ("DROP INDEX known_gone",),
+    "0013_follow_ups": (
+        *additions.LOOKUPS,
+        f"INSERT INTO lookup SELECT {LOOKED_UP} FROM follow_up",  # noqa: S608 - constants
+        "DROP TABLE follow_up",
+    ),
 }
 
 
@@ -198,6 +210,30 @@ async def test_what_an_older_program_recorded_is_known_again_on_its_channel(open
             lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {recording.FIRST}", (None,) * 5).fetchall()[:1]
         )
         assert "control_id=? AND source=? AND channel=? AND fingerprint=?" in plan[3]
+
+
+async def test_look_ups_that_an_older_program_promised_are_due(opened: Opener, tmp_path: Path) -> None:
+    """They are follow-ups now, with all that is known of them; what has ended is no more asked for."""
+    asked = (FollowUp(FollowUpKind.LOOKUP, "Patient/p1"),)
+    failed = FollowUpEnd(FollowUpState.WAITING, "lookup-failed", NOW, ("http-503",), "http://h/1", NOW)
+    async with opened() as desk:
+        for control_id in "12":
+            seq = await desk.record(control_id, (f"s|{control_id}",))
+            await desk.claim()
+            await desk.deliver(seq, follow_ups=asked)
+        settle = partial(follow_ups.settle, destination="d", kind=FollowUpKind.LOOKUP)
+        await desk.journal.write(partial(settle, seq=1, end=failed))
+        await desk.journal.write(partial(settle, seq=2, end=FollowUpEnd(FollowUpState.ACCEPTED, "", NOW)))
+    older(tmp_path, "0012_lookups")
+    async with opened() as desk:
+        due = partial(follow_ups.due, destination="d", kind=FollowUpKind.LOOKUP, now=NOW, most=9)
+        assert [(one.seq, one.patient, one.tries) for one in await desk.journal.read(due)] == [(1, "Patient/p1", 1)]
+        with Reader(tmp_path) as reader:
+            found = reader.show(1).deliveries[0].lookup
+        assert found is not None
+        assert (found.state, found.reason, found.codes, found.handle) == (
+            *("waiting", "lookup-failed", ("http-503",), "http://h/1"),
+        )
 
 
 SEARCH = "http://127.0.0.1/Patient?identifier=s%7C4711"

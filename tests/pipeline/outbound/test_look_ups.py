@@ -15,19 +15,12 @@ from engine.config.channel import Channel
 from engine.deliver.destination import Destination
 from engine.errors import JournalFailedError
 from engine.hl7.message import Message, parse
-from engine.journal.entry import Claimed, State
+from engine.journal.entry import Claimed, FollowUp, FollowUpKind, State
 from engine.journal.read.reading import Reader
-from engine.journal.read.views import LookUpView
-from engine.journal.state import lookups
-from engine.pipeline.outbound.look_ups import (
-    ASKED_WITHIN,
-    MOST_AT_ONCE,
-    MOST_TRIES,
-    RESTRICTED,
-    TOO_OLD,
-    LookUps,
-    refusal,
-)
+from engine.journal.read.views import FollowUpView
+from engine.journal.state.follow_ups import ASKED_ALREADY
+from engine.pipeline.outbound.follow_ups import MOST_AT_ONCE, MOST_TRIES
+from engine.pipeline.outbound.look_ups import ASKED_WITHIN, RESTRICTED, TOO_OLD, LookUps, refusal
 from engine.pipeline.shared import Shared
 from tests.deliver.fake_fhir import FakeFhir, Step
 from tests.journal.desk import NOW, Desk
@@ -111,25 +104,25 @@ class Running:
         settings = {"event": "A01", "received_at": self.now} | given
         seq = await self.desk.record(control_id, (f"mrn|{control_id}",), **settings)
         await self.desk.claim()
-        await self.desk.deliver(seq, lookup=patient, at=self.now)
+        await self.desk.deliver(seq, follow_ups=(FollowUp(FollowUpKind.LOOKUP, patient),), at=self.now)
         self.look_ups.wake()
         return seq
 
-    def of(self, seq: int) -> LookUpView:
+    def of(self, seq: int) -> FollowUpView:
         """Return where the look-up of an entry stands."""
         with Reader(self.desk.folder) as reader:
             found = reader.show(seq).deliveries[0].lookup
         assert found is not None
         return found
 
-    async def until(self, seq: int, condition: Callable[[LookUpView], bool]) -> LookUpView:
+    async def until(self, seq: int, condition: Callable[[FollowUpView], bool]) -> FollowUpView:
         """Wait until a look-up fulfils a condition and return it."""
         async with asyncio.timeout(10):
             while not condition(found := self.of(seq)):  # noqa: ASYNC110 - the journal tells of no change
                 await asyncio.sleep(0.005)
         return found
 
-    async def ended(self, seq: int) -> LookUpView:
+    async def ended(self, seq: int) -> FollowUpView:
         """Wait until a look-up has ended and return it."""
         return await self.until(seq, lambda one: one.state != "waiting")
 
@@ -172,7 +165,7 @@ async def test_a_patient_is_asked_for_once_in_a_while(running: Running) -> None:
     assert first.handle == f"{running.server.base}/RequestResult/p1"
     second = await running.ended(await running.promise("2"))
     assert (second.state, second.reason, second.handle, second.tries) == (
-        *("accepted", lookups.ASKED_ALREADY, first.handle),
+        *("accepted", ASKED_ALREADY, first.handle),
         0,
     )
     await running.ended(await running.promise("3", "Patient/p2"))
@@ -191,7 +184,7 @@ async def test_several_events_of_a_patient_make_one_look_up(running: Running) ->
     running.ready = True
     running.look_ups.wake()
     ends = [await running.ended(seq) for seq in seqs]
-    assert [one.reason for one in ends] == ["", lookups.ASKED_ALREADY, lookups.ASKED_ALREADY]
+    assert [one.reason for one in ends] == ["", ASKED_ALREADY, ASKED_ALREADY]
     assert running.server.looked_up == ["p1"]
 
 

@@ -52,3 +52,21 @@ CREATE TABLE lookup (
 # Which record was merged into which, found by the record that is gone. Only what was merged away, so that nothing else
 # costs an insert; with the survivor, or the primary key is preferred.
 MERGES: Final = ("CREATE INDEX known_gone ON known (destination, logical_id, survivor) WHERE status = 'merged-away'",)
+# Follow-ups: look-ups and what else a destination is asked for once an entry was delivered there. Only one that waits
+# has `due_at`; the index by patient serves those of one kind in turn, and all of them when records are merged.
+FOLLOW_UPS: Final = (
+    """
+CREATE TABLE follow_up (
+  destination TEXT NOT NULL, kind TEXT NOT NULL, seq BIGINT NOT NULL, patient TEXT NOT NULL,
+  visit TEXT NOT NULL DEFAULT '', state TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '',
+  codes TEXT NOT NULL DEFAULT '[]', handle TEXT NOT NULL DEFAULT '', tries INTEGER NOT NULL DEFAULT 0, due_at BIGINT,
+  settled_at BIGINT, PRIMARY KEY (seq, destination, kind)) WITHOUT ROWID
+""",
+    """
+INSERT INTO follow_up (destination, kind, seq, patient, state, reason, codes, handle, tries, due_at, settled_at)
+SELECT destination, 'lookup', seq, patient, state, reason, codes, handle, tries, due_at, settled_at FROM lookup
+""",
+    "DROP TABLE lookup",
+    "CREATE INDEX follow_up_due ON follow_up (destination, kind, due_at) WHERE due_at IS NOT NULL",
+    "CREATE INDEX follow_up_patient ON follow_up (destination, patient, kind, seq)",
+)

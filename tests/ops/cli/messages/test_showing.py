@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from engine.errors import UnknownEntryError, UsageError
 from engine.http.request import Request
-from engine.journal.entry import Outcome, State
-from engine.journal.state import lookups
-from engine.journal.state.lookups import LookUpEnd, LookUpState
+from engine.journal.entry import FollowUp, FollowUpKind, Outcome, State
+from engine.journal.state import follow_ups
+from engine.journal.state.follow_ups import FollowUpEnd, FollowUpState
 from engine.ops.cli.messages.messages import app
 from tests.journal.desk import NOW, Desk, open_desk, settlement
 from tests.ops.command import invoked
@@ -65,13 +65,17 @@ async def test_a_look_up_is_printed_with_its_delivery(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
         await desk.claim()
-        await desk.journal.settle(settlement(1, State.DELIVERED, lookup="Patient/7"))
+        await desk.journal.settle(
+            settlement(1, State.DELIVERED, follow_ups=(FollowUp(FollowUpKind.LOOKUP, "Patient/7"),))
+        )
         assert "look-up of Patient/7: waiting, 0 request(s), next try 2026-03-01T12:00:00.000+00:00" in printed(desk)
-        again = LookUpEnd(LookUpState.WAITING, "lookup-failed", NOW, ("http-503",), retry_at=NOW)
-        await desk.journal.write(partial(lookups.settle, destination="d", seq=1, end=again))
+        again = FollowUpEnd(FollowUpState.WAITING, "lookup-failed", NOW, ("http-503",), retry_at=NOW)
+        await desk.journal.write(
+            partial(follow_ups.settle, destination="d", kind=FollowUpKind.LOOKUP, seq=1, end=again)
+        )
         assert "Patient/7: waiting lookup-failed http-503, 1 request(s), next try" in printed(desk)
-        end = LookUpEnd(LookUpState.ACCEPTED, "", NOW, handle="http://h/RequestResult/1")
-        await desk.journal.write(partial(lookups.settle, destination="d", seq=1, end=end))
+        end = FollowUpEnd(FollowUpState.ACCEPTED, "", NOW, handle="http://h/RequestResult/1")
+        await desk.journal.write(partial(follow_ups.settle, destination="d", kind=FollowUpKind.LOOKUP, seq=1, end=end))
     said = printed(desk)
     assert "look-up of Patient/7: accepted, 2 request(s), at 2026-03-01T12:00:00.000+00:00" in said
     assert "its end is told at http://h/RequestResult/1" in said

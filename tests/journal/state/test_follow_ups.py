@@ -1,4 +1,4 @@
-"""Look-ups in the journal: promised with the delivery, one of a patient at a time, kept until their end is written."""
+"""Follow-ups in the journal: promised with the delivery, one of a patient at a time, kept until they have ended."""
 
 from datetime import timedelta
 from functools import partial
@@ -6,34 +6,40 @@ from typing import Any
 
 from engine.journal.care import retention
 from engine.journal.care.retention import Kept
-from engine.journal.entry import KnownIdentity, State
+from engine.journal.entry import FollowUp, FollowUpKind, KnownIdentity, State
 from engine.journal.read.reading import Filters, Reader
-from engine.journal.state import lookups
-from engine.journal.state.lookups import ASKED_ALREADY, Due, LookUpEnd, LookUpState
+from engine.journal.state import follow_ups
+from engine.journal.state.follow_ups import ASKED_ALREADY, Due, FollowUpEnd, FollowUpState
 from tests.journal.desk import NOW, Desk, Opener, settlement
 
 PATIENT = "Patient/p1"
+LOOKUP = FollowUpKind.LOOKUP
 MINUTE = timedelta(minutes=1)
+
+
+def asking(patient: str) -> tuple[FollowUp, ...]:
+    """Return what asks for a look-up of a patient, nothing where there is none."""
+    return (FollowUp(LOOKUP, patient),) if patient else ()
 
 
 async def promised(desk: Desk, control_id: str, patient: str = PATIENT, **given: Any) -> int:
     """Deliver an entry that asks for a look-up."""
     seq = await desk.record(control_id, (f"mrn|{control_id}",), event="A01", **given)
     await desk.claim()
-    await desk.deliver(seq, lookup=patient)
+    await desk.deliver(seq, follow_ups=asking(patient))
     return seq
 
 
 async def due(desk: Desk, most: int = 10, now: Any = NOW) -> list[int]:
     """Return the numbers of the entries whose look-ups may be asked for."""
-    found = await desk.journal.read(partial(lookups.due, destination="d", now=now, most=most))
+    found = await desk.journal.read(partial(follow_ups.due, destination="d", kind=LOOKUP, now=now, most=most))
     return [one.seq for one in found]
 
 
-async def settle(desk: Desk, seq: int, state: LookUpState, reason: str = "", **given: Any) -> None:
+async def settle(desk: Desk, seq: int, state: FollowUpState, reason: str = "", **given: Any) -> None:
     """Write how a look-up ended."""
-    end = LookUpEnd(state, reason, **{"at": NOW} | given)
-    await desk.journal.write(partial(lookups.settle, destination="d", seq=seq, end=end))
+    end = FollowUpEnd(state, reason, **{"at": NOW} | given)
+    await desk.journal.write(partial(follow_ups.settle, destination="d", kind=LOOKUP, seq=seq, end=end))
 
 
 async def test_a_look_up_is_promised_by_the_settlement(desk: Desk) -> None:
@@ -41,14 +47,14 @@ async def test_a_look_up_is_promised_by_the_settlement(desk: Desk) -> None:
     first = await promised(desk, "1", event_at=NOW - MINUTE)
     second = await promised(desk, "2", "Patient/p2")
     await promised(desk, "3", "")
-    found = await desk.journal.read(partial(lookups.due, destination="d", now=NOW, most=10))
+    found = await desk.journal.read(partial(follow_ups.due, destination="d", kind=LOOKUP, now=NOW, most=10))
     assert found == (
-        Due(first, PATIENT, 0, "adt", "A01", NOW - MINUTE),
-        Due(second, "Patient/p2", 0, "adt", "A01", NOW),
+        Due(first, PATIENT, "", 0, "adt", "A01", NOW, NOW - MINUTE, found[0].digest),
+        Due(second, "Patient/p2", "", 0, "adt", "A01", NOW, None, found[1].digest),
     )
     assert await due(desk, now=NOW - MINUTE) == []
     assert await due(desk, most=1) == [first]
-    assert await desk.journal.read(partial(lookups.due, destination="other", now=NOW, most=10)) == ()
+    assert await desk.journal.read(partial(follow_ups.due, destination="other", kind=LOOKUP, now=NOW, most=10)) == ()
 
 
 async def test_one_look_up_of_a_patient_at_a_time(desk: Desk) -> None:
@@ -56,32 +62,32 @@ async def test_one_look_up_of_a_patient_at_a_time(desk: Desk) -> None:
     first, second, other = [await promised(desk, name, patient) for name, patient in
                             (("1", PATIENT), ("2", PATIENT), ("3", "Patient/p2"))]  # fmt: skip
     assert await due(desk) == [first, other]
-    await settle(desk, first, LookUpState.WAITING, "lookup-failed", retry_at=NOW + MINUTE)
+    await settle(desk, first, FollowUpState.WAITING, "lookup-failed", retry_at=NOW + MINUTE)
     assert await due(desk) == [other]
     assert await due(desk, now=NOW + MINUTE) == [other, first]
-    await settle(desk, first, LookUpState.GIVEN_UP, "lookup-failed")
+    await settle(desk, first, FollowUpState.GIVEN_UP, "lookup-failed")
     assert await due(desk) == [second, other]
 
 
 async def test_the_next_due_is_known(desk: Desk) -> None:
     """A retry is waited for; without any look-up there is nothing to wait for."""
-    next_due = partial(lookups.next_due, destination="d")
+    next_due = partial(follow_ups.next_due, destination="d", kind=LOOKUP)
     assert await desk.journal.read(next_due) is None
     seq = await promised(desk, "1")
     assert await desk.journal.read(next_due) == NOW
-    await settle(desk, seq, LookUpState.WAITING, retry_at=NOW + MINUTE)
+    await settle(desk, seq, FollowUpState.WAITING, retry_at=NOW + MINUTE)
     assert await desk.journal.read(next_due) == NOW + MINUTE
-    await settle(desk, seq, LookUpState.ACCEPTED)
+    await settle(desk, seq, FollowUpState.ACCEPTED)
     assert await desk.journal.read(next_due) is None
 
 
 async def test_who_was_asked_for_lately_is_known(desk: Desk) -> None:
     """The handle of the last request that was accepted; what only refers to it does not prolong the time."""
     first, second = await promised(desk, "1"), await promised(desk, "2")
-    recent = partial(lookups.recent, destination="d", patient=PATIENT, within=10 * MINUTE)
+    recent = partial(follow_ups.recent, destination="d", patient=PATIENT, within=10 * MINUTE)
     assert await desk.journal.read(partial(recent, now=NOW)) is None
-    await settle(desk, first, LookUpState.ACCEPTED, handle="http://h/1")
-    await settle(desk, second, LookUpState.ACCEPTED, ASKED_ALREADY, handle="http://h/1", at=NOW + 9 * MINUTE)
+    await settle(desk, first, FollowUpState.ACCEPTED, handle="http://h/1")
+    await settle(desk, second, FollowUpState.ACCEPTED, ASKED_ALREADY, handle="http://h/1", at=NOW + 9 * MINUTE)
     assert await desk.journal.read(partial(recent, now=NOW + 10 * MINUTE)) == "http://h/1"
     assert await desk.journal.read(partial(recent, now=NOW + 11 * MINUTE)) is None
     assert await desk.journal.read(partial(recent, now=NOW, patient="Patient/p2")) is None
@@ -91,14 +97,14 @@ async def test_a_look_up_follows_the_merge_of_its_patient(desk: Desk) -> None:
     """Who waits and was merged away is looked up by the survivor's record, in its turn; what has ended stays."""
     done, waiting, survivors = [await promised(desk, name, patient) for name, patient in
                                 (("1", PATIENT), ("2", PATIENT), ("3", "Patient/p2"))]  # fmt: skip
-    await settle(desk, done, LookUpState.ACCEPTED)
+    await settle(desk, done, FollowUpState.ACCEPTED)
     merge = await desk.record("merge", ("mrn|1",), ("mrn|3",))
     await desk.claim()
     gone = KnownIdentity("d", "mrn", "1", "p1", "merged-away", "p2")
     await desk.deliver(merge, known=(gone, KnownIdentity("other", "mrn", "1", "p2", "merged-away", "p9")))
-    found = await desk.journal.read(partial(lookups.due, destination="d", now=NOW, most=10))
+    found = await desk.journal.read(partial(follow_ups.due, destination="d", kind=LOOKUP, now=NOW, most=10))
     assert [(one.seq, one.patient) for one in found] == [(waiting, "Patient/p2")]
-    await settle(desk, waiting, LookUpState.ACCEPTED)
+    await settle(desk, waiting, FollowUpState.ACCEPTED)
     assert await due(desk) == [survivors]
     with Reader(desk.folder) as reader:
         (delivery,) = reader.show(done).deliveries
@@ -109,9 +115,9 @@ async def test_a_look_up_follows_the_merge_of_its_patient(desk: Desk) -> None:
 async def test_a_look_up_that_ended_stays_so(desk: Desk) -> None:
     """A second outcome changes nothing; tries count requests, and not what was settled without one."""
     seq = await promised(desk, "1")
-    await settle(desk, seq, LookUpState.WAITING, "lookup-failed", codes=("http-503",), retry_at=NOW + MINUTE)
-    await settle(desk, seq, LookUpState.GIVEN_UP, "lookup-too-old", asked=False)
-    await settle(desk, seq, LookUpState.ACCEPTED)
+    await settle(desk, seq, FollowUpState.WAITING, "lookup-failed", codes=("http-503",), retry_at=NOW + MINUTE)
+    await settle(desk, seq, FollowUpState.GIVEN_UP, "lookup-too-old", asked=False)
+    await settle(desk, seq, FollowUpState.ACCEPTED)
     with Reader(desk.folder) as reader:
         (delivery,) = reader.show(seq).deliveries
     assert delivery.state is State.DELIVERED
@@ -125,9 +131,9 @@ async def test_an_entry_is_found_by_what_became_of_its_look_up(desk: Desk) -> No
     """Those that were refused or given up, by their reason, as by a note; while one waits there is nothing to find."""
     refused, given_up, waiting = [await promised(desk, name, f"Patient/{name}") for name in "123"]
     await promised(desk, "4", "")
-    await settle(desk, refused, LookUpState.REFUSED, "lookup-refused", codes=("http-422",))
-    await settle(desk, given_up, LookUpState.GIVEN_UP, "lookup-failed")
-    await settle(desk, waiting, LookUpState.WAITING, "lookup-failed", retry_at=NOW + MINUTE)
+    await settle(desk, refused, FollowUpState.REFUSED, "lookup-refused", codes=("http-422",))
+    await settle(desk, given_up, FollowUpState.GIVEN_UP, "lookup-failed")
+    await settle(desk, waiting, FollowUpState.WAITING, "lookup-failed", retry_at=NOW + MINUTE)
     with Reader(desk.folder) as reader:
         found = {
             code: [row.seq for row in reader.list(Filters(outcome=code))]
@@ -142,13 +148,13 @@ async def test_a_promise_outlives_the_engine_and_is_made_once(opened: Opener) ->
     """After a restart it is due again; a replay of the entry promises none, and an edited message none at all."""
     async with opened() as desk:
         seq = await promised(desk, "1")
-        await settle(desk, seq, LookUpState.ACCEPTED)
+        await settle(desk, seq, FollowUpState.ACCEPTED)
         await promised(desk, "2", "Patient/p2")
     async with opened() as desk:
         assert await due(desk) == [seq + 1]
         await desk.replay(seq)
         await desk.claim()
-        await desk.journal.settle(settlement(seq, lookup=PATIENT))
+        await desk.journal.settle(settlement(seq, follow_ups=asking(PATIENT)))
         edited = await promised(desk, "3", "Patient/p3", parent=seq)
         assert edited not in await due(desk)
         assert await due(desk) == [seq + 1]
@@ -157,12 +163,12 @@ async def test_a_promise_outlives_the_engine_and_is_made_once(opened: Opener) ->
 async def test_retention_takes_a_look_up_with_its_entry(desk: Desk) -> None:
     """What is left of an entry's body knows its look-up; with the entry it goes."""
     seq = await promised(desk, "1")
-    await settle(desk, seq, LookUpState.REFUSED, "lookup-refused")
+    await settle(desk, seq, FollowUpState.REFUSED, "lookup-refused")
     await promised(desk, "2", "")
     rules = {"": {State.DELIVERED: Kept(timedelta(days=1), timedelta(days=2))}}
     for days, left in ((1, 1), (2, 0)):
         await desk.journal.write(partial(retention.prune, rules=rules, now=NOW + timedelta(days=days)))
-        for table in ("lookup", "noted"):
+        for table in ("follow_up", "noted"):
             count = f"SELECT COUNT(*) FROM {table}"  # noqa: S608 - constants
             (found,) = await desk.journal.read(lambda connection, sql=count: connection.execute(sql).fetchone())
             assert found == left, (table, days)
