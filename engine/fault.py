@@ -52,6 +52,7 @@ POINTS: Final = {
     "F44": "service: an order is in the laboratory's queue, before the commit",
     "F45": "service: webhooks are answered, before the commit that says so",
     "F46": "service: a webhook is about to be sent",
+    "F47": "delivery: a notice of a delivered event is about to be sent",
 }
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})
 SLOW_SECONDS: Final = 0.2

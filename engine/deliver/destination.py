@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -11,6 +12,8 @@ from engine.deliver.dry_run import DryRun, unremembered
 from engine.deliver.interactions import carry_out, ending, patients_of
 from engine.deliver.lookup import UNSUPPORTED, LookUps
 from engine.deliver.memory import Memory
+from engine.deliver.notice import UNSUPPORTED as NOTICE_UNSUPPORTED
+from engine.deliver.notice import Notice, Notices
 from engine.deliver.patient.question import Question, question
 from engine.deliver.reply import Reply
 from engine.deliver.stored import Cache
@@ -29,6 +32,7 @@ from engine.http.request import Request
 
 # The patient's name within a plan, as of `PatientRecord.local`.
 PATIENT_NAME: Final = "patient"
+VISIT: Final = "Encounter"
 
 
 class Destination:
@@ -55,6 +59,7 @@ class Destination:
         client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file)
         self._server = Server(settings, client, tokens, Cache(cache_patients))
         self._lookups = LookUps(self._server, ticks or _ticks)
+        self._notices = Notices(self._server)
         self.proofs = self._server.proofs
 
     @property
@@ -63,8 +68,9 @@ class Destination:
         return self._server.abilities
 
     def missing(self) -> tuple[str, ...]:
-        """Return codes for what cannot be relied on, as far as it was found: of the server, and of its look-ups."""
-        return (*self.abilities.missing(), *((UNSUPPORTED,) if self._lookups.unsupported else ()))
+        """Return codes for what cannot be relied on, as far as it was found: of the server, and of its operations."""
+        lacks = {UNSUPPORTED: self._lookups.unsupported, NOTICE_UNSUPPORTED: self._notices.unsupported}
+        return (*self.abilities.missing(), *(code for code, lacking in lacks.items() if lacking))
 
     async def check(self) -> Abilities:
         """Ask for the CapabilityStatement and keep what it says.
@@ -144,6 +150,10 @@ class Destination:
         """Ask that a patient (`Patient/1`) be looked up on the networks; nothing is raised."""
         return await self._lookups.ask(patient, at)
 
+    async def notify(self, notice: Notice, at: datetime) -> Reply:
+        """Tell the server of an ADT event; nothing is raised."""
+        return await self._notices.tell(notice, at)
+
     async def lookup_base(self) -> str:
         """Return the base that is asked for look-ups, '' where there is none; DeliveryError where nobody says."""
         return await self._lookups.base()
@@ -156,7 +166,8 @@ class Destination:
             endings = await carry_out(exchange, plan, remembered=remembered)
         except DeliveryError as error:
             return _failed(exchange, error)
-        return _verdict(exchange, VerdictKind.DELIVERED, ending(plan, endings), applied=True)
+        verdict = _verdict(exchange, VerdictKind.DELIVERED, ending(plan, endings), applied=True)
+        return replace(verdict, patient=exchange.references.get(PATIENT_NAME, ""), visit=_visit(exchange, plan))
 
     def _forget(self, plan: Plan) -> None:
         """Drop from the caches what a plan speaks of: nobody knows how far it came."""
@@ -204,8 +215,14 @@ def _verdict(
         applied,
         tuple(exchange.inherited),
         unasked=not exchange.heard,
-        patient=exchange.references.get(PATIENT_NAME, "") if applied else "",
     )
+
+
+def _visit(exchange: Exchange, plan: Plan) -> str:
+    """Return the visit of a plan's patient as the server names it, empty where there is none."""
+    records = (one.record for one in plan.interactions if isinstance(one, Keep))
+    visits = (one.local for one in records if one.type == VISIT and one.patient == PATIENT_NAME)
+    return next((exchange.references[local] for local in visits if local in exchange.references), "")
 
 
 async def _unjournaled(_request: Request) -> None:

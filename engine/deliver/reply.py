@@ -13,10 +13,11 @@ from engine.fhir.outcome import codes, is_fault
 
 
 class Ending(StrEnum):
-    """What a server made of a request."""
+    """What a server made of a request; GIVEN_UP: it was not asked, as there was nothing to ask for any more."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
+    GIVEN_UP = "given-up"
     RETRY = "retry"
 
 

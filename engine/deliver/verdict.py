@@ -94,7 +94,8 @@ class Verdict:
     `known`, `owned`, `merges` and `inherited` are to be remembered whatever the kind: they tell of steps that were
     carried out.
     `dry_run`: of an entry in shadow (filtered), what its dry run found, as JSON. `unasked`: it was reached without an
-    answer of the destination, and says nothing of it. `patient`: the record that a delivered plan's patient is now.
+    answer of the destination, and says nothing of it. `patient` and `visit`: the records that a delivered plan's
+    patient and the visit of that are now.
     """
 
     kind: VerdictKind
@@ -111,6 +112,7 @@ class Verdict:
     dry_run: bytes = b""
     unasked: bool = False
     patient: str = ""
+    visit: str = ""
 
     @property
     def wrote(self) -> bool:

@@ -58,7 +58,7 @@ class FakeChart(FakeFhir):
         type_, _, logical_id = path.partition("/")
         if path == BASE:
             return self._transaction(orjson.loads(body)) if self.transactions else outcome_of(404, "not-supported")
-        if type_ in {"Patient", "metadata"}:
+        if type_ in {"Patient", "metadata", "$process-message"}:
             return super()._answer(request, path, body)
         if request.method != "GET":
             return self._written(request, path, orjson.loads(body))

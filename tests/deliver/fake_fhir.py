@@ -52,6 +52,8 @@ class FakeFhir:
         self.merge_paths = {"Patient/$merge"}
         self.lookup_paths: set[str] = set()
         self.looked_up: list[str] = []
+        self.takes_notices = False
+        self.notices: list[dict[str, Any]] = []
         self.merge_sides = ("source-patient", "target-patient")
         self.media_type = JSON
         self.tokens = 0
@@ -146,16 +148,21 @@ class FakeFhir:
     def _answer(self, request: web.Request, path: str, body: bytes) -> web.Response:
         if path.endswith("metadata"):
             return answer_json(200, self._stated(path.removesuffix("metadata")))
-        if path.endswith("DocumentReference/$p360-retrieve"):
-            return self._look_up(request, path)
-        if path in self.merge_paths:
-            return self._merge(orjson.loads(body))
+        if "$" in path:
+            return self._operation(request, path, body)
         if path == "Patient":
             return self._patients(request, body)
         logical_id = path.removeprefix("Patient/")
         if request.method == "PUT":
             return self._update(logical_id, orjson.loads(body), request.headers.get("If-Match"))
         return self._delete(logical_id) if request.method == "DELETE" else self._read(logical_id)
+
+    def _operation(self, request: web.Request, path: str, body: bytes) -> web.Response:
+        if path.endswith("DocumentReference/$p360-retrieve"):
+            return self._look_up(request, path)
+        if path == "$process-message":
+            return self._notice(body)
+        return self._merge(orjson.loads(body)) if path in self.merge_paths else outcome_of(404, "not-found")
 
     def _patients(self, request: web.Request, body: bytes) -> web.Response:
         if request.method == "POST":
@@ -181,6 +188,12 @@ class FakeFhir:
         self.looked_up.append(request.query["patient"])
         handle = f"{self.base}/RequestResult/{request.query['patient']}"
         return web.Response(status=202, headers={"Content-Location": handle, "Location": handle})
+
+    def _notice(self, body: bytes) -> web.Response:
+        if not self.takes_notices:
+            return outcome_of(404, "not-supported")
+        self.notices.append(orjson.loads(body))
+        return web.Response(status=200)
 
     def _stated(self, base: str) -> dict[str, Any]:
         statement = self._statement()
