@@ -53,6 +53,7 @@ POINTS: Final = {
     "F45": "service: webhooks are answered, before the commit that says so",
     "F46": "service: a webhook is about to be sent",
     "F47": "delivery: a notice of a delivered event is about to be sent",
+    "F48": "delivery: a notice was answered, before its outcome is written",
 }
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})
 SLOW_SECONDS: Final = 0.2

@@ -108,6 +108,12 @@ LOOKUPS: Final = Counter(
     ("destination", "state", "reason"),
     registry=REGISTRY,
 )
+NOTICES: Final = Counter(
+    "adt_notices_total",
+    "Notices of events that were sent or ended, by destination, state (waiting: to be tried again) and reason",
+    ("destination", "state", "reason"),
+    registry=REGISTRY,
+)
 QUEUE_DEPTH: Final = Gauge(
     "adt_queue_depth", "Entries on their way to a destination", ("destination",), registry=REGISTRY
 )

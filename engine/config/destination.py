@@ -155,6 +155,11 @@ class Destination(Frozen):
         "/R4 and does not list $p360-retrieve",
         examples=["https://fhir.example"],
     )
+    notify: Literal["off", "admin-notify"] = Field(
+        "off",
+        description="whether the destination is told of each ADT event after its delivery, by a message Bundle "
+        "($process-message)",
+    )
     bundle: Literal["auto", "off"] = Field(
         "auto",
         description="whether what goes beside the patient is sent as one transaction where the server takes any",

@@ -201,6 +201,7 @@ class FollowUpKind(StrEnum):
     """What a destination is asked for once an entry was delivered there."""
 
     LOOKUP = "lookup"
+    NOTICE = "notice"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from engine.pipeline.outbound.destination_health import DestinationHealth, count
 from engine.pipeline.outbound.follow_ups import FollowUps
 from engine.pipeline.outbound.look_ups import refusal
 from engine.pipeline.outbound.memory import DestinationMemory
+from engine.pipeline.outbound.notices import is_told
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.outbound.settling import held, settlement
 from engine.pipeline.outbound.shadow import shadowed
@@ -49,6 +50,10 @@ class Carried(NamedTuple):
     def noting(self, *codes: str) -> Self:
         """Return the same with more notes in its verdict."""
         return self._replace(verdict=self.verdict.noting(*codes))
+
+    def followed_by(self, follow_up: FollowUp) -> Self:
+        """Return the same, followed up by one thing more."""
+        return self._replace(follow_ups=(*self.follow_ups, follow_up))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +131,11 @@ class DeliveryWorker:
         carried = Carried(verdict, plan)
         if not verdict.patient:
             return carried
+        if is_told(claimed, feed.channel, self.destination.settings, message):
+            carried = carried.followed_by(FollowUp(FollowUpKind.NOTICE, verdict.patient, verdict.visit))
         why_not = refusal(claimed, feed.channel, message, plan.event_at, self.shared.clock())
         if why_not is None:
-            return carried._replace(follow_ups=(FollowUp(FollowUpKind.LOOKUP, verdict.patient),))
+            return carried.followed_by(FollowUp(FollowUpKind.LOOKUP, verdict.patient))
         return carried.noting(why_not) if why_not else carried
 
     async def _later(self, claimed: Claimed) -> list[Plan]:

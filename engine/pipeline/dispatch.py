@@ -25,6 +25,7 @@ from engine.pipeline.delivery_worker import DeliveryWorker
 from engine.pipeline.outbound.destination_health import Condition, DestinationHealth
 from engine.pipeline.outbound.look_ups import LookUps
 from engine.pipeline.outbound.memory import DestinationMemory
+from engine.pipeline.outbound.notices import Notices
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.shared import Shared
 
@@ -55,7 +56,9 @@ class Dispatch:
         self._clock = shared.clock
         self._time = shared.time
         memory = DestinationMemory(name, journal)
-        self.follow_ups = (LookUps(name, journal, shared, self._to_be_asked, random.random),)
+        self.follow_ups = tuple(
+            kind(name, journal, shared, self._to_be_asked, random.random) for kind in (LookUps, Notices)
+        )
         self._worker = DeliveryWorker(name, destination, pace, journal, memory, self.health, self.follow_ups, shared)
         self._ready: deque[Claimed] = deque()
         self._under_way: set[asyncio.Task[None]] = set()

@@ -120,6 +120,7 @@ CHANNEL_ROWS: Final = (
     ("destinations[].merge_strategy", "links", "found 'links'", "did you mean link?"),
     ("destinations[].merge_operation", "$merge it", "found '$merge it'", "an operation's name"),
     ("destinations[].lookup_base_url", "http://127.0.0.1:8081/fhir", "on another server", "a base beside base_url"),
+    ("destinations[].notify", "adminnotify", "found 'adminnotify'", "did you mean admin-notify?"),
     ("destinations[].bundle", "of", "found 'of'", "did you mean off?"),
     ("mode", "lvie", "found 'lvie'", "did you mean live?"),
     ("sources", ["|RVB"], "found '|RVB'", "MSH-3|MSH-4"),

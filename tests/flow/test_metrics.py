@@ -8,7 +8,7 @@ import orjson
 from engine import telemetry
 from tests.flow.feed import FeedMessage
 from tests.flow.proxy import Fault
-from tests.flow.rig import Rig, channel_file, destination, running
+from tests.flow.rig import Rig, channel_file, destination, running, write
 from tests.flow.test_brakes import person, up
 
 # Moved where they belong: tests/ops/access.
@@ -42,6 +42,9 @@ def unmapped(message: FeedMessage) -> FeedMessage:
 async def test_every_metric_moves(tmp_path: Path) -> None:
     """One delivered, one held, one refused, one with an unknown code; a destination that is down, and one paused."""
     async with running(tmp_path, lookup_on=["A28"], lookup_max_age_hours=876_000) as rig:
+        file = rig.folder / "channels" / "riverbend-adt.yaml"
+        told = {"destinations": [destination(rig.proxy.url, notify="admin-notify")]}
+        write(file, orjson.loads(file.read_bytes()) | told)
         await up(rig)
         before = await figures(rig)
         rig.proxy.script = lambda call: Fault(status=422) if b"RB-2" in call.body else None
@@ -51,7 +54,7 @@ async def test_every_metric_moves(tmp_path: Path) -> None:
         await rig.sender([person(number) for number in range(10, 20)], 1).run()
         other = destination(rig.proxy.url, name="second")
         text = channel_file(rig.proxy.url) | {"destinations": [destination(rig.proxy.url), other]}
-        (rig.folder / "channels" / "riverbend-adt.yaml").write_bytes(orjson.dumps(text))
+        write(file, text)
         await rig.ask("reload")
         await rig.ask("destinations.pause", destination="second")
         host, port = await rig.address()

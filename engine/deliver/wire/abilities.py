@@ -1,6 +1,7 @@
 """What a destination can do, as its CapabilityStatement says."""
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ CANONICALS: Final = frozenset({"patient-merge", "patient-i-merge"})
 VERSIONED: Final = frozenset({"versioned", "versioned-update"})
 CASCADE: Final = "cascade-delete"
 LOOKUPS: Final = frozenset({"p360-retrieve", "$p360-retrieve"})
+NOTICES: Final = frozenset({"process-message", "$process-message"})
 _OPERATION: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 
 
@@ -23,7 +25,7 @@ class Abilities:
     tells that for certain: `provable` until then, `if_match` where the trial has shown it. `types`: the resource types
     that it lists. `transaction`: it takes Bundles of requests, all or nothing; `unfit` names what it was found to do
     wrong with them, after which they are sent to it no more. `cascade`: a patient that is deleted goes with the chart.
-    `lookup`: it looks patients up on the networks (`$p360-retrieve`).
+    `lookup`: it looks patients up on the networks (`$p360-retrieve`). `notices`: it takes `$process-message`.
     """
 
     stated: bool = False
@@ -38,6 +40,7 @@ class Abilities:
     unfit: str = ""
     cascade: bool = False
     lookup: bool = False
+    notices: bool = False
 
     @property
     def merge(self) -> bool:
@@ -105,7 +108,8 @@ def abilities_of(statement: Any) -> Abilities:
         types=frozenset(str(item["type"]) for item in listed if "type" in item),
         transaction=any(item.get("code") == "transaction" for item in _dicts(rest.get("interaction"))),
         cascade=any(_says_cascade(item) for item in _dicts(patient.get("extension"))),
-        lookup=any(_offers_lookups(item) for item in (rest, *listed)),
+        lookup=any(_offers(item, LOOKUPS) for item in (rest, *listed)),
+        notices=_offers(rest, NOTICES),
     )
 
 
@@ -138,8 +142,8 @@ def _is_defined_so(operation: dict[str, Any]) -> bool:
     return isinstance(definition, str) and definition.rsplit("/", 1)[-1].lower() in CANONICALS
 
 
-def _offers_lookups(holder: dict[str, Any]) -> bool:
-    return any(operation.get("name") in LOOKUPS for operation in _dicts(holder.get("operation")))
+def _offers(holder: dict[str, Any], names: Set[str]) -> bool:
+    return any(operation.get("name") in names for operation in _dicts(holder.get("operation")))
 
 
 def _says_cascade(extension: dict[str, Any]) -> bool:

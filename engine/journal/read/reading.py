@@ -203,6 +203,7 @@ class Reader:
             bool(row["replay"]), row["by"], self._opened(row["plan"] or b"", plan_at(seq, name)),
             row["waits_for"] if state is State.WAITING else None,
             tuple(self._attempt(seq, name, attempt) for attempt in attempts), follow_ups.get(FollowUpKind.LOOKUP),
+            follow_ups.get(FollowUpKind.NOTICE),
         )  # fmt: skip
 
     def _follow_ups(self, seq: int, destination: str) -> dict[FollowUpKind, FollowUpView]:

@@ -103,6 +103,7 @@ class DeliveryView:
     waits_for: int | None
     attempts: tuple[AttemptView, ...]
     lookup: FollowUpView | None
+    notice: FollowUpView | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -135,8 +135,8 @@ class Attempt(AttemptFacts):
     requests: tuple[str, ...] = ()
 
 
-class LookUpFacts(Answer, facts=True):
-    """Where the look-up of an entry's patient stands: waiting, accepted, refused or given-up."""
+class FollowUpFacts(Answer, facts=True):
+    """Where a follow-up of a delivery stands, a look-up or a notice: waiting, accepted, refused or given-up."""
 
     state: str
     reason: str
@@ -146,8 +146,8 @@ class LookUpFacts(Answer, facts=True):
     settled_at: Time | None
 
 
-class LookUp(LookUpFacts):
-    """The look-up, with the record that it is of, and the address that tells how it ended."""
+class FollowUp(FollowUpFacts):
+    """A follow-up, with the patient whom it is about, and the address that tells how a look-up ended."""
 
     patient: str
     handle: str
@@ -168,14 +168,16 @@ class DeliveryFacts(Answer, facts=True):
     replay: Json
     by: str
     attempts: tuple[AttemptFacts, ...]
-    lookup: LookUpFacts | None = None
+    lookup: FollowUpFacts | None = None
+    notice: FollowUpFacts | None = None
 
 
 class Delivery(DeliveryFacts):
     """Where an entry stands at one destination, with its plan."""
 
     attempts: tuple[Attempt, ...]
-    lookup: LookUp | None = None
+    lookup: FollowUp | None = None
+    notice: FollowUp | None = None
     plan: Body
 
 

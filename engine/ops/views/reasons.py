@@ -18,8 +18,8 @@ IDLE: Final = "Nothing."
 class Reason(Answer, facts=True):
     """One line: `can_wait` says whether it can wait until morning.
 
-    `kinds`: refused (at the door), held, rejected, filtered, delivered, retry, note, flag, look-up, alert, batch, wire,
-    pause and ability (of a destination).
+    `kinds`: refused (at the door), held, rejected, filtered, delivered, retry, note, flag, look-up, notice, alert,
+    batch, wire, pause and ability (of a destination).
     """
 
     code: str

@@ -5,12 +5,14 @@ import re
 from collections.abc import AsyncIterator
 from urllib.parse import quote
 
+import orjson
 import pytest
 
 from engine.ops.sender.line import send_messages
 from tests.flow.proxy import Fault
-from tests.flow.rig import running
+from tests.flow.rig import destination, running, write
 from tests.flow.test_look_ups import ended, looking_up
+from tests.flow.test_notices import notices, taking
 from tests.ops.web.conftest import Site, start
 
 # Turns the direction, isolates, moves the cursor, hides, joins, stands for nothing at all.
@@ -31,7 +33,11 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     """An engine that was sent evil: delivered, held with one behind it, refused."""
     folder = tmp_path_factory.mktemp("hostile")
     async with running(folder, lookup_on=["A01"], lookup_max_age_hours=876_000) as rig:
-        rig.proxy.script = looking_up(Fault(status=202, headers={"Content-Location": "http://h/<b>\u00ad"}))
+        looked_up = looking_up(Fault(status=202, headers={"Content-Location": "http://h/<b>\u00ad"}))
+        rig.proxy.script = lambda call: looked_up(call) or taking(Fault(status=422))(call)
+        told = {"destinations": [destination(rig.proxy.url, notify="admin-notify")]}
+        file = rig.folder / "channels" / "riverbend-adt.yaml"
+        write(file, orjson.loads(file.read_bytes()) | told)
         made = await start(rig)
         feed = [
             _message(1, "A01^ADT_A01", "19840229"),
@@ -44,6 +50,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         await send_messages(*await rig.address(), feed)
         await rig.until(lambda rows: len(rows) == len(feed) and not {"received", "claimed"} & {r.state for r in rows})
         await ended(rig, 1)
+        await rig.until(lambda rows: any(one[:2] == (len(rows), "refused") for one in notices(rig)))
         try:
             yield made
         finally:
@@ -95,3 +102,10 @@ async def test_a_look_up_is_shown_with_its_handle(site: Site) -> None:
     facts = _shown((await (await site.person("viewer")).get(f"/messages/{len(site.rig.rows())}")).text)
     assert "<dt>Look-up</dt><dd>accepted" in facts
     assert "http://h/" not in facts
+
+
+async def test_a_notice_is_shown_with_what_became_of_it(site: Site) -> None:
+    """For all to see: that it was refused, what that means, and with which codes."""
+    for role in ("operator", "viewer"):
+        shown = _shown((await (await site.person(role)).get(f"/messages/{len(site.rig.rows())}")).text)
+        assert re.search("<dt>Notice</dt><dd>refused, .*notice-refused.*http-422", shown, re.DOTALL)

@@ -15,11 +15,11 @@ from engine.config.channel import Channel
 from engine.deliver.destination import Destination
 from engine.errors import JournalFailedError
 from engine.hl7.message import Message, parse
-from engine.journal.entry import Claimed, FollowUp, FollowUpKind, State
+from engine.journal.entry import Claimed, FollowUp, State
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import FollowUpView
 from engine.journal.state.follow_ups import ASKED_ALREADY
-from engine.pipeline.outbound.follow_ups import MOST_AT_ONCE, MOST_TRIES
+from engine.pipeline.outbound.follow_ups import MOST_AT_ONCE, MOST_TRIES, FollowUps
 from engine.pipeline.outbound.look_ups import ASKED_WITHIN, RESTRICTED, TOO_OLD, LookUps, refusal
 from engine.pipeline.shared import Shared
 from tests.deliver.fake_fhir import FakeFhir, Step
@@ -83,36 +83,36 @@ def test_an_old_event_looks_nobody_up() -> None:
 
 
 class Running:
-    """Look-ups of one destination over a real journal and a scripted server, at a time that the test turns."""
+    """Follow-ups of one kind over a real journal and a scripted server, at a time that the test turns."""
 
-    def __init__(self, desk: Desk, server: FakeFhir) -> None:
+    def __init__(self, desk: Desk, server: FakeFhir, kind: type[FollowUps] = LookUps, **settings: Any) -> None:
         self.desk = desk
         self.server = server
         self.now = NOW
         self.ready = True
         self.task: asyncio.Task[None] = asyncio.create_task(asyncio.sleep(0))
-        self.feeds = {"adt": SimpleNamespace(channel=channel(server.base))}
+        self.feeds = {"adt": SimpleNamespace(channel=channel(server.base, **settings))}
         self._one = self.feeds["adt"].channel
         self.destination = Destination(self._one.destinations[0], self._one, clock=lambda: NOW, new_id=lambda: "id")
         shared = cast(Shared, SimpleNamespace(clock=lambda: self.now, feeds=self.feeds))
-        self.look_ups = LookUps(
+        self.follow_ups = kind(
             "d", desk.journal, shared, lambda: self.destination if self.ready else None, lambda: 0.999
         )
 
     async def promise(self, control_id: str, patient: str = "Patient/p1", **given: Any) -> int:
-        """Deliver an admission that asks for a look-up, and say so."""
+        """Deliver an admission that is to be followed up, and say so."""
         settings = {"event": "A01", "received_at": self.now} | given
         seq = await self.desk.record(control_id, (f"mrn|{control_id}",), **settings)
         await self.desk.claim()
-        await self.desk.deliver(seq, follow_ups=(FollowUp(FollowUpKind.LOOKUP, patient),), at=self.now)
-        self.look_ups.wake()
+        await self.desk.deliver(seq, follow_ups=(FollowUp(self.follow_ups.kind, patient),), at=self.now)
+        self.follow_ups.wake()
         return seq
 
     def of(self, seq: int) -> FollowUpView:
-        """Return where the look-up of an entry stands."""
+        """Return where the follow-up of an entry stands."""
         with Reader(self.desk.folder) as reader:
-            found = reader.show(seq).deliveries[0].lookup
-        assert found is not None
+            found = getattr(reader.show(seq).deliveries[0], self.follow_ups.kind)
+        assert isinstance(found, FollowUpView)
         return found
 
     async def until(self, seq: int, condition: Callable[[FollowUpView], bool]) -> FollowUpView:
@@ -129,7 +129,7 @@ class Running:
     def turn(self, by: timedelta) -> None:
         """Put the time forward."""
         self.now += by
-        self.look_ups.wake()
+        self.follow_ups.wake()
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ async def server() -> AsyncIterator[FakeFhir]:
 async def running(desk: Desk, server: FakeFhir) -> AsyncIterator[Running]:
     """Look-ups that run."""
     made = Running(desk, server)
-    made.task = asyncio.create_task(made.look_ups.run())
+    made.task = asyncio.create_task(made.follow_ups.run())
     yield made
     made.task.cancel()
     await asyncio.wait({made.task})
@@ -182,7 +182,7 @@ async def test_several_events_of_a_patient_make_one_look_up(running: Running) ->
     running.ready = False
     seqs = [await running.promise(name) for name in "123"]
     running.ready = True
-    running.look_ups.wake()
+    running.follow_ups.wake()
     ends = [await running.ended(seq) for seq in seqs]
     assert [one.reason for one in ends] == ["", ASKED_ALREADY, ASKED_ALREADY]
     assert running.server.looked_up == ["p1"]
@@ -306,7 +306,7 @@ async def test_what_is_under_way_at_the_end_is_asked_again(running: Running) -> 
     await asyncio.wait({running.task}, timeout=10)
     assert running.task.cancelled()
     assert (running.of(seq).state, running.of(seq).tries) == ("waiting", 0)
-    running.task = asyncio.create_task(running.look_ups.run())
+    running.task = asyncio.create_task(running.follow_ups.run())
     assert (await running.ended(seq)).state == "accepted"
 
 

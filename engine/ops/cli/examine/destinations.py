@@ -79,6 +79,8 @@ def check_of(name: str, settings: Settings, abilities: Abilities, lookup_base: s
     """
     server = f"{abilities.server} at {settings.base_url}" if abilities.server else settings.base_url
     findings = [_merging(settings, abilities), _versions(abilities), _bundles(settings, abilities)]
+    if settings.notify != "off":
+        findings.append(_notices(abilities))
     if lookup_base is not None:
         findings.append(_look_ups(settings, lookup_base))
     standing = next(one for one in GRAVEST if one in {each for each, _, _ in findings})
@@ -119,6 +121,14 @@ def _bundles(settings: Settings, abilities: Abilities) -> Finding:
     if settings.bundle == "off":
         return Standing.GOOD, "one request a resource (bundle: off)", ""
     return Standing.GOOD, "takes a visit and what it names as one transaction", ""
+
+
+def _notices(abilities: Abilities) -> Finding:
+    """Say whether it lists that it takes notices of ADT events (`notify`); it may take them all the same."""
+    if not abilities.notices:
+        do = "take notify out, or see what becomes of the first notice with `messages show`"
+        return Standing.LOOK, "lists no $process-message, so it may take no notices (notify)", do
+    return Standing.GOOD, "takes notices of ADT events, as it lists", ""
 
 
 def _look_ups(settings: Settings, base: str) -> Finding:

@@ -15,7 +15,7 @@ from engine.ops.terminal.command import ask_or_read, takes
 from engine.ops.terminal.options import DATA, Data, Json
 from engine.ops.terminal.table import NEGATIVE, output, print_json, print_line, table
 from engine.ops.views.answer import Json as JsonValue
-from engine.ops.views.entry import Attempt, Delivery, Entry, Lineage, LookUp
+from engine.ops.views.entry import Attempt, Delivery, Entry, FollowUp, Lineage
 from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.segments import SegmentView
 
@@ -103,18 +103,19 @@ def _delivery(delivery: Delivery) -> None:
         print_line(f"  {note}")
     for attempt in delivery.attempts:
         _attempt(attempt)
-    if delivery.lookup:
-        _look_up(delivery.lookup)
+    for name, follow_up in (("look-up", delivery.lookup), ("notice", delivery.notice)):
+        if follow_up:
+            _follow_up(name, follow_up)
     if delivery.plan:
         print_line(f"  planned {_planned(delivery.plan)} (--json shows the plan)")
 
 
-def _look_up(look_up: LookUp) -> None:
-    words = " ".join(filter(None, (look_up.state, look_up.reason, *look_up.codes)))
-    when = f"next try {look_up.due_at}" if look_up.due_at else f"at {look_up.settled_at}"
-    print_line(f"  look-up of {look_up.patient}: {words}, {look_up.tries} request(s), {when}")
-    if look_up.handle:
-        print_line(f"     its end is told at {look_up.handle}")
+def _follow_up(name: str, one: FollowUp) -> None:
+    words = " ".join(filter(None, (one.state, one.reason, *one.codes)))
+    when = f"next try {one.due_at}" if one.due_at else f"at {one.settled_at}"
+    print_line(f"  {name} of {one.patient}: {words}, {one.tries} request(s), {when}")
+    if one.handle:
+        print_line(f"     its end is told at {one.handle}")
 
 
 def _attempt(attempt: Attempt) -> None:

@@ -120,6 +120,30 @@ def test_whether_look_ups_work_is_told(
     assert bool(found.do) is (standing is not Standing.GOOD)
 
 
+@pytest.mark.parametrize(
+    ("settings", "notices", "standing", "words"),
+    [
+        ({}, False, Standing.GOOD, "as one transaction"),
+        ({"notify": "admin-notify"}, True, Standing.GOOD, "takes notices of ADT events, as it lists"),
+        (
+            {"notify": "admin-notify"},
+            False,
+            Standing.LOOK,
+            "lists no $process-message, so it may take no notices (notify)",
+        ),
+    ],
+)
+def test_whether_notices_are_taken_is_told(
+    settings: dict[str, str], notices: bool, standing: Standing, words: str
+) -> None:
+    """Where a destination is to be told of events: whether it lists the operation, and what to do where it does not."""
+    told = replace(TOLD, if_match=True, transaction=True, notices=notices)
+    found = check_of("destination x", Settings(name="x", base_url="http://x/R4", **settings), told)
+    assert found.standing is standing
+    assert found.found.endswith(words)
+    assert bool(found.do) is (standing is not Standing.GOOD)
+
+
 async def test_the_destination_is_asked_where_a_channel_looks_up(tmp_path: Path) -> None:
     """The doctor finds the base above /R4; of a channel without `lookup_on` it says nothing."""
     server = await FakeFhir().start()

@@ -60,27 +60,24 @@ async def test_a_transaction_is_told_by_its_requests(tmp_path: Path) -> None:
     assert "one transaction: POST Location, PUT Encounter/1" in printed(desk)
 
 
-async def test_a_look_up_is_printed_with_its_delivery(tmp_path: Path) -> None:
-    """Of whom, how it stands, after how many requests; and where the server tells how it ended."""
+@pytest.mark.parametrize(("kind", "name"), [(FollowUpKind.LOOKUP, "look-up"), (FollowUpKind.NOTICE, "notice")])
+async def test_a_follow_up_is_printed_with_its_delivery(tmp_path: Path, kind: FollowUpKind, name: str) -> None:
+    """Of whom, how it stands, after how many requests; and where the server tells how a look-up ended."""
     async with open_desk(tmp_path) as desk:
         await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
         await desk.claim()
-        await desk.journal.settle(
-            settlement(1, State.DELIVERED, follow_ups=(FollowUp(FollowUpKind.LOOKUP, "Patient/7"),))
-        )
-        assert "look-up of Patient/7: waiting, 0 request(s), next try 2026-03-01T12:00:00.000+00:00" in printed(desk)
-        again = FollowUpEnd(FollowUpState.WAITING, "lookup-failed", NOW, ("http-503",), retry_at=NOW)
-        await desk.journal.write(
-            partial(follow_ups.settle, destination="d", kind=FollowUpKind.LOOKUP, seq=1, end=again)
-        )
-        assert "Patient/7: waiting lookup-failed http-503, 1 request(s), next try" in printed(desk)
+        await desk.journal.settle(settlement(1, State.DELIVERED, follow_ups=(FollowUp(kind, "Patient/7"),)))
+        assert f"{name} of Patient/7: waiting, 0 request(s), next try 2026-03-01T12:00:00.000+00:00" in printed(desk)
+        again = FollowUpEnd(FollowUpState.WAITING, "x-failed", NOW, ("http-503",), retry_at=NOW)
+        await desk.journal.write(partial(follow_ups.settle, destination="d", kind=kind, seq=1, end=again))
+        assert "Patient/7: waiting x-failed http-503, 1 request(s), next try" in printed(desk)
         end = FollowUpEnd(FollowUpState.ACCEPTED, "", NOW, handle="http://h/RequestResult/1")
-        await desk.journal.write(partial(follow_ups.settle, destination="d", kind=FollowUpKind.LOOKUP, seq=1, end=end))
+        await desk.journal.write(partial(follow_ups.settle, destination="d", kind=kind, seq=1, end=end))
     said = printed(desk)
-    assert "look-up of Patient/7: accepted, 2 request(s), at 2026-03-01T12:00:00.000+00:00" in said
+    assert f"{name} of Patient/7: accepted, 2 request(s), at 2026-03-01T12:00:00.000+00:00" in said
     assert "its end is told at http://h/RequestResult/1" in said
     shown = orjson.loads(printed(desk, "--json"))
-    assert shown["deliveries"][0]["lookup"]["state"] == "accepted"
+    assert shown["deliveries"][0][kind]["state"] == "accepted"
 
 
 async def test_an_entry_is_printed_in_sections(desk: Desk) -> None:

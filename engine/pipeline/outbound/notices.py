@@ -1,0 +1,46 @@
+"""Notices: a destination is told of each ADT event that was delivered there, beside all lanes."""
+
+from datetime import datetime
+from typing import Final
+
+from engine import telemetry
+from engine.config.channel import Channel, Mode
+from engine.config.destination import Destination as Settings
+from engine.deliver.destination import Destination
+from engine.deliver.notice import Notice
+from engine.deliver.reply import Reply
+from engine.hl7.message import Message
+from engine.journal.entry import Claimed, FollowUpKind
+from engine.journal.state.follow_ups import Due, FollowUpEnd, FollowUpState
+from engine.pipeline.outbound.follow_ups import FollowUps, happens_now
+
+TURNED_OFF: Final = "notice-turned-off"
+OFF: Final = "off"
+ADT: Final = "ADT"
+
+
+def is_told(claimed: Claimed, channel: Channel, settings: Settings, message: Message) -> bool:
+    """Say whether a destination is told of a delivered message: of ADT events that happen now, where it is set so."""
+    return settings.notify != OFF and message.leaf("MSH", 9, 1) == ADT and happens_now(claimed, channel, message)
+
+
+class Notices(FollowUps):
+    """The notices of one destination."""
+
+    kind = FollowUpKind.NOTICE
+    counter = telemetry.NOTICES
+    failed = "not notified"
+    answered = "F48"
+
+    async def known_end(
+        self, destination: Destination, channel: Channel | None, _due: Due, now: datetime
+    ) -> FollowUpEnd | None:
+        """Return how one ends that is no longer wanted."""
+        if channel is None or destination.settings.notify == OFF or channel.mode is not Mode.LIVE:
+            return FollowUpEnd(FollowUpState.GIVEN_UP, TURNED_OFF, now, asked=False)
+        return None
+
+    async def ask(self, destination: Destination, due: Due, now: datetime) -> Reply:
+        """Tell the destination of the event."""
+        notice = Notice(due.channel, due.digest, due.event, due.received_at, due.patient, due.visit)
+        return await destination.notify(notice, now)
