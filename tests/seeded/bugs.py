@@ -1008,6 +1008,58 @@ LOOKUPS: Final = (
     ),
 )
 
+NOTICES: Final = (
+    Bug(
+        "a notice that is sent again after a kill is another one, and subscribers hear of one event twice",
+        "deliver/notice.py",
+        "{self.channel}:{self.digest.hex()}",
+        "{self.channel}:{self.digest.hex()}:{id(self)}",
+        ("deliver/test_notice.py",),
+    ),
+    Bug(
+        "a patient who was deleted meanwhile stands in a notice as the server's error",
+        "deliver/notice.py",
+        "        if answer.status in GONE:\n",
+        "        if answer.status in ():\n",
+        ("deliver/test_notice.py",),
+    ),
+    Bug(
+        "a server without notices is asked sixteen times for each event",
+        "deliver/notice.py",
+        "    if reply.ending is Ending.REFUSED and not offered:\n        return Reply(Ending.REFUSED,",
+        "    if reply.ending is Ending.REFUSED and not offered:\n        return Reply(Ending.RETRY,",
+        ("deliver/test_notice.py",),
+    ),
+    Bug(
+        "results of the laboratory are told as ADT events",
+        "pipeline/outbound/notices.py",
+        'message.leaf("MSH", 9, 1) == ADT and',
+        'message.leaf("MSH", 9, 1) != "" and',
+        ("pipeline/outbound/test_notices.py",),
+    ),
+    Bug(
+        "notices wait for look-ups of the same patient",
+        "journal/state/follow_ups.py",
+        " AND o.kind = ?2 AND",
+        " AND ?2 AND",
+        ("journal/state/test_follow_ups.py",),
+    ),
+    Bug(
+        "one event that waits makes the engine look for work without a pause",
+        "journal/state/follow_ups.py",
+        "f.due_at IS NOT NULL AND {_IS_FIRST}",
+        "f.due_at IS NOT NULL",
+        ("journal/state/test_follow_ups.py",),
+    ),
+    Bug(
+        "the visit that a message is about is missing in its notice",
+        "deliver/destination.py",
+        "visit=_visit(exchange, plan)",
+        'visit=""',
+        ("deliver/test_notice.py",),
+    ),
+)
+
 RETRIEVAL: Final = (
     Bug(
         "another person's document is put into a chart",
@@ -1271,6 +1323,7 @@ BUGS: Final = (
     *CCDA,
     *PAGES,
     *LOOKUPS,
+    *NOTICES,
     *RETRIEVAL,
     *ORDERS,
 )

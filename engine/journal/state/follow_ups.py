@@ -25,17 +25,24 @@ SELECT ?, ?, seq, ?, ?, 'waiting', ? FROM entry WHERE seq = ? AND parent IS NULL
 """
 # What is owed of a record that was merged away meanwhile is asked for by the survivor's.
 FOLLOW: Final = "UPDATE follow_up SET patient = ? WHERE destination = ? AND patient = ? AND due_at IS NOT NULL"
+# Whether none of the same kind is ahead of a patient's.
+_IS_FIRST: Final = """
+NOT EXISTS (SELECT 1 FROM follow_up AS o
+  WHERE o.destination = ?1 AND o.patient = f.patient AND o.kind = ?2 AND o.seq < f.seq AND o.due_at IS NOT NULL)
+"""
 # Those that may be asked for now, the longest due first: of each patient the oldest.
-DUE: Final = """
+DUE: Final = f"""
 SELECT f.seq, f.patient, f.visit, f.tries, e.channel, e.event, e.received_at, e.event_at, e.sha256
 FROM follow_up AS f JOIN entry AS e ON e.seq = f.seq
-WHERE f.destination = ?1 AND f.kind = ?2 AND f.due_at <= ?3 AND NOT EXISTS (
-  SELECT 1 FROM follow_up AS o
-  WHERE o.destination = ?1 AND o.patient = f.patient AND o.kind = ?2 AND o.seq < f.seq AND o.due_at IS NOT NULL)
+WHERE f.destination = ?1 AND f.kind = ?2 AND f.due_at <= ?3 AND {_IS_FIRST}
 ORDER BY f.due_at LIMIT ?4
-"""
-# When the next of a destination falls due.
-NEXT: Final = "SELECT MIN(due_at) FROM follow_up WHERE destination = ? AND kind = ? AND due_at IS NOT NULL"
+"""  # noqa: S608 - constants
+# When the next of a destination falls due: what waits behind an older one of its patient is not the next, due or not.
+NEXT: Final = f"""
+SELECT f.due_at FROM follow_up AS f
+WHERE f.destination = ?1 AND f.kind = ?2 AND f.due_at IS NOT NULL AND {_IS_FIRST}
+ORDER BY f.due_at LIMIT 1
+"""  # noqa: S608 - constants
 # The handle under which a patient was asked for not long ago.
 RECENT: Final = """
 SELECT handle FROM follow_up WHERE destination = ? AND patient = ? AND kind = 'lookup' AND state = 'accepted'
@@ -125,7 +132,8 @@ def due(connection: Connection, destination: str, kind: FollowUpKind, now: datet
 
 def next_due(connection: Connection, destination: str, kind: FollowUpKind) -> datetime | None:
     """Return when the next follow-up of a destination falls due; None where none waits."""
-    return optional_from_micros(connection.execute(NEXT, (destination, kind)).fetchone()[0])
+    found = connection.execute(NEXT, (destination, kind)).fetchone()
+    return None if found is None else from_micros(found[0])
 
 
 def recent(connection: Connection, destination: str, patient: str, now: datetime, within: timedelta) -> str | None:

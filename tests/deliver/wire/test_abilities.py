@@ -119,3 +119,11 @@ def test_merge_of_another_type_is_not_ours():
     assert not abilities_of({"resourceType": "CapabilityStatement", "rest": [rest]}).merge
     rest["operation"][0]["definition"] = "http://hl7.org/fhir/OperationDefinition/Patient-merge"
     assert abilities_of({"resourceType": "CapabilityStatement", "rest": [rest]}).merge
+
+
+def test_notices_are_taken_where_the_operation_stands_at_the_system_level():
+    """`$process-message` is an operation of the server; one of a type is another matter."""
+    rest = {"mode": "server", "operation": [{"name": "process-message"}]}
+    assert abilities_of({"resourceType": "CapabilityStatement", "rest": [rest]}).notices
+    rest = {"mode": "server", "resource": [{"type": "Bundle", "operation": [{"name": "process-message"}]}]}
+    assert not abilities_of({"resourceType": "CapabilityStatement", "rest": [rest]}).notices

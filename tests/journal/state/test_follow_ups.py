@@ -13,7 +13,7 @@ from engine.journal.state.follow_ups import ASKED_ALREADY, Due, FollowUpEnd, Fol
 from tests.journal.desk import NOW, Desk, Opener, settlement
 
 PATIENT = "Patient/p1"
-LOOKUP = FollowUpKind.LOOKUP
+LOOKUP, NOTICE = FollowUpKind.LOOKUP, FollowUpKind.NOTICE
 MINUTE = timedelta(minutes=1)
 
 
@@ -79,6 +79,43 @@ async def test_the_next_due_is_known(desk: Desk) -> None:
     assert await desk.journal.read(next_due) == NOW + MINUTE
     await settle(desk, seq, FollowUpState.ACCEPTED)
     assert await desk.journal.read(next_due) is None
+
+
+async def test_what_waits_behind_an_older_one_is_not_the_next(desk: Desk) -> None:
+    """It cannot be asked for whenever it is due: whoever waited for it would look again at once, and for ever."""
+    first = await promised(desk, "1")
+    await promised(desk, "2")
+    await settle(desk, first, FollowUpState.WAITING, "lookup-failed", retry_at=NOW + MINUTE)
+    next_due = partial(follow_ups.next_due, destination="d", kind=LOOKUP)
+    assert await desk.journal.read(next_due) == NOW + MINUTE
+    await settle(desk, first, FollowUpState.GIVEN_UP, "lookup-failed")
+    assert await desk.journal.read(next_due) == NOW
+
+
+async def test_each_kind_goes_its_own_way(desk: Desk) -> None:
+    """One delivery may ask for both: neither waits for the other, and each ends for itself."""
+    seq = await desk.record("1", ("mrn|1",), event="A01")
+    await desk.claim()
+    await desk.deliver(seq, follow_ups=(*asking(PATIENT), FollowUp(NOTICE, PATIENT, "Encounter/e1")))
+    later = await promised(desk, "2")
+    notices = partial(follow_ups.due, destination="d", kind=NOTICE, now=NOW, most=10)
+    assert [(one.seq, one.visit) for one in await desk.journal.read(notices)] == [(seq, "Encounter/e1")]
+    await settle(desk, seq, FollowUpState.ACCEPTED)
+    assert await due(desk) == [later]
+    assert [one.seq for one in await desk.journal.read(notices)] == [seq]
+    refused = FollowUpEnd(FollowUpState.REFUSED, "notice-refused", NOW, ("http-422",))
+    await desk.journal.write(partial(follow_ups.settle, destination="d", kind=NOTICE, seq=seq, end=refused))
+    assert await desk.journal.read(notices) == ()
+    with Reader(desk.folder) as reader:
+        (delivery,) = reader.show(seq).deliveries
+        assert [row.seq for row in reader.list(Filters(outcome="notice-refused"))] == [seq]
+    assert delivery.lookup is not None
+    assert delivery.notice is not None
+    assert (delivery.lookup.state, delivery.notice.state, delivery.notice.codes) == (
+        "accepted",
+        "refused",
+        ("http-422",),
+    )
 
 
 async def test_who_was_asked_for_lately_is_known(desk: Desk) -> None:
