@@ -70,13 +70,15 @@ class Notices:
     async def tell(self, notice: Notice, at: datetime) -> Reply:
         """Tell the server of an event and return what it said; nothing is raised.
 
-        A patient whom the server does not have any more is nobody to tell of; a visit that is gone is left out.
+        A patient whom the server does not have any more is nobody to tell of; a visit that is gone, or is another
+        patient's by now, is left out.
         """
         try:
-            found = [await self._read(one, at) for one in (notice.patient, notice.visit) if one]
-            if found[0] is None:
+            patient = await self._read(notice.patient, at)
+            if patient is None:
                 return Reply(Ending.GIVEN_UP, NOBODY)
-            resources = [one for one in found if one is not None]
+            visit = await self._read(notice.visit, at) if notice.visit else None
+            resources = [patient, visit] if visit is not None and _is_of(visit, notice.patient) else [patient]
             body = orjson.dumps(message(notice, self._server.base, resources, self._server.settings.fhir))
             fault.point("F47")
             answer = await self._server.ask("POST", f"{self._server.base}/$process-message", HEADERS, body)
@@ -97,9 +99,10 @@ class Notices:
         if failure is not Failure.NONE:
             wait = retry_after_seconds(answer.headers.get("retry-after", ""), at)
             raise error_of(failure, f"http-{answer.status}", answer.status, codes(answer.json), wait)
-        if not isinstance(answer.json, dict) or answer.json.get("resourceType") != type_:
+        body = answer.json
+        if not isinstance(body, dict) or body.get("resourceType") != type_ or not isinstance(body.get("id"), str):
             raise error_of(Failure.TRANSIENT, "answer-unreadable", answer.status, ("answer-unreadable",))
-        return answer.json
+        return body
 
 
 def message(notice: Notice, base: str, resources: list[Body], fhir: str) -> Body:
@@ -124,6 +127,12 @@ def message(notice: Notice, base: str, resources: list[Body], fhir: str) -> Body
         **({} if fhir == "STU3" else {"timestamp": time}),
         "entry": [{"fullUrl": f"{base}/{_place(one)}", "resource": one} for one in (header, *resources)],
     }
+
+
+def _is_of(visit: Body, patient: str) -> bool:
+    subject = visit.get("subject")
+    reference = subject.get("reference") if isinstance(subject, dict) else None
+    return isinstance(reference, str) and f"/{reference}".endswith(f"/{patient}")
 
 
 def _place(resource: Body) -> str:

@@ -31,7 +31,13 @@ async def chart() -> AsyncIterator[FakeChart]:
     fake = await FakeChart().start()
     fake.takes_notices = True
     fake.add("p1", name=[{"family": "SENTINEL"}])
-    fake.chart["Encounter/e1"] = {"resourceType": "Encounter", "id": "e1", "meta": {"versionId": "1"}, "identifier": []}
+    fake.chart["Encounter/e1"] = {
+        "resourceType": "Encounter",
+        "id": "e1",
+        "meta": {"versionId": "1"},
+        "identifier": [],
+        "subject": {"reference": "Patient/p1"},
+    }
     yield fake
     await fake.stop()
 
@@ -109,12 +115,14 @@ async def test_the_same_message_is_known_by_the_same_identifier(chart: FakeChart
     assert len({header for _, header in (first, *others)}) == 3
 
 
-@pytest.mark.parametrize("gone", [False, True], ids=["about-none", "deleted-meanwhile"])
-async def test_a_message_without_a_visit_has_the_patient_alone(chart: FakeChart, feed: Site, gone: bool) -> None:
-    """Where the message is about no visit, or that was deleted since."""
-    if gone:
+@pytest.mark.parametrize("case", ["about-none", "deleted-meanwhile", "moved-meanwhile"])
+async def test_a_message_without_a_visit_has_the_patient_alone(chart: FakeChart, feed: Site, case: str) -> None:
+    """Where the message is about no visit, or that was deleted since, or given to another patient (A45)."""
+    if case == "deleted-meanwhile":
         chart.delete("Encounter/e1")
-    assert (await told(feed, NOTICE if gone else replace(NOTICE, visit=""))).ending is Ending.ACCEPTED
+    if case == "moved-meanwhile":
+        chart.write("Encounter/e1", subject={"reference": "Patient/xp1"})
+    assert (await told(feed, replace(NOTICE, visit="" if case == "about-none" else "Encounter/e1"))).reason == ""
     (bundle,) = chart.notices
     assert [one["resource"]["resourceType"] for one in bundle["entry"]] == ["MessageHeader", "Patient"]
     assert bundle["entry"][0]["resource"]["focus"] == [{"reference": "Patient/p1"}]
@@ -171,8 +179,9 @@ async def test_what_cannot_be_read_is_told_later(chart: FakeChart, feed: Site) -
     """A server that does not show the patient just now is asked again; so is one that shows something else."""
     chart.script.append(Step("GET", 503, headers={"Retry-After": "7"}))
     assert await told(feed) == Reply(Ending.RETRY, FAILED, ("http-503",), retry_after_seconds=7)
-    chart.script.append(Step("GET", 200, body=b"<html>SENTINEL</html>"))
-    assert await told(feed) == Reply(Ending.RETRY, FAILED, ("answer-unreadable",))
+    for body in (b"<html>SENTINEL</html>", b'{"resourceType":"OperationOutcome"}', b'{"resourceType":"Patient"}'):
+        chart.script.append(Step("GET", 200, body=body))
+        assert await told(feed) == Reply(Ending.RETRY, FAILED, ("answer-unreadable",))
     assert chart.notices == []
     await chart.stop()
     assert (await told(feed)).ending is Ending.RETRY
