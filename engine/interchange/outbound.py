@@ -15,6 +15,8 @@ import httpx
 from engine.errors import ServiceError
 
 CONNECT_SECONDS: Final = 10.0
+# A connection that was idle for longer is not used again: its server may be closing it just then.
+LIMITS: Final = httpx.Limits(keepalive_expiry=2.0)
 # The body of an answer of which only the status counts is read up to so many bytes, else the line is closed.
 MOST_UNREAD: Final = 16_384
 OPENED: Final = "connection.connect_tcp.started"
@@ -109,7 +111,7 @@ class Outbound:
             raise OutboundError("has a ca_file that cannot be used") from error
         timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
         async with httpx.AsyncClient(
-            verify=context, trust_env=False, follow_redirects=False, timeout=timeout
+            verify=context, trust_env=False, follow_redirects=False, timeout=timeout, limits=LIMITS
         ) as client:
             yield Peer(client, self._trace)
 

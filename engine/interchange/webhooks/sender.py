@@ -5,7 +5,6 @@ ended is sent again: receivers see each event at least once, and know a repeat b
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 
 from engine import fault
 from engine.errors import place_of
-from engine.interchange.outbound import OutboundError, Peer
+from engine.interchange.outbound import OutboundError
 from engine.interchange.rounds import rounds
 from engine.interchange.service import Service
 from engine.interchange.store import notification
@@ -24,6 +23,7 @@ from engine.interchange.subscriptions.ending import end_those_over
 from engine.interchange.subscriptions.sealing import unseal
 from engine.interchange.webhooks.address import AddressError, resolve
 from engine.interchange.webhooks.delivery import TIMEOUT_SECONDS, headers_of, shown_body
+from engine.interchange.webhooks.servers import Place, Servers
 from engine.interchange.webhooks.settling import Settled, settle
 from engine.telemetry import logger
 
@@ -35,9 +35,8 @@ LOOK_SECONDS: Final = 1.0
 BUSY_SECONDS: Final = 1.0
 # How long what is being sent has to end when the service stops.
 LEAVE_SECONDS: Final = 5.0
-# Events of one subscription that are sent at the same time, and requests to one server of a tenant.
+# Events of one subscription that are sent at the same time.
 AT_ONCE: Final = 4
-AT_ONCE_PER_SERVER: Final = 8
 # Subscriptions that are sent to at the same time; those that failed or were slow the last time have places of their
 # own, and few, so that however many receivers are down, the others find one free.
 LANES: Final = 64
@@ -55,9 +54,9 @@ class Sender:
         self._lanes: dict[Lane, asyncio.Task[bool]] = {}
         self._troubled: set[Lane] = set()
         self._slow: set[Lane] = set()
-        self._servers: defaultdict[tuple[int, str], asyncio.Semaphore] = defaultdict(
-            lambda: asyncio.Semaphore(AT_ONCE_PER_SERVER)
-        )
+        self._servers = Servers(service.outbound, TIMEOUT_SECONDS)
+        # Whether some subscription had to wait at the last look, for its own lane or for any.
+        self._waiting = False
         self._served: dict[Lane, int] = {}
         self._turn = 0
         self._leaving = False
@@ -76,6 +75,7 @@ class Sender:
         try:
             await end_those_over(self._service)
             self._take_up()
+            await self._servers.close_idle()
         except StoreFailedError:
             return
         except Exception as error:  # noqa: BLE001 - as above
@@ -91,9 +91,12 @@ class Sender:
         troubled = [one for one in idle if one.failures or _lane(one) in self._slow]
         sound = [one for one in idle if one not in troubled]
         busy = len(self._troubled)
-        for one in sound[: max(0, LANES - (len(self._lanes) - busy))]:
+        going = sound[: max(0, LANES - (len(self._lanes) - busy))]
+        going_ill = troubled[: max(0, TROUBLED_LANES - busy)]
+        self._waiting = len(going) + len(going_ill) < len(found)
+        for one in going:
             self._begin(one, troubled=False)
-        for one in troubled[: max(0, TROUBLED_LANES - busy)]:
+        for one in going_ill:
             self._begin(one, troubled=True)
 
     def _begin(self, receiver: Receiver, *, troubled: bool) -> None:
@@ -114,30 +117,27 @@ class Sender:
             return
         if (error := task.exception()) is not None:
             logger().error("webhooks not sent", error=type(error).__name__, file=place_of(error), reason=str(error))
-        elif task.result():
+        elif self._waiting or not task.result():
             self._service.webhook_bell.set()
 
     async def _serve(self, receiver: Receiver, at_once: int) -> bool:
         """Send what a subscription is owed, until there is no more or its receiver fails or is slow.
 
-        Return whether anything was sent.
+        Return whether there was no more.
         """
         service = self._service
-        bundle = service.configuration.webhooks.ca_bundle
-        begun, going = False, True
-        async with service.outbound.peer(bundle, TIMEOUT_SECONDS, beside=True) as peer:
-            while going and not self._leaving:
-                now_ms = milliseconds(service.clock())
-                owed = notification.due(service.store.reader(), receiver, now_ms, at_once)
-                if not owed:
-                    break
-                begun = True
-                attempts = await asyncio.gather(*(self._send(peer, receiver, one) for one in owed))
-                fault.point("F45")
-                going = await self._settle(receiver, owed, attempts)
-        return begun
+        going = True
+        while going and not self._leaving:
+            now_ms = milliseconds(service.clock())
+            owed = notification.due(service.store.reader(), receiver, now_ms, at_once)
+            if not owed:
+                return True
+            attempts = await asyncio.gather(*(self._send(receiver, one) for one in owed))
+            fault.point("F45")
+            going = await self._settle(receiver, owed, attempts)
+        return False
 
-    async def _send(self, peer: Peer, receiver: Receiver, owed: Due) -> Attempt:
+    async def _send(self, receiver: Receiver, owed: Due) -> Attempt:
         """Send an event once, and return what came of it."""
         service = self._service
         began_ms = milliseconds(service.clock())
@@ -152,8 +152,9 @@ class Sender:
             parts = urlsplit(receiver.endpoint)
             host, port = parts.hostname or "", parts.port or 443
             allow = service.configuration.tenants[receiver.tenant].webhook_allow
+            place = Place(receiver.number, f"{host}:{port}", service.configuration.webhooks.ca_bundle)
             try:
-                async with self._servers[receiver.number, f"{host}:{port}"], asyncio.timeout(TIMEOUT_SECONDS):
+                async with self._servers.turn(place) as peer, asyncio.timeout(TIMEOUT_SECONDS):
                     address = await resolve(host, port, allow)
                     fault.point("F46")
                     status = await peer.post_to(address, receiver.endpoint, headers_of(owed, lines), body)
@@ -204,6 +205,7 @@ class Sender:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
+        await self._servers.close_idle(0)
 
 
 def _lane(receiver: Receiver) -> Lane:

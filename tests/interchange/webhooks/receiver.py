@@ -128,9 +128,11 @@ class _Taker(BaseHTTPRequestHandler):
         self.send_response(302 if step == ELSEWHERE else int(step))
         if step == ELSEWHERE:
             self.send_header("location", f"https://{receiver.host}:{receiver.port}/other")
-        self.send_header("content-length", "2")
+        if step != 204:
+            self.send_header("content-length", "2")
         self.end_headers()
-        self.wfile.write(b"ok")
+        if step != 204:
+            self.wfile.write(b"ok")
 
     def log_message(self, *_: Any) -> None:
         """Log nothing."""
