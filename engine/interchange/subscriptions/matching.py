@@ -67,10 +67,16 @@ class Matcher:
         if of_type is None:
             return
         at_ms = milliseconds(transaction.at)
+        # Many ask for the same: what was found for one holds for the others.
+        known: dict[tuple[str, Arguments], bool] = {}
         for one in of_type.candidates(index):
             if one.end_ms is not None and one.end_ms <= at_ms:
                 continue
-            if transaction.connection.execute(one.condition, (stored.key, *one.arguments)).fetchone():
+            asked = (one.condition, one.arguments)
+            if asked not in known:
+                found = transaction.connection.execute(one.condition, (stored.key, *one.arguments)).fetchone()
+                known[asked] = found is not None
+            if known[asked]:
                 enqueue(transaction, one.id, one.version, Event(f"{stored.type}/{stored.id}", stored=stored))
 
     def watches(self, transaction: Transaction, type_name: str) -> bool:
