@@ -37,6 +37,8 @@ from engine.interchange.subscriptions.ending import FOLLOWERS
 from engine.interchange.subscriptions.matching import Matcher
 from engine.interchange.webhooks.sender import Sender
 
+# Where the Chart API begins.
+CHART: Final = "/chart/v1/"
 FHIR_JSON: Final = "application/fhir+json"
 MINIMAL: Final = {"resourceType": "Patient"}
 
@@ -117,12 +119,16 @@ class App:
             answer = preflight(self.service.configuration, scope["method"], headers)
             if answer is not None:
                 await send_answer(send, answer, "", request_id)
-            elif (path.startswith("/fhir/") or path == "/fhir") and path not in self._pages.discovery:
+            elif path.startswith(CHART) or (
+                (path.startswith("/fhir/") or path == "/fhir") and path not in self._pages.discovery
+            ):
                 # HEAD is GET without a body, and the server below leaves that out.
                 method = "GET" if scope["method"] == "HEAD" else scope["method"]
                 origin = (self._address(scope, headers), loggable(request_id))
                 query = scope["query_string"].decode("latin-1")
-                call = Call(method, path[6:], query, headers, Body(receive), origin)
+                chart = path.startswith(CHART)
+                below = path[len(CHART) if chart else 6 :]
+                call = Call(method, below, query, headers, Body(receive), origin, chart=chart)
                 answer = self._shared(await self._calls.answer(call, request_id), call)
                 gzip = takes_gzip(headers.get("accept-encoding", ""))
                 await send_answer(send, answer, answer.media_type or FHIR_JSON, request_id, gzip=gzip)

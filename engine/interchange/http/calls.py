@@ -10,6 +10,7 @@ from typing import Final
 from engine.errors import place_of
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exchange import Answer
+from engine.interchange.http.charts import answer_chart
 from engine.interchange.http.door import BUNDLES, WITH_BODY, Call, access_of, answer_call, refused
 from engine.interchange.http.hooks import Hooks
 from engine.interchange.http.meter import Meter
@@ -40,7 +41,7 @@ class Calls:
 
     async def answer(self, call: Call, request_id: str) -> Answer:
         """Return the answer to a call, whatever happens; ConnectionError only for a client that has gone."""
-        version = FhirVersion.R4 if call.path.startswith("R4/") else FhirVersion.STU3
+        version = FhirVersion.STU3 if call.base == FhirVersion.STU3 else FhirVersion.R4
         started = perf_counter()
         PENDING.set(None)
         self._meter.in_flight += 1
@@ -53,7 +54,7 @@ class Calls:
             answer = replace(answer, headers=(*answer.headers, ("connection", "close")))
         if answer.status >= 500:
             self._tell(call, answer.status, request_id)
-        self._meter.count(call, version, answer.status, perf_counter() - started)
+        self._meter.count(call, call.base, answer.status, perf_counter() - started)
         return answer
 
     async def _in_time(self, call: Call, version: FhirVersion) -> Answer:
@@ -96,11 +97,12 @@ class Calls:
             await self._service.recorder.record(row)
 
     async def _carry_out(self, call: Call) -> Answer:
-        trouble = self._hooks.strike(call.method, f"/fhir/{call.path}") if self._hooks is not None else None
+        answering = answer_chart if call.chart else answer_call
+        trouble = self._hooks.strike(call.method, call.address) if self._hooks is not None else None
         if trouble is None:
-            return await answer_call(self._service, call)
+            return await answering(self._service, call)
         await trouble.befall()
-        answer = await answer_call(self._service, call)
+        answer = await answering(self._service, call)
         trouble.befall_after_commit()
         return answer
 

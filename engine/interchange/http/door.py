@@ -60,8 +60,9 @@ BUNDLES: Final = {
 
 @dataclass(slots=True)
 class Call:
-    """One HTTP request to the FHIR door: method, path below /fhir/, query, headers, body.
+    """One HTTP request to the FHIR door: method, path below /fhir/, query, headers, body; or one to the Chart API.
 
+    `chart`: its path is below /chart/v1/.
     `origin` is where it came from, and its request id as it may be told. `principal`, `interaction`, `id`, `named`
     (patients), `refusal` and `error` are what has been found out of it; metrics, logs and the access log tell them.
     """
@@ -78,6 +79,17 @@ class Call:
     named: tuple[str, ...] = ()
     refusal: Category | None = None
     error: BaseException | None = None
+    chart: bool = False
+
+    @property
+    def base(self) -> str:
+        """What it calls, as metrics and the access log have it: R4, STU3 or chart."""
+        return "chart" if self.chart else "R4" if self.path.partition("/")[0] == "R4" else "STU3"
+
+    @property
+    def address(self) -> str:
+        """The path below the service's base."""
+        return f"{'/chart/v1' if self.chart else '/fhir'}/{self.path}"
 
 
 async def answer_call(service: Service, call: Call) -> Answer:
@@ -102,10 +114,10 @@ def refused(service: Service, refusal: RefusedError, version: FhirVersion) -> An
 
 async def _interact(service: Service, address: Address, call: Call) -> Answer:
     principal = call.principal = authenticate(service, call.headers.get("authorization", ""))
-    _throttle(service, principal)
+    throttle(service, principal)
     route = find_route(address, call.method, service.configuration.features)
     call.interaction, call.id = route.interaction, route.id
-    _negotiate(call, route.interaction)
+    negotiate(call, route.interaction)
     authorise(service, principal, route.interaction)
     query = read_query(call.query)
     if query and not queried(route.interaction):
@@ -141,8 +153,9 @@ def access_of(
     service: Service, call: Call, principal: Principal, interaction: Interaction, answer: Answer | None
 ) -> Row:
     """Return the row of the access log for a call, and its answer if there is one yet."""
-    at_ms, base = milliseconds(service.clock()), "R4" if call.path.partition("/")[0] == "R4" else "STU3"
-    return entry(at_ms, base, principal, interaction, call.id, call.named, answer, call.origin)
+    return entry(
+        milliseconds(service.clock()), call.base, principal, interaction, call.id, call.named, answer, call.origin
+    )
 
 
 def _kinds(interaction: Interaction) -> tuple[str, ...]:
@@ -155,9 +168,9 @@ def _kinds(interaction: Interaction) -> tuple[str, ...]:
 async def _bundle(service: Service, version: FhirVersion, call: Call) -> Answer:
     """Answer a batch or a transaction."""
     principal = call.principal = authenticate(service, call.headers.get("authorization", ""))
-    _throttle(service, principal)
+    throttle(service, principal)
     call.interaction = BUNDLES[Kind.BATCH]
-    _negotiate(call)
+    negotiate(call)
     check_plain(read_query(call.query))
     text = await _body(service, call)
     call.named = tuple(patients_in(text))
@@ -185,7 +198,8 @@ def _unauthorised(category: Category, text: str, *, known: bool) -> RefusedError
     return RefusedError(category, (Issue(text, "http.Authorization"),), (("www-authenticate", challenge),))
 
 
-def _throttle(service: Service, principal: Principal) -> None:
+def throttle(service: Service, principal: Principal) -> None:
+    """Refuse (429) a client that calls more often than the configuration lets it."""
     limit = service.configuration.rate_limit
     seconds = service.throttle.wait(principal.client, limit, service.clock()) if limit else 0
     if seconds:
@@ -211,7 +225,7 @@ async def _resource(call: Call, interaction: Interaction, version: FhirVersion, 
     return await asyncio.to_thread(work) if len(text) > LARGE_BYTES else work()
 
 
-def _negotiate(call: Call, interaction: Interaction | None = None) -> None:
+def negotiate(call: Call, interaction: Interaction | None = None) -> None:
     """Refuse a body that is not taken, and to answer what is not made; `interaction` None for a Bundle."""
     kinds = _kinds(interaction) if interaction else WRITABLE
     raw, document = (interaction.raw, interaction.document) if interaction else (False, False)
@@ -271,6 +285,6 @@ async def _read(text: bytes) -> Json:
 def _metadata(service: Service, version: FhirVersion, call: Call) -> Answer:
     if call.method != "GET":
         raise wrong_method({"GET"})
-    _negotiate(call)
+    negotiate(call)
     read_query(call.query)
     return Answer(200, capability_statement(version, service.configuration))

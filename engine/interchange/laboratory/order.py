@@ -83,7 +83,7 @@ def read_order(transaction: Transaction, tenant: str, sis: str, order_id: str) -
     tests = tuple(_tests(transaction, order, sis))
     if len(tests) < len(tests_of(order)):
         return None
-    agent, facility = _requester(order, sis)
+    agent, facility = requester_of(order, sis)
     account = find(value(order, sis, "requestgroup-account"))
     return LaboratoryOrder(
         id=order_id,
@@ -148,7 +148,7 @@ def _reasons(find: Resolver, test: Resource, order: Resource, sis: str) -> Itera
             return
 
 
-def _requester(order: Resource, sis: str) -> tuple[Json, Json]:
+def requester_of(order: Resource, sis: str) -> tuple[Json, Json]:
     """Return the references to who ordered and to the organization behind; None where they are not named."""
     address = url(sis, "requestgroup-requester")
     parts = next((one.get("extension", ()) for one in order.get("extension", ()) if one.get("url") == address), ())

@@ -132,7 +132,8 @@ def read_standing(transaction: Transaction, patient: Stored, words: Words) -> St
                 turn = (target.stated_ms, one.organization, names.get(one.document_id, ""))
                 entries[target.reference][1].backings.append(Backing(turn, target.version))
     for stored, entry in entries.values():
-        entry.edited = _edited(transaction, stored, entry)
+        written = max((one.version for one in entry.backings), default=0)
+        entry.edited = not written or changed_here(transaction, stored, written)
         standing.add(entry)
     return standing
 
@@ -157,16 +158,15 @@ def _records(transaction: Transaction, document: Entry, words: Words) -> Iterabl
             yield found
 
 
-def _edited(transaction: Transaction, stored: Stored, entry: Entry) -> bool:
-    """Say whether a resource is not as an import wrote it last.
+def changed_here(transaction: Transaction, stored: Stored, written: int) -> bool:
+    """Say whether a resource is not as an import wrote it last, as the version `written`.
 
     A merge of patients writes versions in which nothing but the patient is another one.
     """
-    written = max((one.version for one in entry.backings), default=0)
-    if not written or written == stored.version:
-        return not written
+    if written == stored.version:
+        return False
     former = former_version(transaction, stored, written, 0)
-    return former is None or _content(former.resource()) != _content(entry.resource)
+    return former is None or _content(former.resource()) != _content(stored.resource())
 
 
 def _content(resource: dict[str, Json]) -> dict[str, Json]:

@@ -98,7 +98,7 @@ def _step(interaction: Interaction, definition: Definition) -> Step:
         return _free if directory else _kept
     if code == "search-type" and level is Level.TYPE and definition.name not in OF_NOBODY:
         return _searched_freely if directory else _searched
-    if code in {"everything", "export-ccda", "submit"}:
+    if code in {"everything", "export-ccda", "submit", "chart"}:
         return _kept
     if code == "cq-search":
         return _kept if level is Level.INSTANCE else _told

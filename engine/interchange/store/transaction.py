@@ -45,7 +45,7 @@ REFERRING: Final = (
     "SELECT DISTINCT resource.key, resource.type FROM reference_index AS i JOIN resource ON resource.key=i.key"
     " WHERE i.tenant=? AND i.target=?"
 )
-REFERRERS: Final = "SELECT DISTINCT key FROM reference_index WHERE tenant=? AND target=? ORDER BY key"
+REFERRERS: Final = "SELECT DISTINCT key FROM reference_index WHERE tenant=? AND target=?{rows} ORDER BY key"
 COUNT_CODE: Final = "SELECT count(*) FROM token_index WHERE tenant=? AND parameter=? AND code=?"
 
 
@@ -242,9 +242,13 @@ class Transaction:
         rows = self.connection.execute(RECORD_NUMBER_HOLDERS, (self.tenant, parameter, short(value), short(system)))
         return tuple(row[0] for row in rows)
 
-    def referrers(self, target: str) -> Iterable[Stored]:
-        """Return every live resource that refers to `Type/id`, one at a time: they may be megabytes each."""
-        keys = self.connection.execute(REFERRERS, (self.tenant, target)).fetchall()
+    def referrers(self, target: str, *rows: str) -> Iterable[Stored]:
+        """Return every live resource that refers to `Type/id`, one at a time: they may be megabytes each.
+
+        `rows` names those of the index that count (`Provenance.target`), all where none are given.
+        """
+        statement = REFERRERS.format(rows=f" AND parameter IN ({', '.join('?' * len(rows))})" if rows else "")
+        keys = self.connection.execute(statement, (self.tenant, target, *rows)).fetchall()
         return (self.by_key(key) for (key,) in keys)
 
     def referring(self, target: str) -> dict[int, str]:

@@ -1,0 +1,36 @@
+"""The parameters of every list: `limit` and `offset`."""
+
+from typing import Final
+
+from engine.interchange.chart.rows import Part
+from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.search.page import Pairs
+
+LIMIT: Final = "limit"
+OFFSET: Final = "offset"
+USUAL: Final = 20
+MOST: Final = 100
+# The farthest that an offset leads.
+FARTHEST: Final = 999_999_999
+
+
+def take_part(query: Pairs) -> tuple[Part, Pairs]:
+    """Return the part of a list that a query asks for, and its other parameters; RefusedError (400) for nonsense."""
+    given = dict(query)
+    for name in given:
+        if [other for other, _ in query].count(name) > 1:
+            raise refuse(Category.BAD_VALUE, "A parameter is given more than once.", location="http.query")
+    limit = _whole(given.get(LIMIT, str(USUAL)), LIMIT, 1, MOST)
+    offset = _whole(given.get(OFFSET, "0"), OFFSET, 0, FARTHEST)
+    return Part(limit, offset), tuple(pair for pair in query if pair[0] not in {LIMIT, OFFSET})
+
+
+def _whole(text: str, name: str, least: int, most: int) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(FARTHEST)) else -1
+    if not least <= number <= most:
+        raise _wrong(name, least, most)
+    return number
+
+
+def _wrong(name: str, least: int, most: int) -> RefusedError:
+    return refuse(Category.BAD_VALUE, f"{name} is a whole number from {least} to {most}.", location=f"http.{name}")
