@@ -8,6 +8,8 @@ from engine.interchange.chart.coded import CODED, CONCEPT, INTERPRETATION, PROVI
 from engine.interchange.chart.field import TEXT, Field, Resource, Shape, listed, many, moment, one, several
 from engine.interchange.chart.look import Look
 from engine.interchange.laboratory.order import requester_of
+from engine.interchange.orders.belonging import order_id_of
+from engine.interchange.orders.order import NAME as ORDER
 
 Json = Any
 
@@ -64,17 +66,25 @@ def _observations(report: Resource, look: Look) -> Json:
 
 
 def _orderer(report: Resource, look: Look) -> Json:
-    """Return who ordered a test: the requester of what it is based on, of an order also of that as a whole."""
+    """Return who ordered a test: who asked for what the report, or a result of it, is based on."""
     results = (part for one in results_of(report, look) for part in listed(one.get("basedOn")))
     for reference in (*listed(report.get("basedOn")), *results):
         ordered = look.find(reference, report)
-        if ordered is None:
-            continue
-        named = ordered.get("requester") or requester_of(ordered, look.words.system)[0] or ordered.get("author")
-        found = provider(named, look, ordered)
+        found = _asked_by(ordered, look) if ordered is not None else None
         if found:
             return found
     return None
+
+
+def _asked_by(ordered: Resource, look: Look) -> Json:
+    """Return the requester of a test, else that of the order it belongs to, else who wrote that."""
+    own = provider(ordered.get("requester"), look, ordered)
+    system = look.words.system
+    order_id = order_id_of(dict(ordered), system)
+    order = look.find({"reference": f"{ORDER}/{order_id}"}) if order_id else ordered
+    if own or order is None or order["resourceType"] != ORDER:
+        return own
+    return provider(requester_of(dict(order), system)[0] or order.get("author"), look, order)
 
 
 def _meaning(report: Resource, look: Look) -> Json:
@@ -95,4 +105,4 @@ TEST: Final = Shape(
         Field("observations", many(OBSERVATION.link), _observations),
     ),
 )
-SHAPES: Final = (CONCEPT, INTERPRETATION, PROVIDER, COMPONENT, OBSERVATION)
+SHAPES: Final = (COMPONENT, OBSERVATION)

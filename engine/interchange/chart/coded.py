@@ -38,7 +38,6 @@ CODED: Final = (
 CONCEPT: Final = Shape("Concept", CODED)
 # Of what a result means only the code counts: it has one system.
 INTERPRETATION: Final = Shape("Interpretation", (CODED[0], CODED[2]))
-PERIOD: Final = Shape("Period", (text("start"), text("end")))
 
 
 def person_name(resource: Json) -> str:
@@ -113,11 +112,6 @@ VALUES: Final[dict[str, Callable[[Json], str]]] = {
 }
 
 
-def quoted(name: str, path: str) -> Field:
-    """Return a field of a number that stands at an element, with the digits that it has there."""
-    return Field(name, TEXT, lambda resource, _: number(resource[path]) if path in resource else None)
-
-
 def noted() -> Field:
     """Return the field of what was noted of a record."""
     return Field(
@@ -128,3 +122,6 @@ def noted() -> Field:
 def status(name: str = "status") -> Field:
     """Return the field of a record's status."""
     return Field("status", TEXT, element(name))
+
+
+SHAPES: Final = (CONCEPT, INTERPRETATION, PROVIDER)

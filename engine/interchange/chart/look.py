@@ -18,9 +18,9 @@ OPEN: Final = frozenset(one.name for one in (*CHART, *SUPPORTING))
 
 @dataclass(slots=True)
 class Look:
-    """One snapshot of the store; `patient` is whose chart it is, `may_see` says which types beyond it are readable.
+    """One snapshot of the store; `patient` is whose chart it is, `may_see` says which types the token reads.
 
-    `base_url` is the service's own address, below which it is called.
+    `whole`: the token may read the whole chart, whatever it says of single types. `base_url` is the service's own.
     """
 
     transaction: Transaction
@@ -28,6 +28,7 @@ class Look:
     words: Words
     may_see: Callable[[str], bool]
     base_url: str
+    whole: bool = True
     _found: dict[str, Json] = field(default_factory=dict)
 
     def find(self, reference: Json, within: Mapping[str, Json] | None = None) -> Json:
@@ -47,7 +48,7 @@ class Look:
 
     def _kept(self, target: str) -> Json:
         definition = KEPT.get(target.partition("/")[0])
-        if definition is None or not (definition.name in OPEN or self.may_see(definition.name)):
+        if definition is None or not ((self.whole and definition.name in OPEN) or self.may_see(definition.name)):
             return None
         found = Resolver(self.transaction, ())(target)
         if found is None or not definition.patient:

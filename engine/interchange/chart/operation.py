@@ -1,26 +1,29 @@
-"""The answers of the Chart API: a category of a patient's chart as a list."""
+"""The answers of the Chart API: patients found, one patient's demographics, and a category of a chart as a list."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from engine.interchange.chart.category import ChartCategory
+from engine.interchange.chart.items import item
 from engine.interchange.chart.look import Look
-from engine.interchange.chart.origin import channel_of
 from engine.interchange.chart.parameters import take_part
-from engine.interchange.chart.rows import keys_of
-from engine.interchange.exact import write_json
+from engine.interchange.chart.people import FOUND, PATIENT
+from engine.interchange.exact import read_json, write_json
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.oauth.rights import may_see
-from engine.interchange.outcome import Category, refuse, unsupported
+from engine.interchange.outcome import unsupported
 from engine.interchange.patient360.record import Words
+from engine.interchange.resource.read import absent, deleted
+from engine.interchange.resource.search import search
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
 
 Json = Any
+T = TypeVar("T")
 
 JSON: Final = "application/json"
-CHANNEL: Final = "resourceChannelType"
 
 
 async def list_items(category: ChartCategory, service: Service, request: Request) -> Answer:
@@ -29,42 +32,71 @@ async def list_items(category: ChartCategory, service: Service, request: Request
     A thread reads the chart, so that a large one keeps nobody waiting.
     """
     part, rest = take_part(request.query)
-    for name, _ in rest:
+    _take_nothing(rest)
+
+    def look(transaction: Transaction) -> tuple[str, Json]:
+        patient = _find(transaction, request)
+        # As searches have it: the chart of a merged-away patient is the survivor's.
+        patient_id = patient.survivor or patient.id
+        total, items = category.listing(_look_of(service, request, transaction, patient_id, whole=True), part)
+        return patient_id, {"total": total, "items": items}
+
+    patient_id, made = await _read(service, request, look)
+    return _answer(made, patient_id)
+
+
+async def read_patient(service: Service, request: Request) -> Answer:
+    """Answer GET /patients/{id}: the demographics, of a merged-away record its own; 404, and 410 once deleted."""
+    _take_nothing(request.query)
+
+    def look(transaction: Transaction) -> Json:
+        patient = _find(transaction, request)
+        return item(PATIENT, _look_of(service, request, transaction, patient.id), patient)
+
+    return _answer(await _read(service, request, look), request.id)
+
+
+async def find_patients(service: Service, request: Request) -> Answer:
+    """Answer GET /patients: those that FHIR's search of Patient finds, in its order; the query is FHIR's already."""
+    bundle = read_json((await search(service, request)).body)
+    ids = [entry["resource"]["id"] for entry in bundle["entry"]]
+
+    def look(transaction: Transaction) -> list[Json]:
+        found = (transaction.get("Patient", one) for one in ids)
+        live = (one for one in found if one is not None and not one.deleted)
+        return [item(FOUND, _look_of(service, request, transaction, one.id), one) for one in live]
+
+    items = await _read(service, request, look)
+    return _answer({"total": bundle["total"], "items": items}, *(one["id"] for one in items))
+
+
+async def _read(service: Service, request: Request, look: Callable[[Transaction], T]) -> T:
+    return await asyncio.to_thread(service.store.read, request.principal.tenant, look)
+
+
+def _answer(made: Json, *patients: str) -> Answer:
+    return Answer(200, write_json(made), (), JSON, patients)
+
+
+def _take_nothing(query: tuple[tuple[str, str], ...]) -> None:
+    for name, _ in query:
         raise unsupported(name)
 
-    def look(transaction: Transaction) -> tuple[str, bytes]:
-        patient_id = survivor(transaction, request.id)
-        seen = look_of(service, request, transaction, patient_id)
-        total, keys = keys_of(transaction, patient_id, category.types, part)
-        # One at a time: a document may be megabytes, and is not shown.
-        items = [_item(category, seen, transaction.by_key(key)) for key in keys]
-        return patient_id, write_json({"total": total, "items": items})
 
-    patient_id, body = await asyncio.to_thread(service.store.read, request.principal.tenant, look)
-    return Answer(200, body, (), JSON, (patient_id,))
+def _find(transaction: Transaction, request: Request) -> Stored:
+    """Return a patient's record, a merged-away one too; RefusedError: 404 for nobody, 410 once deleted."""
+    stored = transaction.get("Patient", request.id)
+    if stored is None:
+        raise absent(request)
+    if stored.deleted:
+        raise deleted(request, stored)
+    return stored
 
 
-def look_of(service: Service, request: Request, transaction: Transaction, patient_id: str) -> Look:
+def _look_of(
+    service: Service, request: Request, transaction: Transaction, patient_id: str, *, whole: bool = False
+) -> Look:
     """Return what the making of an answer sees of one patient's chart."""
     words = Words(service.configuration.service_identifier_system)
     seeing = partial(may_see, service.configuration, request.principal)
-    return Look(transaction, patient_id, words, seeing, service.configuration.base_url)
-
-
-def survivor(transaction: Transaction, patient_id: str) -> str:
-    """Return whose chart is read: of a merged-away patient the survivor's, as searches have it.
-
-    RefusedError: 404 for nobody, 410 once deleted.
-    """
-    standing = transaction.standing("Patient", patient_id)
-    if standing is None:
-        raise refuse(Category.NOT_FOUND, f"Patient/{patient_id[:64]} does not exist.", location="http.id")
-    if standing.survivor == "":
-        raise refuse(Category.DELETED, f"Patient/{patient_id} was deleted.", location="http.id")
-    return standing.survivor or patient_id
-
-
-def _item(category: ChartCategory, look: Look, stored: Stored) -> dict[str, Json]:
-    resource = stored.resource()
-    made = category.shape_of(stored.type).of(resource, look)
-    return {"id": stored.id, **made, CHANNEL: channel_of(look, stored, resource)}
+    return Look(transaction, patient_id, words, seeing, service.configuration.base_url, whole)

@@ -1,9 +1,9 @@
-"""The parameters of every list: `limit` and `offset`."""
+"""The parameters of every list, `limit` and `offset`, and those by which patients are found."""
 
 from typing import Final
 
 from engine.interchange.chart.rows import Part
-from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.outcome import Category, RefusedError, refuse, unsupported
 from engine.interchange.search.page import Pairs
 
 LIMIT: Final = "limit"
@@ -12,6 +12,17 @@ USUAL: Final = 20
 MOST: Final = 100
 # The farthest that an offset leads.
 FARTHEST: Final = 999_999_999
+# By which patients are found: search parameters of FHIR, and what to say of each.
+SEARCHED: Final = {
+    "name": "Any part of the name, by its beginning",
+    "family": "The family name, by its beginning",
+    "given": "A given name, by its beginning",
+    "birthdate": "The day of birth, YYYY-MM-DD, or with a prefix: ge1984, le1990-01",
+    "gender": "male, female, other or unknown",
+    "identifier": "A number, or system|number",
+    "phone": "A telephone number",
+    "email": "An e-mail address",
+}
 
 
 def take_part(query: Pairs) -> tuple[Part, Pairs]:
@@ -23,6 +34,15 @@ def take_part(query: Pairs) -> tuple[Part, Pairs]:
     limit = _whole(given.get(LIMIT, str(USUAL)), LIMIT, 1, MOST)
     offset = _whole(given.get(OFFSET, "0"), OFFSET, 0, FARTHEST)
     return Part(limit, offset), tuple(pair for pair in query if pair[0] not in {LIMIT, OFFSET})
+
+
+def as_search(query: Pairs) -> Pairs:
+    """Return a query for patients as FHIR's search takes it; RefusedError (400) for what is not taken here."""
+    part, criteria = take_part(query)
+    for name, _ in criteria:
+        if name not in SEARCHED:
+            raise unsupported(name)
+    return (*criteria, ("_count", str(part.limit)), ("_offset", str(part.offset)))
 
 
 def _whole(text: str, name: str, least: int, most: int) -> int:

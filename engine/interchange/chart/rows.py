@@ -9,11 +9,12 @@ from engine.interchange.resource.definition import CARE
 from engine.interchange.store.transaction import Transaction
 
 # By the clinical date, what is undated at the end, and of one date what was written last.
-PAGE: Final = (
+ALL: Final = (
     "SELECT key FROM reference_index WHERE {chart}"
     " ORDER BY (SELECT max(d.high) FROM date_index AS d WHERE d.key = reference_index.key AND d.parameter = ?)"
-    " DESC NULLS LAST, key DESC LIMIT ? OFFSET ?"
+    " DESC NULLS LAST, key DESC"
 )
+SOME: Final = f"{ALL} LIMIT ? OFFSET ?"
 COUNT: Final = "SELECT count(*) FROM reference_index WHERE {chart}"
 WHOLE: Final = Wanted()
 
@@ -33,5 +34,11 @@ def keys_of(transaction: Transaction, patient_id: str, types: Iterable[str], par
     chart, arguments = chart_condition(transaction.tenant, patient_id, WHOLE, types)
     execute = transaction.connection.execute
     total = int(execute(COUNT.format(chart=chart), arguments).fetchone()[0])
-    rows = execute(PAGE.format(chart=chart), (*arguments, CARE, part.limit, part.offset)).fetchall()
+    rows = execute(SOME.format(chart=chart), (*arguments, CARE, part.limit, part.offset)).fetchall()
     return total, [row[0] for row in rows]
+
+
+def all_keys(transaction: Transaction, patient_id: str, types: Iterable[str]) -> list[int]:
+    """Return the keys of all records of some types in a chart, newest first."""
+    chart, arguments = chart_condition(transaction.tenant, patient_id, WHOLE, types)
+    return [row[0] for row in transaction.connection.execute(ALL.format(chart=chart), (*arguments, CARE)).fetchall()]

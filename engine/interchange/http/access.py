@@ -5,9 +5,10 @@ from urllib.parse import parse_qsl
 
 from engine.interchange.exchange import Interaction, Level
 from engine.interchange.oauth.role import Action, demand
-from engine.interchange.oauth.scope import ANY, allows
+from engine.interchange.oauth.scope import allows
 from engine.interchange.oauth.vault import Principal
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse, unsupported
+from engine.interchange.resource.context import reached_by
 from engine.interchange.search.page import FORMAT
 from engine.interchange.service import Service
 
@@ -53,9 +54,10 @@ def authorise(service: Service, principal: Principal, interaction: Interaction) 
         return
     enforced = service.tenant(principal.tenant).scope_enforcement == "strict"
     strict = enforced or interaction.action is Action.AUDIT
-    of = ANY if interaction.flags or interaction.tenant_wide else interaction.type
     alone = interaction.flags | interaction.also
-    granted = allows(principal.scopes, of, needed(interaction)) or not alone.isdisjoint(principal.scopes)
+    granted = allows(principal.scopes, reached_by(interaction), needed(interaction)) or not alone.isdisjoint(
+        principal.scopes
+    )
     if strict and not granted:
         issue = Issue(
             f"The token has no scope for {interaction.access} access to {interaction.type}.", "http.Authorization"

@@ -13,6 +13,7 @@ from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clock import Clock
 from engine.interchange.exchange import Answer
 from engine.interchange.http.calls import Calls, loggable
+from engine.interchange.http.charts import DOCUMENT
 from engine.interchange.http.cors import Headers, let_in, preflight
 from engine.interchange.http.door import Call
 from engine.interchange.http.gzip import takes_gzip
@@ -147,7 +148,9 @@ class App:
     def _shared(self, answer: Answer, call: Call) -> Answer:
         """Return an answer with what lets a browser of another origin read it."""
         client = call.principal.client if call.principal is not None else ""
-        shared = self._let_in(call.headers, client, public=call.path.endswith("metadata"))
+        shared = self._let_in(
+            call.headers, client, public=call.path.endswith("metadata") or (call.chart and call.path == DOCUMENT)
+        )
         return replace(answer, headers=(*answer.headers, *shared)) if shared else answer
 
     def _let_in(self, headers: Mapping[str, str], client: str, *, public: bool) -> Headers:

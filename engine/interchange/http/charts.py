@@ -3,9 +3,13 @@
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.chart.route import find_chart_route
+from engine.interchange.chart.openapi import openapi
+from engine.interchange.chart.operation import JSON
+from engine.interchange.chart.parameters import as_search
+from engine.interchange.chart.route import READ, SEARCH, find_chart_route
+from engine.interchange.exact import write_json
 from engine.interchange.exchange import Answer, Request
-from engine.interchange.http.access import authorise, needed, read_query
+from engine.interchange.http.access import authorise, check_plain, needed, read_query
 from engine.interchange.http.door import Call, authenticate, negotiate, refused, throttle
 from engine.interchange.http.negotiation import prefer
 from engine.interchange.http.route import wrong_method
@@ -15,11 +19,15 @@ from engine.interchange.service import Service
 
 VERSION: Final = FhirVersion.R4
 TYPE: Final = "Patient"
+# What this API is, for whoever asks.
+DOCUMENT: Final = "openapi.json"
 
 
 async def answer_chart(service: Service, call: Call) -> Answer:
     """Return the answer to a call below /chart/v1/; errors that are no refusals are the caller's to turn to 500."""
     try:
+        if call.path == DOCUMENT:
+            return _document(service, call)
         return await _interact(service, call)
     except RefusedError as refusal:
         call.refusal = refusal.category
@@ -33,18 +41,29 @@ async def _interact(service: Service, call: Call) -> Answer:
     if call.method != interaction.method:
         raise wrong_method({interaction.method})
     call.interaction = interaction
+    call.id = patient_id if interaction is READ else ""
     call.named = (patient_id,) if patient_id else ()
     negotiate(call, interaction)
     authorise(service, principal, interaction)
+    query = tuple(read_query(call.query))
     request = Request(
         version=VERSION,
         base=service.base(VERSION),
         type=TYPE,
         id=patient_id,
-        query=tuple(read_query(call.query)),
+        query=as_search(query) if interaction is SEARCH else query,
         headers=call.headers,
         prefer=prefer(""),
         principal=principal,
         body=None,
     )
     return await interaction.run(service, confine(service, request, interaction, needed(interaction)))
+
+
+def _document(service: Service, call: Call) -> Answer:
+    if call.method != "GET":
+        raise wrong_method({"GET"})
+    negotiate(call)
+    check_plain(read_query(call.query))
+    made = openapi(service.configuration.base_url, service.configuration.token_url)
+    return Answer(200, write_json(made), (), JSON)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from engine.interchange.binary.owner import owners
 from engine.interchange.exchange import Interaction, Level, Request
 from engine.interchange.oauth.role import Action
-from engine.interchange.oauth.scope import allows, wide
+from engine.interchange.oauth.scope import ANY, allows, wide
 from engine.interchange.oauth.vault import Principal
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.references import local_target, relative
@@ -59,7 +59,7 @@ def confine(service: Service, request: Request, interaction: Interaction, access
     required = service.configuration.clients[principal.client].patient_context == REQUIRED
     if not principal.patient and not required:
         return request
-    if allows(tuple(filter(wide, principal.scopes)), request.type, access):
+    if allows(tuple(filter(wide, principal.scopes)), reached_by(interaction), access):
         return request
     if not principal.patient:
         raise refuse(Category.FORBIDDEN, "The token names no patient.", location="http.Authorization")
@@ -79,12 +79,17 @@ def confine_to(service: Service, principal: Principal, patient_id: str, interact
     required = service.configuration.clients[principal.client].patient_context == REQUIRED
     if not principal.patient and not required:
         return
-    if allows(tuple(filter(wide, principal.scopes)), interaction.type, access):
+    if allows(tuple(filter(wide, principal.scopes)), reached_by(interaction), access):
         return
     _step(interaction, KEPT[interaction.type])
     ids = service.store.read(principal.tenant, lambda transaction: _ids(transaction, principal.patient))
     if not principal.patient or patient_id not in ids:
         raise beyond()
+
+
+def reached_by(interaction: Interaction) -> str:
+    """Return the type that a scope must name for an interaction, `*` where that of one type is not enough."""
+    return ANY if interaction.flags or interaction.tenant_wide else interaction.type
 
 
 Step = Callable[[Service, Request, Definition, Known], Request]
