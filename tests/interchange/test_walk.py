@@ -96,12 +96,18 @@ OPEN_PAGES = {
     "/oauth/jwks",
     "/fhir/.well-known/smart-configuration",
     "/fhir/R4/.well-known/smart-configuration",
+    "/",
+    "/chart/viewer.css",
+    "/chart/sign-in",
+    "/chart/signed-in",
     "/_test/lab",
     "/_test/outbound",
     "/_test/document",
     "/_test/network-query",
     "/_test/{name}",
 }
+# What is for who is signed in: tests/interchange/viewer holds that nobody else sees anything there.
+OF_A_SESSION = {"/chart", "/chart/sign-out", "/chart/patients/{id}"}
 # The access log, messages and handles have their own tests of who reads them: test_access_log.py (no wildcard, one
 # role), webhooks/test_messages.py (all types), and test_job_rights.py (who may carry out the operation).
 WALKED = [one for one in INTERACTIONS if one.type not in {"AuditEvent", "Bundle"} and not one.own_rights]
@@ -157,7 +163,7 @@ def test_every_interaction_is_walked() -> None:
 
 def test_every_page_is_known(inside: Inside) -> None:
     """S6: beside FHIR only these addresses are served, none of which tells anything of a patient."""
-    assert {route.path for route in inside.app._pages._router.routes} <= OPEN_PAGES
+    assert {route.path for route in inside.app._pages._router.routes} <= OPEN_PAGES | OF_A_SESSION
 
 
 @pytest.mark.parametrize("version", BASES)

@@ -36,6 +36,9 @@ from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Told
 from engine.interchange.subscriptions.ending import FOLLOWERS
 from engine.interchange.subscriptions.matching import Matcher
+from engine.interchange.viewer.asking import ORIGIN
+from engine.interchange.viewer.entrance import Entrance
+from engine.interchange.viewer.site import Site
 from engine.interchange.webhooks.sender import Sender
 
 # Where the Chart API begins.
@@ -106,7 +109,8 @@ class App:
         self.refused = meter.refused
         service.board.ended = meter.job_ended
         self._calls = Calls(service, hooks, meter)
-        self._pages = Pages(service, hooks, meter, sign_in)
+        site = Site(service, self._calls, Entrance(service, new_token, meter.issued))
+        self._pages = Pages(service, hooks, meter, sign_in, site.routes())
         self._prefix = service.configuration.path_prefix
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,7 +139,8 @@ class App:
                 await send_answer(send, answer, answer.media_type or FHIR_JSON, request_id, gzip=gzip)
             else:
                 shared = self._let_in(headers, "", public=path in self._pages.discovery)
-                await self._pages({**scope, "path": path}, receive, send, request_id, shared)
+                origin = (self._address(scope, headers), loggable(request_id))
+                await self._pages({**scope, "path": path, ORIGIN: origin}, receive, send, request_id, shared)
         except ConnectionError:
             return
 

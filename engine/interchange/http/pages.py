@@ -1,7 +1,7 @@
 """What is served beside FHIR: the token endpoints, the sign-in, health, metrics, and a sandbox's test hooks."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -31,10 +31,16 @@ UNKNOWN: Final = {404: "not_found", 405: "method_not_allowed"}
 
 
 class Pages:
-    """Answers everything that is not FHIR; errors are JSON `{"error": ...}` without any text of what went wrong."""
+    """Answers everything that is not FHIR; errors are JSON `{"error": ...}` without any text of what went wrong.
 
-    def __init__(self, service: Service, hooks: Hooks | None, meter: Meter, sign_in: SignIn) -> None:
+    `more` are routes of what stands above: the chart in a browser.
+    """
+
+    def __init__(
+        self, service: Service, hooks: Hooks | None, meter: Meter, sign_in: SignIn, more: Sequence[Route] = ()
+    ) -> None:
         self.stopping = False
+        self._more = more
         self._service = service
         self._sign_in = sign_in
         self._hooks = hooks
@@ -84,6 +90,7 @@ class Pages:
         routes = [
             *token_routes(self._service, self._meter),
             *self._sign_in.routes(),
+            *self._more,
             *(
                 Route(path, partial(_smart, self._service), methods=["GET"])
                 for path in self.discovery - {"/oauth/jwks"}

@@ -1,0 +1,90 @@
+"""The pages ask the service's own doors with the token of who is signed in: no page sees what that token may not."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from engine.interchange.exact import read_json, write_json
+from engine.interchange.exchange import Answer
+from engine.interchange.http.calls import Calls
+from engine.interchange.http.door import Call
+from engine.interchange.http.wire import Body, Scope
+from engine.interchange.viewer.session import Session
+
+Json = Any
+
+JSON_IN: Final = "application/fhir+json"
+# What the application puts into the scope of a request: where it came from, and its id.
+ORIGIN: Final = "interchange.origin"
+MOST: Final = 100
+
+
+class RefusedPageError(Exception):
+    """A door has refused what a page is made of."""
+
+    def __init__(self, status: int, texts: tuple[str, ...]) -> None:
+        super().__init__(f"refused with {status}")
+        self.status = status
+        self.texts = texts
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Asks as one session, for one request of a browser."""
+
+    calls: Calls
+    session: Session
+    origin: tuple[str, str]
+
+    @classmethod
+    def of(cls, calls: Calls, session: Session, request: Request) -> "Asker":
+        """Return what asks in the name of who sent a request."""
+        return cls(calls, session, request.scope.get(ORIGIN, ("", "")))
+
+    async def chart(self, path: str, query: str = "") -> Json:
+        """Return what the Chart API answers; RefusedPageError for a refusal."""
+        return read_json((await self._answer(Call("GET", path, query, self._headers(), _body(b""), chart=True))).body)
+
+    async def items(self, path: str) -> Json:
+        """Return the first items of a list of the Chart API, 100 at most, and how many there are."""
+        return await self.chart(path, f"limit={MOST}")
+
+    async def fhir(self, path: str, query: str = "") -> Json:
+        """Return what FHIR R4 answers; RefusedPageError for a refusal."""
+        return read_json((await self.get(path, query)).body)
+
+    async def get(self, path: str, query: str = "", accept: str = "") -> Answer:
+        """Return the answer of FHIR R4 to a GET; RefusedPageError for a refusal."""
+        headers = {**self._headers(), **({"accept": accept} if accept else {})}
+        return await self._answer(Call("GET", f"R4/{path}", query, headers, _body(b"")))
+
+    async def found(self, path: str, query: str = "") -> list[Json]:
+        """Return the resources that a search of FHIR R4 finds on its first page."""
+        bundle = await self.fhir(path, query)
+        return [one["resource"] for one in bundle["entry"] if one.get("search", {}).get("mode") != "outcome"]
+
+    async def send(self, path: str, resource: Json) -> Json:
+        """Return what FHIR R4 keeps of a new resource; RefusedPageError for a refusal."""
+        headers = {**self._headers(), "content-type": JSON_IN}
+        return read_json(
+            (await self._answer(Call("POST", f"R4/{path}", "", headers, _body(write_json(resource))))).body
+        )
+
+    def _headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.session.token}"}
+
+    async def _answer(self, call: Call) -> Answer:
+        call.origin = self.origin
+        answer = await self.calls.answer(call, self.origin[1])
+        if answer.status < 400:
+            return answer
+        issues = read_json(answer.body).get("issue", ()) if answer.body else ()
+        raise RefusedPageError(answer.status, tuple(one.get("diagnostics", "") for one in issues))
+
+
+def _body(text: bytes) -> Body:
+    async def receive() -> Scope:
+        return {"type": "http.request", "body": text, "more_body": False}
+
+    return Body(receive)

@@ -1,0 +1,168 @@
+"""The pages: the way in, patients found, and one patient's chart."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.http.calls import Calls
+from engine.interchange.http.tokens import read_form
+from engine.interchange.oauth.endpoint import parse_fields
+from engine.interchange.oauth.fault import OAuthError
+from engine.interchange.service import Service
+from engine.interchange.viewer import wording
+from engine.interchange.viewer.asking import Asker, RefusedPageError
+from engine.interchange.viewer.entrance import Entrance
+from engine.interchange.viewer.look import HEADERS, STYLE, page
+from engine.interchange.viewer.session import HOME, RETURN, Session, form_token, is_ours, session_of
+
+Json = Any
+Fields = dict[str, str]
+
+# By which patients are looked for: name in the Chart API, label, and an example.
+CRITERIA: Final = (
+    ("name", "Name", ""),
+    ("birthdate", "Date of birth", "1984-02-29"),
+    ("identifier", "Record number", ""),
+)
+FOUND: Final = 50
+ENDED: Final = "Your session has ended. Please sign in again."
+NOTHING: Final = "Enter a name, a date of birth or a record number."
+PAGES: Final = {
+    400: ("This cannot be searched for", "Dates are written as 1984-02-29."),
+    403: ("Not permitted", "Your role, or the application you signed in with, does not allow this."),
+    404: ("Nobody is here", "There is no such patient."),
+    410: ("No longer here", "This record was deleted."),
+    429: ("Too many calls", "Please wait a moment, then try again."),
+}
+FAILED: Final = ("Something went wrong", "The service could not answer. Please try again.")
+
+Show = Callable[[Asker, Request], Awaitable[Response]]
+Do = Callable[[Asker, Request, Fields], Awaitable[Response]]
+
+
+class Site:
+    """The pages of one service."""
+
+    def __init__(self, service: Service, calls: Calls, entrance: Entrance) -> None:
+        self._service = service
+        self._calls = calls
+        self._entrance = entrance
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the pages."""
+        return [
+            Route("/", self._front, methods=["GET"]),
+            Route(f"{HOME}/viewer.css", _style, methods=["GET"]),
+            Route(f"{HOME}/sign-in", self._entrance.leave, methods=["GET"]),
+            Route(RETURN, self._entrance.arrive, methods=["GET"]),
+            Route(f"{HOME}/sign-out", self._doing(self._sign_out), methods=["POST"]),
+            Route(HOME, self._showing(self._search), methods=["GET"]),
+            Route(HOME, self._doing(self._find), methods=["POST"]),
+            Route(f"{HOME}/patients/{{id}}", self._showing(self._summary), methods=["GET"]),
+        ]
+
+    def _showing(self, show: Show) -> Callable[[Request], Awaitable[Response]]:
+        """Return a page that is for who is signed in; everybody else is led to the way in."""
+
+        async def answer(request: Request) -> Response:
+            session = session_of(self._service, self._entrance.session, request)
+            if session is None:
+                return self._entrance.show(ENDED if self._entrance.session.read(request) else "")
+            try:
+                return await show(Asker.of(self._calls, session, request), request)
+            except RefusedPageError as refusal:
+                return self._refused(session, refusal)
+
+        return answer
+
+    def _doing(self, do: Do) -> Callable[[Request], Awaitable[Response]]:
+        """Return what a form does, if it is one of ours for this session."""
+
+        async def answer(request: Request) -> Response:
+            session = session_of(self._service, self._entrance.session, request)
+            if session is None:
+                return self._entrance.show(ENDED, 403)
+            try:
+                fields = parse_fields(request.headers.get("content-type", ""), await read_form(request))
+            except OAuthError:
+                fields = {}
+            if not is_ours(self._service, session, fields.get("form", "")):
+                return self._message(session, "This page was open for too long", "Go back, reload it, try again.", 403)
+            try:
+                return await do(Asker.of(self._calls, session, request), request, fields)
+            except RefusedPageError as refusal:
+                return self._refused(session, refusal)
+
+        return answer
+
+    async def _front(self, _request: Request) -> Response:
+        configuration = self._service.configuration
+        bases = [(f"FHIR {version}", self._service.base(version)) for version in FhirVersion]
+        addresses = [
+            *bases,
+            ("Patient Chart API", f"{configuration.base_url}/chart/v1"),
+            ("its OpenAPI document", f"{configuration.base_url}/chart/v1/openapi.json"),
+            ("SMART configuration", f"{configuration.base_url}/.well-known/smart-configuration"),
+        ]
+        values = {"session": None, "prefix": configuration.path_prefix, "addresses": addresses}
+        return page("front.html", values)
+
+    async def _search(self, asker: Asker, _request: Request) -> Response:
+        return self._page(
+            "search.html", asker.session, {"criteria": CRITERIA, "entered": {}, "found": None, "alarm": ""}
+        )
+
+    async def _find(self, asker: Asker, _request: Request, fields: Fields) -> Response:
+        entered = {name: fields[name].strip() for name, _, _ in CRITERIA if fields.get(name, "").strip()}
+        values: dict[str, object] = {"criteria": CRITERIA, "entered": entered, "found": None, "alarm": ""}
+        if not entered:
+            return self._page("search.html", asker.session, {**values, "alarm": NOTHING})
+        try:
+            values["found"] = await asker.chart("patients", urlencode({**entered, "limit": FOUND}))
+        except RefusedPageError as refusal:
+            if refusal.status != 400:
+                raise
+            values["alarm"] = ". ".join(PAGES[400])
+        return self._page("search.html", asker.session, values)
+
+    async def _summary(self, asker: Asker, request: Request) -> Response:
+        patient = await self._patient(asker, request)
+        parts = {name: await asker.items(f"patients/{patient['id']}/{name}") for name in SUMMARY}
+        return self._chart("summary.html", asker.session, patient, "", parts)
+
+    async def _patient(self, asker: Asker, request: Request) -> Json:
+        patient = await asker.chart(f"patients/{request.path_params['id']}")
+        return {**patient, "age": wording.age(patient.get("birthDate", ""), self._service.clock())}
+
+    async def _sign_out(self, asker: Asker, _request: Request, _fields: Fields) -> Response:
+        return await self._entrance.end(asker.session.token)
+
+    def _chart(self, template: str, session: Session, patient: Json, tab: str, parts: dict[str, Json]) -> Response:
+        own = {name.replace("-", "_").replace("/", "_"): part for name, part in parts.items()}
+        values = {"patient": patient, "tabs": TABS, "tab": tab, **own}
+        return self._page(template, session, values)
+
+    def _refused(self, session: Session, refusal: RefusedPageError) -> Response:
+        title, text = PAGES.get(refusal.status, FAILED)
+        return self._message(session, title, text, refusal.status)
+
+    def _message(self, session: Session, title: str, text: str, status: int) -> Response:
+        return self._page("message.html", session, {"title": title, "text": text}, status)
+
+    def _page(self, template: str, session: Session, values: dict[str, Any], status: int = 200) -> Response:
+        own = {"prefix": self._service.configuration.path_prefix, "form": form_token(self._service, session)}
+        return page(template, {"session": session, **own, **values}, status)
+
+
+SUMMARY: Final = ("allergies", "problems", "medications", "immunizations", "care-teams/members")
+# The pages of a chart: path below the patient, and title.
+TABS: Final = (("", "Summary"),)
+
+
+async def _style(_request: Request) -> Response:
+    return Response(STYLE, 200, HEADERS, "text/css")

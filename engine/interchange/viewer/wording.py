@@ -1,0 +1,39 @@
+"""Moments, ages and codes as people read them."""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any, Final
+
+Json = Any
+
+DAY: Final = 10
+MINUTE: Final = 16
+
+
+def moment(text: str) -> str:
+    """Return a FHIR date or dateTime to the minute, as it was said: `2025-06-30 14:05`, with its offset if not UTC."""
+    if len(text) <= DAY:
+        return text
+    zone = text[19:].lstrip("0123456789.")
+    told = f"{text[:DAY]} {text[DAY + 1 : MINUTE]}"
+    return f"{told} UTC" if zone in {"Z", "+00:00"} else f"{told} {zone}".strip()
+
+
+def named(concept: Mapping[str, Json] | None) -> str:
+    """Return what a concept of the Chart API is called; '' for none."""
+    return str((concept or {}).get("display") or (concept or {}).get("code") or "")
+
+
+def spoken(code: str) -> str:
+    """Return a code of FHIR as words: `entered-in-error` is `entered in error`."""
+    return str(code or "").replace("-", " ").replace("_", " ")
+
+
+def age(born: str, at: datetime) -> str:
+    """Return the age in years of someone born on a day; '' where that is not known to the day."""
+    try:
+        day = date.fromisoformat(born)
+    except ValueError:
+        return ""
+    years = at.year - day.year - ((at.month, at.day) < (day.month, day.day))
+    return f"{years} years" if years > 1 else f"{max(0, (at.date() - day).days // 30)} months"
