@@ -107,7 +107,14 @@ OPEN_PAGES = {
     "/_test/{name}",
 }
 # What is for who is signed in: tests/interchange/viewer holds that nobody else sees anything there.
-OF_A_SESSION = {"/chart", "/chart/sign-out", "/chart/patients/{id}"}
+CHART = "/chart/patients/{id}"
+OF_A_SESSION = {
+    "/chart",
+    "/chart/sign-out",
+    CHART,
+    *(f"{CHART}/{path}" for path in ("results", "visits", "documents", "documents/{document}", "orders")),
+    f"{CHART}/documents/{{document}}/content/{{number:int}}",
+}
 # The access log, messages and handles have their own tests of who reads them: test_access_log.py (no wildcard, one
 # role), webhooks/test_messages.py (all types), and test_job_rights.py (who may carry out the operation).
 WALKED = [one for one in INTERACTIONS if one.type not in {"AuditEvent", "Bundle"} and not one.own_rights]

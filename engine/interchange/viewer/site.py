@@ -16,9 +16,12 @@ from engine.interchange.oauth.fault import OAuthError
 from engine.interchange.service import Service
 from engine.interchange.viewer import wording
 from engine.interchange.viewer.asking import Asker, RefusedPageError
+from engine.interchange.viewer.documents import content_of, find_document, narrative, parts_of
 from engine.interchange.viewer.entrance import Entrance
 from engine.interchange.viewer.look import HEADERS, STYLE, page
+from engine.interchange.viewer.orders import orders_of
 from engine.interchange.viewer.session import HOME, RETURN, Session, form_token, is_ours, session_of
+from engine.interchange.viewer.trend import USUAL, series
 
 Json = Any
 Fields = dict[str, str]
@@ -64,6 +67,17 @@ class Site:
             Route(HOME, self._showing(self._search), methods=["GET"]),
             Route(HOME, self._doing(self._find), methods=["POST"]),
             Route(f"{HOME}/patients/{{id}}", self._showing(self._summary), methods=["GET"]),
+            *(
+                Route(f"{HOME}/patients/{{id}}/{path}", self._showing(show), methods=["GET"])
+                for path, show in (
+                    ("results", self._results),
+                    ("visits", self._visits),
+                    ("documents", self._documents),
+                    ("documents/{document}", self._document),
+                    ("documents/{document}/content/{number:int}", self._content),
+                    ("orders", self._orders),
+                )
+            ),
         ]
 
     def _showing(self, show: Show) -> Callable[[Request], Awaitable[Response]]:
@@ -135,6 +149,45 @@ class Site:
         parts = {name: await asker.items(f"patients/{patient['id']}/{name}") for name in SUMMARY}
         return self._chart("summary.html", asker.session, patient, "", parts)
 
+    async def _results(self, asker: Asker, request: Request) -> Response:
+        patient = await self._patient(asker, request)
+        tests = await asker.items(f"patients/{patient['id']}/clinical-tests")
+        parts = {"clinical-tests": tests, "trends": series(tests["items"]), "usual": USUAL}
+        return self._chart("results.html", asker.session, patient, "results", parts)
+
+    async def _visits(self, asker: Asker, request: Request) -> Response:
+        patient = await self._patient(asker, request)
+        parts = {"encounters": await asker.items(f"patients/{patient['id']}/encounters")}
+        return self._chart("visits.html", asker.session, patient, "visits", parts)
+
+    async def _documents(self, asker: Asker, request: Request) -> Response:
+        patient = await self._patient(asker, request)
+        parts = {"documents": await asker.items(f"patients/{patient['id']}/documents")}
+        return self._chart("documents.html", asker.session, patient, "documents", parts)
+
+    async def _document(self, asker: Asker, request: Request) -> Response:
+        patient = await self._patient(asker, request)
+        document = await find_document(asker, patient["id"], request.path_params["document"])
+        attached = await parts_of(asker, document)
+        titles = (one.title for one in attached)
+        parts = {
+            "title": document.get("description") or next(filter(None, titles), "Document"),
+            "parts": attached,
+            "narrative": narrative(document),
+            "address": f"{self._service.configuration.path_prefix}{request.scope['path']}",
+        }
+        return self._chart("document.html", asker.session, patient, "documents", parts)
+
+    async def _content(self, asker: Asker, request: Request) -> Response:
+        document = await find_document(asker, request.path_params["id"], request.path_params["document"])
+        return await content_of(asker, document, request.path_params["number"])
+
+    async def _orders(self, asker: Asker, request: Request) -> Response:
+        patient = await self._patient(asker, request)
+        sis = self._service.configuration.service_identifier_system
+        parts = {"orders": await orders_of(asker, patient["id"], sis), "placed": False}
+        return self._chart("orders.html", asker.session, patient, "orders", parts)
+
     async def _patient(self, asker: Asker, request: Request) -> Json:
         patient = await asker.chart(f"patients/{request.path_params['id']}")
         return {**patient, "age": wording.age(patient.get("birthDate", ""), self._service.clock())}
@@ -161,7 +214,13 @@ class Site:
 
 SUMMARY: Final = ("allergies", "problems", "medications", "immunizations", "care-teams/members")
 # The pages of a chart: path below the patient, and title.
-TABS: Final = (("", "Summary"),)
+TABS: Final = (
+    ("", "Summary"),
+    ("results", "Results"),
+    ("visits", "Visits"),
+    ("documents", "Documents"),
+    ("orders", "Orders"),
+)
 
 
 async def _style(_request: Request) -> Response:

@@ -1,12 +1,15 @@
 """The chart pages over HTTP: who gets in, what they show, and that no form of another site is obeyed."""
 
+from base64 import b64encode
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from tests.interchange.chart import put, to
-from tests.interchange.kit import Inside, merge_body, record_number
+from tests.interchange.chart_api.charts import lipids
+from tests.interchange.kit import SYSTEM, Inside, merge_body, record_number
+from tests.interchange.least import least
 from tests.interchange.viewer.people import Person, hidden, pages, register, viewer
 
 HOSTILE = "<script>alert(1)</script>"
@@ -186,3 +189,98 @@ def test_a_reference_is_no_name(site: Inside) -> None:
     doctor = put(site, "Practitioner", name=[{"text": "Gene Practice"}])
     patient = site.create(generalPractitioner=[to(doctor)])["id"]
     assert "Gene Practice" in Person(site).open(f"/chart/patients/{patient}").text
+
+
+def test_results_with_a_trend(site: Inside) -> None:
+    """Each test has its newest value, what it means, a line through its numbers, and all of them as a table."""
+    patient = somebody(site, "Trend")
+    for day, value in (("2025-01-01", 180), ("2025-03-01", 182.50), ("2025-02-01", 190)):
+        lipids(site, patient, day, value)
+    text = Person(site).open(f"/chart/patients/{patient}/results").text
+    assert text.index("182.5 mg/dL") < text.index("190 mg/dL") < text.index("180 mg/dL")
+    assert text.count('<svg class="trend"') == 2
+    assert 'aria-label="Trend of 3 values"' in text
+    assert "Ama Osei, MD" in text
+    assert "NPI 1659999990" in text
+    assert "usual ≥ 40 mg/dL" in text
+
+
+def test_visits(site: Inside) -> None:
+    """Visits say when, why, where and with whom."""
+    patient = somebody(site, "Visits")
+    period = {"start": "2025-07-01T10:00:00Z", "end": "2025-07-02T10:00:00+02:00"}
+    place = [{"location": {"display": "4 East"}}]
+    put(site, "Encounter", patient, period=period, location=place, reasonCode=[{"text": "Cough"}])
+    text = Person(site).open(f"/chart/patients/{patient}/visits").text
+    for part in ("2025-07-01 10:00 UTC", "2025-07-02 10:00 +02:00", "4 East", "Cough", "Ama Osei"):
+        assert part in text, part
+
+
+def test_documents_are_opened_in_place(site: Inside) -> None:
+    """Text, pictures and frames are shown on the page, all else is saved as a file; narrative is text only."""
+    patient, other = somebody(site, "Papers"), somebody(site, "Others")
+    person = Person(site)
+    note = {"contentType": "text/plain; charset=utf-8", "data": b64encode(HOSTILE.encode()).decode(), "title": "Note"}
+    picture = {"contentType": "image/png", "data": b64encode(b"a picture").decode()}
+    page = {"contentType": "text/html", "data": b64encode(HOSTILE.encode()).decode()}
+    binary = put(
+        site, "Binary", securityContext=to(f"Patient/{patient}"), contentType="application/pdf", data="JVBERg=="
+    )
+    div = '<div xmlns="http://www.w3.org/1999/xhtml"><h2>Plan</h2><p>Rest &amp; tea</p></div>'
+    made = put(
+        site,
+        "DocumentReference",
+        patient,
+        text={"status": "additional", "div": div},
+        content=[
+            {"attachment": one} for one in (note, picture, page, {"contentType": "application/pdf", "url": binary})
+        ],
+    ).partition("/")[2]
+    address = f"/chart/patients/{patient}/documents"
+    assert f'href="{address}/{made}"' in person.open(address).text
+    text = person.open(f"{address}/{made}").text
+    assert HOSTILE not in text
+    for part in ("&lt;script&gt;", "<img src", "<iframe src", "Save the file", "Rest &amp; tea", "<h3><bdi>Plan"):
+        assert part in text, part
+    for number, kind, body in (
+        (1, "image/png", b"a picture"),
+        (2, "application/octet-stream", HOSTILE.encode()),
+        (3, "application/pdf", b"%PDF"),
+    ):
+        answer = person.open(f"{address}/{made}/content/{number}")
+        assert (answer.headers["content-type"], answer.content) == (kind, body)
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        assert ("attachment" in answer.headers.get("content-disposition", "")) == (number == 2)
+    for path in (f"{address}/{made}/content/4", f"/chart/patients/{other}/documents/{made}"):
+        assert person.open(path).status_code == 404
+    assert person.open(f"/chart/patients/{other}/documents/{made}/content/1").status_code == 404
+    assert person.open(f"{address}/nothing").status_code == 404
+
+
+def test_orders_with_their_state(site: Inside) -> None:
+    """An order says what it orders, of whom, and where it stands."""
+    patient = somebody(site, "Orders")
+    url = f"{SYSTEM}/fhir/StructureDefinition"
+    orderable = {"url": f"{url}/organization-orderingEnabled", "valueBoolean": True}
+    laboratory = put(site, "Organization", name="Cedar Valley", extension=[orderable])
+    test = {
+        **least("ServiceRequest", patient),
+        "id": "t1",
+        "code": {
+            "coding": [{"system": f"urn:uuid:f:{laboratory.partition('/')[2]}", "code": "LI", "display": "Lipids"}]
+        },
+    }
+    order = put(
+        site,
+        "RequestGroup",
+        patient,
+        contained=[test],
+        author={"display": "Ama Osei"},
+        action=[{"resource": to("#t1")}],
+        extension=[{"url": f"{url}/requestgroup-performer", "valueReference": to(laboratory)}],
+        authoredOn="2025-07-01",
+    )
+    assert order
+    text = Person(site).open(f"/chart/patients/{patient}/orders").text
+    for part in ("Lipids", "Cedar Valley", "draft", "Ama Osei", "2025-07-01"):
+        assert part in text, part
