@@ -98,6 +98,7 @@ OPEN_PAGES = {
     "/fhir/R4/.well-known/smart-configuration",
     "/",
     "/chart/viewer.css",
+    "/chart/icon.svg",
     "/chart/sign-in",
     "/chart/signed-in",
     "/_test/lab",

@@ -9,7 +9,12 @@ from starlette.responses import Response
 
 from engine.interchange.viewer import wording
 
-STYLE: Final = (Path(__file__).with_name("assets") / "viewer.css").read_bytes()
+ASSETS: Final = Path(__file__).with_name("assets")
+# What pages need beside themselves, by name: content and media type.
+FILES: Final = {
+    name: ((ASSETS / name).read_bytes(), kind)
+    for name, kind in (("viewer.css", "text/css"), ("icon.svg", "image/svg+xml"))
+}
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self'; frame-src 'self'; form-action 'self';"
     " base-uri 'none'; frame-ancestors 'none'"

@@ -18,7 +18,7 @@ from engine.interchange.viewer import wording
 from engine.interchange.viewer.asking import Asker, RefusedPageError
 from engine.interchange.viewer.documents import content_of, find_document, narrative, parts_of
 from engine.interchange.viewer.entrance import Entrance
-from engine.interchange.viewer.look import HEADERS, STYLE, page
+from engine.interchange.viewer.look import FILES, HEADERS, page
 from engine.interchange.viewer.orders import orders_of
 from engine.interchange.viewer.session import HOME, RETURN, Session, form_token, is_ours, session_of
 from engine.interchange.viewer.trend import USUAL, series
@@ -60,7 +60,7 @@ class Site:
         """Return the routes of the pages."""
         return [
             Route("/", self._front, methods=["GET"]),
-            Route(f"{HOME}/viewer.css", _style, methods=["GET"]),
+            *(Route(f"{HOME}/{name}", _file, methods=["GET"], name=name) for name in FILES),
             Route(f"{HOME}/sign-in", self._entrance.leave, methods=["GET"]),
             Route(RETURN, self._entrance.arrive, methods=["GET"]),
             Route(f"{HOME}/sign-out", self._doing(self._sign_out), methods=["POST"]),
@@ -223,5 +223,6 @@ TABS: Final = (
 )
 
 
-async def _style(_request: Request) -> Response:
-    return Response(STYLE, 200, HEADERS, "text/css")
+async def _file(request: Request) -> Response:
+    content, kind = FILES[request.scope["path"].rpartition("/")[2]]
+    return Response(content, 200, HEADERS, kind)

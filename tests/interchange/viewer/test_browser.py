@@ -1,0 +1,111 @@
+"""The chart pages in Chromium: from the sign-in to each part of a chart, on a telephone and in the dark."""
+
+import os
+import shutil
+from base64 import b64encode
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright, expect
+
+from tests.interchange.browser import PASSWORD
+from tests.interchange.chart import put, to
+from tests.interchange.chart_api.charts import lipids
+from tests.interchange.kit import Inside, record_number
+from tests.interchange.viewer.people import pages
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+# As root Chromium starts only without its sandbox; what it opens here are pages of ours.
+OPTIONS = ["--no-sandbox"] if os.geteuid() == 0 else []
+VIOLATIONS = """
+window.violations = [];
+document.addEventListener('securitypolicyviolation', event => window.violations.push(
+  event.violatedDirective + ' ' + event.blockedURI));
+"""
+TOO_WIDE = """
+[...document.querySelectorAll('body, main, .card, .banner, .tabs')]
+  .filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.className + ': ' + one.textContent.slice(0, 60))
+"""
+TABS = ("Summary", "Results", "Visits", "Documents", "Orders")
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs Chromium: apt-get install chromium (CI does, see .ci/run)"
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
+    """A service whose chart pages are open, with one full chart."""
+    with pages(tmp_path_factory.mktemp("chromium")) as found:
+        long = "Wolfeschlegelsteinhausenbergerdorff" * 2
+        patient = found.create(name=[{"family": long, "given": ["Marisol"]}], identifier=[record_number("chromium-1")])[
+            "id"
+        ]
+        for day, value in (("2025-01-01", 180), ("2025-02-01", 190)):
+            lipids(found, patient, day, value)
+        put(found, "AllergyIntolerance", patient, code={"text": "x" * 90}, criticality="high")
+        put(found, "Encounter", patient, period={"start": "2025-07-01"}, reasonCode=[{"text": "y" * 90}])
+        text = {"contentType": "text/plain", "data": b64encode(b"z" * 300).decode(), "title": "Letter"}
+        content = [{"attachment": one} for one in (text, {"contentType": "image/png", "data": PNG})]
+        put(found, "DocumentReference", patient, content=content)
+        put(found, "RequestGroup", patient, action=[{"title": "x"}], author=to(put(found, "Practitioner")))
+        yield found
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """Debian's Chromium."""
+    async with async_playwright() as driver:
+        opened = await driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield opened
+        await opened.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"viewport": {"width": 1280, "height": 800}}, id="desk"),
+        pytest.param({"viewport": {"width": 360, "height": 740}, "color_scheme": "dark"}, id="telephone in the dark"),
+        pytest.param({"java_script_enabled": False}, id="without scripts"),
+    ],
+)
+async def test_from_the_sign_in_to_the_chart(browser: Browser, site: Inside, options: dict[str, Any]) -> None:
+    """Everything is reached by links and forms; nothing is wider than the screen, nothing is refused by the policy."""
+    context = await browser.new_context(**options)
+    await context.add_init_script(VIOLATIONS)
+    page = await context.new_page()
+    faults: list[str] = []
+    page.on("console", lambda said: faults.append(said.text) if said.type in {"error", "warning"} else None)
+    await page.goto(f"{site.url}/")
+    await page.get_by_role("link", name="Open the chart").click()
+    await page.get_by_role("link", name="Sign in").click()
+    await page.get_by_label("User name").fill("dr.osei")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("button", name="Sign in and allow").click()
+    await page.get_by_label("Record number").fill("chromium-1")
+    await page.get_by_role("button", name="Search").click()
+    await expect(page.get_by_role("status")).to_contain_text("1 patient matches")
+    assert "chromium-1" not in page.url
+    await _fits(page, options)
+    await page.get_by_role("link", name="Wolfeschlegel").click()
+    for name in TABS:
+        await page.get_by_role("link", name=name, exact=True).click()
+        await expect(page.get_by_role("link", name=name, exact=True)).to_have_attribute("aria-current", "page")
+        await expect(page).to_have_title(f"{name} · Clinical Data Interchange Service")
+        await _fits(page, options)
+    await page.get_by_role("link", name="Documents").click()
+    await page.get_by_role("link", name="Letter").click()
+    await expect(page.get_by_role("img")).to_be_visible()
+    await _fits(page, options)
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+    assert faults == []
+    await context.close()
+
+
+async def _fits(page: Page, options: dict[str, Any]) -> None:
+    if options.get("java_script_enabled", True):
+        assert await page.evaluate("window.violations") == []
+        assert await page.evaluate(TOO_WIDE) == [], page.url
