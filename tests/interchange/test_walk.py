@@ -113,7 +113,8 @@ OF_A_SESSION = {
     "/chart",
     "/chart/sign-out",
     CHART,
-    *(f"{CHART}/{path}" for path in ("results", "visits", "documents", "documents/{document}", "orders")),
+    *(f"{CHART}/{path}" for path in ("results", "visits", "documents", "documents/{document}")),
+    *(f"{CHART}/{path}" for path in ("orders", "orders/new", "orders/new/{laboratory}")),
     f"{CHART}/documents/{{document}}/content/{{number:int}}",
 }
 # The access log, messages and handles have their own tests of who reads them: test_access_log.py (no wildcard, one

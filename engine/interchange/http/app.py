@@ -38,6 +38,7 @@ from engine.interchange.subscriptions.ending import FOLLOWERS
 from engine.interchange.subscriptions.matching import Matcher
 from engine.interchange.viewer.asking import ORIGIN
 from engine.interchange.viewer.entrance import Entrance
+from engine.interchange.viewer.ordering import OrderPages
 from engine.interchange.viewer.site import Site
 from engine.interchange.webhooks.sender import Sender
 
@@ -110,7 +111,8 @@ class App:
         service.board.ended = meter.job_ended
         self._calls = Calls(service, hooks, meter)
         site = Site(service, self._calls, Entrance(service, new_token, meter.issued))
-        self._pages = Pages(service, hooks, meter, sign_in, site.routes())
+        orders = OrderPages(service, site, new_token)
+        self._pages = Pages(service, hooks, meter, sign_in, [*site.routes(), *orders.routes()])
         self._prefix = service.configuration.path_prefix
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

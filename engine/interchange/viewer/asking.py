@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from starlette.requests import Request
-
 from engine.interchange.exact import read_json, write_json
 from engine.interchange.exchange import Answer
 from engine.interchange.http.calls import Calls
@@ -23,24 +21,21 @@ MOST: Final = 100
 class RefusedPageError(Exception):
     """A door has refused what a page is made of."""
 
-    def __init__(self, status: int, texts: tuple[str, ...]) -> None:
+    def __init__(self, status: int, issues: tuple[tuple[str, str], ...] = ()) -> None:
+        """Tell the status, and each issue with its place."""
         super().__init__(f"refused with {status}")
         self.status = status
-        self.texts = texts
+        self.issues = issues
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks as one session, for one request of a browser."""
+    """Asks as one session, for one request of a browser; `sis` is the service's identifier system."""
 
     calls: Calls
     session: Session
     origin: tuple[str, str]
-
-    @classmethod
-    def of(cls, calls: Calls, session: Session, request: Request) -> "Asker":
-        """Return what asks in the name of who sent a request."""
-        return cls(calls, session, request.scope.get(ORIGIN, ("", "")))
+    sis: str
 
     async def chart(self, path: str, query: str = "") -> Json:
         """Return what the Chart API answers; RefusedPageError for a refusal."""
@@ -64,9 +59,9 @@ class Asker:
         bundle = await self.fhir(path, query)
         return [one["resource"] for one in bundle["entry"] if one.get("search", {}).get("mode") != "outcome"]
 
-    async def send(self, path: str, resource: Json) -> Json:
-        """Return what FHIR R4 keeps of a new resource; RefusedPageError for a refusal."""
-        headers = {**self._headers(), "content-type": JSON_IN}
+    async def send(self, path: str, resource: Json, once: str) -> Json:
+        """Return what FHIR R4 keeps of a new resource, or has of it by the query `once`; RefusedPageError."""
+        headers = {**self._headers(), "content-type": JSON_IN, "if-none-exist": once}
         return read_json(
             (await self._answer(Call("POST", f"R4/{path}", "", headers, _body(write_json(resource))))).body
         )
@@ -80,7 +75,9 @@ class Asker:
         if answer.status < 400:
             return answer
         issues = read_json(answer.body).get("issue", ()) if answer.body else ()
-        raise RefusedPageError(answer.status, tuple(one.get("diagnostics", "") for one in issues))
+        raise RefusedPageError(
+            answer.status, tuple((one.get("diagnostics", ""), (one.get("location") or [""])[0]) for one in issues)
+        )
 
 
 def _body(text: bytes) -> Body:

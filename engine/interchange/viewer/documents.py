@@ -42,7 +42,7 @@ async def find_document(asker: Asker, patient_id: str, document_id: str) -> Json
     """Return a DocumentReference of this patient's chart; RefusedPageError (404) for one of another."""
     found = await asker.found("DocumentReference", urlencode({"patient": patient_id, "_id": document_id}))
     if not found:
-        raise RefusedPageError(NOT_FOUND, ())
+        raise RefusedPageError(NOT_FOUND)
     return found[0]
 
 
@@ -55,7 +55,7 @@ async def content_of(asker: Asker, document: Json, number: int) -> Response:
     """Return the content of an attachment; what a browser might run is a file to be kept."""
     attached = document.get("content", ())
     if number >= len(attached):
-        raise RefusedPageError(NOT_FOUND, ())
+        raise RefusedPageError(NOT_FOUND)
     attachment = attached[number]["attachment"]
     media_type = _media_type(attachment)
     body = await _bytes(asker, attachment)
@@ -88,7 +88,7 @@ async def _bytes(asker: Asker, attachment: Json) -> bytes:
         return base64.b64decode(attachment["data"])
     url = attachment.get("url", "")
     if not url.startswith(BINARY):
-        raise RefusedPageError(NOT_FOUND, ())
+        raise RefusedPageError(NOT_FOUND)
     return (await asker.get(url, accept="*/*")).body
 
 

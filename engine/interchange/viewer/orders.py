@@ -12,23 +12,23 @@ Json = Any
 NEWEST: Final = "_sort=-authored,-_lastUpdated&_count=100"
 
 
-async def orders_of(asker: Asker, patient_id: str, sis: str) -> list[Json]:
-    """Return the orders of a patient, newest first; `sis` is the service's identifier system."""
+async def orders_of(asker: Asker, patient_id: str) -> list[Json]:
+    """Return the orders of a patient, newest first."""
     orders = await asker.found(NAME, f"patient={patient_id}&{NEWEST}")
     tests = {f"{TEST}/{one['id']}": one for one in await asker.found(TEST, f"patient={patient_id}&{NEWEST}")}
     names: dict[str, str] = {}
-    return [await _order(asker, one, tests, names, sis) for one in orders]
+    return [await _order(asker, one, tests, names) for one in orders]
 
 
-async def _order(asker: Asker, order: Json, tests: dict[str, Json], names: dict[str, str], sis: str) -> Json:
-    performer = value(order, sis, PERFORMER) or {}
+async def _order(asker: Asker, order: Json, tests: dict[str, Json], names: dict[str, str]) -> Json:
+    performer = value(order, asker.sis, PERFORMER) or {}
     target = local_target(performer.get("reference", ""))
     if target and target not in names:
         names[target] = await _name(asker, target)
     named = (tests.get(local_target(one.reference)) for one in actions_of(order))
     return {
         "id": order["id"],
-        "state": (value(order, sis, STATUS) or {}).get("code", "") or order.get("status", ""),
+        "state": (value(order, asker.sis, STATUS) or {}).get("code", "") or order.get("status", ""),
         "at": order.get("authoredOn", ""),
         "by": order.get("author", {}).get("display", ""),
         "laboratory": performer.get("display", "") or names.get(target, ""),

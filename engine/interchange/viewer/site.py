@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,15 +11,12 @@ from starlette.routing import Route
 from engine.fhir.schema import FhirVersion
 from engine.interchange.http.calls import Calls
 from engine.interchange.http.tokens import read_form
-from engine.interchange.oauth.endpoint import parse_fields
-from engine.interchange.oauth.fault import OAuthError
 from engine.interchange.service import Service
 from engine.interchange.viewer import wording
-from engine.interchange.viewer.asking import Asker, RefusedPageError
+from engine.interchange.viewer.asking import ORIGIN, Asker, RefusedPageError
 from engine.interchange.viewer.documents import content_of, find_document, narrative, parts_of
 from engine.interchange.viewer.entrance import Entrance
 from engine.interchange.viewer.look import FILES, HEADERS, page
-from engine.interchange.viewer.orders import orders_of
 from engine.interchange.viewer.session import HOME, RETURN, Session, form_token, is_ours, session_of
 from engine.interchange.viewer.trend import USUAL, series
 
@@ -33,6 +30,8 @@ CRITERIA: Final = (
     ("identifier", "Record number", ""),
 )
 FOUND: Final = 50
+# Of a form: an order of many tests with all that is asked of them.
+MOST_FIELDS: Final = 1000
 ENDED: Final = "Your session has ended. Please sign in again."
 NOTHING: Final = "Enter a name, a date of birth or a record number."
 PAGES: Final = {
@@ -63,24 +62,23 @@ class Site:
             *(Route(f"{HOME}/{name}", _file, methods=["GET"], name=name) for name in FILES),
             Route(f"{HOME}/sign-in", self._entrance.leave, methods=["GET"]),
             Route(RETURN, self._entrance.arrive, methods=["GET"]),
-            Route(f"{HOME}/sign-out", self._doing(self._sign_out), methods=["POST"]),
-            Route(HOME, self._showing(self._search), methods=["GET"]),
-            Route(HOME, self._doing(self._find), methods=["POST"]),
-            Route(f"{HOME}/patients/{{id}}", self._showing(self._summary), methods=["GET"]),
+            Route(f"{HOME}/sign-out", self.doing(self._sign_out), methods=["POST"]),
+            Route(HOME, self.showing(self._search), methods=["GET"]),
+            Route(HOME, self.doing(self._find), methods=["POST"]),
+            Route(f"{HOME}/patients/{{id}}", self.showing(self._summary), methods=["GET"]),
             *(
-                Route(f"{HOME}/patients/{{id}}/{path}", self._showing(show), methods=["GET"])
+                Route(f"{HOME}/patients/{{id}}/{path}", self.showing(show), methods=["GET"])
                 for path, show in (
                     ("results", self._results),
                     ("visits", self._visits),
                     ("documents", self._documents),
                     ("documents/{document}", self._document),
                     ("documents/{document}/content/{number:int}", self._content),
-                    ("orders", self._orders),
                 )
             ),
         ]
 
-    def _showing(self, show: Show) -> Callable[[Request], Awaitable[Response]]:
+    def showing(self, show: Show) -> Callable[[Request], Awaitable[Response]]:
         """Return a page that is for who is signed in; everybody else is led to the way in."""
 
         async def answer(request: Request) -> Response:
@@ -88,31 +86,32 @@ class Site:
             if session is None:
                 return self._entrance.show(ENDED if self._entrance.session.read(request) else "")
             try:
-                return await show(Asker.of(self._calls, session, request), request)
+                return await show(self._asker(session, request), request)
             except RefusedPageError as refusal:
                 return self._refused(session, refusal)
 
         return answer
 
-    def _doing(self, do: Do) -> Callable[[Request], Awaitable[Response]]:
+    def doing(self, do: Do) -> Callable[[Request], Awaitable[Response]]:
         """Return what a form does, if it is one of ours for this session."""
 
         async def answer(request: Request) -> Response:
             session = session_of(self._service, self._entrance.session, request)
             if session is None:
                 return self._entrance.show(ENDED, 403)
-            try:
-                fields = parse_fields(request.headers.get("content-type", ""), await read_form(request))
-            except OAuthError:
-                fields = {}
+            fields = _fields(await read_form(request))
             if not is_ours(self._service, session, fields.get("form", "")):
                 return self._message(session, "This page was open for too long", "Go back, reload it, try again.", 403)
             try:
-                return await do(Asker.of(self._calls, session, request), request, fields)
+                return await do(self._asker(session, request), request, fields)
             except RefusedPageError as refusal:
                 return self._refused(session, refusal)
 
         return answer
+
+    def _asker(self, session: Session, request: Request) -> Asker:
+        sis = self._service.configuration.service_identifier_system
+        return Asker(self._calls, session, request.scope.get(ORIGIN, ("", "")), sis)
 
     async def _front(self, _request: Request) -> Response:
         configuration = self._service.configuration
@@ -145,28 +144,28 @@ class Site:
         return self._page("search.html", asker.session, values)
 
     async def _summary(self, asker: Asker, request: Request) -> Response:
-        patient = await self._patient(asker, request)
+        patient = await self.patient(asker, request)
         parts = {name: await asker.items(f"patients/{patient['id']}/{name}") for name in SUMMARY}
-        return self._chart("summary.html", asker.session, patient, "", parts)
+        return self.chart("summary.html", asker.session, patient, "", parts)
 
     async def _results(self, asker: Asker, request: Request) -> Response:
-        patient = await self._patient(asker, request)
+        patient = await self.patient(asker, request)
         tests = await asker.items(f"patients/{patient['id']}/clinical-tests")
         parts = {"clinical-tests": tests, "trends": series(tests["items"]), "usual": USUAL}
-        return self._chart("results.html", asker.session, patient, "results", parts)
+        return self.chart("results.html", asker.session, patient, "results", parts)
 
     async def _visits(self, asker: Asker, request: Request) -> Response:
-        patient = await self._patient(asker, request)
+        patient = await self.patient(asker, request)
         parts = {"encounters": await asker.items(f"patients/{patient['id']}/encounters")}
-        return self._chart("visits.html", asker.session, patient, "visits", parts)
+        return self.chart("visits.html", asker.session, patient, "visits", parts)
 
     async def _documents(self, asker: Asker, request: Request) -> Response:
-        patient = await self._patient(asker, request)
+        patient = await self.patient(asker, request)
         parts = {"documents": await asker.items(f"patients/{patient['id']}/documents")}
-        return self._chart("documents.html", asker.session, patient, "documents", parts)
+        return self.chart("documents.html", asker.session, patient, "documents", parts)
 
     async def _document(self, asker: Asker, request: Request) -> Response:
-        patient = await self._patient(asker, request)
+        patient = await self.patient(asker, request)
         document = await find_document(asker, patient["id"], request.path_params["document"])
         attached = await parts_of(asker, document)
         titles = (one.title for one in attached)
@@ -176,26 +175,22 @@ class Site:
             "narrative": narrative(document),
             "address": f"{self._service.configuration.path_prefix}{request.scope['path']}",
         }
-        return self._chart("document.html", asker.session, patient, "documents", parts)
+        return self.chart("document.html", asker.session, patient, "documents", parts)
 
     async def _content(self, asker: Asker, request: Request) -> Response:
         document = await find_document(asker, request.path_params["id"], request.path_params["document"])
         return await content_of(asker, document, request.path_params["number"])
 
-    async def _orders(self, asker: Asker, request: Request) -> Response:
-        patient = await self._patient(asker, request)
-        sis = self._service.configuration.service_identifier_system
-        parts = {"orders": await orders_of(asker, patient["id"], sis), "placed": False}
-        return self._chart("orders.html", asker.session, patient, "orders", parts)
-
-    async def _patient(self, asker: Asker, request: Request) -> Json:
+    async def patient(self, asker: Asker, request: Request) -> Json:
+        """Return the demographics of the patient whom an address names; RefusedPageError for a refusal."""
         patient = await asker.chart(f"patients/{request.path_params['id']}")
         return {**patient, "age": wording.age(patient.get("birthDate", ""), self._service.clock())}
 
     async def _sign_out(self, asker: Asker, _request: Request, _fields: Fields) -> Response:
         return await self._entrance.end(asker.session.token)
 
-    def _chart(self, template: str, session: Session, patient: Json, tab: str, parts: dict[str, Json]) -> Response:
+    def chart(self, template: str, session: Session, patient: Json, tab: str, parts: dict[str, Json]) -> Response:
+        """Return a page of a patient's chart."""
         own = {name.replace("-", "_").replace("/", "_"): part for name, part in parts.items()}
         values = {"patient": patient, "tabs": TABS, "tab": tab, **own}
         return self._page(template, session, values)
@@ -221,6 +216,14 @@ TABS: Final = (
     ("documents", "Documents"),
     ("orders", "Orders"),
 )
+
+
+def _fields(body: bytes | None) -> Fields:
+    """Return the fields of a form, of several of one name the last; none where it is too large or none."""
+    try:
+        return dict(parse_qsl((body or b"").decode(), errors="strict", max_num_fields=MOST_FIELDS))
+    except ValueError:
+        return {}
 
 
 async def _file(request: Request) -> Response:

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, async_playwright, expect
 
+from engine.clock import now
+from engine.interchange.compendium.files.read import load_file
+from engine.interchange.compendium.load import load
 from tests.interchange.browser import PASSWORD
 from tests.interchange.chart import put, to
 from tests.interchange.chart_api.charts import lipids
 from tests.interchange.kit import Inside, record_number
 from tests.interchange.viewer.people import pages
+from tests.interchange.viewer.test_ordering import SAMPLE
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 # As root Chromium starts only without its sandbox; what it opens here are pages of ours.
@@ -50,6 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
         text = {"contentType": "text/plain", "data": b64encode(b"z" * 300).decode(), "title": "Letter"}
         content = [{"attachment": one} for one in (text, {"contentType": "image/png", "data": PNG})]
         put(found, "DocumentReference", patient, content=content)
+        load(found.app.service.configuration, found.database, "riverbend", load_file(SAMPLE), now, lambda *_: None)
         put(found, "RequestGroup", patient, action=[{"title": "x"}], author=to(put(found, "Practitioner")))
         yield found
 
@@ -98,6 +103,17 @@ async def test_from_the_sign_in_to_the_chart(browser: Browser, site: Inside, opt
     await page.get_by_role("link", name="Documents").click()
     await page.get_by_role("link", name="Letter").click()
     await expect(page.get_by_role("img")).to_be_visible()
+    await _fits(page, options)
+    await page.get_by_role("link", name="Orders").click()
+    await page.get_by_role("link", name="Place an order").click()
+    await page.get_by_role("link", name="Cedar Valley Reference Laboratory").click()
+    await _fits(page, options)
+    for title in ("Lipid panel", "Culture, urine", "Maternal serum screen, four markers"):
+        await page.get_by_label(title).check()
+    await page.get_by_role("button", name="Continue").click()
+    await _fits(page, options)
+    await page.get_by_role("button", name="Place the order").click()
+    await expect(page.get_by_role("alert")).to_contain_text("please answer")
     await _fits(page, options)
     await page.get_by_role("button", name="Sign out").click()
     await expect(page.get_by_role("link", name="Sign in")).to_be_visible()
