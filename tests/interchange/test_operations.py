@@ -216,8 +216,8 @@ def test_production_speaks_no_plain_http_to_others(
 @pytest.mark.parametrize(
     ("method", "path", "status", "allow"),
     [
-        ("GET", "/", 404, ""),
         ("GET", "/nowhere", 404, ""),
+        ("GET", "/chart/nowhere", 404, ""),
         ("GET", "/livez/", 404, ""),
         ("GET", "/oauth", 404, ""),
         ("GET", "/fhirs", 404, ""),
