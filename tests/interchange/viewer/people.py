@@ -62,6 +62,8 @@ class Person:
         self.inside = inside
         self.login = login
         self.http = httpx.Client(base_url=inside.url, follow_redirects=True, timeout=30, trust_env=False)
+        # As a proxy does: what is addressed to the service's base reaches the port where it listens.
+        self.http.event_hooks["request"] = [lambda asked: setattr(asked, "url", asked.url.copy_with(port=inside.port))]
         BROWSERS.append(self.http)
         if signed_in:
             answer = self.sign_in()

@@ -2,10 +2,12 @@
 
 from base64 import b64encode
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
+from engine.interchange.viewer.session import RETURN
 from tests.interchange.chart import put, to
 from tests.interchange.chart_api.charts import lipids
 from tests.interchange.kit import SYSTEM, Inside, merge_body, record_number
@@ -284,3 +286,23 @@ def test_orders_with_their_state(site: Inside) -> None:
     text = Person(site).open(f"/chart/patients/{patient}/orders").text
     for part in ("Lipids", "Cedar Valley", "draft", "Ama Osei", "2025-07-01"):
         assert part in text, part
+
+
+def test_below_a_path_and_for_one_patient(tmp_path: Path) -> None:
+    """Links and redirects stay below the service's path; who chose a patient at the sign-in sees that one alone."""
+    with pages(tmp_path, base_url="http://127.0.0.1:9/cdis") as site:
+        address, site.url = site.url, f"http://127.0.0.1:{site.port}/cdis"
+        mine, other = somebody(site, "Mine"), somebody(site, "Other")
+        scopes = ("launch/patient", "patient/*.read")
+        register(site, chart=viewer(site, "riverbend", scopes=scopes, redirect_uris=(f"{address}{RETURN}",)))
+        person = Person(site, signed_in=False)
+        chooser = person.sign_in()
+        page = person.http.post("/oauth/authorize", data={**hidden(chooser), "patient": mine})
+        assert (page.url.path, 'action="/cdis/chart"' in page.text) == ("/cdis/chart", True)
+        found = person.send("/chart", page, name="o")
+        assert f'href="/cdis/chart/patients/{other}"' not in found.text
+        assert f'href="/cdis/chart/patients/{mine}"' in person.send("/chart", page, name="mine").text
+        assert "Penicillin" in person.open(f"/chart/patients/{mine}").text
+        assert person.open(f"/chart/patients/{other}").status_code == 403
+        assert 'href="/cdis/chart/viewer.css"' in page.text
+        assert person.open("/chart/viewer.css").headers["content-type"].startswith("text/css")
