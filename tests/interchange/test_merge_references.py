@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.fhir.versions.names import name_in
+from engine.interchange.merge import effect
 from engine.interchange.merge.effect import merge
 from engine.interchange.merge.pair import Pair
 from engine.interchange.resource.catalogue import INDEXERS, KEPT
@@ -186,8 +187,13 @@ def shelf(tmp_path: Path) -> Any:
     store.close()
 
 
-@pytest.mark.parametrize("step", ["rewrite", "redirect", "update", "retire"])
-def test_a_merge_that_fails_midway_changes_nothing(shelf: Store, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+@pytest.mark.parametrize(
+    ("holder", "step"),
+    [(Transaction, "rewrite"), (effect, "redirected"), (Transaction, "update"), (Transaction, "retire")],
+)
+def test_a_merge_that_fails_midway_changes_nothing(
+    shelf: Store, monkeypatch: pytest.MonkeyPatch, holder: Any, step: str
+) -> None:
     """C-289: whichever step fails, and after it was done, every row stays as it was."""
 
     def fill(transaction: Transaction) -> Pair:
@@ -199,13 +205,13 @@ def test_a_merge_that_fails_midway_changes_nothing(shelf: Store, monkeypatch: py
 
     pair = asyncio.run(shelf.write("t", fill))
     before = contents(shelf)
-    real = getattr(Transaction, step)
+    real = getattr(holder, step)
 
-    def fail(self: Transaction, *arguments: Any) -> None:
-        real(self, *arguments)
+    def fail(*arguments: Any) -> None:
+        real(*arguments)
         raise RuntimeError
 
-    monkeypatch.setattr(Transaction, step, fail)
+    monkeypatch.setattr(holder, step, fail)
     with pytest.raises(RuntimeError):
         asyncio.run(shelf.write("t", lambda transaction: merge(transaction, pair)))
     assert contents(shelf) == before

@@ -649,8 +649,8 @@ TENANTS: Final = (
     ),
     Bug(
         "after a merge a result still hangs on the gone patient",
-        "interchange/store/transaction.py",
-        "        self.connection.execute(REDIRECT, (new, self.tenant, old, *but))\n",
+        "interchange/store/redirected.py",
+        "    execute(REDIRECT, (new, tenant, old, *but))\n",
         "",
         ("interchange/test_merge_references.py", "interchange/test_merge.py"),
     ),
@@ -768,8 +768,8 @@ SERVICE: Final = (
     Bug(
         "what a cancelled job fetched is kept all the same",
         "interchange/jobs/runner.py",
-        "State.DONE, transaction.at, result.body):\n                return False\n",
-        "State.DONE, transaction.at, result.body):\n                pass\n",
+        "state, transaction.at, body):\n            return False\n",
+        "state, transaction.at, body):\n            pass\n",
         ("interchange/test_jobs.py", "interchange/test_job_model.py"),
     ),
     Bug(

@@ -49,6 +49,7 @@ SUMMARY: Final[Mapping[str, str]] = {
     "Goal": (
         "lifecycleStatus achievementStatus category priority description subject start statusDate expressedBy status"
     ),
+    "Group": "identifier active type actual code name quantity managingEntity",
     "Immunization": (
         "status vaccineCode patient occurrence primarySource performer note isSubpotent notGiven practitioner"
     ),
@@ -93,4 +94,5 @@ SUMMARY: Final[Mapping[str, str]] = {
         "bodySite patientInstruction definition context"
     ),
     "Specimen": "identifier accessionIdentifier status type subject receivedTime",
+    "Subscription": "status contact end reason criteria error channel tag",
 }

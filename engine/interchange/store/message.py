@@ -24,7 +24,7 @@ CREATE INDEX message_by_patient ON message (tenant, patient, number);
 """
 ADD: Final = "INSERT INTO message (tenant, id, given, event, patient, at_ms, body) VALUES (?, ?, ?, ?, ?, ?, ?)"
 GIVEN: Final = "SELECT id FROM message WHERE tenant=? AND given=?"
-BY_ID: Final = "SELECT body FROM message WHERE tenant=? AND id=? AND body<>x''"
+BY_ID: Final = "SELECT body FROM message WHERE tenant=? AND id=? AND length(body)>0"
 # A patient, and those merged into this one.
 WHOSE: Final = "patient IN (SELECT ? UNION SELECT id FROM resource WHERE tenant=? AND type='Patient' AND survivor=?)"
 FORGET: Final = (
@@ -80,7 +80,7 @@ def find_message(transaction: Transaction, message_id: str) -> bytes | None:
 
 def find_messages(transaction: Transaction, asked: Asked, most: int, offset: int) -> tuple[int, tuple["Kept", ...]]:
     """Return how many messages are asked for, and a page of them, oldest first."""
-    where, arguments = ["tenant=?", "body<>x''"], list[int | str]([transaction.tenant])
+    where, arguments = ["tenant=?", "length(body)>0"], list[int | str]([transaction.tenant])
     if asked.id:
         where.append("id=?")
         arguments.append(asked.id)

@@ -13,10 +13,10 @@ from engine.sqlite import Connection
 # The order of columns is that of Subscribed.
 READ: Final = (
     "SELECT tenant, id, version, type, criteria, endpoint, headers, active, end_ms, success_ms, failures"
-    " FROM subscription WHERE tenant=? AND "
+    " FROM subscription WHERE tenant=?"
 )
-FIND: Final = READ + "id=?"
-ACTIVE: Final = READ + "active=1 ORDER BY id"
+FIND: Final = READ + " AND id=?"
+ACTIVE: Final = READ + " AND active=1 ORDER BY id"
 COUNT_OTHERS: Final = "SELECT count(*) FROM subscription WHERE tenant=? AND active=1 AND id<>?"
 # A subscription that begins anew begins without what was counted of the receiver before.
 PUT: Final = (
