@@ -201,6 +201,8 @@ def state(service: Running, tenant: str, key: int) -> list[tuple[Any, ...]]:
     connection = sqlite3.connect(service.database)
     rows = [*connection.execute(STATE, (key, tenant)), *connection.execute(FORMER, (key, tenant))]
     connection.close()
+    # Among what goes by one method a transaction has an order of its own: what others are found by comes first.
+    rows.sort(key=lambda row: MADE.sub("", MOMENT.sub("", str(row))))
     places: dict[str, str] = {}
 
     def plain(value: Any) -> Any:
