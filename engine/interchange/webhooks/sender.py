@@ -42,6 +42,8 @@ AT_ONCE: Final = 4
 LANES: Final = 64
 TROUBLED_LANES: Final = 32
 SLOW_MS: Final = 2000
+# How long a subscription rests whose receiver has failed or was slow: each try costs what others could be sent with.
+REST_SECONDS: Final = 0.25
 UNREADABLE: Final = "its header lines cannot be opened: write the subscription again"
 GONE: Final = "the version is no longer kept"
 
@@ -135,6 +137,8 @@ class Sender:
             attempts = await asyncio.gather(*(self._send(receiver, one) for one in owed))
             fault.point("F45")
             going = await self._settle(receiver, owed, attempts)
+        if not self._leaving:
+            await asyncio.sleep(REST_SECONDS)
         return False
 
     async def _send(self, receiver: Receiver, owed: Due) -> Attempt:
