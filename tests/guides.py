@@ -1,14 +1,24 @@
 """Guides in Markdown, run as they stand: files written, commands run in one shell, shown output found."""
 
+import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+from tests.flow.rig import free_port
+
+ROOT: Final = Path(__file__).parents[1]
+NEEDS: Final = ("curl", "jq", "openssl")
 BLOCK: Final = re.compile(r"(?:`(?P<file>[\w./-]+)`:\n\n)?```(?P<kind>\w+)\n(?P<text>.*?)```", re.DOTALL)
 MARK: Final = "---- end of block ----"
 END: Final = "EOF_OF_FILE"
+PATIENCE_SECONDS: Final = 280
 SHELL: Final = """\
 set -eu
 mkdir bin
@@ -19,10 +29,28 @@ export PATH="$PWD/bin:$PATH"
 trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
 """
 
+# Of a test that runs a page whose reader needs these programs.
+as_readers_do = pytest.mark.skipif(
+    not all(shutil.which(program) for program in NEEDS),
+    reason="needs curl, jq and openssl, as the page's readers do: apt-get install curl jq openssl",
+)
+
+
+def whole(document: Path) -> str:
+    """Return what stands under the headings of a page: what it is about stands before them, and is not run."""
+    return document.read_text("utf-8").partition("\n## ")[2]
+
 
 def section(document: Path, title: str) -> str:
     """Return what stands under a heading of a document, up to the next one of its level."""
     return document.read_text("utf-8").partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+def at_free_ports(guide: str, *ports: int) -> str:
+    """Return a guide with free ports for its own, and these sources for a reader's checkout."""
+    for port in ports:
+        guide = guide.replace(str(port), str(free_port()))
+    return guide.replace("~/adt-engine", str(ROOT))
 
 
 def run(guide: str, folder: Path) -> None:
@@ -42,8 +70,27 @@ def run(guide: str, folder: Path) -> None:
             assert block["file"], block["text"]
             script += f"mkdir -p $(dirname {block['file']})\ncat > {block['file']} << '{END}'\n{block['text']}{END}\n"
     assert len(shown) > 4
-    done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=280, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    for expected, found in zip(shown, done.stdout.split(MARK), strict=False):
+    printed = _ran(script, folder)
+    for expected, found in zip(shown, printed.split(MARK), strict=False):
         missing = [line for line in expected.splitlines() if line.rstrip() not in found]
         assert not missing, found
+
+
+def _ran(script: str, folder: Path) -> str:
+    """Run a script and return what it prints; where it fails or hangs, all that it started is ended."""
+    with subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as shell:
+        try:
+            printed, said = shell.communicate(timeout=PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)
+            printed, said = shell.communicate()
+            said += f"not done after {PATIENCE_SECONDS} s"
+    assert shell.returncode == 0, printed[-2000:] + said
+    return printed

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.config.shipped import shipped
-from tests.flow.rig import free_port
-from tests.guides import run, section
+from tests.guides import at_free_ports, run, section
 
 
 @pytest.mark.skipif(
@@ -16,6 +15,4 @@ from tests.guides import run, section
 def test_your_hospital_end_to_end(tmp_path: Path) -> None:
     """Service, secret, certificate and two feeds: the same patient comes in by both, over TLS and in the clear."""
     guide = section(shipped("channels") / "README.md", "Your hospital, end to end")
-    for port in (2575, 2576, 8080, 8081):
-        guide = guide.replace(str(port), str(free_port()))
-    run(guide, tmp_path)
+    run(at_free_ports(guide, 2575, 2576, 8080, 8081), tmp_path)
