@@ -33,6 +33,7 @@ DOCUMENTS: Final = (
     *(ROOT / f"{folder}/README.md" for folder in ("channels", "mappings", "samples", "tests", "tests/benchmarks")),
     HOUSE,
     SERVICE,
+    *(SERVICE.with_name(f"{page}.md") for page in ("clients", "orders", "webhooks")),
     *sorted(HELP.glob("*.md")),
 )
 TEXTS: Final = {document: document.read_text("utf-8") for document in DOCUMENTS}
