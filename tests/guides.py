@@ -92,5 +92,8 @@ def _ran(script: str, folder: Path) -> str:
             os.killpg(shell.pid, signal.SIGKILL)
             printed, said = shell.communicate()
             said += f"not done after {PATIENCE_SECONDS} s"
+        finally:
+            if shell.poll() is None:
+                os.killpg(shell.pid, signal.SIGKILL)
     assert shell.returncode == 0, printed[-2000:] + said
     return printed
