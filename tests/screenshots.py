@@ -4,9 +4,7 @@ Needs Chromium. Each is 1440 x 900 in light colours, as a PNG of at most 256 col
 """
 
 import itertools
-import os
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -18,6 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from playwright.sync_api import Page, sync_playwright
+
+from tests.chromium import CHROMIUM, OPTIONS
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "engine/ops/docs"
 SIZE: Final = {"width": 1440, "height": 900}
@@ -93,8 +93,6 @@ def take(page: Page, name: str) -> None:
 
 def main() -> None:
     """Run the demo, take the pictures, and stop it."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    options = ["--no-sandbox"] if os.geteuid() == 0 else []
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "engine", "demo", "--data", f"{folder}/demo", "--events", "600", "--rate", "8"]
         demo = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -102,7 +100,7 @@ def main() -> None:
             lines = (WAY_IN.search(line) for line in demo.stderr or ())
             link, host = next(found for found in lines if found).groups()
             with sync_playwright() as driver:
-                page = driver.chromium.launch(executable_path=chromium, args=options).new_page(viewport=SIZE)
+                page = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS).new_page(viewport=SIZE)
                 sign_in(page, link)
                 page.wait_for_timeout(20_000)  # a few points more on the charts
                 page.goto(f"http://{host}/overview")

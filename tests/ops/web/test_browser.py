@@ -1,7 +1,5 @@
 """The pages in a browser: what an operator does at night, with a mouse, without one, and without scripts."""
 
-import os
-import shutil
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,13 +8,11 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 
 from engine.ops.sender.line import send_messages
 from engine.ops.views.handbook import PAGES as PAGES_OF_HELP
+from tests.chromium import CHROMIUM, OPTIONS
 from tests.flow.rig import running
 from tests.ops.web.conftest import FEED, HELD, HOSTILE, STATES, Site, message, start
 from tests.ops.web.person import PASSWORD
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-# As root Chromium starts only without its sandbox; what it opens here are pages of ours.
-OPTIONS = ["--no-sandbox"] if os.geteuid() == 0 else []
 PAGES = (
     *("/overview", "/messages", f"/messages/{HELD}", f"/messages/{HOSTILE}", f"/messages/{HOSTILE}/explain"),
     *(
