@@ -1,4 +1,6 @@
-"""The screenshots of the README, of a running demo: `python -m tests.screenshots` takes them anew.
+"""The screenshots of the documents: `python -m tests.screenshots` takes them anew.
+
+Those of the README are of a running demo, those of engine/interchange/webhooks.md of what that page runs.
 
 Needs Chromium. Each is 1440 x 900 in light colours, as a PNG of at most 256 colours, which keeps it small.
 """
@@ -18,9 +20,9 @@ from typing import Final
 from playwright.sync_api import Page, sync_playwright
 
 from tests.chromium import CHROMIUM, OPTIONS
+from tests.interchange.webhooks.at_the_chart import PAGE, SIZE, story
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "engine/ops/docs"
-SIZE: Final = {"width": 1440, "height": 900}
 PASSWORD: Final = "a long word for the demo's operator"
 WAY_IN: Final = re.compile(r"pages +(http://(\S+?)/set-up\S+)")
 CHANNELS: Final = 3  # red, green, blue, as Chromium writes a page without transparency
@@ -86,12 +88,24 @@ def sign_in(page: Page, link: str) -> None:
 
 def take(page: Page, name: str) -> None:
     """Write what the window shows."""
-    content = reduced(page.screenshot())
-    (FOLDER / f"{name}.png").write_bytes(content)
-    sys.stdout.write(f"{name}.png: {len(content) // 1024} kB\n")
+    keep(FOLDER / f"{name}.png", page.screenshot())
 
 
-def main() -> None:
+def keep(file: Path, png: bytes) -> None:
+    """Write a picture that a document shows."""
+    content = reduced(png)
+    file.write_bytes(content)
+    sys.stdout.write(f"{file.name}: {len(content) // 1024} kB\n")
+
+
+def of_the_story() -> None:
+    """Run the page on subscriptions, and keep what its browser sees."""
+    with tempfile.TemporaryDirectory() as folder:
+        for picture in story(Path(folder)).glob("*.png"):
+            keep(PAGE.with_name(picture.name), picture.read_bytes())
+
+
+def of_the_demo() -> None:
     """Run the demo, take the pictures, and stop it."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "engine", "demo", "--data", f"{folder}/demo", "--events", "600", "--rate", "8"]
@@ -115,4 +129,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    of_the_demo()
+    of_the_story()
