@@ -1,7 +1,5 @@
 """The chart pages in Chromium: from the sign-in to each part of a chart, on a telephone and in the dark."""
 
-import os
-import shutil
 from base64 import b64encode
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -12,6 +10,7 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 from engine.clock import now
 from engine.interchange.compendium.files.read import load_file
 from engine.interchange.compendium.load import load
+from tests.chromium import CHROMIUM, OPTIONS
 from tests.interchange.browser import PASSWORD
 from tests.interchange.chart import put, to
 from tests.interchange.chart_api.charts import lipids
@@ -19,9 +18,6 @@ from tests.interchange.kit import Inside, record_number
 from tests.interchange.viewer.people import pages
 from tests.interchange.viewer.test_ordering import SAMPLE
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-# As root Chromium starts only without its sandbox; what it opens here are pages of ours.
-OPTIONS = ["--no-sandbox"] if os.geteuid() == 0 else []
 VIOLATIONS = """
 window.violations = [];
 document.addEventListener('securitypolicyviolation', event => window.violations.push(
