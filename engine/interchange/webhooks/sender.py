@@ -44,6 +44,8 @@ TROUBLED_LANES: Final = 32
 SLOW_MS: Final = 2000
 # How long a subscription rests whose receiver has failed or was slow: each try costs what others could be sent with.
 REST_SECONDS: Final = 0.25
+# What came of events is kept at common moments, unless more of them wait: all writes wait for each commit.
+TOGETHER_SECONDS: Final = 0.1
 UNREADABLE: Final = "its header lines cannot be opened: write the subscription again"
 GONE: Final = "the version is no longer kept"
 
@@ -136,6 +138,8 @@ class Sender:
                 return True
             attempts = await asyncio.gather(*(self._send(receiver, one) for one in owed))
             fault.point("F45")
+            if len(owed) < at_once and not self._leaving:
+                await asyncio.sleep(TOGETHER_SECONDS - asyncio.get_running_loop().time() % TOGETHER_SECONDS)
             going = await self._settle(receiver, owed, attempts)
         if not self._leaving:
             await asyncio.sleep(REST_SECONDS)
