@@ -12,12 +12,6 @@ Json = Any
 
 CLINICAL_ALERT: Final = "clinical-alert"
 LEADING_INDICATOR: Final = "leading-indicator"
-# The visits of a patient, latest first: by the start of their period, those without one by their creation.
-VISITS: Final = (
-    "SELECT r.key FROM reference_index AS i JOIN resource AS r ON r.key=i.key"
-    " LEFT JOIN date_index AS d ON d.key=r.key AND d.parameter='Encounter.date'"
-    " WHERE i.tenant=? AND i.target=? AND i.parameter='Encounter.patient' ORDER BY d.low DESC, r.key DESC LIMIT 1"
-)
 
 
 def alert(transaction: Transaction, name: str, patient_id: str, *parts: Json) -> None:
@@ -34,9 +28,3 @@ def with_visit(visit: Stored | None) -> Iterator[Json]:
     """Yield the part that holds a visit, if there is one."""
     if visit is not None:
         yield {"name": "encounter", "resource": visit.resource()}
-
-
-def last_visit(transaction: Transaction, patient_id: str) -> Stored | None:
-    """Return a patient's latest visit; None for a patient without any."""
-    row = transaction.connection.execute(VISITS, (transaction.tenant, f"Patient/{patient_id}")).fetchone()
-    return transaction.by_key(row[0]) if row else None

@@ -10,8 +10,9 @@ from functools import partial
 from typing import Final
 
 from engine.config.service import Tenant
-from engine.interchange.alerts.alert import CLINICAL_ALERT, LEADING_INDICATOR, alert, last_visit, with_visit
+from engine.interchange.alerts.alert import CLINICAL_ALERT, LEADING_INDICATOR, alert, with_visit
 from engine.interchange.alerts.roster import enrolled
+from engine.interchange.alerts.whose import find_visit, is_of, last_visit, living
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
 
@@ -85,7 +86,7 @@ def _tell_document(settings: Tenant, document: NetworkDocument, transaction: Tra
     patient = _enrolled(settings, transaction, document.patient)
     if patient is None:
         return False
-    visit = _visit(transaction, document.encounter, patient.id)
+    visit = _visit(transaction, document.encounter, patient)
     alert(transaction, CLINICAL_ALERT, patient.id, *_source(document), *with_visit(visit))
     return True
 
@@ -101,20 +102,15 @@ def _source(seen: NetworkQuery | NetworkDocument) -> tuple[dict[str, str], ...]:
 
 def _enrolled(settings: Tenant, transaction: Transaction, patient_id: str) -> Stored | None:
     """Return a patient, or the survivor, who is enrolled; None for anybody else."""
-    found = transaction.get("Patient", patient_id)
-    if found is not None and found.survivor:
-        found = transaction.get("Patient", found.survivor)
-    if found is None or found.survivor is not None:
+    found = living(transaction, patient_id)
+    if found is None or not enrolled(transaction, settings.clinical_alerts.enrollment, found.id):
         return None
-    return found if enrolled(transaction, settings.clinical_alerts.enrollment, found.id) else None
+    return found
 
 
-def _visit(transaction: Transaction, encounter_id: str, patient_id: str) -> Stored | None:
+def _visit(transaction: Transaction, encounter_id: str, patient: Stored) -> Stored | None:
     """Return the visit of this id if it is the patient's, the patient's latest one where none is named."""
     if not encounter_id:
-        return last_visit(transaction, patient_id)
-    found = transaction.get("Encounter", encounter_id)
-    if found is None or found.survivor is not None:
-        return None
-    own = found.resource().get("subject", {}).get("reference") == f"Patient/{patient_id}"
-    return found if own else None
+        return last_visit(transaction, patient)
+    found = find_visit(transaction, encounter_id)
+    return found if found is not None and is_of(found, patient) else None

@@ -72,7 +72,7 @@ def message_of(
         "reason": {"coding": [{"system": TRIGGERS[0], "code": notice.event}]},
         "focus": [{"reference": f"{one.type}/{one.id}"} for one in held],
     }
-    system, _, value = notice.given.rpartition("|")
+    system, _, value = notice.given.partition("|")
     bundle = {
         "resourceType": BUNDLE,
         "id": message_id,

@@ -6,6 +6,7 @@ from typing import Final
 from engine.fhir.schema import FhirVersion
 from engine.interchange.alerts.alert import CLINICAL_ALERT, alert, with_visit
 from engine.interchange.alerts.roster import enrolled
+from engine.interchange.alerts.whose import find_visit, is_of, living
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.messages.message import BUNDLE, Notice, message_of, read_notice, response_to
@@ -55,10 +56,8 @@ def _take(service: Service, tenant: str, notice: Notice, transaction: Transactio
 
 def _patient(transaction: Transaction, patient_id: str) -> Stored:
     """Return the patient of a message, the survivor of one who was merged; RefusedError (422) for nobody."""
-    found = transaction.get("Patient", patient_id)
-    if found is not None and found.survivor:
-        found = transaction.get("Patient", found.survivor)
-    if found is None or found.survivor is not None:
+    found = living(transaction, patient_id)
+    if found is None:
         text = "The patient of the message is not kept here: an event is told once its patient is."
         raise refuse(Category.UNRESOLVED, text, location="Bundle.entry.resource.id")
     return found
@@ -66,10 +65,8 @@ def _patient(transaction: Transaction, patient_id: str) -> Stored:
 
 def _visit(transaction: Transaction, encounter_id: str, patient: Stored) -> Stored | None:
     """Return the visit of a message, None without one; RefusedError (422) for one of another patient."""
-    found = transaction.get("Encounter", encounter_id) if encounter_id else None
-    if found is None or found.survivor is not None:
-        return None
-    if found.resource().get("subject", {}).get("reference") != f"Patient/{patient.id}":
+    found = find_visit(transaction, encounter_id)
+    if found is not None and not is_of(found, patient):
         text = "The visit of the message is another patient's."
         raise refuse(Category.RULE, text, location="Bundle.entry.resource.subject")
     return found
