@@ -20,6 +20,8 @@ LIMITS: Final = httpx.Limits(keepalive_expiry=2.0)
 # The body of an answer of which only the status counts is read up to so many bytes, else the line is closed.
 MOST_UNREAD: Final = 16_384
 OPENED: Final = "connection.connect_tcp.started"
+# What a connection ends with that its server has closed.
+BROKEN: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError, httpx.CloseError)
 # What a foreign error means, the first that fits.
 REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (httpx.ConnectTimeout, "does not take connections (timeout)"),
@@ -52,13 +54,13 @@ class Peer:
 
     def __init__(self, client: httpx.AsyncClient, trace: Trace) -> None:
         self._client = client
-        self._traced = {"trace": trace}
+        self._trace = trace
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes, most: int) -> Reply:
         """Send a request and return the answer of `most` bytes at most, whatever its status; OutboundError."""
         try:
             async with self._client.stream(
-                method, url, headers=headers, content=body, extensions=self._traced
+                method, url, headers=headers, content=body, extensions={"trace": self._trace}
             ) as answer:
                 parts: list[bytes] = []
                 size = 0
@@ -74,23 +76,38 @@ class Peer:
     async def post_to(self, address: str, url: str, headers: Mapping[str, str], body: bytes) -> int:
         """Post to one address of the host in `url`, and return the status; OutboundError.
 
-        The certificate must be the host's. Of the answer no more is read than lets the connection be used again.
+        The certificate must be the host's. Where a connection that was kept breaks, as its server has just closed it,
+        a new one is opened: what is posted may come twice.
         """
-        parts = httpx.URL(url)
-        host = {"host": parts.netloc.decode("ascii")}
-        extensions = {**self._traced, "sni_hostname": parts.host}
-        at = parts.copy_with(host=address)
+        opened = False
+
+        async def trace(event: str, info: Mapping[str, Any]) -> None:
+            nonlocal opened
+            opened = opened or event == OPENED
+            await self._trace(event, info)
+
         try:
-            async with self._client.stream(
-                "POST", at, headers={**headers, **host}, content=body, extensions=extensions
-            ) as answer:
-                if int(answer.headers.get("content-length", MOST_UNREAD + 1)) <= MOST_UNREAD:
-                    with suppress(*(kind for kind, _ in REASONS)):
-                        async for _ in answer.aiter_raw():
-                            pass
-                return answer.status_code
+            try:
+                return await self._post(address, url, headers, body, trace)
+            except BROKEN:
+                if opened:
+                    raise
+                return await self._post(address, url, headers, body, trace)
         except tuple(kind for kind, _ in REASONS) as error:
             raise OutboundError(next(text for kind, text in REASONS if isinstance(error, kind))) from error
+
+    async def _post(self, address: str, url: str, headers: Mapping[str, str], body: bytes, trace: Trace) -> int:
+        """Post once; of the answer no more is read than lets the connection be used again."""
+        parts = httpx.URL(url)
+        sent = {**headers, "host": parts.netloc.decode("ascii")}
+        extensions = {"trace": trace, "sni_hostname": parts.host}
+        at = parts.copy_with(host=address)
+        async with self._client.stream("POST", at, headers=sent, content=body, extensions=extensions) as answer:
+            if int(answer.headers.get("content-length", MOST_UNREAD + 1)) <= MOST_UNREAD:
+                with suppress(*(kind for kind, _ in REASONS)):
+                    async for _ in answer.aiter_raw():
+                        pass
+            return answer.status_code
 
 
 class Outbound:

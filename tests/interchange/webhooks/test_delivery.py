@@ -166,6 +166,18 @@ def test_it_recovers(sending: Running, hook: Receiver) -> None:
     assert len(hook.wait(5)) == 5
 
 
+def test_a_connection_that_was_closed_meanwhile(sending: Running, hook: Receiver) -> None:
+    """A receiver may close a connection that was kept just when it is used again: a new one is opened, at once."""
+    hook.script[:] = [200, LEAVE, 200]
+    told = subscribe(sending, "Patient", channel=to(hook))["id"]
+    sending.create()
+    assert settled(sending, told) == ["delivered"]
+    made = sending.create()
+    assert settled(sending, told) == ["delivered"] * 2
+    assert [status for status, _ in tries(sending, told, 2)] == [200, 200]
+    assert [one.body["id"] for one in hook.wait(3)[1:]] == [made["id"]] * 2
+
+
 def test_a_receiver_that_is_silent(sending: Running, hook: Receiver, authority: trustme.CA) -> None:
     """C-480: no answer within ten seconds is a failure; another receiver is told meanwhile."""
     hook.script[:] = [SILENT]
