@@ -18,10 +18,11 @@ from engine.interchange.store.transaction import Transaction
 
 Answers = dict[int, Answer]
 
-# Within a phase patients come first, then orders; what is judged by what it names comes last: orders of laboratories,
-# and then results.
-FIRST: Final = ("Patient",)
 GROUP: Final = "RequestGroup"
+# Within a phase patients come first, then orders, then others; what is judged by what it names comes last: orders of
+# laboratories, and then results.
+OTHER: Final = 2
+RANKS: Final = {**dict.fromkeys(ORDERS, 1), GROUP: 3, **dict.fromkeys(RESULTS, 4), "Patient": 0}
 # Reads of one query, whose refusal refuses all.
 QUICK: Final = frozenset({"read", "vread"})
 
@@ -110,9 +111,7 @@ def _later(writes: list[Plan], targets: dict[str, str]) -> frozenset[int]:
 
 
 def _turn(plan: Plan, *, later: frozenset[int]) -> tuple[bool, int, int, int]:
-    name = plan.request.type
-    rank = 0 if name in FIRST else 4 if name in RESULTS else 3 if name == GROUP else 1 if name in ORDERS else 2
-    return plan.step.number in later, plan.phase, rank, plan.step.number
+    return plan.step.number in later, plan.phase, RANKS.get(plan.request.type, OTHER), plan.step.number
 
 
 def _check_target(plan: Plan, answer: Answer, target: str) -> None:
