@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 
 from engine.clock import now
@@ -73,7 +74,7 @@ async def browser() -> AsyncIterator[Browser]:
     ],
 )
 async def test_from_the_sign_in_to_the_chart(browser: Browser, site: Inside, options: dict[str, Any]) -> None:
-    """Everything is reached by links and forms; nothing is wider than the screen, nothing is refused by the policy."""
+    """Everything is reached by links and forms; nothing is too wide, refused by the policy, or a fault to axe."""
     context = await browser.new_context(**options)
     await context.add_init_script(VIOLATIONS)
     page = await context.new_page()
@@ -121,3 +122,5 @@ async def _fits(page: Page, options: dict[str, Any]) -> None:
     if options.get("java_script_enabled", True):
         assert await page.evaluate("window.violations") == []
         assert await page.evaluate(TOO_WIDE) == [], page.url
+        found = await Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
