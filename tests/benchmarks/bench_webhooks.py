@@ -13,9 +13,11 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import multiprocessing
 import os
 import platform
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -46,6 +48,12 @@ NONE: Final[dict[str, Callable[[int], str]]] = {
     "1,000 by date alone": lambda number: f"Observation?date=ge20{number % 70 + 30}",
     "1,000 by status": lambda number: f"Observation?status=cancelled&date=ge20{number % 70 + 30}",
 }
+FIVE: Final = "100, 5 match"
+
+
+def five(number: int) -> str:
+    """Return criteria of which the first five match each write."""
+    return f"Observation?code={'789-8' if number < 5 else f'9{number}-1'}"
 
 
 def percentile(seconds: list[float], part: float) -> float:
@@ -70,11 +78,13 @@ def subscribed(app: App, criteria: Callable[[int], str], count: int) -> None:
 def matching(folder: Path, writes: int, rounds: int) -> None:
     """Print the CPU of a write with and without subscriptions, each in its own store, in turn."""
     apps: dict[str, App] = {}
-    for number, name in enumerate(("none", *NONE)):
+    for number, name in enumerate(("none", *NONE, FIVE)):
         apps[name] = create_app(configuration(secret_file(folder)), folder / f"{number}.db")
         asyncio.run(apps[name].service.store.write("riverbend", _patient))
         if name in NONE:
             subscribed(apps[name], NONE[name], 1000)
+        if name == FIVE:
+            subscribed(apps[name], five, 100)
     least: dict[str, float] = {}
     fresh = itertools.count()
     for _ in range(rounds):
@@ -111,10 +121,9 @@ def beside(folder: Path, authority: trustme.CA, rate: float, seconds: float) -> 
     for name, active in (("no subscription", 0), ("100, of which 5 match", 100)):
         inner = folder / f"beside-{active}"
         inner.mkdir()
-        with _service(inner, authority) as service, _sound(authority) as hook:
+        with _service(inner, authority) as service, _apart(authority) as endpoint:
             for number in range(active):
-                code = "789-8" if number < 5 else f"9{number}-1"
-                subscribe(service, f"Observation?code={code}", channel={"endpoint": hook.url})
+                subscribe(service, five(number), channel={"endpoint": endpoint})
             taken = _paced(service, rate, seconds)
         show(f"{name:<24}{percentile(taken, 0.5):>9.2f}{percentile(taken, 0.99):>9.2f}")
 
@@ -143,6 +152,25 @@ def _service(folder: Path, authority: trustme.CA) -> contextlib.AbstractContextM
 
 def _sound(authority: trustme.CA) -> contextlib.AbstractContextManager[Receiver]:
     return receiving(server_context(authority.issue_cert("127.0.0.1")))
+
+
+@contextlib.contextmanager
+def _apart(authority: trustme.CA) -> Iterator[str]:
+    """Run a sound receiver in a process of its own, which takes nothing from who writes; yield its endpoint."""
+    processes = multiprocessing.get_context("fork")
+    endpoints = processes.Queue()
+    process = processes.Process(target=_receive, args=(authority.issue_cert("127.0.0.1"), endpoints), daemon=True)
+    process.start()
+    try:
+        yield endpoints.get()
+    finally:
+        process.kill()
+
+
+def _receive(certificate: trustme.LeafCert, endpoints: "multiprocessing.Queue[str]") -> None:
+    with receiving(server_context(certificate)) as hook:
+        endpoints.put(hook.url)
+        threading.Event().wait()
 
 
 @contextlib.contextmanager
