@@ -15,6 +15,8 @@ from tests.interchange.webhooks.receiver import ELSEWHERE, ENDLESS, LEAVE, SILEN
 from tests.interchange.webhooks.told import settled, tries
 
 QUARTER = 15 * 60
+# A little less than an idle connection is kept.
+KEPT_SECONDS = 1.5
 
 
 def later(service: Running, seconds: float = QUARTER) -> None:
@@ -173,6 +175,9 @@ def test_a_connection_that_was_closed_meanwhile(sending: Running, hook: Receiver
     sending.create()
     assert settled(sending, told) == ["delivered"]
     made = sending.create()
+    first, second = hook.wait(2)[:2]
+    if second.at - first.at > KEPT_SECONDS:
+        pytest.skip("the machine stood still for longer than a connection is kept")
     assert settled(sending, told) == ["delivered"] * 2
     assert [status for status, _ in tries(sending, told, 2)] == [200, 200]
     assert [one.body["id"] for one in hook.wait(3)[1:]] == [made["id"]] * 2
