@@ -1311,6 +1311,72 @@ ORDERS: Final = (
     ),
 )
 
+WEBHOOKS: Final = (
+    Bug(
+        "a receiver that answers 201 counts as having taken an event",
+        "interchange/webhooks/delivery.py",
+        "frozenset({200, 202})",
+        "frozenset({200, 201, 202})",
+        ("interchange/webhooks/test_delivery.py",),
+    ),
+    Bug(
+        "webhooks go to private addresses that nobody allowed",
+        "interchange/webhooks/address.py",
+        ".is_global",
+        ".version",
+        ("interchange/webhooks/test_address.py",),
+    ),
+    Bug(
+        "an event is told although its subscription has ended",
+        "interchange/subscriptions/matching.py",
+        "            if one.end_ms is not None and one.end_ms <= at_ms:\n                continue\n",
+        "",
+        ("interchange/subscriptions/test_matching.py", "interchange/subscriptions/test_subscription.py"),
+    ),
+    Bug(
+        "the end of a job is told to nobody",
+        "interchange/jobs/runner.py",
+        "        tell(transaction, Ended(job, state, self._service.handle(job), known or body), self._tellings)\n",
+        "",
+        ("interchange/webhooks/test_ends_of_jobs.py",),
+    ),
+    Bug(
+        "a message that comes again is told again",
+        "interchange/messages/operation.py",
+        "    if is_known(transaction, notice.given):\n        return\n",
+        "",
+        ("interchange/webhooks/test_messages.py",),
+    ),
+    Bug(
+        "a subscriber reads of another patient's visit",
+        "interchange/alerts/whose.py",
+        'return bool(visit.resource().get("subject", {}).get("reference") == f"Patient/{patient.id}")',
+        "return True",
+        ("interchange/webhooks/test_messages.py", "interchange/webhooks/test_alerts.py"),
+    ),
+    Bug(
+        "who has left the roster is told of all the same",
+        "interchange/alerts/roster.py",
+        ' or member.get("inactive", False):',
+        ":",
+        ("interchange/webhooks/test_messages.py",),
+    ),
+    Bug(
+        "queries on networks without a licence are told",
+        "interchange/alerts/network.py",
+        "settings.leading_indicator and licensed and",
+        "settings.leading_indicator and",
+        ("interchange/webhooks/test_alerts.py",),
+    ),
+    Bug(
+        "a subscription whose receiver has failed is never tried again",
+        "interchange/webhooks/sender.py",
+        "TROUBLED_LANES: Final = 32",
+        "TROUBLED_LANES: Final = 0",
+        ("interchange/webhooks/test_delivery.py",),
+    ),
+)
+
 BUGS: Final = (
     *JOURNAL,
     *AUDIT,
@@ -1326,4 +1392,5 @@ BUGS: Final = (
     *NOTICES,
     *RETRIEVAL,
     *ORDERS,
+    *WEBHOOKS,
 )

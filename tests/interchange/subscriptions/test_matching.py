@@ -1,11 +1,26 @@
 """Which subscriptions a write is owed to: those whose criteria a search for it would have met, and nobody else."""
 
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interchange.kit import BASES, Running, merge_body, record_number
-from tests.interchange.subscriptions.subscribing import R4, create, observation, owed, patched, subscribe, subscription
+from engine.interchange.http.app import create_app
+from engine.interchange.store.subscription import Subscribed, put_subscription
+from engine.interchange.store.transaction import Transaction, milliseconds
+from tests.interchange.kit import BASES, Running, configuration, merge_body, record_number, secret_file
+from tests.interchange.subscriptions.subscribing import (
+    ENDPOINT,
+    R4,
+    create,
+    observation,
+    owed,
+    patched,
+    subscribe,
+    subscription,
+)
 
 
 def test_who_is_told_of_a_create(own_service: Running, base: str) -> None:
@@ -81,6 +96,25 @@ def test_off_and_on_again(own_service: Running, base: str) -> None:
     assert here.ask("DELETE", f"{base}/Subscription/{told}").status_code == 204
     create(here, observation(who), base)
     assert len(owed(here, told)) == 1
+
+
+def test_an_end_that_has_just_passed(tmp_path: Path) -> None:
+    """C-461: from its end on nothing is owed, also before somebody has looked for those that are over."""
+    moment = datetime(2026, 11, 24, tzinfo=UTC)
+    app = create_app(configuration(secret_file(tmp_path)), tmp_path / "end.db", clock=lambda: moment)
+
+    def row(name: str, end_ms: int) -> Subscribed:
+        return Subscribed(1, name, "R4", "Observation", "Observation", ENDPOINT, b"", 1, end_ms)
+
+    def work(transaction: Transaction) -> list[tuple[Any, ...]]:
+        now_ms = milliseconds(transaction.at)
+        for name, end_ms in (("over", now_ms), ("going", now_ms + 1)):
+            put_subscription(transaction, row(name, end_ms)._replace(tenant=transaction.tenant), anew=True)
+        transaction.create("Observation", "o1", observation("p1"))
+        return transaction.connection.execute("SELECT subscription FROM notification").fetchall()
+
+    assert asyncio.run(app.service.store.write("riverbend", work)) == [("going",)]
+    app.close()
 
 
 def test_changed_criteria(own_service: Running) -> None:
