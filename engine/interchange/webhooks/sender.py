@@ -120,7 +120,7 @@ class Sender:
         if task.cancelled():
             return
         if (error := task.exception()) is not None:
-            logger().error("webhooks not sent", error=type(error).__name__, file=place_of(error), reason=str(error))
+            logger().error("webhooks not sent", error=type(error).__name__, file=place_of(error))
         elif self._waiting or not task.result():
             self._service.webhook_bell.set()
 
@@ -147,33 +147,36 @@ class Sender:
 
     async def _send(self, receiver: Receiver, owed: Due) -> Attempt:
         """Send an event once, and return what came of it."""
+        began_ms = milliseconds(self._service.clock())
+        status = 0
+        try:
+            status, reason = await self._post(receiver, owed)
+        except TimeoutError:
+            reason = "did not answer in time"
+        except (AddressError, OutboundError) as error:
+            reason = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this event's, and that is tried again
+            logger().error("webhook not sent", error=type(error).__name__, file=place_of(error))
+            reason = "the service had an internal error while it was being sent"
+        return Attempt(owed.number, began_ms, milliseconds(self._service.clock()), status, reason)
+
+    async def _post(self, receiver: Receiver, owed: Due) -> tuple[int, str]:
+        """Return the status that a receiver answers, or 0 and why nothing can be sent."""
         service = self._service
-        began_ms = milliseconds(service.clock())
-        status, reason = 0, ""
         lines = unseal(service.seal_secret, receiver.number, receiver.id, receiver.headers)
         if owed.body is None:
-            reason = GONE
-        elif lines is None:
-            reason = UNREADABLE
-        else:
-            body = shown_body(owed)
-            parts = urlsplit(receiver.endpoint)
-            host, port = parts.hostname or "", parts.port or 443
-            allow = service.configuration.tenants[receiver.tenant].webhook_allow
-            place = Place(receiver.number, f"{host}:{port}", service.configuration.webhooks.ca_bundle)
-            try:
-                async with self._servers.turn(place) as peer, asyncio.timeout(TIMEOUT_SECONDS):
-                    address = await resolve(host, port, allow)
-                    fault.point("F46")
-                    status = await peer.post_to(address, receiver.endpoint, headers_of(owed, lines), body)
-            except TimeoutError:
-                reason = "did not answer in time"
-            except (AddressError, OutboundError) as error:
-                reason = str(error)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is this event's, and that is tried again
-                logger().error("webhook not sent", error=type(error).__name__, file=place_of(error))
-                reason = "the service had an internal error while it was being sent"
-        return Attempt(owed.number, began_ms, milliseconds(service.clock()), status, reason)
+            return 0, GONE
+        if lines is None:
+            return 0, UNREADABLE
+        body, headers = shown_body(owed), headers_of(owed, lines)
+        parts = urlsplit(receiver.endpoint)
+        host, port = parts.hostname or "", parts.port or 443
+        allow = service.configuration.tenants[receiver.tenant].webhook_allow
+        place = Place(receiver.number, f"{host}:{port}", service.configuration.webhooks.ca_bundle)
+        async with self._servers.turn(place) as peer, asyncio.timeout(TIMEOUT_SECONDS):
+            address = await resolve(host, port, allow)
+            fault.point("F46")
+            return await peer.post_to(address, receiver.endpoint, headers, body), ""
 
     async def _settle(self, receiver: Receiver, owed: tuple[Due, ...], attempts: list[Attempt]) -> bool:
         """Keep what came of some events, and say whether their subscription may go on."""

@@ -1,6 +1,7 @@
 """Webhooks over real HTTPS: what is sent, what counts as taken, and when it is sent again."""
 
 import socket
+import sqlite3
 import ssl
 import time
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,10 @@ from tests.interchange.webhooks.receiver import ELSEWHERE, ENDLESS, LEAVE, SILEN
 from tests.interchange.webhooks.told import settled, tries
 
 QUARTER = 15 * 60
+BROKEN = (
+    "INSERT INTO notification (tenant, subscription, version, event, body, made_ms, due_ms)"
+    " SELECT tenant, id, version, 'adt-notify', ?, 0, 0 FROM subscription WHERE id=?"
+)
 # A little less than an idle connection is kept.
 KEPT_SECONDS = 1.5
 
@@ -166,6 +171,19 @@ def test_it_recovers(sending: Running, hook: Receiver) -> None:
     later(sending)
     sending.create()
     assert len(hook.wait(5)) == 5
+
+
+def test_an_event_that_cannot_be_told(sending: Running, hook: Receiver) -> None:
+    """An event whose body cannot be made fails by itself: the next one is told, and the log shows nothing of it."""
+    told = subscribe(sending, "Patient", channel=to(hook))["id"]
+    with sqlite3.connect(sending.database) as connection:
+        connection.execute(BROKEN, (b'{"Quintero": ', told))
+    made = sending.create()
+    hook.wait(1)
+    (status, reason), *_ = tries(sending, told, 2)
+    assert (status, reason) == (0, "the service had an internal error while it was being sent")
+    assert [one.body["id"] for one in hook.posts] == [made["id"]]
+    assert "Quintero" not in sending.process.log.read_text()
 
 
 def test_a_connection_that_was_closed_meanwhile(sending: Running, hook: Receiver) -> None:
