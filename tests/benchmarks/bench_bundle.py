@@ -12,7 +12,6 @@ service that takes so many milliseconds a request. Of all rounds the least cost 
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from typing import Any, Final
 import psutil
 import uvloop
 
-from tests.benchmarks.bench_engine import machine
+from tests.benchmarks.machine import machine
 from tests.flow.feed import FeedMessage
 from tests.flow.proxy import Fault
 from tests.flow.rig import Rig, channel_file, destination, write
@@ -172,8 +171,7 @@ def main() -> None:
     parser.add_argument("--delay-ms", type=float, default=50)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    command = {"command": "python -m tests.benchmarks.bench_bundle " + " ".join(sys.argv[1:])}
-    figures: dict[str, Any] = machine() | command | uvloop.run(measure(options))
+    figures: dict[str, Any] = machine() | uvloop.run(measure(options))
     if options.json:
         print(json.dumps(figures, indent=2))  # noqa: T201
         return

@@ -35,7 +35,7 @@ from engine.interchange.patient360.retrieve import KIND
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.synthetic.chart import synthetic_chart
 from engine.interchange.synthetic.chart import transaction as bundle_of
-from tests.benchmarks.bench_engine import machine
+from tests.benchmarks.machine import machine
 from tests.interchange.kit import MRN, SYSTEM, Running, configuration, patient, running, secret_file
 from tests.interchange.patient360.papers import ADDRESS
 from tests.interchange.patient360.sources import settings

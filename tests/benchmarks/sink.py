@@ -3,13 +3,15 @@
     python tests/benchmarks/sink.py [--port N] [--latency-ms N]
 
 Prints `sink listens on 127.0.0.1:<port>` once it listens. It keeps resources in memory: POST answers 201, PUT 200 with
-ETag and the body, a read or a search by identifier what was written; any other search finds nothing. Of writes only
-those with a version that never was (`If-Match: W/"0"`, as a trial of it sends) are refused. `GET /count` answers how
-many writes and requests came in.
+ETag and the body, a read or a search by identifier what was written; any other search finds nothing. `Patient/$merge`
+lets the source be replaced by the target, or with `preview` changes nothing. Of writes only those with a version that
+never was (`If-Match: W/"0"`, as a trial of it sends) are refused. `GET /count` answers how many writes and requests
+came in, and when the last one did, by the system's monotonic clock.
 """
 
 import argparse
 import asyncio
+import time
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -49,10 +51,10 @@ class Store:
         self.by_identifier: dict[str, str] = {}
         self.writes = 0
         self.requests = 0
+        self.last = 0.0
 
     def write(self, name: str, resource: dict[str, Any]) -> tuple[bytes, str]:
         """Keep a resource as the next version of its name (`Patient/s1`); return its JSON and version."""
-        self.writes += 1
         held = self.resources.get(name)
         version = str(int(held["meta"]["versionId"]) + 1) if held else "1"
         type_, _, resource["id"] = name.partition("/")
@@ -62,12 +64,30 @@ class Store:
             self.by_identifier[f"{type_} {item.get('system')}|{item.get('value')}"] = name
         return orjson.dumps(resource), version
 
+    def merge(self, parameters: dict[str, Any]) -> bytes:
+        """Let the source be replaced by the target, unless this is a preview; return Parameters with the survivor."""
+        given = {one["name"]: one for one in parameters["parameter"]}
+        source, target = (given[f"{side}-patient"]["valueReference"]["reference"] for side in ("source", "target"))
+        if "preview" not in given:
+            self.writes += 1
+            merged, survivor = self.resources[source], self.resources[target]
+            old = [item | {"use": "old"} for item in merged.get("identifier", ())]
+            self.write(source, merged | {"active": False, "link": [_link(target, "replaced-by")]})
+            more = {"identifier": old, "link": [_link(source, "replaces")]}
+            self.write(target, survivor | {name: [*survivor.get(name, ()), *items] for name, items in more.items()})
+        result = {"name": "result", "resource": self.resources[target]}
+        return orjson.dumps({"resourceType": "Parameters", "parameter": [result]})
+
     def search(self, type_: str, query: str) -> bytes:
         """Return a Bundle of the resources of a type with one of the identifiers."""
         tokens = [f"{type_} {token}" for token in parse_qs(query).get("identifier", [""])[0].split(",")]
         found = {self.by_identifier[token] for token in tokens if token in self.by_identifier}
         entry = [{"resource": self.resources[name]} for name in found]
         return orjson.dumps({"resourceType": "Bundle", "type": "searchset", "total": len(entry), "entry": entry})
+
+
+def _link(reference: str, type_: str) -> dict[str, Any]:
+    return {"other": {"reference": reference}, "type": type_}
 
 
 class Connection(asyncio.Protocol):
@@ -113,14 +133,20 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, method: bytes, url: str, body: bytes) -> bytes:
         store, parts = self._store, urlsplit(url)
-        store.requests += not parts.path.endswith("/count")
+        if not parts.path.endswith("/count"):
+            store.requests += 1
+            store.last = time.monotonic()
         above, _, last = parts.path.rpartition("/")
         type_ = above.rpartition("/")[2]
         name = f"{type_}/{last}" if type_ in TYPES else ""
+        if method == b"POST" and last == "$merge":
+            return _response(b"200 OK", store.merge(orjson.loads(body)))
         if method == b"PUT" and name:
+            store.writes += 1
             content, version = store.write(name, orjson.loads(body))
             return _response(b"200 OK", content, b'ETag: W/"%s"\r\n' % version.encode())
         if method == b"POST" and last in TYPES:
+            store.writes += 1
             logical_id = f"s{len(store.resources) + 1}"
             content, version = store.write(f"{last}/{logical_id}", orjson.loads(body))
             more = b'ETag: W/"%s"\r\nLocation: %s/%s\r\n' % (version.encode(), parts.path.encode(), logical_id.encode())
@@ -128,7 +154,7 @@ class Connection(asyncio.Protocol):
         fixed = {
             "metadata": STATEMENT,
             "token": {"access_token": "sink", "expires_in": 3600},
-            "count": {"writes": store.writes, "requests": store.requests, "resources": len(store.resources)},
+            "count": {"writes": store.writes, "requests": store.requests, "last": store.last},
         }.get(last)
         if fixed is not None:
             return _response(b"200 OK", orjson.dumps(fixed))

@@ -13,7 +13,6 @@ import orjson
 
 from tests.interchange.nursery import Process, fork_process
 
-COMMAND: Final = (sys.executable, "-m", "engine")
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 60.0
 # The operators' pages of engines that run at the same time.
@@ -25,11 +24,16 @@ class Program:
     """A process of `adt-engine` that may live several times; `lines` holds the JSON log lines of the present life.
 
     `said` is everything that all lives wrote to standard output and standard error. `forked`: from a process that has
-    imported everything already.
+    imported everything already; else `python` runs it.
     """
 
     def __init__(
-        self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None, forked: bool = True
+        self,
+        folder: Path,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        forked: bool = True,
+        python: str = sys.executable,
     ) -> None:
         self.arguments = (
             (*arguments, *ANY_PORT) if arguments[:1] == ("run",) and "--admin" not in arguments else arguments
@@ -41,6 +45,7 @@ class Program:
         self._folder = folder
         self._environment = dict(environment or {})
         self._forked = forked
+        self._python = python
         self._reader: asyncio.Task[None] | None = None
         self._reading = False
         self._heard = asyncio.Condition()
@@ -73,7 +78,7 @@ class Program:
             self.process = await fork_process([*self.arguments], self._folder, more, _LINE_BYTES)
         else:
             self.process = await asyncio.create_subprocess_exec(
-                *COMMAND,
+                *(self._python, "-m", "engine"),
                 *self.arguments,
                 cwd=self._folder,
                 env=_clean_environment() | self._environment | environment,
