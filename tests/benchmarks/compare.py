@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,31 +80,35 @@ def compare(a: Side, b: Side, rounds: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def checked_out(commit: str) -> Iterator[tuple[str, Path]]:
-    """Give the name of a commit and a tree of it, which is removed afterwards; of `.`, this tree as it stands."""
+def checked_out(commit: str, repository: Path = TREE) -> Iterator[tuple[str, Path]]:
+    """Give the name of a commit and a tree of it, which is removed afterwards; of `.`, the repository's as it stands.
+
+    SystemExit where there is no such commit.
+    """
+    git = partial(_git, repository)
     if commit == ".":
-        described = _git("describe", "--always", "--dirty", "--exclude=*").stdout.strip()
-        yield f"working tree at {described}", TREE
+        described = git("describe", "--always", "--dirty", "--exclude=*").stdout.strip()
+        yield f"working tree at {described}", repository
         return
-    found = _git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    found = git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
     if found.returncode:
         sys.exit(f"{commit}: there is no such commit here")
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         tree = Path(folder) / "tree"
-        added = _git("worktree", "add", "--detach", str(tree), found.stdout.strip())
+        added = git("worktree", "add", "--detach", str(tree), found.stdout.strip())
         if added.returncode:
             sys.exit(f"{commit} cannot be checked out: {added.stderr}")
         try:
-            subject = _git("log", "-1", "--format=%h %s", found.stdout.strip()).stdout.strip()
+            subject = git("log", "-1", "--format=%h %s", found.stdout.strip()).stdout.strip()
             yield f"{commit} ({subject})", tree
         finally:
-            _git("worktree", "remove", "--force", str(tree))
+            git("worktree", "remove", "--force", str(tree))
 
 
-def _git(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def _git(repository: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     # In a session of its own, so that Ctrl-C does not end the removal of a tree.
     return subprocess.run(
-        ["git", *arguments], cwd=TREE, capture_output=True, text=True, check=False, start_new_session=True
+        ["git", *arguments], cwd=repository, capture_output=True, text=True, check=False, start_new_session=True
     )
 
 

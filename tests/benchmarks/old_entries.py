@@ -1,4 +1,4 @@
-"""A journal that has long been in use: filled with old entries, all delivered, before the engine is measured on it.
+"""A journal that has long been in use: filled with old entries, none under way, before the engine is measured on it.
 
     PYTHONPATH=TREE python tests/benchmarks/old_entries.py DATA ENTRIES
 
@@ -17,7 +17,7 @@ from tests.benchmarks import bench_search
 
 
 def fill(data: Path, entries: int) -> None:
-    """Fill the journal of a data folder with entries that are delivered."""
+    """Fill the journal of a data folder with entries: 94 % delivered, 5 % filtered, 1 % rejected."""
     bench_search.BEGIN = datetime.now(UTC) - timedelta(days=1)  # type: ignore[misc]
     bench_search.YEAR_MICROS = 86_400 * 1_000_000  # type: ignore[misc]
     bench_search.fill(data, entries)

@@ -22,7 +22,7 @@ from tests.flow.rig import channel_file
 
 HERE: Final = Path(__file__).parent
 TREE: Final = HERE.parents[1]
-STALL_SECONDS: Final = 10
+STALL_SECONDS: Final = 30
 SETTLED: Final = re.compile(r'^adt_settled_total\{.*state="([a-z]+)".*\} (\S+)$', re.MULTILINE)
 
 
