@@ -27,11 +27,13 @@ from engine.deliver.wire.oauth import Tokens
 from engine.deliver.wire.server import Server
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
-from engine.fhir.plan import Keep, Merge, Plan
+from engine.fhir.plan import Find, Keep, Merge, Plan, Upsert
 from engine.http.request import Request
 
 # The patient's name within a plan, as of `PatientRecord.local`.
 PATIENT_NAME: Final = "patient"
+# What a second time finds done by reading. Others, and what names all that was written (Attest), go by their intents.
+REPEATABLE: Final = (Upsert, Keep, Find)
 VISIT: Final = "Encounter"
 
 
@@ -111,6 +113,7 @@ class Destination:
             self._server, channel, memory, journal_intent, at=at, source=plan.source, attempts_made=attempts_made
         )
         exchange.again = exchange.tried and not replay
+        exchange.repeatable = all(isinstance(one, REPEATABLE) for one in plan.interactions)
         alone = exchange.again or ambiguous or self.settings.bundle == "off"
         exchange.bundles = self._server.abilities.transaction and not alone
         try:

@@ -38,7 +38,8 @@ class Attempt:
     """A request and what came of it; `status` is 0 where no answer came.
 
     `body` is the answer's, kept of refusals and previews: a write that succeeded is told by its request. A preview and
-    a read that failed are attempts, too. Each has had its intent journaled.
+    a read that failed are attempts, too. `journaled`: its intent was in the journal before it was sent; of others the
+    request is written with what came of it.
     """
 
     request: Request
@@ -47,6 +48,7 @@ class Attempt:
     failure: Failure
     milliseconds: float
     body: bytes
+    journaled: bool = True
 
 
 @dataclass(frozen=True, slots=True, repr=False)

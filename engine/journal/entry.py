@@ -122,7 +122,10 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Outcome:
-    """What came of the intent of that number; `status` is 0 where no answer came, `body` is the answer's."""
+    """What came of the intent of that number; `status` is 0 where no answer came, `body` is the answer's.
+
+    `request`: what was sent, where no intent was written before.
+    """
 
     number: int
     status: int
@@ -130,6 +133,7 @@ class Outcome:
     failure: str
     milliseconds: float
     body: bytes = b""
+    request: Request | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

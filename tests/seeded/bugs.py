@@ -290,8 +290,8 @@ DELIVER: Final = (
     Bug(
         "a write is sent before it is in the journal",
         "deliver/wire/exchange.py",
-        "        await self._intend(request)\n        try:\n            answer",
-        "        try:\n            answer",
+        "        if journaled:\n            await self._intend(request)\n",
+        "",
         ("deliver/patient/test_upsert.py", "deliver/merge/test_merge.py"),
     ),
     Bug(

@@ -39,7 +39,7 @@ class Exchange:
     about which the server was not asked; `pointed` those that are only referred to, `unfound` those of them that the
     server does not have. `again`: this is a further try, and no replay, of a delivery. `heard`: the
     server has answered something. `bundles`: several writes may go in one transaction; `transcript` has what was
-    answered already.
+    answered already. `repeatable`: all that the plan writes shows in what it writes, once it is read.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class Exchange:
         self.unfound: set[str] = set()
         self.again = False
         self.bundles = False
+        self.repeatable = False
         self.transcript = Transcript()
         self._written: list[tuple[str, str, Answer | None]] = []
         self._intend = intend
@@ -194,7 +195,7 @@ class Exchange:
         *,
         changes: bool = True,
     ) -> Answer:
-        """Journal the intent, send a write and account for it; what was answered already is sent no more.
+        """Journal the intent unless none is needed, send a write and account for it; what was answered is sent no more.
 
         `spoken`: refusals that the caller deals with. `changes` False: a preview, as safe to repeat as a read. Without
         a path it is a Bundle, which goes to the base.
@@ -206,11 +207,13 @@ class Exchange:
             return told
         names = (("Content-Type", MEDIA_TYPE), *headers)
         request = self._request(method, url, names, content)
-        await self._intend(request)
+        journaled = not self._repeats_safely(method, headers)
+        if journaled:
+            await self._intend(request)
         try:
             answer = await self.server.ask(method, request.url, names, content)
         except DeliveryError as error:
-            self._account(request, error, changes=changes)
+            self._account(request, error, changes=changes, journaled=journaled)
             raise self._reclassed(error, write=changes) from error
         self.heard = True
         failure = failure_of(answer.status, write=changes)
@@ -220,10 +223,18 @@ class Exchange:
         if changes and failure is Failure.NONE:
             self._written.append((method, path, answer))
         kept = b"" if changes and failure is Failure.NONE else answer.body
-        self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, kept))
+        self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, kept, journaled))
         if failure is not Failure.NONE and answer.status not in spoken:
             raise self._refusal(answer, failure, codes)
         return answer
+
+    def _repeats_safely(self, method: str, headers: tuple[tuple[str, str], ...]) -> bool:
+        """Say whether a write needs no intent: an update that the server refuses once it was applied.
+
+        A new process starts from what the server says, and finds nothing left to do. Saves a commit a message.
+        """
+        versioned = method == "PUT" and any(name == "If-Match" for name, _ in headers)
+        return self.repeatable and versioned and self.server.abilities.if_match
 
     def written(self) -> tuple[str, ...]:
         """Return what was written so far, as `Patient/1`, each once and in order; not what was deleted."""
@@ -242,16 +253,15 @@ class Exchange:
         try:
             answer = self.transcript.take(name_of("GET", url)) or await self.server.ask("GET", url, ())
         except DeliveryError as error:
-            request = await self._after_the_fact(url)
-            self._account(request, error, changes=False)
+            self._account(self._request("GET", url, (), b""), error, changes=False, journaled=False)
             raise self._reclassed(error, write=False) from error
         self.heard = True
         failure = failure_of(answer.status, write=False)
         if failure is Failure.NONE or answer.status in spoken:
             return answer
-        codes = outcome.codes(answer.json)
-        request = await self._after_the_fact(url)
-        self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, answer.body))
+        codes, request = outcome.codes(answer.json), self._request("GET", url, (), b"")
+        attempt = Attempt(request, answer.status, codes, failure, answer.milliseconds, answer.body, journaled=False)
+        self.attempts.append(attempt)
         raise self._refusal(answer, failure, codes)
 
     def _resource(self, answer: Answer, type_: str, *, write: bool) -> Stored:
@@ -262,19 +272,13 @@ class Exchange:
             raise error_of(failure, reason, answer.status, (reason,))
         return resource
 
-    async def _after_the_fact(self, url: str) -> Request:
-        """Journal a read that failed, for the operator's eyes: each attempt told has its intent in the journal."""
-        request = self._request("GET", url, (), b"")
-        await self._intend(request)
-        return request
-
     def _request(self, method: str, url: str, headers: tuple[tuple[str, str], ...], content: bytes) -> Request:
         self._number += 1
         return Request(self._number, method, url, headers, content, self._at)
 
-    def _account(self, request: Request, error: DeliveryError, *, changes: bool) -> None:
+    def _account(self, request: Request, error: DeliveryError, *, changes: bool, journaled: bool) -> None:
         failure = class_of(self._reclassed(error, write=changes))
-        self.attempts.append(Attempt(request, error.status, error.codes, failure, 0.0, b""))
+        self.attempts.append(Attempt(request, error.status, error.codes, failure, 0.0, b"", journaled))
 
     def _refusal(self, answer: Answer, failure: Failure, codes: tuple[str, ...]) -> DeliveryError:
         wait = retry_after_seconds(answer.headers.get("retry-after", ""), self._at)

@@ -83,21 +83,26 @@ class Settling:
         for seq, destination, intent in intents:
             if not self._claims.is_out(seq, destination):
                 raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
-            self._last += 1
+            rows.append(self._request(seq, destination, intent))
             self._attempts[seq, destination, intent.number] = self._last
-            url, _, asked = intent.url.partition("?")
-            listed, query, body = orjson.dumps(intent.headers), asked.encode(), intent.body
-            headers: str | bytes = listed.decode()
-            if self._sealing is not None:
-                self._sealing.prepare(self._connection, intent.at)
-                place = request_at(seq, destination, intent.number)
-                headers, query, body = (self._sealing.seal(part, place) for part in (listed, query, body))
-            at = to_micros(intent.at)
-            rows.append((self._last, seq, destination, intent.number, intent.method, url, query, headers, body, at))
         self._connection.executemany(INTEND, rows)
+
+    def _request(self, seq: int, destination: str, intent: Request) -> _Row:
+        """Return a request as a row, with the next number of an attempt."""
+        self._last += 1
+        url, _, asked = intent.url.partition("?")
+        listed, query, body = orjson.dumps(intent.headers), asked.encode(), intent.body
+        headers: str | bytes = listed.decode()
+        if self._sealing is not None:
+            self._sealing.prepare(self._connection, intent.at)
+            place = request_at(seq, destination, intent.number)
+            headers, query, body = (self._sealing.seal(part, place) for part in (listed, query, body))
+        at = to_micros(intent.at)
+        return (self._last, seq, destination, intent.number, intent.method, url, query, headers, body, at)
 
     def settle(self, settlements: list[Settlement]) -> list[int]:
         """Write settlements; return for each how many deliveries became runnable by it."""
+        requests: list[_Row] = []
         answers: list[_Row] = []
         ends: list[_Row] = []
         freed: dict[str, list[tuple[int, int, int]]] = {}
@@ -107,13 +112,14 @@ class Settling:
             check_move(State.CLAIMED, settlement.state)
             out = self._claims.returned(settlement.seq, settlement.destination)
             lanes_of.append(out.lanes)
-            answers.extend(self._answers(settlement))
+            answers.extend(self._answers(settlement, requests))
             ends.append(self._end(settlement, out))
             if out.ambiguous and settlement.state is not State.RECEIVED:
                 unanswered.append((settlement.seq, settlement.destination))
             if settlement.state not in UNFINISHED or (settlement.state is State.HELD and not settlement.keep_lane):
                 lanes = freed.setdefault(settlement.destination, [])
                 lanes.extend((lane, settlement.seq, position) for lane in out.lanes)
+        self._write(INTEND, requests)
         self._write(ANSWER, answers)
         self._write(UNANSWERED, unanswered)
         self._write(PLAN, [(one.seq, one.destination, self._plan(one)) for one in settlements if one.plan])
@@ -128,10 +134,16 @@ class Settling:
         if rows:
             self._connection.executemany(statement, rows)
 
-    def _answers(self, settlement: Settlement) -> list[_Row]:
+    def _answers(self, settlement: Settlement, requests: list[_Row]) -> list[_Row]:
+        """Return what came of the attempts of a settlement; `requests` gets those that were not written before."""
         rows: list[_Row] = []
         for outcome in settlement.outcomes:
-            attempt, body = self._attempt(settlement, outcome.number), outcome.body
+            if outcome.request is None:
+                attempt = self._attempt(settlement, outcome.number)
+            else:
+                requests.append(self._request(settlement.seq, settlement.destination, outcome.request))
+                attempt = self._last
+            body = outcome.body
             if self._sealing is not None:
                 self._sealing.prepare(self._connection, settlement.at)
                 body = self._sealing.seal(body, answer_at(attempt))

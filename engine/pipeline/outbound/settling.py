@@ -121,6 +121,13 @@ def _plain(value: Any) -> Any:
 
 
 def _outcome(attempt: Attempt) -> Outcome:
+    request = None if attempt.journaled else attempt.request
     return Outcome(
-        attempt.request.number, attempt.status, attempt.codes, attempt.failure, attempt.milliseconds, attempt.body
+        attempt.request.number,
+        attempt.status,
+        attempt.codes,
+        attempt.failure,
+        attempt.milliseconds,
+        attempt.body,
+        request,
     )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.deliver.verdict import Failure, VerdictKind
-from engine.fhir.plan import Identity, Plan, Upsert
+from engine.fhir.plan import Attest, Identity, Plan, ResourceRecord, Upsert
 from tests.deliver.fake_fhir import Step
 
 MRN = "https://mrn.riverbend.example"
@@ -31,6 +31,33 @@ async def test_cached_patient_costs_one_put(site, server, patient):
     assert verdict.reason == "updated"
     assert server.requests[before:] == ["PUT Patient/p1"]
     assert server.headers[-1]["If-Match"] == 'W/"1"'
+
+
+async def test_an_update_with_a_version_is_journaled_with_its_answer(site, server, patient):
+    """A server that honours If-Match refuses it a second time: no intent is written before, the request is kept."""
+    await site.open().send(Upsert(patient("1")))
+    verdict = await site.send(Upsert(patient("1", gender="male")))
+    (attempt,) = verdict.attempts
+    assert (attempt.request.method, attempt.journaled, len(site.intents)) == ("PUT", False, 1)
+    assert b'"male"' in attempt.request.body
+
+
+async def test_an_update_whose_version_counts_for_nothing_has_its_intent_first(site, server, patient):
+    """Where If-Match is not honoured, as found or not yet known, each write is in the journal before it is sent."""
+    server.honours_if_match = False
+    await site.open().send(Upsert(patient("1")))
+    await site.destination.check()
+    verdict = await site.send(Upsert(patient("1", gender="male")))
+    assert [(one.request.method, one.journaled) for one in verdict.attempts][-1] == ("PUT", True)
+    assert [one.method for one in site.intents][-1] == "PUT"
+
+
+async def test_beside_what_names_all_that_was_written_each_write_has_its_intent(site, server, patient):
+    """A further try names in its Provenance what the try before wrote: that there was one has to be known."""
+    await site.open().send(Upsert(patient("1")))
+    origins = Attest(ResourceRecord("Provenance", "origins", (), (), ()), "po", "target")
+    verdict = await site.send(Upsert(patient("1", gender="male")), origins)
+    assert (verdict.attempts[0].request.method, verdict.attempts[0].journaled) == ("PUT", True)
 
 
 async def test_unchanged_is_concluded_from_a_fresh_read(site, server, patient):

@@ -46,10 +46,9 @@ class Feed:
         pid = f"PID|1||{self.numbers}||{self.name}^Amara||19600102|F||||||||||{account}"
         visit = f"PV1|1|I|3W||||||||||||||||{self.name}V^^^{self.authority}"
         self.plan = self.mapping.plan(parse("\r".join((head, pid, visit, *segments)).encode()))
-        before = len(self.site.intents)
         verdict = await self.site.deliver(self.plan, **options)
         assert verdict.kind is VerdictKind.DELIVERED, verdict
-        self.writes = [one for one in self.site.intents[before:] if one.method != "GET"]
+        self.writes = [one.request for one in verdict.attempts if one.request.method != "GET"]
         return verdict
 
     def patient(self):

@@ -27,6 +27,22 @@ async def test_attempts_are_kept_with_request_and_response(desk: Desk) -> None:
     assert (attempt.intent, attempt.outcome) == (intent(), outcome)
 
 
+async def test_a_request_without_an_intent_is_kept_with_its_answer(desk: Desk) -> None:
+    """What needs no intent is told beside what had one, in order, and counts as an attempt."""
+    seq = await desk.record("1", ("s|1",))
+    await desk.claim()
+    update, create = replace(intent(), url=ASKED), replace(intent(), number=2, method="POST")
+    await desk.journal.intend(seq, "d", create)
+    outcomes = (Outcome(1, 200, (), "none", 1.5, request=update), Outcome(2, 201, (), "none", 2.5))
+    await desk.journal.settle(settlement(seq, State.RECEIVED, retry_at=NOW, outcomes=outcomes))
+    with Reader(desk.folder) as reader:
+        attempts = reader.show(seq).deliveries[0].attempts
+    assert [one.intent for one in attempts] == [update, create]
+    assert [one.outcome.status for one in attempts if one.outcome] == [200, 201]
+    (claimed,) = await desk.claim(now=LATE)
+    assert (claimed.attempts_made, claimed.open_intent) == (2, None)
+
+
 async def test_a_retry_keeps_its_place_until_it_is_due(desk: Desk) -> None:
     """A head in backoff holds its lane."""
     first = await desk.record("1", ("s|1",))
