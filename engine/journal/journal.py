@@ -7,15 +7,17 @@ each write, and settled. All of it goes through one writer thread (writer.py).
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast
 
 from engine.http.request import Request
+from engine.journal.claim.claiming import Claims
 from engine.journal.entry import AckOutcome, Claimed, NewEntry, Recorded, Settlement
 from engine.journal.file.lock import FolderLock
 from engine.journal.file.reserve import DiskReserve
 from engine.journal.file.sealing import configured
-from engine.journal.write.group_commit import GroupCommit
+from engine.journal.write.group_commit import GroupCommit, Supply
 from engine.journal.write.job import Job, Kind, Rooms
 from engine.journal.write.writer import Writer
 from engine.sqlite import Connection
@@ -83,7 +85,7 @@ class Journal:
         return cast(Recorded, await self._group.submit(Kind.RECORD, entry))
 
     def acknowledged(self, seq: int, outcome: AckOutcome) -> None:
-        """Note what became of an acknowledgement; stored with the next commit, at most 0.2 s later."""
+        """Note what became of an acknowledgement; stored with the next settlement, at most 0.2 s later."""
         self._group.acknowledged(seq, outcome)
 
     async def claim(
@@ -95,17 +97,30 @@ class Journal:
         """
         if limit < 1:
             return ()
-        return cast("tuple[Claimed, ...]", await self._group.submit(Kind.CLAIM, (destination, limit, now, least_tried)))
+        work = partial(Claims.claim, destination=destination, limit=limit, now=now, least_tried=least_tried)
+        return cast("tuple[Claimed, ...]", await self._group.submit(Kind.CLAIM, work))
+
+    async def ask(self, destination: str, limit: int, now: datetime, supply: Supply) -> None:
+        """Claim up to `limit` deliveries, those that may run now and the rest as they come, without asking again.
+
+        `supply` is called with each part, and how many more will come. That ends once the limit is reached, or the
+        destination asks anew or gives something back.
+        """
+        self._group.supply[destination] = supply
+        await self._group.submit(Kind.CLAIM, partial(Claims.ask, destination=destination, limit=limit, now=now))
 
     async def intend(self, seq: int, destination: str, intent: Request) -> None:
         """Write what is about to be sent; ForbiddenMoveError where the delivery is not claimed."""
         await self._group.submit(Kind.INTEND, (seq, destination, intent))
 
-    async def settle(self, settlement: Settlement) -> int:
+    async def settle(self, settlement: Settlement, *, may_wait: bool = False) -> int:
         """Write how a delivery ended; return how many others may run because of it.
 
+        `may_wait`: nobody waits for it, so that it is written together with others, some 10 ms later.
         ForbiddenMoveError where the delivery is not claimed or the move is not in the table.
         """
+        if may_wait:
+            return await self._group.settle(settlement)
         return cast(int, await self._group.submit(Kind.SETTLE, settlement))
 
     async def give_back(self, destination: str, seqs: Sequence[int]) -> None:

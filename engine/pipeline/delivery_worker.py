@@ -1,6 +1,6 @@
 """The delivery worker: one claimed entry goes from its plan to its settlement; what goes wrong holds it, visibly.
 
-mapping.plan -> stale? -> merges within the limit? -> deliver (journal.intend before each write) -> journal.settle
+mapping.plan -> stale? -> merges within the limit? -> deliver (journal.intend before a write) -> journal.settle
 """
 
 import contextlib
@@ -41,11 +41,12 @@ _log = telemetry.logger()
 
 
 class Carried(NamedTuple):
-    """What came of one delivery: the verdict, the plan where there was one, and what it is followed up by."""
+    """What came of one delivery: the verdict, the plan where there was one, what it is followed up by, and its feed."""
 
     verdict: Verdict
     plan: Plan | None = None
     follow_ups: tuple[FollowUp, ...] = ()
+    feed: Feed | None = None
 
     def noting(self, *codes: str) -> Self:
         """Return the same with more notes in its verdict."""
@@ -69,8 +70,8 @@ class DeliveryWorker:
     follow_ups: tuple[FollowUps, ...]
     shared: Shared
 
-    async def deliver(self, claimed: Claimed) -> bool:
-        """Deliver one entry and settle it; say whether it is to be tried again. Errors of the journal pass."""
+    async def deliver(self, claimed: Claimed) -> Carried:
+        """Deliver one entry and return what came of it, which is to be settled. Errors of the journal pass."""
         feed = self.shared.feeds.get(claimed.channel)
         begun = self.pace.now()
         try:
@@ -90,8 +91,7 @@ class DeliveryWorker:
                 point=place_of(error),
             )
             carried = Carried(held("engine-error"))
-        verdict = self.pace.heard(claimed.seq, carried.verdict, begun)
-        return await self._settle(claimed, feed, carried._replace(verdict=verdict))
+        return carried._replace(verdict=self.pace.heard(claimed.seq, carried.verdict, begun), feed=feed)
 
     async def _carry_out(self, claimed: Claimed, feed: Feed) -> Carried:
         message = self._message(claimed, feed)
@@ -167,8 +167,9 @@ class DeliveryWorker:
             feed.channel, plan.source, plan.event_at, claimed.seq, merges, self.shared.clock()
         )
 
-    async def _settle(self, claimed: Claimed, feed: Feed | None, carried: Carried) -> bool:
-        verdict, plan = carried.verdict, carried.plan
+    async def settle(self, claimed: Claimed, carried: Carried) -> bool:
+        """Write down what came of an entry and tell of it; say whether it is to be tried again."""
+        verdict, plan, feed = carried.verdict, carried.plan, carried.feed
         now = self.shared.clock()
         retry_at = self.pace.retry_at(verdict, claimed.tries + 1, now)
         mapping = feed.mapping.hash if feed else ""
@@ -177,7 +178,8 @@ class DeliveryWorker:
         result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=keep_lane, follow_ups=follow_ups)
         if verdict.applied and plan is not None:
             self.memory.applied(claimed.lanes, plan)
-        await self.journal.settle(result)
+        awaited = feed is not None and feed.channel.acknowledge.when == "delivered"
+        await self.journal.settle(result, may_wait=verdict.kind is VerdictKind.DELIVERED and not awaited)
         self.memory.settled(result)
         for one in self.follow_ups if result.follow_ups else ():
             one.wake()

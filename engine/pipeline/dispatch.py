@@ -9,7 +9,6 @@ belongs to different patients. The other half of the spine is intake.py.
 import asyncio
 import contextlib
 import random
-from collections import deque
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -17,11 +16,12 @@ from typing import Final
 from engine import telemetry
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
-from engine.errors import DeliveryError, DestinationError
+from engine.errors import DeliveryError, DestinationError, JournalError
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
 from engine.journal.state import proving
 from engine.pipeline.delivery_worker import DeliveryWorker
+from engine.pipeline.outbound.claimed_ahead import ClaimedAhead
 from engine.pipeline.outbound.destination_health import Condition, DestinationHealth
 from engine.pipeline.outbound.look_ups import LookUps
 from engine.pipeline.outbound.memory import DestinationMemory
@@ -30,6 +30,7 @@ from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.shared import Shared
 
 IDLE_SECONDS: Final = 30.0
+LEAST_SECONDS: Final = 0.01
 STOP_SECONDS: Final = 8.0
 
 _log = telemetry.logger()
@@ -60,19 +61,26 @@ class Dispatch:
             kind(name, journal, shared, self._to_be_asked, random.random) for kind in (LookUps, Notices)
         )
         self._worker = DeliveryWorker(name, destination, pace, journal, memory, self.health, self.follow_ups, shared)
-        self._ready: deque[Claimed] = deque()
+        self._ahead = ClaimedAhead(name, journal, shared.clock, self._supplied)
         self._under_way: set[asyncio.Task[None]] = set()
+        self._delivering = 0
         self._wake = asyncio.Event()
         self._stopping = False
         self._failed: BaseException | None = None
         self._checked = False
         self._checks = 0
         self._may_be_due = True
+        self._due = False
         self._probing = False
 
     def wake(self) -> None:
-        """Say that there may be something to claim."""
+        """Say that there may be something else to do."""
         self._wake.set()
+
+    def arrived(self) -> None:
+        """Say that there is something new; what was asked for ahead is supplied by the journal itself."""
+        if not self._ahead.awaited:
+            self._wake.set()
 
     async def run(self) -> None:
         """Claim and deliver until `stop` is called; a failure of the journal ends it."""
@@ -81,15 +89,17 @@ class Dispatch:
             await self._time.mind()
             await self._swap_when_idle()
             if self.halted:
-                await self._give_back()
+                await self._ahead.give_back()
             elif await self._is_checked():
                 await self._claim()
                 self._start()
             if self._failed is not None:
                 raise self._failed
-            with contextlib.suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(await self._rest_seconds()):
                     await self._wake.wait()
+            except TimeoutError:
+                self._due = True
 
     @property
     def settings(self) -> Settings:
@@ -120,7 +130,7 @@ class Dispatch:
     @property
     def under_way(self) -> int:
         """How many deliveries are being carried out."""
-        return len(self._under_way)
+        return self._delivering
 
     @property
     def halted(self) -> bool:
@@ -140,15 +150,9 @@ class Dispatch:
         self._next = None
         self._checked, self._checks, self.health.failing = False, 0, ""
         telemetry.BREAKER.labels(self.name).set(0)
-        await self._give_back()
+        await self._ahead.give_back()
         await old.close()
         _log.info("destination exchanged", destination=self.name)
-
-    async def _give_back(self) -> None:
-        """Let go of what was claimed ahead: whoever reads the journal sees it waiting, and may discard it."""
-        if self._ready:
-            seqs, self._ready = [one.seq for one in self._ready], deque()
-            await self._journal.give_back(self.name, seqs)
 
     async def stop(self) -> None:
         """Take nothing new, wait a bounded time for what is under way, then cut it off; a restart takes it up again."""
@@ -159,6 +163,8 @@ class Dispatch:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        with contextlib.suppress(JournalError):
+            await self._ahead.give_back()
 
     async def _is_checked(self) -> bool:
         """Ask the destination what it can do, once; until it answers nothing is claimed for it."""
@@ -182,33 +188,42 @@ class Dispatch:
         return True
 
     async def _claim(self) -> None:
-        """Keep as much claimed in advance as may be under way at once, and ask only when half of that is gone.
-
-        A probe is the entry that was tried least: were it the oldest, one that always fails would be every probe.
-        """
+        """Keep as much claimed or asked for ahead as may be under way at once; ask only when half of that is gone."""
         probing = self.pace.open
         if probing and not self._probing:
-            await self._give_back()
+            await self._ahead.give_back()
         self._probing = probing
         wanted = self.pace.ahead()
-        if len(self._ready) * 2 < wanted:
-            missing = wanted - len(self._ready)
-            self._ready.extend(await self._journal.claim(self.name, missing, self._clock(), least_tried=probing))
+        if self._ahead.is_short(wanted) or self._due:
+            self._due = False
+            await (self._ahead.ask_for_probes if probing else self._ahead.ask)(wanted)
+
+    def _supplied(self) -> None:
+        self._start()
+        if self._ahead.ready or self.halted or self._ahead.is_short(self.pace.ahead()):
+            self._wake.set()
 
     def _start(self) -> None:
-        while self._ready and not self._stopping and not self.halted and self.pace.admit(len(self._under_way)):
-            task = asyncio.create_task(self._deliver(self._ready.popleft()))
+        ready = self._ahead.ready
+        while ready and not self._stopping and not self.halted and self.pace.admit(self._delivering):
+            self._delivering += 1
+            task = asyncio.create_task(self._deliver(ready.popleft()))
             self._under_way.add(task)
             task.add_done_callback(self._ended)
+
+    def _carried(self) -> None:
+        """Let the next one start: what is left of this one is to be written down."""
+        self._delivering -= 1
+        self._start()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed = error
-        self._start()
         # A breaker that has just opened is waited for by its own time, not by that of an idle destination.
         urgent = self._failed is not None or self.halted or self.pace.pause_seconds()
-        if urgent or len(self._ready) * 2 < self.pace.ahead():
+        wanted = self.pace.ahead()
+        if urgent or self._ahead.is_short(wanted) or (self._may_be_due and self._ahead.has_room(wanted)):
             self._wake.set()
 
     async def _rest_seconds(self) -> float:
@@ -216,20 +231,27 @@ class Dispatch:
             return IDLE_SECONDS
         if not self._checked:
             return self.pace.backoff_seconds(self._checks)
-        if self._ready or not self._may_be_due:
-            return self.pace.pause_seconds() or IDLE_SECONDS
+        wanted = self.pace.ahead()
+        if not wanted:
+            return max(self.pace.pause_seconds(), LEAST_SECONDS)
+        if not (self._may_be_due and self._ahead.has_room(wanted)):
+            return IDLE_SECONDS
         due = await self._journal.next_due(self.name)
         if due is None:
             self._may_be_due = False
             return IDLE_SECONDS
-        if await self._time.mind():
-            return 0.0
-        wait = (due - self._clock()).total_seconds()
-        return min(max(wait, self.pace.pause_seconds(), 0.0), IDLE_SECONDS)
+        # What is due may still wait for something that is under way: it is not asked for again and again meanwhile.
+        wait = 0.0 if await self._time.mind() else (due - self._clock()).total_seconds()
+        return min(max(wait, LEAST_SECONDS), IDLE_SECONDS)
 
     async def _deliver(self, claimed: Claimed) -> None:
-        if await self._worker.deliver(claimed):
+        try:
+            carried = await self._worker.deliver(claimed)
+        finally:
+            self._carried()
+        if await self._worker.settle(claimed, carried):
             self._may_be_due = True
+            self._wake.set()
         for server, honoured in self.destination.proofs.take_new():
             await self._journal.write(
                 partial(proving.keep, destination=self.name, server=server, honoured=honoured, now=self._clock())

@@ -161,10 +161,15 @@ class Engine:
         await self.journal.close()
 
     def wake(self, destinations: tuple[str, ...]) -> None:
-        """Tell dispatch that there is something new for these destinations."""
+        """Tell dispatch that there may be something else to do for these destinations."""
         for name in destinations:
             if name in self.dispatches:
                 self.dispatches[name].wake()
+
+    def _arrived(self, destinations: tuple[str, ...]) -> None:
+        for name in destinations:
+            if name in self.dispatches:
+                self.dispatches[name].arrived()
 
     async def _log_orphans(self, configuration: Configuration) -> None:
         """Log the destinations that have unfinished work and stand in no channel file any more."""
@@ -215,7 +220,7 @@ class Engine:
 
     def _intake(self, channel: str) -> Intake:
         counters = self.counters.setdefault(channel, Counters())
-        return Intake(channel, self.journal, self._shared, self.wake, secrets.token_hex(3), counters)
+        return Intake(channel, self.journal, self._shared, self._arrived, secrets.token_hex(3), counters)
 
     def _watch(self, work: Awaitable[None], name: str) -> None:
         task = asyncio.ensure_future(work)

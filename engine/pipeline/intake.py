@@ -51,8 +51,8 @@ _log = telemetry.logger()
 class Intake:
     """One channel's intake: takes blocks, gives replies.
 
-    `wake` is told the destinations that have something new, `counters` count what came in; `boot` makes the control ids
-    of this process's acknowledgements its own.
+    `arrived` is told the destinations that have something new, `counters` count what came in; `boot` makes the control
+    ids of this process's acknowledgements its own.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Intake:
         channel: str,
         journal: Journal,
         shared: Shared,
-        wake: Callable[[tuple[str, ...]], None],
+        arrived: Callable[[tuple[str, ...]], None],
         boot: str,
         counters: Counters,
     ) -> None:
@@ -69,7 +69,7 @@ class Intake:
         self._journal = journal
         self._handover = shared.handover
         self._outcomes = shared.outcomes
-        self._wake = wake
+        self._arrived = arrived
         self._clock = shared.clock
         self._boot = boot
         self._counters = counters
@@ -141,7 +141,7 @@ class Intake:
         if judged.state is State.RECEIVED and not recorded.duplicate:
             if judged.message is not None:
                 self._handover.put(recorded.seq, judged.message)
-            self._wake(feed.destinations)
+            self._arrived(feed.destinations)
         elif judged.state is State.REJECTED:
             _log.warning("refused", channel=self._name, entry=recorded.seq, reason=judged.reason)
 

@@ -80,8 +80,25 @@ class Out(NamedTuple):
     ambiguous: bool
 
 
+class Demand(NamedTuple):
+    """How many deliveries a destination still takes as they come, of those due by `now`."""
+
+    limit: int
+    now: datetime
+
+
+class Supplied(NamedTuple):
+    """What a destination gets of what it has asked for, and how many more it will get as they come."""
+
+    destination: str
+    claims: tuple[Claimed, ...]
+    left: int
+
+
 class Claims:
     """Hands deliveries out and knows which are out; lives in the writer thread.
+
+    A destination that asked for more than there was gets the rest as it comes (`supply`), without asking again.
 
     What is out is known here for certain; the state in the file serves readers, and may be behind after a rollback.
     Normally whoever heads its lanes is alone in them. After lanes were united, or something older is replayed, a later
@@ -93,10 +110,13 @@ class Claims:
         self._sealing = sealing
         self._out: dict[str, dict[int, Out]] = {}
         self._undo: list[tuple[str, int, Out | None]] = []
+        self._demand: dict[str, Demand] = {}
+        self._demand_before: dict[str, Demand] = {}
 
     def confirmed(self) -> None:
         """Note that a batch has been carried out."""
         self._undo.clear()
+        self._demand_before = self._demand
 
     def withdrawn(self) -> None:
         """Go back to what was so before the batch."""
@@ -106,13 +126,30 @@ class Claims:
                 self._out[destination].pop(seq, None)
             else:
                 self._out[destination][seq] = before
+        self._demand = self._demand_before
 
     def recover(self) -> None:
         """Take back what an earlier process had claimed; what it had under way is found by its open intents."""
         for (destination,) in self._connection.execute(DESTINATIONS).fetchall():
             self._connection.execute(GIVE_BACK, (destination,))
 
-    def claim(self, destination: str, limit: int, now: datetime, least_tried: bool = False) -> tuple[Claimed, ...]:
+    def ask(self, destination: str, limit: int, now: datetime) -> Supplied:
+        """Return up to `limit` deliveries that may run now; the rest is supplied once it may run."""
+        found = self.claim(destination, limit, now)
+        return self._supplied(destination, found, Demand(limit, now))
+
+    def supply(self) -> list[Supplied]:
+        """Return what may run now of what was asked for before."""
+        open_ = [(name, one) for name, one in self._demand.items() if one.limit]
+        found = [(name, self.claim(name, one.limit, one.now), one) for name, one in open_]
+        return [self._supplied(name, claims, one) for name, claims, one in found if claims]
+
+    def _supplied(self, destination: str, claims: tuple[Claimed, ...], demand: Demand) -> Supplied:
+        left = demand.limit - len(claims)
+        self._demand = self._demand | {destination: demand._replace(limit=left)}
+        return Supplied(destination, claims, left)
+
+    def claim(self, destination: str, limit: int, now: datetime, *, least_tried: bool = False) -> tuple[Claimed, ...]:
         """Return up to `limit` deliveries that may run now, oldest first, or those tried least."""
         out = self._out.setdefault(destination, {})
         busy = {lane for one in out.values() for lane in one.lanes}
@@ -174,7 +211,8 @@ class Claims:
         return out
 
     def give_back(self, destination: str, seqs: Sequence[int]) -> None:
-        """Note that deliveries which were claimed are not begun and no longer out."""
+        """Note that deliveries which were claimed are not begun and no longer out; none is supplied until asked for."""
+        self._demand = {name: one for name, one in self._demand.items() if name != destination}
         for seq in seqs:
             self.returned(seq, destination)
         self._connection.execute(GIVE_SOME_BACK, (destination, json_list(seqs)))

@@ -18,6 +18,8 @@ from engine.journal.write.settling import Settling
 from engine.sqlite import Connection
 
 _LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM})
+# What may let deliveries run that nothing was waiting for before.
+_SUPPLYING: Final = frozenset({Kind.RECORD, Kind.SETTLE, Kind.ACT})
 _AFTER_COMMIT: Final = ((Kind.RECORD, "F05"), (Kind.INTEND, "F11"), (Kind.SETTLE, "F17"), (Kind.CLAIM, "F09"))
 
 
@@ -57,6 +59,8 @@ class Transactions:
                     self._sealing.forget()
                 self._rolled_back = False
             results = self._work(batch)
+            if not kinds.isdisjoint(_SUPPLYING):
+                results += self._supply(kinds)
             self._uncommitted |= kinds
             self.jobs += len(batch)
             if not kinds <= _LAZY:
@@ -112,6 +116,14 @@ class Transactions:
             fault.point("F15")
         results.extend((one, one.argument(self._rooms), None) for one in (*acts, *looks))
         if claims:
-            results.extend((one, self._claims.claim(*one.argument), None) for one in claims)
+            results.extend((one, one.argument(self._claims), None) for one in claims)
             fault.point("F08")
         return results
+
+    def _supply(self, kinds: set[Kind]) -> list[Result]:
+        """Return what was asked for before and may run now, as results of claims that nobody waits for."""
+        supplied = self._claims.supply()
+        if supplied:
+            kinds.add(Kind.CLAIM)
+            fault.point("F08")
+        return [(Job(Kind.CLAIM, None, None), one, None) for one in supplied]

@@ -1,0 +1,98 @@
+"""What a destination asks for ahead comes to it by itself, in journal order, and never more than that."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from engine.journal.entry import Claimed, State
+from tests.journal.desk import NOW, Desk, settlement
+
+
+class Supply:
+    """A destination that takes what it has asked for; each part as entry numbers and how many more will come."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.parts: list[tuple[list[int], int]] = []
+
+    async def ask(self, limit: int) -> list[tuple[list[int], int]]:
+        """Ask for so many, and return what came since the last look."""
+        await self._desk.journal.ask("d", limit, NOW, self._take)
+        return self.take()
+
+    def _take(self, claims: tuple[Claimed, ...], left: int) -> None:
+        self.parts.append(([one.seq for one in claims], left))
+
+    def take(self) -> list[tuple[list[int], int]]:
+        """Return what came since the last look."""
+        parts, self.parts = self.parts, []
+        return parts
+
+
+@pytest.fixture
+def supply(desk: Desk) -> Iterator[Supply]:
+    """Give a destination's side of the journal."""
+    return Supply(desk)
+
+
+async def test_what_is_there_comes_at_once_and_the_rest_as_it_arrives(desk: Desk, supply: Supply) -> None:
+    """One is there, two come later, and the fourth is not asked for."""
+    seqs = [await desk.record("1", ("s|1",))]
+    assert await supply.ask(3) == [(seqs, 2)]
+    seqs.append(await desk.record("2", ("s|2",)))
+    assert supply.take() == [(seqs[1:], 1)]
+    seqs.append(await desk.record("3", ("s|3",)))
+    seqs.append(await desk.record("4", ("s|4",)))
+    assert supply.take() == [(seqs[2:3], 0)]
+    assert await desk.claimed() == seqs[3:]
+
+
+async def test_what_a_settlement_lets_run_comes_too(desk: Desk, supply: Supply) -> None:
+    """The next of a patient comes with the settlement of the one before it, and not earlier."""
+    first, second = await desk.record("1", ("s|1",)), await desk.record("2", ("s|1",))
+    assert await supply.ask(5) == [([first], 4)]
+    await desk.journal.settle(settlement(first))
+    assert supply.take() == [([second], 3)]
+
+
+async def test_what_an_operator_lets_go_comes_too(desk: Desk, supply: Supply) -> None:
+    """A held entry that is released is supplied without anybody asking."""
+    seq = await desk.record("1", ("s|1",))
+    await supply.ask(5)
+    await desk.journal.settle(settlement(seq, State.HELD, reason="refused"))
+    supply.take()
+    await desk.release(seq, by="nina")
+    assert supply.take() == [([seq], 3)]
+
+
+async def test_nothing_comes_after_something_was_given_back(desk: Desk, supply: Supply) -> None:
+    """Who gives back wants nothing more; what came is claimed by whoever asks next."""
+    seq = await desk.record("1", ("s|1",))
+    await supply.ask(5)
+    await desk.journal.give_back("d", [seq])
+    later = await desk.record("2", ("s|2",))
+    supply.take()
+    await desk.record("3", ("s|3",))
+    assert supply.take() == []
+    assert (await desk.claimed())[:2] == [seq, later]
+
+
+async def test_asking_anew_takes_the_place_of_what_was_asked_for(desk: Desk, supply: Supply) -> None:
+    """Two calls for one each are not a call for two."""
+    assert await supply.ask(1) == [([], 1)]
+    assert await supply.ask(1) == [([], 1)]
+    seqs = [await desk.record(str(n), (f"s|{n}",)) for n in range(2)]
+    assert supply.take() == [(seqs[:1], 0)]
+
+
+async def test_a_spoiled_transaction_supplies_nothing_twice(desk: Desk, supply: Supply) -> None:
+    """What was to be supplied in a transaction that somebody else's error undid comes once all the same."""
+    await supply.ask(5)
+
+    def spoil(_connection: object) -> None:
+        raise ValueError
+
+    told = await desk.together([desk.journal.record(desk.entry("1", ("s|1",))), desk.journal.write(spoil)], errors=True)
+    assert isinstance(told[1], ValueError)
+    assert supply.take() == [([told[0].seq], 4)]
+    assert await desk.claimed() == []
