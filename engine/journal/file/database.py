@@ -22,8 +22,8 @@ PART: Final = ".part"
 # A restore that was cut off leaves this: the journal beside it, or none, is not the one to go on with.
 RESTORING: Final = FILE + PART
 PAGE_BYTES: Final = 4096
-# Moving the log into the file keeps whoever waits for a commit waiting, some 10 ms a thousand pages: at 6 to 10 pages a
-# message this length lets it happen to fewer than one message in a hundred where 8 senders wait at a time.
+# The log is moved into the file from half of this length, beside the writer; at this length by the commit that reaches
+# it, which takes some 10 ms a thousand pages.
 LOG_PAGES: Final = 16_000
 # Up to this size a file is looked through at every start, in less than a second.
 SMALL_BYTES: Final = 64 * 1024 * 1024
@@ -77,6 +77,28 @@ def open_to_write(path: Path, log_pages: int = LOG_PAGES) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def open_beside(path: Path) -> Connection:
+    """Open a second connection to a journal that its writer has open, to move its log; sqlite3.Error where it fails."""
+    connection = sqlite3.connect(str(path), isolation_level=None)
+    try:
+        _apply(connection, (("busy_timeout", 5000, 5000), *DURABLE, ("wal_autocheckpoint", 0, 0)))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def log_length(connection: Connection) -> tuple[int, int]:
+    """Return how many pages the write-ahead log has, and how many of them are in the file."""
+    _busy, pages, moved = connection.execute("PRAGMA wal_checkpoint(NOOP)").fetchall()[0]
+    return pages, moved
+
+
+def move_log(connection: Connection) -> None:
+    """Move what the write-ahead log has into the file, as far as readers let it; nobody waits for that."""
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def open_reader(folder: Path) -> Connection:

@@ -16,8 +16,9 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from engine.errors import DiskReserveError, JournalError, JournalFailedError
-from engine.journal.file.database import LOG_PAGES, PAGE_BYTES, open_writer, shrink
+from engine.journal.file.database import FILE, LOG_PAGES, PAGE_BYTES, move_log, open_writer, shrink
 from engine.journal.file.reserve import DiskReserve
+from engine.journal.write.checkpoint import Checkpointer
 from engine.journal.write.job import Job, Kind, Result
 from engine.journal.write.transactions import Transactions
 from engine.sqlite import is_busy, is_disk_error, is_full
@@ -88,12 +89,15 @@ class Writer:
             self._open()
 
     def _open(self) -> None:
-        connection = open_writer(self._folder, self._reserve.log_pages(PAGE_BYTES, LOG_PAGES))
-        self._transactions = Transactions(connection, self._key)
+        pages = self._reserve.log_pages(PAGE_BYTES, LOG_PAGES)
+        self._transactions = Transactions(open_writer(self._folder, pages), self._key)
+        self._checkpointer = Checkpointer(self._folder / FILE, pages // 2)
+        self._checkpointer.start()
 
     def _stop(self, error: BaseException) -> None:
         stopped = JournalFailedError()
         stopped.__cause__ = error
+        self._checkpointer.stop()
         self._failed(stopped)
         self._collect(block=False)
         self._answer([(job, None, stopped) for job in (*self._under_way, *self._waiting)])
@@ -107,10 +111,18 @@ class Writer:
             self._close(batch[-1])
             return False
         self._run(batch)
+        if self._checkpointer.leaves_a_rest():
+            self._while_full(self._move_rest)
         return True
+
+    def _move_rest(self) -> None:
+        """Move what was added to the log while the checkpointer moved the rest, so that it begins anew."""
+        self._transactions.commit()
+        move_log(self._transactions.connection)
 
     def _close(self, closing: Job) -> None:
         """Move all into the file, as far as disk and readers let us; what could not be written says so."""
+        self._checkpointer.stop()
         self._tidy()
         self._transactions.connection.close()
         unwritten = JournalError("the journal was closed before the disk had room")

@@ -1,0 +1,63 @@
+"""The checkpointer: moves the write-ahead log into the file beside the writer, so that no commit waits for it.
+
+A thread with a connection of its own does it while the writer goes on (SQLite's PASSIVE mode). What is committed in the
+meantime keeps the log from beginning anew: that little the writer moves itself, between two commits.
+"""
+
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from engine.journal.file.database import log_length, move_log, open_beside
+from engine.sqlite import Connection, is_full
+
+LOOK_SECONDS: Final = 0.1
+
+
+class Checkpointer:
+    """Moves the log once it has `pages` pages that are not in the file; what goes wrong there stops the writer."""
+
+    def __init__(self, path: Path, pages: int) -> None:
+        self._path = path
+        self._pages = pages
+        self._rest = False
+        self._error: BaseException | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="checkpoint", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look after the log."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the step under way, and wait for it."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def leaves_a_rest(self) -> bool:
+        """Say whether the writer is to move what it has added since; once for each time. Raises what went wrong."""
+        if self._error is not None:
+            raise self._error
+        rest, self._rest = self._rest, False
+        return rest
+
+    def _live(self) -> None:
+        try:
+            with closing(open_beside(self._path)) as connection:
+                while not self._stop.wait(LOOK_SECONDS):
+                    self._look(connection)
+        except BaseException as error:  # noqa: BLE001 - handed to the writer, which stops
+            self._error = error
+
+    def _look(self, connection: Connection) -> None:
+        pages, moved = log_length(connection)
+        if pages - moved < self._pages:
+            return
+        try:
+            move_log(connection)
+            self._rest = True
+        except Exception as error:
+            if not is_full(error):
+                raise
