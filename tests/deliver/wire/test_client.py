@@ -15,8 +15,11 @@ import httptools
 import httpx
 import pytest
 import trustme
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.deliver.verdict import Failure
+from engine.deliver.wire import client as client_module
 from engine.deliver.wire import transport
 from engine.deliver.wire.client import CONNECTING, FOREIGN, SENT, Client, foreign
 from engine.deliver.wire.failure import STATUS_FAILURE, class_of, failure_of
@@ -301,6 +304,51 @@ async def test_header_with_a_line_break_is_not_sent(client, server):
     with pytest.raises(DeliveryError):
         await client.send("PUT", f"{server.base}/Patient/a", [("If-Match", "a\r\nX-Evil: 1")], b"{}")
     assert server.requests == []
+
+
+async def test_header_of_other_characters_is_not_sent(client, server):
+    """A name or a value that is not ASCII is refused before anything is sent."""
+    for pair in (("If-Match", "\u00e9"), ("X-\u00e9", "a")):
+        with pytest.raises(DeliveryError):
+            await client.send("PUT", f"{server.base}/Patient/a", [pair], b"{}")
+    assert server.requests == []
+
+
+async def test_request_is_written_as_given(client, server):
+    """Headers go out in their order and as they are written, with the host and the length; the body follows."""
+    given = [("If-Match", 'W/"1"'), ("X-b", "1"), ("x-a", "2")]
+    written = client_module._written("PUT", client_module._target("http://h:81/x?y=1"), given, b"{}")
+    lines = [b"PUT /x?y=1 HTTP/1.1", b"Host: h:81", b'If-Match: W/"1"', b"X-b: 1", b"x-a: 2", b"Content-Length: 2"]
+    assert written == b"\r\n".join((*lines, b"", b"{}"))
+
+
+ORIGINS = (
+    "http://h",
+    "https://h:443",
+    "https://h:8443",
+    "http://[::1]:80",
+    "http://me:it@127.0.0.1:9",
+    "HTTP://H.Example",
+)
+
+
+@given(st.from_regex(client_module._PLAIN, fullmatch=True), st.sampled_from(ORIGINS))
+def test_plain_address_leads_where_httpx_says(path, origin):
+    """What is not given to httpx is what httpx would leave as it is; so is what it would write otherwise."""
+    assert client_module._target(origin + path) == client_module._parsed(origin + path)
+
+
+@pytest.mark.parametrize("path", ["/a/../b", "/a/./b", "/a b", "/a?q=\u00e9", "/a#b", "/a?q=%zz", "", "/"])
+def test_other_address_is_read_by_httpx(path):
+    """A path that httpx changes goes out as it has it."""
+    assert client_module._target(f"http://h{path}").path.encode() == httpx.URL(f"http://h{path}").raw_path
+
+
+def test_addresses_kept_are_bounded():
+    """However many resources are written to, no more than so many of their addresses are kept."""
+    for number in range(client_module.ADDRESSES + 100):
+        client_module._target(f"http://h/Patient/{number}")
+    assert client_module._target.cache_info().currsize <= client_module.ADDRESSES
 
 
 async def test_certificate_is_verified_with_the_private_authority(tmp_path):
