@@ -10,8 +10,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -41,6 +40,8 @@ _PLAIN: Final = re.compile(r"(?:/[A-Za-z0-9_$~-][A-Za-z0-9_.$~-]*)+(?:\?(?:[A-Za
 # What is sent with a length even where it has no body (RFC 9110, section 8.6).
 _WITH_LENGTH: Final = frozenset({"POST", "PUT", "PATCH"})
 
+_UNREAD: Final = object()
+
 Table = tuple[tuple[type[BaseException], Failure, str], ...]
 
 # What a foreign error means for a write, first match wins: while connecting nothing was sent, afterwards who knows.
@@ -65,15 +66,29 @@ SENT: Final[Table] = (
 FOREIGN: Final[tuple[type[BaseException], ...]] = (NotConnectedError, *(kind for kind, _, _ in SENT))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class Answer:
-    """What a server said: `json` is None where the body is none; header names are lower case."""
+    """What a server said; header names are lower case. Its JSON is parsed when it is asked for."""
 
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    json: Any
-    milliseconds: float
+    __slots__ = ("_json", "body", "headers", "milliseconds", "status")
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes, json: Any, milliseconds: float) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.milliseconds = milliseconds
+        self._json = json
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON, None where it is none."""
+        if self._json is _UNREAD:
+            self._json = _json(self.body)
+        return self._json
+
+    def read_by(self, read: Callable[[bytes], Any]) -> None:
+        """Let the body be read in another way than by parsing it, if that gives anything."""
+        if self._json is _UNREAD and (found := read(self.body)) is not None:
+            self._json = found
 
 
 class Client:
@@ -115,7 +130,7 @@ class Client:
             )
         except FOREIGN as error:
             raise foreign(error) from error
-        return Answer(status, names, answer, _json(answer), (time.perf_counter() - begun) * 1000)
+        return Answer(status, names, answer, _UNREAD, (time.perf_counter() - begun) * 1000)
 
     async def close(self) -> None:
         """Close the connections; requests under way fail."""

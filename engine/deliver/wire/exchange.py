@@ -2,10 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
-
-import orjson
 
 from engine.config.channel import Channel
 from engine.deliver.memory import Memory
@@ -13,6 +11,7 @@ from engine.deliver.pace.backoff import retry_after_seconds
 from engine.deliver.stored import PATIENT, Body, Stored, id_of, stored
 from engine.deliver.verdict import Attempt, Failure, Inherited, Known, Merged, Owned
 from engine.deliver.wire.client import Answer
+from engine.deliver.wire.echo import Echo
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.outgoing import INVALID, faults
 from engine.deliver.wire.server import MEDIA_TYPE, Server
@@ -177,7 +176,9 @@ class Exchange:
         outward = self.server.outward(body)
         if self.channel.check_output != "off":
             self._check(outward)
-        return await self.write(method, path, orjson.dumps(outward), headers, spoken)
+        echo = Echo(outward)
+        read = echo.read if outward is body else None
+        return await self.write(method, path, echo.content, headers, spoken, read=read)
 
     def _check(self, outward: Body) -> None:
         found = faults(outward, self.server.settings.fhir)
@@ -194,11 +195,12 @@ class Exchange:
         spoken: frozenset[int] = frozenset(),
         *,
         changes: bool = True,
+        read: Callable[[bytes], Any] | None = None,
     ) -> Answer:
         """Journal the intent unless none is needed, send a write and account for it; what was answered is sent no more.
 
         `spoken`: refusals that the caller deals with. `changes` False: a preview, as safe to repeat as a read. Without
-        a path it is a Bundle, which goes to the base.
+        a path it is a Bundle, which goes to the base. `read`: how the answer may be read without parsing it.
         """
         url = f"{self.server.base}/{path}" if path else self.server.base
         told = self.transcript.take(name_of(method, url, headers))
@@ -216,6 +218,8 @@ class Exchange:
             self._account(request, error, changes=changes, journaled=journaled)
             raise self._reclassed(error, write=changes) from error
         self.heard = True
+        if read is not None:
+            answer.read_by(read)
         failure = failure_of(answer.status, write=changes)
         codes = outcome.codes(answer.json)
         if failure is Failure.NONE and outcome.is_fault(answer.json):
