@@ -2,9 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from engine.fhir.changes import Marks
 from engine.fhir.plan import Identity
 from engine.fhir.primitives import ID
 
@@ -18,7 +19,7 @@ Slices = Mapping[str, tuple[str, ...]]
 class Stored:
     """A resource of a server; `tag` is the value for If-Match, empty where the server gave no version.
 
-    `fresh`: read in this delivery, not remembered from an earlier answer.
+    `fresh`: read in this delivery, not remembered from an earlier answer. `marks`: digests of its lists that are known.
     """
 
     logical_id: str
@@ -26,6 +27,7 @@ class Stored:
     body: Body
     fresh: bool = True
     type_: str = PATIENT
+    marks: Marks = field(default_factory=dict)
 
     @property
     def reference(self) -> str:
@@ -77,8 +79,7 @@ class Cache:
         if logical_id is None:
             return None
         self._patients.move_to_end(logical_id)
-        patient = self._patients[logical_id][0]
-        return Stored(patient.logical_id, patient.tag, patient.body, fresh=False, type_=patient.type_)
+        return self._patients[logical_id][0]
 
     def owned(self, logical_id: str, source: str) -> Slices | None:
         """Return what a source owns of a Patient, None where the cache does not know."""
@@ -93,6 +94,7 @@ class Cache:
             self.drop(patient.logical_id)
             for key in keys:
                 self._move(key, patient.logical_id)
+        patient = replace(patient, fresh=False) if patient.fresh else patient
         self._patients[patient.logical_id] = (patient, keys, {**(held[2] if held else {}), source: owned})
         self._patients.move_to_end(patient.logical_id)
         while len(self._patients) > self.most:

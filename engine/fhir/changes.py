@@ -5,8 +5,8 @@ other item without a record stays, and the slice is flagged.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from engine.fhir.digest import digest
 from engine.fhir.plan import ElementChange
@@ -25,11 +25,14 @@ Body = dict[str, Any]
 Slices = Mapping[str, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+# Lists of a resource with the digests of their items, by element; told of a list that is another object they are void.
+Marks = Mapping[str, tuple[list[Any], Sequence[str]]]
+
+
+class Applied(NamedTuple):
     """A resource after changes: whether it differs, what the source owns of it now, and flags (codes).
 
-    `dropped`: the digests of what was taken out of lists.
+    `dropped`: the digests of what was taken out of lists. `marks`: those of its lists, as far as they were needed.
     """
 
     body: Body
@@ -37,6 +40,7 @@ class Applied:
     owned: dict[str, tuple[str, ...]]
     flags: tuple[str, ...]
     dropped: frozenset[str] = frozenset()
+    marks: Marks = MappingProxyType({})
 
 
 def apply(
@@ -47,25 +51,36 @@ def apply(
     fill: bool = False,
     required: frozenset[str] = frozenset(),
     claimed: frozenset[str] = frozenset(),
+    marks: Marks | None = None,
 ) -> Applied:
     """Apply what one source says to a resource; the given body is not altered.
 
     `owned`: digests of what this source wrote last, by slice. `fill`: write only what is empty or our own.
     `required`: elements the destination needs, which are never removed. `claimed`: digests of what other sources say,
-    too: such an item stays in its list when this source says it no more.
+    too: such an item stays in its list when this source says it no more. `marks`: those of an earlier result, of which
+    the body has kept lists; what stands there is not digested again.
     """
     changes = tuple(changes)
     roots = {change.element.partition(DOT)[0] for change in changes if DOT in change.element}
-    work = _Work(_lifted(body, roots), dict(owned), fill, required, claimed)
-    work.claim(changes)
-    for change in changes:
+    work = _Work(_lifted(body, roots), dict(owned), fill, required, claimed, dict(marks or ()))
+    for change in work.unsettled(changes):
         if change.many:
             work.many(change)
         else:
             work.single(change)
     return Applied(
-        _lowered(work.body, roots), work.changed, work.owned, tuple(dict.fromkeys(work.flags)), frozenset(work.dropped)
+        _lowered(work.body, roots),
+        work.changed,
+        work.owned,
+        tuple(dict.fromkeys(work.flags)),
+        frozenset(work.dropped),
+        work.marks,
     )
+
+
+def still(marks: Marks, body: Body) -> Marks:
+    """Return the marks of those lists that a resource has."""
+    return {element: held for element, held in marks.items() if body.get(element) is held[0]}
 
 
 def alone(changes: Sequence[ElementChange], owned: Slices) -> Sequence[ElementChange]:
@@ -126,6 +141,7 @@ class _Work:
         fill: bool,
         required: frozenset[str],
         claimed: frozenset[str],
+        marks: dict[str, tuple[list[Any], Sequence[str]]],
     ) -> None:
         self.body = body
         self.claimed = claimed
@@ -135,16 +151,26 @@ class _Work:
         self.required = required
         self.changed = False
         self.flags: list[str] = []
+        self.marks = marks
         self._wanted: dict[str, tuple[str, ...]] = {}
-        self._digests: dict[str, tuple[list[Any], list[str]]] = {}
+        self._urls: tuple[list[Any], list[Any]] = [], []
 
-    def claim(self, changes: tuple[ElementChange, ...]) -> None:
+    def unsettled(self, changes: tuple[ElementChange, ...]) -> list[ElementChange]:
+        """Note what is wanted of each slice of a list, and return the changes without those that are so already."""
+        left: list[ElementChange] = []
         for change in changes:
-            if change.many:
-                current, marks = self._current(change.element)
-                self._wanted[change.slice] = tuple(
-                    [marks[current.index(item)] if item in current else digest(item) for item in change.items]
-                )
+            element, slice_, items, many = change
+            if many:
+                current, digests = self._current(element)
+                wanted = self._wanted[slice_] = change.marks
+                if wanted != digests and not set(wanted).issubset(digests):
+                    both = zip(items, wanted, strict=True)
+                    marks = [digests[current.index(item)] if item in current else mark for item, mark in both]
+                    self._wanted[slice_] = tuple(marks)
+                elif wanted and wanted == self.owned.get(slice_) and not self._same_url(change, current, wanted):
+                    continue
+            left.append(change)
+        return left
 
     def single(self, change: ElementChange) -> None:
         element, current = change.element, self.body.get(change.element)
@@ -152,8 +178,7 @@ class _Work:
         if not change.items:
             self._remove_single(change, current, mine)
             return
-        value = change.items[0]
-        mark = (digest(value),)
+        value, mark = change.items[0], change.marks
         if current == value:
             self.owned[change.slice] = mark
             return
@@ -196,28 +221,33 @@ class _Work:
             self.flags.append(NOT_SHOWN_TO_BE_OURS)
         self._write(change, current, digests, gone)
 
-    def _current(self, element: str) -> tuple[list[Any], list[str]]:
+    def _current(self, element: str) -> tuple[list[Any], Sequence[str]]:
         current = self.body.get(element) or []
-        held = self._digests.get(element)
+        held = self.marks.get(element)
         if held is None or held[0] is not current:
-            held = self._digests[element] = current, [digest(item) for item in current]
+            held = self.marks[element] = current, tuple([digest(item) for item in current])
         return held
 
     def _same_url(self, change: ElementChange, current: list[Any], wanted: tuple[str, ...]) -> bool:
-        return change.element == EXTENSION and len(wanted) != sum(_url(item) == change.slice for item in current)
+        if change.element != EXTENSION:
+            return False
+        if self._urls[0] is not current:
+            self._urls = current, [_url(item) for item in current]
+        return len(wanted) != self._urls[1].count(change.slice)
 
-    def _write(self, change: ElementChange, current: list[Any], digests: list[str], gone: set[int]) -> None:
+    def _write(self, change: ElementChange, current: list[Any], digests: Sequence[str], gone: set[int]) -> None:
         wanted = self._wanted[change.slice]
         place = min(gone, default=len(current))
         present = set(digests)
-        added = [item for item, mark in zip(change.items, wanted, strict=True) if mark not in present]
-        items = [item for index, item in enumerate(current) if index not in gone]
-        items[place:place] = added
+        added = [(item, mark) for item, mark in zip(change.items, wanted, strict=True) if mark not in present]
+        left = [both for index, both in enumerate(zip(current, digests, strict=True)) if index not in gone]
+        left[place:place] = added
         self.dropped.update(digests[index] for index in gone)
         if gone or added:
             self.changed = True
-            if items:
-                self.body[change.element] = items
+            if left:
+                items = self.body[change.element] = [item for item, _ in left]
+                self.marks[change.element] = items, tuple([mark for _, mark in left])
             else:
                 del self.body[change.element]
         if wanted:
@@ -225,14 +255,14 @@ class _Work:
         else:
             self.owned.pop(change.slice, None)
 
-    def _gone(self, change: ElementChange, current: list[Any], digests: list[str], mine: tuple[str, ...]) -> set[int]:
-        wanted = set(self._wanted[change.slice])
-        protected = wanted.union(*(marks for name, marks in self._wanted.items() if name != change.slice))
-        for name, marks in self.owned.items():
-            if name != change.slice and name not in self._wanted:
-                protected.update(marks)
-        protected.update(self.claimed)
-        gone = {index for index, mark in enumerate(digests) if mark in mine and mark not in protected}
+    def _gone(
+        self, change: ElementChange, current: list[Any], digests: Sequence[str], mine: tuple[str, ...]
+    ) -> set[int]:
+        wanted = self._wanted[change.slice]
+        gone = {index for index, mark in enumerate(digests) if mark in mine and mark not in wanted}
+        if gone:
+            protected = self._protected(change.slice)
+            gone = {index for index in gone if digests[index] not in protected}
         if change.element == EXTENSION and wanted:
             gone |= {
                 index
@@ -241,7 +271,15 @@ class _Work:
             }
         return gone
 
-    def _strangers(self, change: ElementChange, current: list[Any], digests: list[str], gone: set[int]) -> bool:
+    def _protected(self, slice_: str) -> set[str]:
+        """Return the digests of what somebody else than one slice says: another slice, or another source."""
+        protected = set(self.claimed).union(*(marks for name, marks in self._wanted.items() if name != slice_))
+        for name, marks in self.owned.items():
+            if name != slice_ and name not in self._wanted:
+                protected.update(marks)
+        return protected
+
+    def _strangers(self, change: ElementChange, current: list[Any], digests: Sequence[str], gone: set[int]) -> bool:
         if change.element == EXTENSION:
             urls = [_url(item) for item in current]
             return any(url == change.slice and index not in gone for index, url in enumerate(urls)) and not change.items

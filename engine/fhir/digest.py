@@ -7,7 +7,9 @@ from typing import Any, Final
 import orjson
 
 _SIZE: Final = 12
-_REMEMBERED: Final = 8192
+# What is remembered takes 2 MiB at most: of items of up to so many bytes, and of the last ones alone.
+_REMEMBERED: Final = 2048
+_SHORT: Final = 512
 
 
 def digest(item: Any) -> str:
@@ -17,9 +19,12 @@ def digest(item: Any) -> str:
     """
     if isinstance(item, dict) and "id" in item:
         item = {key: value for key, value in item.items() if key != "id"}
-    return _hashed(orjson.dumps(item, option=orjson.OPT_SORT_KEYS))
+    text = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+    return _remembered(text) if len(text) <= _SHORT else _hashed(text)
 
 
-@lru_cache(maxsize=_REMEMBERED)
 def _hashed(text: bytes) -> str:
     return blake2b(text, digest_size=_SIZE).hexdigest()
+
+
+_remembered = lru_cache(maxsize=_REMEMBERED)(_hashed)

@@ -5,7 +5,10 @@ message, mapping version and tables give the same plan.
 """
 
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple
+
+from engine.fhir.digest import digest
 
 Json = Any
 
@@ -17,7 +20,14 @@ class Identity(NamedTuple):
     value: str
 
 
-class ElementChange(NamedTuple):
+class _ElementChange(NamedTuple):
+    element: str
+    slice: str
+    items: tuple[Json, ...]
+    many: bool
+
+
+class ElementChange(_ElementChange):
     """What one source says of one slice of one element.
 
     An element on which the message has no information has no change at all. `items` empty: the message deletes what
@@ -27,10 +37,10 @@ class ElementChange(NamedTuple):
     element is no list. `many`: the element is a list. Extensions are always lists.
     """
 
-    element: str
-    slice: str
-    items: tuple[Json, ...]
-    many: bool
+    @cached_property
+    def marks(self) -> tuple[str, ...]:
+        """The digests of the items; once for a change that many plans share."""
+        return tuple([digest(item) for item in self.items])
 
 
 class PatientRecord(NamedTuple):

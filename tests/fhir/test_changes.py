@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.fhir.changes import NOT_SHOWN_TO_BE_OURS, REQUIRED_KEPT, alone, apply, created, grow
+from engine.fhir import changes as changes_module
+from engine.fhir.changes import NOT_SHOWN_TO_BE_OURS, REQUIRED_KEPT, alone, apply, created, grow, still
 from engine.fhir.digest import digest
 from engine.fhir.plan import ElementChange
 
@@ -153,6 +154,32 @@ def test_what_others_wrote_survives_any_sequence(turns, theirs):
         body, owned = result.body, result.owned
     cleared = apply(body, [says(name) for name in ("PID-13", "PID-14", "PID-40")], owned)
     assert cleared.body.get("telecom", []) == foreign
+
+
+@given(TURNS, st.lists(st.booleans(), min_size=5, max_size=5))
+def test_what_is_known_of_lists_changes_nothing(turns, touched):
+    """With the digests of the result before, a result is the same as without, whatever somebody else has written."""
+    body, owned, marks = {}, {}, {}
+    for turn, touch in zip(turns, touched, strict=False):
+        if touch:
+            body = {**body, "telecom": [*body.get("telecom", ()), THEIRS]}
+        changes = [says(name, *items) for name, items in turn]
+        result, alike = apply(body, changes, owned, marks=marks), apply(body, changes, owned)
+        assert result[:5] == alike[:5]
+        body, owned, marks = result.body, result.owned, result.marks
+
+
+def test_known_lists_are_not_digested_again(monkeypatch):
+    """What stands in a list as it was left is not digested again; what stands in another list is, however alike."""
+    first = apply({"telecom": [THEIRS]}, [says("PID-13", HOME)], {})
+    asked = []
+    monkeypatch.setattr(changes_module, "digest", lambda item: asked.append(item) or digest(item))
+    apply(first.body, [says("PID-13", WORK)], first.owned, marks=first.marks)
+    assert asked == []
+    copied = deepcopy(first.body)
+    assert still(first.marks, copied) == {}
+    again = apply(copied, [says("PID-13", WORK)], first.owned, marks=first.marks)
+    assert (asked, again.body) == ([THEIRS, HOME], {"telecom": [THEIRS, WORK]})
 
 
 def test_new_resource_is_owned_whole():

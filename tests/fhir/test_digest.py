@@ -1,5 +1,6 @@
 """Digests stand for values, whatever the order of keys."""
 
+from engine.fhir import digest as digest_module
 from engine.fhir.digest import digest
 
 
@@ -8,3 +9,14 @@ def test_order_of_keys_and_element_ids_do_not_count():
     assert digest({"a": 1, "b": [2]}) == digest({"b": [2], "a": 1, "id": "x"})
     assert digest("a") != digest(["a"])
     assert len(digest({})) == 24
+
+
+def test_what_is_remembered_is_bounded():
+    """No more than so many values are remembered, and no long one."""
+    remembered = digest_module._remembered
+    remembered.cache_clear()
+    assert digest("x" * 1000) == digest("x" * 1000)
+    assert remembered.cache_info().currsize == 0
+    for number in range(3000):
+        digest(number)
+    assert remembered.cache_info().currsize == remembered.cache_info().maxsize == 2048

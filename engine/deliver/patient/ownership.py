@@ -23,13 +23,13 @@ async def applied(
     something is to go.
     """
     changes, mine = tuple(changes), await exchange.owned_slices(found)
-    result = apply(found.body, changes, mine, fill=fill, required=required)
+    result = apply(found.body, changes, mine, fill=fill, required=required, marks=found.marks)
     if not result.dropped:
         return result
     claimed = await exchange.memory.claimed(found.reference, exchange.source)
     if claimed.isdisjoint(result.dropped):
         return result
-    return apply(found.body, changes, mine, fill=fill, required=required, claimed=claimed)
+    return apply(found.body, changes, mine, fill=fill, required=required, claimed=claimed, marks=found.marks)
 
 
 async def inherit(exchange: Exchange, interaction: Merge, source: Stored, survivor: Stored) -> None:

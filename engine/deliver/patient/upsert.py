@@ -1,5 +1,6 @@
 """Create-or-update: from a message's identifiers to a record that says what the message says."""
 
+from dataclasses import replace
 from typing import Final
 
 from engine.deliver.patient.absorbed import replaced_with
@@ -15,7 +16,7 @@ from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import delete, prove
 from engine.errors import HeldDeliveryError
-from engine.fhir.changes import Applied, grow
+from engine.fhir.changes import Applied, grow, still
 from engine.fhir.patient import carries, carries_any, links, number_of, replaced_by
 from engine.fhir.plan import Identity, PatientRecord, Upsert
 
@@ -84,7 +85,7 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
         if written.logical_id != patient.logical_id:
             raise unclear("wrong-record-answered", answer.status)
         exchange.note(*result.flags)
-        _remember(exchange, record, found, written, result)
+        _remember(exchange, record, found, replace(written, marks=still(result.marks, written.body)), result)
         return "updated", None
     exchange.server.cache.drop(patient.logical_id)
     if patient.fresh and "duplicate-mrn" in exchange.attempts[-1].codes:
@@ -147,7 +148,7 @@ async def _applied(exchange: Exchange, interaction: Upsert, found: Resolution) -
     active = _active(exchange, interaction, body)
     if active is not None:
         body["active"], changed = active, True
-    return Applied(body, changed, result.owned, result.flags)
+    return result._replace(changed=changed)
 
 
 async def _numbers(exchange: Exchange, record: PatientRecord, found: Resolution) -> list[Body]:
