@@ -1,11 +1,25 @@
 """The garbage collection of a process that runs for long."""
 
+import contextlib
 import gc
+from collections.abc import Iterator
 from typing import Final
 
 # What a message or a request leaves behind is freed by counting references; cycles are few, and looking for them walks
 # all caches while everybody waits.
 COLLECT_AFTER: Final = (50_000, 20, 50)
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """Look for no cycles meanwhile: what is loaded stays, and every look would walk all of it once more."""
+    looking = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looking:
+            gc.enable()
 
 
 def settle() -> None:

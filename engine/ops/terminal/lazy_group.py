@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Final
 import typer
 from typer.core import TyperGroup
 
+from engine import garbage
+
 LINE_END: Final = re.compile(r"(?<!\n)\n(?!\n) *")
 
 
@@ -25,7 +27,8 @@ class LazyGroup(TyperGroup):
         if cmd_name not in self.where:
             return super().get_command(ctx, cmd_name)
         module, _, name = self.where[cmd_name].partition(":")
-        found = getattr(import_module(module), name)
+        with garbage.loading():
+            found = getattr(import_module(module), name)
         holder = typer.Typer(callback=nothing)
         if isinstance(found, typer.Typer):
             holder.add_typer(found, name=cmd_name)
