@@ -162,6 +162,7 @@ def tend() -> None:
     """Fork children as asked for, line by line, and tell how they ended, until there are no more lines."""
     for place in __main__.Commands.where.values():
         import_module(place.partition(":")[0])
+    import_module("engine.ops.cli.running.surfaces")
     load([shipped("mappings")], "adt")
     Client(request_seconds=1)
     for version in FhirVersion:

@@ -15,7 +15,7 @@ import uvloop
 from engine import garbage
 from engine.config.service import ServiceConfiguration
 from engine.errors import StartError
-from engine.http import server
+from engine.http import binding, server
 from engine.http.connection import Bounds
 from engine.http.tls import renew, server_context
 from engine.interchange.http.app import App, create_app
@@ -82,7 +82,7 @@ def serve(
 def bind(host: str, port: int) -> socket.socket:
     """Return a listening socket; StartError where the address cannot be had."""
     try:
-        return server.bind(host, port, backlog=1024)
+        return binding.bind(host, port, backlog=1024)
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, "name an address of this machine with --host")
         raise StartError(f"cannot listen on {host}:{port} ({error.strerror}): {advice}") from error

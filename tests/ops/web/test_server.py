@@ -15,8 +15,8 @@ import trustme
 from engine.errors import AdtEngineError, StartError, UsageError
 from engine.ops.operations.table import ALL
 from engine.ops.socket import admin
+from engine.ops.web.listener import PagesListener, bind, pages_listener, tls_context
 from engine.ops.web.route import Free, Gate
-from engine.ops.web.server import PagesListener, bind, pages_listener, tls_context
 from engine.ops.web.table import ROUTES
 from tests.flow.program import Program
 from tests.ops.alone import CHANNEL, alone

@@ -5,6 +5,8 @@ import contextlib
 import os
 import signal
 import socket
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 import typer
@@ -13,16 +15,8 @@ import uvloop
 from engine import garbage, telemetry
 from engine.clock import now
 from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, place_of
-from engine.ops.access.access import Access
 from engine.ops.access.keys import Keys
-from engine.ops.audit.anchoring import Anchoring, watched
-from engine.ops.audit.anchors import Anchors
 from engine.ops.audit.trail import Trail
-from engine.ops.background.indexing import indexed
-from engine.ops.background.watching import watching
-from engine.ops.operations.runner import Operations
-from engine.ops.operations.table import ALL
-from engine.ops.socket.admin import serving
 from engine.ops.terminal.faults import arm_as_asked
 from engine.ops.terminal.options import (
     ADMIN,
@@ -36,15 +30,14 @@ from engine.ops.terminal.options import (
     Data,
     Mappings,
 )
-from engine.ops.web.server import PagesListener, bind, pages, pages_listener
-from engine.pipeline.care.care import cared
-from engine.pipeline.care.checking import checked
+from engine.ops.web.listener import PagesListener, bind, pages_listener
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
 from engine.receive.reactor import install
 from engine.sqlite import SqliteError
 
 EXIT_FAILED: Final = 75
+Surfaces = Callable[[Engine, Trail, PagesListener, socket.socket], AbstractAsyncContextManager[None]]
 
 _log = telemetry.logger()
 
@@ -95,23 +88,14 @@ async def serve(files: Files, where: PagesListener) -> int:
 
 async def _serve(files: Files, where: PagesListener, listening: socket.socket, stop: asyncio.Event) -> int:
     loop = asyncio.get_running_loop()
-    engine = await Engine.start(files)
+    with garbage.loading():
+        engine = await Engine.start(files)
+        trail = await _trail(engine)
+        reloads: set[asyncio.Task[None]] = set()
+        loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine, trail))))
+        surfaces = await asyncio.to_thread(_surfaces)
     garbage.settle()
-    reloads: set[asyncio.Task[None]] = set()
-    trail = await _trail(engine)
-    loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine, trail))))
-    anchoring = Anchoring(engine.journal, Anchors.of(files.data), now)
-    access = Access(engine.journal, Keys.of(files.data), now, totp_required=where.exposed)
-    operations = Operations(engine, ALL, trail)
-    async with (
-        serving(files.data, os.getuid(), operations),
-        pages(engine, operations, access, where, listening),
-        watched(trail, anchoring),
-        cared(engine.journal, engine.feeds, now),
-        checked(engine),
-        watching(engine, access, anchoring),
-        indexed(files.data),
-    ):
+    async with surfaces(engine, trail, where, listening):
         await _note_insecure(engine, trail)
         _log.info("started", pid=os.getpid(), count=len(engine.listeners.intakes))
         waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]
@@ -123,6 +107,13 @@ async def _serve(files: Files, where: PagesListener, listening: socket.socket, s
     await engine.stop()
     _log.info("stopped")
     return EXIT_FAILED if failed else 0
+
+
+def _surfaces() -> Surfaces:
+    """Return what runs beside an engine; it is read while messages come in already."""
+    from engine.ops.cli.running.surfaces import surfaces  # noqa: PLC0415 - nothing of it is needed to listen
+
+    return surfaces
 
 
 async def _trail(engine: Engine) -> Trail:

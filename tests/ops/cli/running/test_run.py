@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import stat
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -27,11 +28,29 @@ def _run(tmp_path: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return ran(*arguments, folder=tmp_path)
 
 
+# What an engine reads once it listens, and what it never needs.
+LATER = {"argon2", "uvicorn", "starlette", "jinja2", "markdown_it", "engine.ops.operations.table", "engine.ops.web.app"}
+NEVER = {"engine.interchange", "engine.simulation", "fhir.resources", "hl7apy", "lxml", "jsonpatch"}
+
+
 @pytest.fixture
 async def engine(tmp_path: Path) -> AsyncIterator[Program]:
     """An engine whose destination does not answer."""
     async with alone(tmp_path) as program:
         yield program
+
+
+def test_an_engine_listens_before_it_reads_the_rest() -> None:
+    """Pages and operations are read after the start, so that senders wait half as long; what it never needs is not."""
+    code = (
+        "import sys, engine.ops.cli.running.run\n"
+        f"early = {LATER | NEVER} & set(sys.modules)\n"
+        "import engine.ops.cli.running.surfaces\n"
+        f"needless = {NEVER} & set(sys.modules)\n"
+        "assert not early | needless, (early, needless)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_problem_of_every_file_stops_the_start(tmp_path: Path) -> None:

@@ -1,0 +1,42 @@
+"""What runs beside an engine: admin socket, pages and API, care of the journal, the watch, the index of words."""
+
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator
+
+from engine.clock import now
+from engine.ops.access.access import Access
+from engine.ops.access.keys import Keys
+from engine.ops.audit.anchoring import Anchoring, watched
+from engine.ops.audit.anchors import Anchors
+from engine.ops.audit.trail import Trail
+from engine.ops.background.indexing import indexed
+from engine.ops.background.watching import watching
+from engine.ops.operations.runner import Operations
+from engine.ops.operations.table import ALL
+from engine.ops.socket.admin import serving
+from engine.ops.web.listener import PagesListener
+from engine.ops.web.server import pages
+from engine.pipeline.care.care import cared
+from engine.pipeline.care.checking import checked
+from engine.pipeline.engine import Engine
+
+
+@contextlib.asynccontextmanager
+async def surfaces(engine: Engine, trail: Trail, where: PagesListener, listening: socket.socket) -> AsyncIterator[None]:
+    """Run it all until closed, the pages on a bound socket."""
+    data = engine.files.data
+    anchoring = Anchoring(engine.journal, Anchors.of(data), now)
+    access = Access(engine.journal, Keys.of(data), now, totp_required=where.exposed)
+    operations = Operations(engine, ALL, trail)
+    async with (
+        serving(data, os.getuid(), operations),
+        pages(engine, operations, access, where, listening),
+        watched(trail, anchoring),
+        cared(engine.journal, engine.feeds, now),
+        checked(engine),
+        watching(engine, access, anchoring),
+        indexed(data),
+    ):
+        yield
