@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -169,8 +168,8 @@ class Destination:
             endings = await carry_out(exchange, plan, remembered=remembered)
         except DeliveryError as error:
             return _failed(exchange, error)
-        verdict = _verdict(exchange, VerdictKind.DELIVERED, ending(plan, endings), applied=True)
-        return replace(verdict, patient=exchange.references.get(PATIENT_NAME, ""), visit=_visit(exchange, plan))
+        visit = _visit(exchange, plan)
+        return _verdict(exchange, VerdictKind.DELIVERED, ending(plan, endings), applied=True, visit=visit)
 
     def _forget(self, plan: Plan) -> None:
         """Drop from the caches what a plan speaks of: nobody knows how far it came."""
@@ -204,6 +203,7 @@ def _verdict(
     failure: Failure = Failure.NONE,
     retry_after_seconds: float = 0.0,
     applied: bool = False,
+    visit: str = "",
 ) -> Verdict:
     return Verdict(
         kind,
@@ -218,6 +218,8 @@ def _verdict(
         applied,
         tuple(exchange.inherited),
         unasked=not exchange.heard,
+        patient=exchange.references.get(PATIENT_NAME, "") if applied else "",
+        visit=visit,
     )
 
 

@@ -60,6 +60,7 @@ _TELLING = (
     "unchanged",
 )
 _CANCELS = ("nothing-to-cancel",)
+_RANKS: Final = {ending: rank for rank, ending in enumerate((*_CANCELS, *_TELLING))}
 _QUIET = ("unchanged", "nothing-to-do")
 # Types to which nothing else refers: a server that does not list them goes without.
 _LEFT_OUT = frozenset({"PractitionerRole", "Provenance"})
@@ -133,6 +134,8 @@ async def carry_out(exchange: Exchange, plan: Plan, *, remembered: bool) -> list
     The merges of one message are independent: one that is refused keeps none of the others from being made, but
     everything else. Raises then what waits for a person, before what is refused for good.
     """
+    if len(plan.interactions) == 1 and isinstance(plan.interactions[0], Upsert):
+        return [await _one(exchange, plan.interactions[0], plan.event_at, remembered=remembered)]
     endings: list[str] = []
     refused: list[DeliveryError] = []
 
@@ -179,7 +182,7 @@ def ending(plan: Plan, endings: list[str]) -> str:
 
 
 def _telling(endings: list[str]) -> str:
-    return next((ending for ending in (*_CANCELS, *_TELLING) if ending in endings), "nothing-to-do")
+    return min([ending for ending in endings if ending in _RANKS], key=_RANKS.__getitem__, default="nothing-to-do")
 
 
 def patients_of(plan: Plan) -> tuple[Identity, ...]:

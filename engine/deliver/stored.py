@@ -2,10 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from engine.fhir.changes import Marks
+from engine.fhir.changes import NONE, Marks
 from engine.fhir.plan import Identity
 from engine.fhir.primitives import ID
 
@@ -27,12 +27,16 @@ class Stored:
     body: Body
     fresh: bool = True
     type_: str = PATIENT
-    marks: Marks = field(default_factory=dict)
+    marks: Marks = field(default_factory=lambda: NONE)
 
     @property
     def reference(self) -> str:
         """The resource's name, `Patient/<id>`."""
         return f"{self.type_}/{self.logical_id}"
+
+    def remembered(self, marks: Marks = NONE) -> "Stored":
+        """Return the resource as it is kept for later deliveries, with the digests of its lists that are known."""
+        return Stored(self.logical_id, self.tag, self.body, fresh=False, type_=self.type_, marks=marks or self.marks)
 
     @property
     def if_match(self) -> tuple[tuple[str, str], ...]:
@@ -94,7 +98,7 @@ class Cache:
             self.drop(patient.logical_id)
             for key in keys:
                 self._move(key, patient.logical_id)
-        patient = replace(patient, fresh=False) if patient.fresh else patient
+        patient = patient.remembered() if patient.fresh else patient
         self._patients[patient.logical_id] = (patient, keys, {**(held[2] if held else {}), source: owned})
         self._patients.move_to_end(patient.logical_id)
         while len(self._patients) > self.most:

@@ -27,6 +27,7 @@ Slices = Mapping[str, tuple[str, ...]]
 
 # Lists of a resource with the digests of their items, by element; told of a list that is another object they are void.
 Marks = Mapping[str, tuple[list[Any], Sequence[str]]]
+NONE: Final[Marks] = MappingProxyType({})
 
 
 class Applied(NamedTuple):
@@ -40,7 +41,7 @@ class Applied(NamedTuple):
     owned: dict[str, tuple[str, ...]]
     flags: tuple[str, ...]
     dropped: frozenset[str] = frozenset()
-    marks: Marks = MappingProxyType({})
+    marks: Marks = NONE
 
 
 def apply(
@@ -51,7 +52,7 @@ def apply(
     fill: bool = False,
     required: frozenset[str] = frozenset(),
     claimed: frozenset[str] = frozenset(),
-    marks: Marks | None = None,
+    marks: Marks = NONE,
 ) -> Applied:
     """Apply what one source says to a resource; the given body is not altered.
 
@@ -62,7 +63,7 @@ def apply(
     """
     changes = tuple(changes)
     roots = {change.element.partition(DOT)[0] for change in changes if DOT in change.element}
-    work = _Work(_lifted(body, roots), dict(owned), fill, required, claimed, dict(marks or ()))
+    work = _Work(_lifted(body, roots), dict(owned), fill, required, claimed, dict(marks))
     for change in work.unsettled(changes):
         if change.many:
             work.many(change)

@@ -1103,8 +1103,8 @@ NOTICES: Final = (
     Bug(
         "the visit that a message is about is missing in its notice",
         "deliver/destination.py",
-        "visit=_visit(exchange, plan)",
-        'visit=""',
+        "visit = _visit(exchange, plan)",
+        'visit = ""',
         ("deliver/test_notice.py",),
     ),
 )

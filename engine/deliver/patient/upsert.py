@@ -1,6 +1,5 @@
 """Create-or-update: from a message's identifiers to a record that says what the message says."""
 
-from dataclasses import replace
 from typing import Final
 
 from engine.deliver.patient.absorbed import replaced_with
@@ -85,7 +84,7 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
         if written.logical_id != patient.logical_id:
             raise unclear("wrong-record-answered", answer.status)
         exchange.note(*result.flags)
-        _remember(exchange, record, found, replace(written, marks=still(result.marks, written.body)), result)
+        _remember(exchange, record, found, written.remembered(still(result.marks, written.body)), result)
         return "updated", None
     exchange.server.cache.drop(patient.logical_id)
     if patient.fresh and "duplicate-mrn" in exchange.attempts[-1].codes:

@@ -203,7 +203,7 @@ class Exchange:
         a path it is a Bundle, which goes to the base. `read`: how the answer may be read without parsing it.
         """
         url = f"{self.server.base}/{path}" if path else self.server.base
-        told = self.transcript.take(name_of(method, url, headers))
+        told = self.transcript.take(name_of(method, url, headers)) if self.transcript else None
         if told is not None:
             self._written.append((method, path, told))
             return told

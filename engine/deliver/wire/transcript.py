@@ -17,6 +17,10 @@ class Transcript:
     def __init__(self) -> None:
         self._answers: dict[str, deque[Answer | DeliveryError]] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anything was answered already."""
+        return bool(self._answers)
+
     def keep(self, request: str, answer: Answer | DeliveryError) -> None:
         """Add what came of a request (`name_of`)."""
         self._answers.setdefault(request, deque()).append(answer)
