@@ -53,21 +53,33 @@ class Dependence(NamedTuple):
         return (text, self.event and reading.event, self.today and reading.today, self.source and reading.source)
 
 
-def dependence_of(authored: Any, named: Mapping[str, Any]) -> Dependence:
-    """Return what a template depends on; `named`: the authored data types and resource files, by name."""
-    sources, asks, refers = dict[tuple[str, int], None](), set[str](), False
-    waiting, seen = [authored], set[str]()
+class Said(NamedTuple):
+    """What a template says by itself: its words, the fields that it reads, and whether it `refers`."""
+
+    words: frozenset[str]
+    sources: Sources
+    refers: bool
+
+
+def said_by(template: Any) -> Said:
+    """Return what a template says, whatever the others say that it names."""
+    text = repr(template).replace("\\n", " ")
+    return Said(frozenset(WORD.findall(text)), tuple(dict.fromkeys(_sources(template))), NAME in text)
+
+
+def dependence_of(authored: Any, named: Mapping[str, Said]) -> Dependence:
+    """Return what a template depends on; `named`: what the authored data types and resource files say, by name."""
+    own = said_by(authored)
+    words, sources, refers = set(own.words), dict.fromkeys(own.sources), own.refers
+    waiting = sorted(words & named.keys())
     while waiting:
-        template = waiting.pop()
-        text = repr(template).replace("\\n", " ")
-        words = set(WORD.findall(text))
-        sources |= dict.fromkeys(_sources(template))
-        asks |= {ASKING[word] for word in words & ASKING.keys()}
-        refers = refers or NAME in text
-        waiting += [named[word] for word in sorted(words & named.keys() - seen)]
-        seen |= words
-    own = tuple(dict.fromkeys(_sources(authored)))
-    return Dependence(own, tuple(sources), "event" in asks, "today" in asks, "source" in asks, refers)
+        said = named[waiting.pop()]
+        sources |= dict.fromkeys(said.sources)
+        refers = refers or said.refers
+        waiting += sorted((said.words & named.keys()) - words)
+        words |= said.words
+    asks = {ASKING[word] for word in words & ASKING.keys()}
+    return Dependence(own.sources, tuple(sources), "event" in asks, "today" in asks, "source" in asks, refers)
 
 
 def _sources(authored: Any) -> tuple[tuple[str, int], ...]:

@@ -9,7 +9,7 @@ from engine.mapping.files.reference import Element, elements, nearest
 from engine.mapping.language.check import Checks, kind_of
 from engine.mapping.language.compiled import NOTHING, Compiled, any_mask, applied, first_of, guarded, masked
 from engine.mapping.language.composite import Check, Staged
-from engine.mapping.language.dependence import Dependence, dependence_of
+from engine.mapping.language.dependence import Dependence, Said, dependence_of, said_by
 from engine.mapping.language.expression import (
     Alternative,
     Call,
@@ -42,7 +42,7 @@ class ExpressionCompiler(ABC):
         self._compiled: dict[str, DataType | None] = {}
         self._under_way: list[str] = []
         self.makers: dict[str, Apply] = {}
-        self.named: dict[str, Any] = {name: one.value for name, one in datatypes.items()}
+        self.named: dict[str, Said] = {name: said_by(one.value) for name, one in datatypes.items()}
 
     def problem(self, scope: Scope, found: str, expected: str) -> Compiled:
         """Note a problem; what stands there makes nothing."""

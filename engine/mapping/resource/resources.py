@@ -8,6 +8,7 @@ from engine.mapping.files.document import FIELD, Document, Problems
 from engine.mapping.files.reference import elements, nearest
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import path_fault
+from engine.mapping.language.dependence import said_by
 from engine.mapping.language.expression import Field
 from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.references import SAME, WHOLE
@@ -46,7 +47,7 @@ def compile_resources(
             compiler.problem(Scope(document).at("resource"), f"unknown resource {name!r}", nearest(name, elements()))
         elif FROM in document.value:
             for maker, authored, made in makers(compiler, document, identifiers):
-                compiler.makers[maker], compiler.named[maker] = made, authored
+                compiler.makers[maker], compiler.named[maker] = made, said_by(authored)
         elif name != "Patient" and not {SEGMENTS, TARGET} & document.value.keys():
             found[name] = _resource(compiler, document, name, identifiers, tables)
     return found
