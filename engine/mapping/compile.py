@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.config.channel import Channel
-from engine.errors import MappingError
+from engine.errors import MappingError, Problem
 from engine.fhir.plan import Plan
 from engine.hl7.message import Message
 from engine.mapping.files.alike import alike
@@ -37,11 +37,12 @@ MakeCompiler = Callable[[Kit, dict[str, Document], Problems], Compiler]
 
 @dataclass(frozen=True, slots=True)
 class MappingSource:
-    """A mapping whose files were read and checked; `hash` is of everything that was authored."""
+    """A mapping as its files are; `hash` is of everything that was authored, `problems` what reading found."""
 
     name: str
     documents: Documents
     hash: str
+    problems: tuple[Problem, ...] = ()
 
 
 def load(folders: Sequence[Path], name: str) -> MappingSource:
@@ -49,19 +50,28 @@ def load(folders: Sequence[Path], name: str) -> MappingSource:
 
     ConfigurationError holds every problem of every file.
     """
+    source = read(folders, name)
+    _checked(source, Setting())
+    return source
+
+
+def read(folders: Sequence[Path], name: str) -> MappingSource:
+    """Read a mapping that is then compiled, which checks it; where its files stand is as for `load`.
+
+    ConfigurationError where there is nothing to compile.
+    """
     problems = Problems()
     documents = alike(read_documents(folders, name, problems), problems)
-    _compile(documents, Setting(), problems)
-    problems.refuse()
-    return MappingSource(name, documents, documents.digest)
+    return MappingSource(name, documents, documents.digest, tuple(problems.found))
 
 
 def compile_mapping(source: MappingSource, channel: Channel, compiler: MakeCompiler = Compiler) -> "Mapping":
-    """Compile a checked mapping for a channel; by another compiler where its steps are to be watched."""
+    """Compile a mapping for a channel; by another compiler where its steps are to be watched.
+
+    ConfigurationError holds every problem of every file: those do not depend on the channel.
+    """
     setting = setting_of(channel)
-    problems = Problems()
-    compiled = _compile(source.documents, setting, problems, compiler)
-    problems.refuse()
+    compiled = _checked(source, setting, compiler)
     if compiled is None:
         raise MappingError("no-patient-mapping")
     mark = hashlib.sha256(f"{source.hash} {setting!r}".encode()).hexdigest()
@@ -77,8 +87,16 @@ class MappingParts:
     reader: SubjectReader
 
 
+def _checked(source: MappingSource, setting: Setting, make_compiler: MakeCompiler = Compiler) -> MappingParts | None:
+    problems = Problems()
+    problems.found.extend(source.problems)
+    compiled = _compile(source.documents, setting, problems, make_compiler)
+    problems.refuse()
+    return compiled
+
+
 def _compile(
-    documents: Documents, setting: Setting, problems: Problems, make_compiler: MakeCompiler = Compiler
+    documents: Documents, setting: Setting, problems: Problems, make_compiler: MakeCompiler
 ) -> MappingParts | None:
     table = make_event_table(documents.events, problems)
     tables = {

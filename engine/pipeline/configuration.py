@@ -17,7 +17,8 @@ from engine.deliver.wire.oauth import signing_key
 from engine.errors import ConfigurationError, DestinationError, Problem
 from engine.mapping.authoring.case import cases_for, cases_of, run_cases
 from engine.mapping.compile import Mapping as CompiledMapping
-from engine.mapping.compile import MappingSource, compile_mapping, load
+from engine.mapping.compile import MappingSource, compile_mapping
+from engine.mapping.compile import read as read_mapping
 from engine.mapping.files.document import mapping_names
 
 
@@ -81,10 +82,10 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     channels = [one.value for one in read if one.value is not None]
     problems += unknown_channels(alerting, frozenset(channel.channel for channel in channels))
     sources = _sources(files, read, problems)
+    mappings = _compiled(channels, sources, problems)
     marks = _marks(files, sources)
     if in_force is not None:
         problems += _failures(files, {name: one for name, one in sources.items() if marks.get(name) not in in_force})
-    mappings = _compiled(channels, sources, problems)
     looked: tuple[Looked[Any], ...] = (*read, alerting)
     if machine:
         problems += [problem for one in looked for problem in lacking(one)]
@@ -105,9 +106,9 @@ def _names_guessed(read: Looked[Channel]) -> bool:
 
 
 def _compiled(
-    channels: Sequence[Channel], sources: Mapping[str, MappingSource], problems: list[Problem]
+    channels: Sequence[Channel], sources: dict[str, MappingSource], problems: list[Problem]
 ) -> dict[str, CompiledMapping]:
-    """Return the mapping of each channel whose files are sound; what its own values make wrong goes to `problems`."""
+    """Return the mapping of each channel; one with mistakes goes out of `sources`, and they to `problems`."""
     mappings: dict[str, CompiledMapping] = {}
     for channel in channels:
         if channel.mapping in sources:
@@ -115,11 +116,12 @@ def _compiled(
                 mappings[channel.channel] = compile_mapping(sources[channel.mapping], channel)
             except ConfigurationError as error:
                 problems += error.problems
+                del sources[channel.mapping]
     return mappings
 
 
 def _sources(files: Files, read: Sequence[Looked[Channel]], problems: list[Problem]) -> dict[str, MappingSource]:
-    """Return every mapping that a channel names, read once."""
+    """Return every mapping that a channel names, read once; compiling checks it."""
     folders = [folder for folder in (files.mappings, shipped("mappings")) if folder is not None]
     sources: dict[str, MappingSource] = {}
     seen: set[str] = set()
@@ -131,7 +133,7 @@ def _sources(files: Files, read: Sequence[Looked[Channel]], problems: list[Probl
         elif name and name not in seen:
             seen.add(name)
             try:
-                sources[name] = load(folders, name)
+                sources[name] = read_mapping(folders, name)
             except ConfigurationError as error:
                 problems += error.problems
     return sources

@@ -1,10 +1,12 @@
 """What is authored, read at once: when the cases beside a mapping are run."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from engine.errors import ConfigurationError
+from engine.mapping import compile as compiler
 from engine.pipeline.configuration import Files, configure
 from tests.ops.alone import CHANNEL
 from tests.ops.cli.running.test_run import CASES, PATIENT
@@ -43,3 +45,12 @@ def test_cases_are_run_where_a_mapping_or_a_case_is_not_the_one_in_force(files: 
         (files.mappings / file).write_text(kept)
     with pytest.raises(ConfigurationError, match="the case differs in patient"):
         configure(files, in_force=frozenset())
+
+
+def test_a_start_compiles_a_mapping_once_for_each_channel(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling for a channel checks the files as well: doing both would cost a start a tenth of its time."""
+    made = Mock(wraps=compiler.make_event_table)
+    monkeypatch.setattr(compiler, "make_event_table", made)
+    (files.channels / "b.yaml").write_text(CHANNEL.format(name="b", port=1))
+    configure(files)
+    assert made.call_count == 2
