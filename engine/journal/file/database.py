@@ -28,12 +28,14 @@ LOG_PAGES: Final = 16_000
 # Up to this size a file is looked through at every start, in less than a second.
 SMALL_BYTES: Final = 64 * 1024 * 1024
 STATEMENTS_CACHED: Final = 512
+# Pages that the writer keeps. It fills with whatever was written last, and a commit reads no fewer pages with more.
+CACHE_KIB: Final = 8_192
 
 _WRITER: Final[tuple[Setting, ...]] = (
     ("busy_timeout", 5000, 5000),
     *DURABLE,
     ("foreign_keys", 1, 1),
-    ("cache_size", -65536, -65536),
+    ("cache_size", -CACHE_KIB, -CACHE_KIB),
 )
 
 _READER: Final[tuple[Setting, ...]] = (
