@@ -6,18 +6,27 @@ from engine.hl7.message import Message
 
 
 class Handover:
-    """A bounded shelf of parsed messages by entry; what has fallen off is parsed anew from the journal's bytes."""
+    """A shelf of parsed messages by entry; what has fallen off is parsed anew from the journal's bytes.
 
-    def __init__(self, most: int = 1024) -> None:
-        self._most = most
+    Bounded by the messages' own bytes: parsed, they take six times as much.
+    """
+
+    def __init__(self, most_bytes: int = 1_048_576) -> None:
+        self._room = most_bytes
         self._messages: OrderedDict[int, Message] = OrderedDict()
 
     def put(self, seq: int, message: Message) -> None:
-        """Leave a message for dispatch."""
+        """Leave a message for dispatch, in place of what an entry had; the oldest make room."""
+        self.take(seq)
         self._messages[seq] = message
-        if len(self._messages) > self._most:
-            self._messages.popitem(last=False)
+        self._room -= len(message.raw)
+        while self._room < 0:
+            _, oldest = self._messages.popitem(last=False)
+            self._room += len(oldest.raw)
 
     def take(self, seq: int) -> Message | None:
         """Return the message of an entry and forget it; None where it is not on the shelf."""
-        return self._messages.pop(seq, None)
+        message = self._messages.pop(seq, None)
+        if message is not None:
+            self._room += len(message.raw)
+        return message
