@@ -72,6 +72,13 @@ class Message:
             self._make()
         return self._groups
 
+    @property
+    def firsts(self) -> dict[str, Segment]:
+        """The first segment of each name; a copy."""
+        if not self._groups:
+            self._make()
+        return self._firsts.copy()
+
     def legible(self) -> "Message":
         """Return the message without the characters that no FHIR text holds; itself where it has none of them."""
         if not self._judged:
@@ -89,13 +96,16 @@ class Message:
 
     def _make(self) -> None:
         """Make every segment that nobody asked for yet."""
-        made, texts, dialect = self._segments, self._texts, self.dialect
+        made, texts, dialect, firsts = self._segments, self._texts, self.dialect, self._firsts
         for name, found in (self._named or self._index()).items():
-            kind = kind_of(name)
+            kind, group = kind_of(name), []
             for at in found:
-                if made[at] is None:
-                    made[at] = kind(name, texts[at], at + 1, dialect)
-            self._groups[name] = tuple([one for at in found if (one := made[at])])
+                one = made[at]
+                if one is None:
+                    one = made[at] = kind(name, texts[at], at + 1, dialect)
+                group.append(one)
+            firsts[name] = group[0]
+            self._groups[name] = tuple(group)
 
     def named(self, name: str) -> tuple[Segment, ...]:
         """Return the segments of a name in their order, () where there is none."""

@@ -35,6 +35,13 @@ class Dependence(NamedTuple):
     source: bool
     refers: bool
 
+    @property
+    def field(self) -> tuple[str, int] | None:
+        """The one field that it depends on, where that is all; what stands there is its key, unless nothing does."""
+        if self.own != self.sources or len(self.own) != 1 or self.event or self.today or self.source:
+            return None
+        return self.own[0] if self.own[0][1] else None
+
     def key(self, reading: Reading) -> Hashable:
         """Return what the value of a template is kept by: the texts that it reads, and what else it asks for."""
         first, sources = reading.first, self.sources

@@ -60,7 +60,7 @@ class Reading:
         self.whole: list[str] = []
         self.referred: dict[str, Needed] = {}
         self.all = groups
-        self.first: dict[str, Segment] = {name: group[0] for name, group in groups.items()}
+        self.first = message.firsts if groups is message.groups else {name: group[0] for name, group in groups.items()}
 
     def apart(self, first: dict[str, Segment] | None = None) -> "Reading":
         """Return a reading of the same segments that has noted nothing; `first`: with other first ones."""

@@ -62,15 +62,17 @@ class SliceReader:
         self._writers = writers
         self._read_one = read
         self._shapes = Shapes([writer.depends.own for writer in writers])
+        self._fields = tuple([writer.depends.field for writer in writers])
         self._cache: SliceCache[SliceChanges] = SliceCache(len(writers))
 
     def read(self, reading: Reading) -> list[SliceChanges]:
         """Return the changes of each slice of which a message holds something, in the order of the file."""
         caches = self._cache.of(reading)
-        found = []
+        first, found = reading.first, []
         for place in self._shapes.to_read(reading):
             writer, cache = self._writers[place], caches[place]
-            key = writer.depends.key(reading)
+            field = self._fields[place]
+            key = first[field[0]].field(field[1]) if field else writer.depends.key(reading)
             one = cache.get(key)
             found.append(cache.keep_if_again(key, self._read_one(writer, reading)) if one is None else one)
         return found

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from engine.fhir.plan import ElementChange, Keep
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
+from engine.mapping.language.dependence import dependence_of, said_by
 from engine.mapping.language.reading import Reading
 from engine.mapping.resource.slice_cache import MAX_SHAPES, Shapes
 
@@ -52,3 +53,27 @@ def test_shapes_are_bounded(message: Make) -> None:
         fields = "|".join("X" if number >> bit & 1 else "" for bit in range(10))
         assert _asked(shapes, message("A01", f"PID|{fields}")) == tuple(b for b in range(10) if number >> b & 1)
     assert len(shapes._known) <= MAX_SHAPES
+
+
+def test_one_field_is_its_own_key(message: Make) -> None:
+    """What depends on one field alone is kept by its text as it stands; what asks for more names no field."""
+    found = message("A08", "PID|1||1||ROSSI^ANNA||19840229")
+    reading = Reading(found, found.groups, None, "")
+    name = dependence_of("PID-5", {})
+    assert name.field == ("PID", 5)
+    assert name.key(reading) == "ROSSI^ANNA"
+    named = {"Place": said_by({"line": "PV1-3"})}
+    for template in (["PID-5", "PID-7"], {"each": "NK1", "text": "NK1-2"}, {"a": "PID-5", "b": "Place"}, "constant"):
+        assert dependence_of(template, named).field is None
+    assert name._replace(event=True).field is None
+    assert name._replace(today=True).field is None
+    assert name._replace(source=True).field is None
+
+
+def test_a_reading_has_first_segments_of_its_own(message: Make) -> None:
+    """What one reading is given as the first segment of a name is so for no other reading of the message."""
+    found = message("A08", "PID|1||1", "PID|2||2", "NK1|1")
+    one, other = (Reading(found, found.groups, None, "") for _ in range(2))
+    assert one.first == {name: group[0] for name, group in found.groups.items()}
+    one.first["PID"] = found.named("PID")[1]
+    assert other.first["PID"] is found.first("PID")
