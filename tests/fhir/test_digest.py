@@ -1,5 +1,7 @@
 """Digests stand for values, whatever the order of keys."""
 
+import tracemalloc
+
 from engine.fhir import digest as digest_module
 from engine.fhir.digest import digest
 
@@ -20,3 +22,16 @@ def test_what_is_remembered_is_bounded():
     for number in range(3000):
         digest(number)
     assert remembered.cache_info().currsize == remembered.cache_info().maxsize == 2048
+
+
+def test_what_is_remembered_is_small():
+    """A digest is kept with no more than its text: thousands of them stand in a running engine."""
+    digest_module._remembered.cache_clear()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range(1000):
+            digest({"remembered": number})
+        assert tracemalloc.get_traced_memory()[0] - before < 1000 * 768  # bytes
+    finally:
+        tracemalloc.stop()
