@@ -24,13 +24,13 @@ from engine.journal.access.audit import AuditRecord
 from engine.journal.care.verify import faults
 from engine.journal.file.database import (
     FILE,
-    PAGE_BYTES,
     PART,
     RESTORING,
     copy_whole,
     open_reader,
     open_to_read,
     open_to_write,
+    page_bytes,
 )
 from engine.journal.file.lock import FolderLock, give_to_owner
 from engine.journal.file.reserve import free_bytes_kept
@@ -84,13 +84,14 @@ def back_up(folder: Path, target: Path, watch: Watch) -> Proven:
 
     def progress(_status: int, remaining: int, total: int) -> None:
         fault.point("F24")
-        _check_room(part.parent, remaining * PAGE_BYTES)
+        _check_room(part.parent, remaining * size)
         if shutil.disk_usage(folder).free < keep:
             raise BackupError(f"the disk of {folder} is nearly full: the backup was given up, the engine goes on")
         watch("pages copied", total - remaining, total)
 
     with _wholly(part, target):
         with closing(open_reader(folder)) as source:
+            size = page_bytes(source)
             _check_room(part.parent, (folder / FILE).stat().st_size)
             copy_whole(source, part, PAGES_AT_ONCE, progress)
         proven = _proven(part, folder, watch)

@@ -21,10 +21,12 @@ FILE: Final = "journal.db"
 PART: Final = ".part"
 # A restore that was cut off leaves this: the journal beside it, or none, is not the one to go on with.
 RESTORING: Final = FILE + PART
-PAGE_BYTES: Final = 4096
+# Of a new journal; one that was made with 4 KiB keeps them. A message changes a little of some fourteen pages, and each
+# is written whole to the log: smaller ones save a third of that.
+PAGE_BYTES: Final = 2048
 # The log is moved into the file from half of this length, beside the writer; at this length by the commit that reaches
-# it, which takes some 10 ms a thousand pages.
-LOG_PAGES: Final = 16_000
+# it, which takes some 10 ms for 4 MB.
+LOG_BYTES: Final = 64 * 1024 * 1024
 # Up to this size a file is looked through at every start, in less than a second.
 SMALL_BYTES: Final = 64 * 1024 * 1024
 STATEMENTS_CACHED: Final = 512
@@ -47,27 +49,27 @@ _READER: Final[tuple[Setting, ...]] = (
 )
 
 
-def open_writer(folder: Path, log_pages: int = LOG_PAGES) -> Connection:
+def open_writer(folder: Path, log_bytes: int = LOG_BYTES) -> Connection:
     """Open the one writing connection in this thread, migrate the schema, and pass the start-up barrier.
 
-    `log_pages`: at this length the write-ahead log is moved into the file; twice of it is what it keeps of a longer
+    `log_bytes`: at this length the write-ahead log is moved into the file; twice of it is what it keeps of a longer
     one, which a reader made it grow to. A small file is looked through for damage first.
 
     The barrier moves all that the write-ahead log holds into the file and syncs it, so that nothing is answered for
     which is not on the disk. JournalUnusableError says what to mend.
     """
     _check_folder(folder)
-    return open_to_write(folder / FILE, log_pages)
+    return open_to_write(folder / FILE, log_bytes)
 
 
-def open_to_write(path: Path, log_pages: int = LOG_PAGES) -> Connection:
+def open_to_write(path: Path, log_bytes: int = LOG_BYTES) -> Connection:
     """Open a journal's file by its path as `open_writer` does; for a copy that is not yet in its place."""
     _check_library()
     connection = sqlite3.connect(str(path), isolation_level=None, cached_statements=STATEMENTS_CACHED)
     try:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}").fetchall()
-        room = 2 * log_pages * PAGE_BYTES
-        log: tuple[Setting, ...] = (("wal_autocheckpoint", log_pages, log_pages), ("journal_size_limit", room, room))
+        pages, room = log_bytes // page_bytes(connection), 2 * log_bytes
+        log: tuple[Setting, ...] = (("wal_autocheckpoint", pages, pages), ("journal_size_limit", room, room))
         _apply(connection, (*_WRITER, *log))
         _check_small(connection, path)
         migrate(Database(connection, execute_plugins=False, recursive_triggers=False))
@@ -90,6 +92,11 @@ def open_beside(path: Path) -> Connection:
         connection.close()
         raise
     return connection
+
+
+def page_bytes(connection: Connection) -> int:
+    """Return the size of a journal's pages."""
+    return int(connection.execute("PRAGMA page_size").fetchone()[0])
 
 
 def log_length(connection: Connection) -> tuple[int, int]:

@@ -12,6 +12,7 @@ MOST_BYTES: Final = 512 * 1024 * 1024
 SHARE: Final = 0.05
 SHRINK_SECONDS: Final = 1.0
 KEPT_BYTES: Final = 8 * 1024 * 1024
+LEAST_LOG_BYTES: Final = 256 * 1024
 
 
 def free_bytes_kept(folder: Path) -> int:
@@ -44,9 +45,9 @@ class DiskReserve:
             raise DiskReserveError
         self._keep()
 
-    def log_pages(self, page_bytes: int, most: int) -> int:
+    def log_bytes(self, most: int) -> int:
         """Return how long the write-ahead log may grow: on a small disk it must not eat more than half the reserve."""
-        return min(most, max(64, self.free_bytes // 2 // page_bytes)) if self.free_bytes else most
+        return min(most, max(LEAST_LOG_BYTES, self.free_bytes // 2)) if self.free_bytes else most
 
     def give_up(self) -> None:
         """Free the kept file."""

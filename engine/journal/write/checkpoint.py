@@ -9,18 +9,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from engine.journal.file.database import log_length, move_log, open_beside
+from engine.journal.file.database import log_length, move_log, open_beside, page_bytes
 from engine.sqlite import Connection, is_full
 
 LOOK_SECONDS: Final = 0.1
 
 
 class Checkpointer:
-    """Moves the log once it has `pages` pages that are not in the file; what goes wrong there stops the writer."""
+    """Moves the log once so many bytes of it are not in the file; what goes wrong there stops the writer."""
 
-    def __init__(self, path: Path, pages: int) -> None:
+    def __init__(self, path: Path, most_bytes: int) -> None:
         self._path = path
-        self._pages = pages
+        self._most_bytes = most_bytes
         self._rest = False
         self._error: BaseException | None = None
         self._stop = threading.Event()
@@ -53,7 +53,7 @@ class Checkpointer:
 
     def _look(self, connection: Connection) -> None:
         pages, moved = log_length(connection)
-        if pages - moved < self._pages:
+        if (pages - moved) * page_bytes(connection) < self._most_bytes:
             return
         try:
             move_log(connection)

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from engine.errors import DiskReserveError, JournalError, JournalFailedError
-from engine.journal.file.database import FILE, LOG_PAGES, PAGE_BYTES, move_log, open_writer, shrink
+from engine.journal.file.database import FILE, LOG_BYTES, move_log, open_writer, shrink
 from engine.journal.file.reserve import DiskReserve
 from engine.journal.write.checkpoint import Checkpointer
 from engine.journal.write.job import Job, Kind, Result
@@ -89,9 +89,9 @@ class Writer:
             self._open()
 
     def _open(self) -> None:
-        pages = self._reserve.log_pages(PAGE_BYTES, LOG_PAGES)
-        self._transactions = Transactions(open_writer(self._folder, pages), self._key)
-        self._checkpointer = Checkpointer(self._folder / FILE, pages // 2)
+        log_bytes = self._reserve.log_bytes(LOG_BYTES)
+        self._transactions = Transactions(open_writer(self._folder, log_bytes), self._key)
+        self._checkpointer = Checkpointer(self._folder / FILE, log_bytes // 2)
         self._checkpointer.start()
 
     def _stop(self, error: BaseException) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.config.alerting import Alerting
-from engine.journal.file.database import LOG_PAGES, PAGE_BYTES
+from engine.journal.file.database import LOG_BYTES
 from engine.journal.read.backlog import Backlog
 from engine.journal.state.pausing import Pause
 from engine.pipeline.alerts.book import Condition
@@ -23,7 +23,7 @@ LEAST_OF_A_SHARE: Final = 20
 DOWN_SECONDS: Final = 30.0
 ENGINE: Final = "engine"
 # Eight times what the write-ahead log is moved into the file at: somebody reads one moment for very long.
-LONG_LOG_BYTES: Final = 8 * LOG_PAGES * PAGE_BYTES
+LONG_LOG_BYTES: Final = 8 * LOG_BYTES
 
 IsOpen = Callable[[AlertKind, str], bool]
 

@@ -37,9 +37,19 @@ DURABLE = {
     "cell_size_check": 1,
     "secure_delete": 1,
     "busy_timeout": 5000,
-    "wal_autocheckpoint": 16_000,
+    "wal_autocheckpoint": 32_768,  # 64 MiB
     "fullfsync": 1,
 }
+
+
+def test_a_journal_with_larger_pages_keeps_them_and_the_length_of_its_log(tmp_path: Path) -> None:
+    """What an older version made with pages of 4 KiB is opened as it is; its log is moved at the same size."""
+    with contextlib.closing(oracle.connect(tmp_path / "journal.db")) as older:
+        older.execute("PRAGMA page_size = 4096")
+        older.execute("VACUUM")
+    with contextlib.closing(open_writer(tmp_path)) as connection:
+        found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "wal_autocheckpoint")]
+    assert found == [4096, 16_384]
 
 
 def test_the_writer_has_every_setting_of_durability(tmp_path: Path) -> None:

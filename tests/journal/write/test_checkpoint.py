@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.journal.file.database import FILE, PAGE_BYTES, log_length, move_log, open_beside, open_to_write
+from engine.journal.file.database import FILE, log_length, move_log, open_beside, open_to_write
 from engine.journal.write.checkpoint import Checkpointer
 from tests.journal.desk import Desk, Opener
 
-PAGES = 64
+PAGES = 128
+PAGE = 2048
 
 
 def _rest(checkpointer: Checkpointer) -> bool:
@@ -20,8 +21,8 @@ def _rest(checkpointer: Checkpointer) -> bool:
 
 def test_a_long_log_is_moved_and_the_writer_told_once(tmp_path: Path) -> None:
     """At the length that it is told the log is in the file, though its writer has done nothing."""
-    writer = open_to_write(tmp_path / FILE, log_pages=1_000_000)
-    checkpointer = Checkpointer(tmp_path / FILE, PAGES)
+    writer = open_to_write(tmp_path / FILE, log_bytes=1 << 40)
+    checkpointer = Checkpointer(tmp_path / FILE, PAGES * PAGE)
     checkpointer.start()
     try:
         for number in range(PAGES):
@@ -40,7 +41,7 @@ def test_a_long_log_is_moved_and_the_writer_told_once(tmp_path: Path) -> None:
 
 def test_what_goes_wrong_is_the_writers_to_hear(tmp_path: Path) -> None:
     """A file that cannot be opened stops the writer at its next look."""
-    checkpointer = Checkpointer(tmp_path / "nowhere" / FILE, PAGES)
+    checkpointer = Checkpointer(tmp_path / "nowhere" / FILE, PAGES * PAGE)
     checkpointer.start()
     with pytest.raises(Exception, match="unable to open"):
         _rest(checkpointer)
@@ -49,7 +50,7 @@ def test_what_goes_wrong_is_the_writers_to_hear(tmp_path: Path) -> None:
 
 async def test_the_log_begins_anew_while_messages_come_in(opened: Opener) -> None:
     """With a sender that never rests the log keeps its length: what the writer added meanwhile is moved by itself."""
-    async with opened(reserve_bytes=2 * PAGES * PAGE_BYTES) as desk:
+    async with opened(reserve_bytes=2 * PAGES * PAGE) as desk:
         number, longest, began = 0, 0, 0
         with_reader = open_beside(desk.folder / FILE)
         before = 0

@@ -53,7 +53,7 @@ def test_nothing_is_wrong_with_a_quiet_engine() -> None:
 
 
 PAUSE = Pause("fhir", "by-operator", "upgrade", NOW, "root")
-LOG = 8 * 16_000 * 4096
+LOG = 8 * 64 * 1024 * 1024
 STORM = replace(PAUSE, reason="hold-storm", detail="http-422")
 
 

@@ -14,14 +14,17 @@ from engine.journal.file.database import FILE, open_reader, open_writer
 from engine.pipeline.care import checking
 from tests.journal.desk import Opener
 
+LOG = 64 * 4096
+
 
 def damage(folder: Path, table: str) -> None:
     """Write over the first page of a table."""
     with contextlib.closing(oracle.connect(folder / FILE)) as file:
+        size = file.execute("PRAGMA page_size").fetchone()[0]
         root = file.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
     with (folder / FILE).open("r+b") as content:
-        content.seek((root - 1) * 4096)
-        content.write(bytes(range(1, 256)) * 16)
+        content.seek((root - 1) * size)
+        content.write((bytes(range(1, 256)) * 16)[:size])
 
 
 async def test_a_damaged_page_is_found_and_told(
@@ -54,14 +57,14 @@ def test_a_log_that_a_reader_kept_is_cut_once_it_is_gone(tmp_path: Path) -> None
     """While somebody reads one moment it grows; afterwards it goes back to twice its usual length."""
     log = tmp_path / f"{FILE}-wal"
     fill = "INSERT INTO worn (acknowledgement, at) VALUES (zeroblob(100000), 0)"
-    with contextlib.closing(open_writer(tmp_path, 64)) as writer:
+    with contextlib.closing(open_writer(tmp_path, LOG)) as writer:
         writer.execute(fill)
         with contextlib.closing(open_reader(tmp_path)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT COUNT(*) FROM worn").fetchone()
             for _row in range(30):
                 writer.execute(fill)
-            assert log.stat().st_size > 2 * 64 * 4096
+            assert log.stat().st_size > 2 * LOG
         for _row in range(10):
             writer.execute(fill)
-        assert log.stat().st_size <= 2 * 64 * 4096 + 200_000
+        assert log.stat().st_size <= 2 * LOG + 200_000
