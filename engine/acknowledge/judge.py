@@ -36,16 +36,17 @@ def judge_parts(message: Message) -> tuple[Finding, ...]:
 
 
 def _kind(header: Header, channel: Channel, taken: Taken) -> Iterator[Finding]:
-    if not header.message_type:
+    type_, event = header.message_type, header.trigger
+    if not type_:
         yield Finding(ErrorCode.REQUIRED_MISSING, "no-message-type", ("MSH-9.1",), "The message type is missing")
-    elif header.message_type not in taken.types:
+    elif type_ not in taken.types:
         if channel.unhandled_messages == "filter":
             return
         text = f"Only {taken.text} messages are accepted"
         yield Finding(ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), text)
-    elif not header.trigger:
+    elif not event:
         yield Finding(ErrorCode.REQUIRED_MISSING, "no-trigger-event", ("MSH-9.2",), "The trigger event is missing")
-    elif header.message_type == ADT and not (known_trigger(header.trigger) or header.trigger in taken.events):
+    elif type_ == ADT and not (known_trigger(event) or event in taken.events):
         yield Finding(
             ErrorCode.UNSUPPORTED_EVENT, "unsupported-event", ("MSH-9.2",), "No HL7 version has this ADT trigger event"
         )
@@ -59,7 +60,8 @@ def _processing(header: Header, channel: Channel) -> Iterator[Finding]:
 
 
 def _version(header: Header) -> Iterator[Finding]:
-    if header.version and header.version not in VERSIONS:
+    version = header.version
+    if version and version not in VERSIONS:
         yield Finding(
             ErrorCode.UNSUPPORTED_VERSION, "unsupported-version", ("MSH-12.1",), "Only versions 2.1 to 2.9 are accepted"
         )

@@ -1,10 +1,9 @@
 """The subject of a message: whom it speaks of and what is to be done with it, as far as intake has to know."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.fhir.plan import Identity
 from engine.hl7.finding import Finding
@@ -20,8 +19,7 @@ class Action(StrEnum):
     REFUSE = "refuse"
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(NamedTuple):
     """What intake has to know of a message.
 
     `rule` names the rule of the event table. `patients`: each group holds identities that share a lane; the two
@@ -43,7 +41,7 @@ class Subject:
 def flagged(subject: Subject, segments: Iterable[str]) -> Subject:
     """Return a subject that tells in which segments no FHIR text could hold all that stood there; '' is no name."""
     flags = tuple(f"{CONTROL} {name}".rstrip() for name in segments)
-    return replace(subject, flags=(*subject.flags, *flags))
+    return subject._replace(flags=(*subject.flags, *flags))
 
 
 def lane_key(identity: Identity) -> str:

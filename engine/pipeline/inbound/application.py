@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.acknowledge.build import build
 from engine.acknowledge.code import AckCode, code_for
@@ -24,8 +24,7 @@ GOOD: Final = frozenset({State.DELIVERED, State.FILTERED})
 ENDS: Final = GOOD | {State.REJECTED, State.HELD, State.DISCARDED}
 
 
-@dataclass(frozen=True, slots=True)
-class AckBuilder:
+class AckBuilder(NamedTuple):
     """Builds the acknowledgements of one message, in its own delimiters, version and character set.
 
     `new_id` gives an acknowledgement's own control id.

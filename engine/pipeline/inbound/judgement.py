@@ -1,7 +1,6 @@
 """What a message is worth before anything is stored: readable or not, whose it is, refused or accepted."""
 
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine import fault
 from engine.acknowledge.judge import judge_header, judge_parts
@@ -19,8 +18,7 @@ ACKNOWLEDGEMENTS: Final = frozenset({"ACK", "MCF"})
 ACKNOWLEDGEMENT: Final = "acknowledgement-received"
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """The state an entry begins in, why, and what was found; `message` and `subject` where it got that far.
 
     `flags` are told on the entry beside those of the subject.
@@ -102,8 +100,8 @@ def _held_to_the_standard(judged: Judgement, message: Message, channel: Channel)
     if not errors:
         return judged
     if channel.conformance == "warn":
-        return replace(judged, flags=(f"conformance: {len(errors)}",))
-    return replace(judged, state=State.REJECTED, reason=errors[0].reason, findings=tuple(errors))
+        return judged._replace(flags=(f"conformance: {len(errors)}",))
+    return judged._replace(state=State.REJECTED, reason=errors[0].reason, findings=tuple(errors))
 
 
 def _refused(findings: tuple[Finding, ...]) -> Judgement:
