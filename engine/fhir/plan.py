@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from engine.fhir.digest import digest
+from engine.fhir.local import local_names
 
 Json = Any
 
@@ -41,6 +42,11 @@ class ElementChange(_ElementChange):
     def marks(self) -> tuple[str, ...]:
         """The digests of the items; once for a change that many plans share."""
         return tuple([digest(item) for item in self.items])
+
+    @cached_property
+    def refers(self) -> tuple[str, ...]:
+        """The local names that the items refer to, in order; once, too."""
+        return tuple(local_names(self.items))
 
 
 class PatientRecord(NamedTuple):

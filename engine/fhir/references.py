@@ -1,12 +1,11 @@
 """References within a plan, `#encounter`, replaced by the resources that they stand for."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from engine.errors import HeldDeliveryError
+from engine.fhir.local import LOCAL
 from engine.fhir.plan import ElementChange
-
-LOCAL: Final = "#"
 
 
 def resolved(changes: Iterable[ElementChange], references: Mapping[str, str]) -> tuple[ElementChange, ...]:
@@ -14,23 +13,11 @@ def resolved(changes: Iterable[ElementChange], references: Mapping[str, str]) ->
 
     Raises HeldDeliveryError `unresolved-reference` for one that stands for nothing in the plan.
     """
-    return tuple(_change(one, references) for one in changes)
-
-
-def local_names(value: Any) -> list[str]:
-    """Return the local names that a value refers to, in order."""
-    if isinstance(value, dict):
-        reference = value.get("reference")
-        if isinstance(reference, str) and reference.startswith(LOCAL):
-            return [reference[1:]]
-        return [name for part in value.values() for name in local_names(part)]
-    return [name for part in value for name in local_names(part)] if isinstance(value, list | tuple) else []
+    return tuple([_change(one, references) if one.refers else one for one in changes])
 
 
 def _change(change: ElementChange, references: Mapping[str, str]) -> ElementChange:
-    items = tuple(_value(item, references) for item in change.items)
-    if all(one is other for one, other in zip(items, change.items, strict=True)):
-        return change
+    items = tuple([_value(item, references) for item in change.items])
     return ElementChange(change.element, change.slice, items, change.many)
 
 

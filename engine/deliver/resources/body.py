@@ -16,7 +16,7 @@ from engine.fhir.patient import number_of
 from engine.fhir.period import REVERSED, keep_forward
 from engine.fhir.places import begun, traced
 from engine.fhir.plan import ElementChange, Keep, ResourceRecord, StatusMove
-from engine.fhir.references import local_names, resolved
+from engine.fhir.references import resolved
 
 NOT_REPEATED: Final = "results-not-repeated"
 
@@ -38,7 +38,7 @@ class ResourceBody:
     def _changes(self, status: str) -> tuple[ElementChange, ...]:
         changes, unfound = self._record.changes, self._exchange.unfound
         if unfound:
-            changes = tuple([one for one in changes if unfound.isdisjoint(local_names(one.items))])
+            changes = tuple([one for one in changes if unfound.isdisjoint(one.refers)])
         changes = resolved(changes, self._exchange.references)
         move = self._interaction.status
         return settled(changes, move, status) if move else changes

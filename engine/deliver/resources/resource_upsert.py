@@ -19,7 +19,6 @@ from engine.fhir.changes import created
 from engine.fhir.digest import digest
 from engine.fhir.patient import carries, number_of
 from engine.fhir.plan import ElementChange, Keep
-from engine.fhir.references import local_names
 
 MOST_ROUNDS: Final = 4
 _STALE: Final = frozenset({409, 412})
@@ -71,7 +70,7 @@ def _with_former(exchange: Exchange, interaction: Keep) -> Keep:
 
 async def refer(exchange: Exchange, changes: Iterable[ElementChange], *, remembered: bool = True) -> None:
     """Resolve what changes refer to and what that refers to itself, each once; what is unknown is made."""
-    for name in (name for change in changes for name in local_names(change.items)):
+    for name in (name for change in changes for name in change.refers):
         interaction = exchange.waiting.get(name)
         if interaction is None or name in exchange.references:
             continue
