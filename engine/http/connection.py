@@ -89,7 +89,9 @@ class JoiningTransport:
     def _send(self) -> None:
         held, self._held = self._held, []
         if held and not self._inner.is_closing():
-            self._inner.writelines(held)
+            # Not by `writelines`, which pauses nobody in asyncio of Python 3.12.0 to 3.12.8 and 3.13.0 to 3.13.1
+            # (CVE-2024-12254): an answer that is not read would fill the memory.
+            self._inner.write(b"".join(held))
 
 
 class BoundedProtocol(HttpToolsProtocol):
