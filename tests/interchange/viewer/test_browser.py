@@ -119,6 +119,7 @@ async def test_from_the_sign_in_to_the_chart(browser: Browser, site: Inside, opt
 
 
 async def _fits(page: Page, options: dict[str, Any]) -> None:
+    await page.wait_for_load_state()  # without its style sheet nothing fits
     if options.get("java_script_enabled", True):
         assert await page.evaluate("window.violations") == []
         assert await page.evaluate(TOO_WIDE) == [], page.url
