@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from engine import fault
 from engine.journal.entry import Claimed, State
 from tests.journal.desk import NOW, Desk, settlement
 
@@ -31,8 +32,9 @@ class Supply:
 
 @pytest.fixture
 def supply(desk: Desk) -> Iterator[Supply]:
-    """Give a destination's side of the journal."""
-    return Supply(desk)
+    """Give a destination's side of the journal; no fault stays armed."""
+    yield Supply(desk)
+    fault._armed.clear()
 
 
 async def test_what_is_there_comes_at_once_and_the_rest_as_it_arrives(desk: Desk, supply: Supply) -> None:
@@ -83,6 +85,17 @@ async def test_asking_anew_takes_the_place_of_what_was_asked_for(desk: Desk, sup
     assert await supply.ask(1) == [([], 1)]
     seqs = [await desk.record(str(n), (f"s|{n}",)) for n in range(2)]
     assert supply.take() == [(seqs[:1], 0)]
+
+
+async def test_a_transaction_that_is_undone_supplies_nothing(desk: Desk, supply: Supply) -> None:
+    """What was to be supplied in it does not come, and is still asked for: the next one comes in its place."""
+    await supply.ask(5)
+    fault.arm("F08:raise")
+    with pytest.raises(fault.InjectedFaultError):
+        await desk.record("1", ("s|1",))
+    assert supply.take() == []
+    seq = await desk.record("2", ("s|1",))
+    assert supply.take() == [([seq], 4)]
 
 
 async def test_a_spoiled_transaction_supplies_nothing_twice(desk: Desk, supply: Supply) -> None:
