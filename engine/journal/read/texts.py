@@ -9,7 +9,7 @@ next round. Nothing is indexed while the disk is short of room.
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -27,6 +27,7 @@ FILE: Final = "text.db"
 VERSION: Final = 1  # of the tables below: an index of another version is made again
 PAGE: Final = 128
 SHARE: Final = 0.1  # of the thread's time that indexing may take while there is more to index
+PIECE: Final = 4  # messages between two rests: whoever waits for the interpreter meanwhile waits for no more than these
 IDLE_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 60.0
 ROUND_SECONDS: Final = 600.0  # between two looks whether retention took something
@@ -178,8 +179,7 @@ class Texts:
             if not _has_room(self._folder):
                 self._stop.wait(RETRY_SECONDS)
                 continue
-            if indexing.add():
-                self._stop.wait((time.monotonic() - began) * (1 / SHARE - 1))
+            if indexing.add(self._rest):
                 continue
             if began - looked_at > ROUND_SECONDS:
                 looked_at, before, traces = began, traces, indexing.traces()
@@ -187,6 +187,10 @@ class Texts:
                     forgot_at = began
                     indexing.forget(lambda: self._stop.wait(PAUSE_SECONDS))
             self._stop.wait(IDLE_SECONDS)
+
+    def _rest(self, worked: float) -> None:
+        """Leave the interpreter to others, so long that so many seconds of work are no more than a share."""
+        self._stop.wait(worked * (1 / SHARE - 1))
 
 
 class Indexing:
@@ -200,17 +204,20 @@ class Indexing:
         """Say whether the index was made of this journal."""
         return _is_of(self._journal, *self._index.execute(INDEXED).fetchone())
 
-    def add(self) -> bool:
-        """Index the next entries; say whether there were as many as a step takes."""
+    def add(self, rest: Callable[[float], None] = lambda _worked: None) -> bool:
+        """Index the next entries; say whether there were as many as a step takes.
+
+        `rest` is called after each PIECE and at the end, with the seconds of work since, and may wait.
+        """
         last, _digest = self._index.execute(INDEXED).fetchone()
         rows = self._journal.execute(BODIES, (last, PAGE)).fetchall()
         if rows:
-            # One by one: the event loop gets its turn with each message that SQLite takes.
-            bodies = ((seq, " ".join(dict.fromkeys(words(text_of(raw))))) for seq, raw in rows)
             self._index.execute("BEGIN")
-            self._index.executemany(ADD, bodies)
+            self._index.executemany(ADD, _documents(rows, rest))
+            began = time.monotonic()
             self._index.execute(ADVANCE, (rows[-1][0], *self._journal.execute(DIGEST, (rows[-1][0],)).fetchone()))
             self._index.execute("COMMIT")
+            rest(time.monotonic() - began)
         return len(rows) == PAGE
 
     def traces(self) -> tuple[int | None, ...]:
@@ -243,6 +250,16 @@ class Indexing:
             if self._index.total_changes - before < 2:
                 return
             pages = STEP_PAGES
+
+
+def _documents(rows: list[tuple[int, bytes]], rest: Callable[[float], None]) -> Iterator[tuple[int, str]]:
+    """Return the words of bodies; between a piece and the next one there is a rest."""
+    began = time.monotonic()
+    for place, (seq, raw) in enumerate(rows):
+        if place and place % PIECE == 0:
+            rest(time.monotonic() - began)
+            began = time.monotonic()
+        yield seq, " ".join(dict.fromkeys(words(text_of(raw))))
 
 
 def open_index(folder: Path) -> Connection:

@@ -10,7 +10,7 @@ from sqlite_utils.utils import sqlite3
 
 from engine.journal.file.database import open_reader
 from engine.journal.read.reading import Filters, Reader
-from engine.journal.read.texts import FILE, Indexing, Texts, open_index
+from engine.journal.read.texts import FILE, PIECE, Indexing, Texts, open_index
 from engine.journal.read.wording import Phrases, text_of, words
 from engine.sqlite import SqliteError
 from tests.journal.desk import Desk, Opener
@@ -98,6 +98,22 @@ async def test_what_left_the_journal_leaves_the_file(desk: Desk) -> None:
     with Reader(desk.folder) as reader:
         assert reader.page(Filters(text="nunez")).rows == ()
         assert [row.seq for row in reader.page(Filters(text="quintero")).rows] == [3, 1]
+
+
+async def test_indexing_rests_between_a_few_messages_and_the_next(desk: Desk) -> None:
+    """Whoever needs the interpreter waits for no more than a piece, and what is not yet indexed is found as well."""
+    for number in range(2 * PIECE + 1):
+        await desk.record(f"c{number}", ("s|1",), raw=message(f"c{number}", "RB-1004", "Quintero^Marisol").encode())
+    found: list[list[int]] = []
+
+    def rest(worked: float) -> None:
+        assert worked >= 0
+        with Reader(desk.folder) as reader:
+            found.append([row.seq for row in reader.page(Filters(text="quintero")).rows])
+
+    with indexing(desk.folder) as steps:
+        steps.add(rest)
+    assert found == [list(range(2 * PIECE + 1, 0, -1))] * 3
 
 
 async def test_the_thread_indexes_what_comes_and_begins_anew_where_the_file_is_damaged(desk: Desk) -> None:
