@@ -62,6 +62,9 @@ LEAST_FINISHED: Final = (
     State.FILTERED,
 )
 
+# The flag of an entry that came in while its channel was in shadow: it is never delivered.
+SHADOW: Final = "shadow"
+
 UNFINISHED: Final = frozenset({State.WAITING, State.RECEIVED, State.CLAIMED, State.HELD})
 
 

@@ -112,6 +112,9 @@ class Claims:
         self._undo: list[tuple[str, int, Out | None]] = []
         self._demand: dict[str, Demand] = {}
         self._demand_before: dict[str, Demand] = {}
+        self._new: dict[str, list[Claimed]] = {}
+        self._stirred = False
+        self._passed_over: set[str] = set()
 
     def confirmed(self) -> None:
         """Note that a batch has been carried out."""
@@ -127,6 +130,8 @@ class Claims:
             else:
                 self._out[destination][seq] = before
         self._demand = self._demand_before
+        self._new = {}
+        self._stirred = True
 
     def recover(self) -> None:
         """Take back what an earlier process had claimed; what it had under way is found by its open intents."""
@@ -140,9 +145,35 @@ class Claims:
 
     def supply(self) -> list[Supplied]:
         """Return what may run now of what was asked for before."""
-        open_ = [(name, one) for name, one in self._demand.items() if one.limit]
-        found = [(name, self.claim(name, one.limit, one.now), one) for name, one in open_]
-        return [self._supplied(name, claims, one) for name, claims, one in found if claims]
+        new, self._new = self._new, {}
+        stirred, self._stirred = self._stirred, False
+        supplied = []
+        for name, one in self._demand.items():
+            claims = tuple(new.get(name, ()))
+            if stirred and len(claims) < one.limit:
+                claims += self.claim(name, one.limit - len(claims), one.now)
+            if claims:
+                supplied.append(self._supplied(name, claims, one))
+        return supplied
+
+    def stir(self) -> None:
+        """Note that something in the file may run now."""
+        self._stirred = True
+
+    def waits(self, destination: str) -> bool:
+        """Say whether a destination waits for the next delivery that comes."""
+        demand = self._demand.get(destination)
+        return demand is not None and len(self._new.get(destination, ())) < demand.limit
+
+    def give_new(self, claim: Claimed) -> None:
+        """Note that a destination that waits for it gets a delivery which is about to be written as claimed."""
+        self._new.setdefault(claim.destination, []).append(claim)
+        self._note_out(claim)
+
+    def _note_out(self, claim: Claimed) -> None:
+        self._undo.append((claim.destination, claim.seq, None))
+        out = self._out.setdefault(claim.destination, {})
+        out[claim.seq] = Out(claim.lanes, claim.open_intent is not None)
 
     def _supplied(self, destination: str, claims: tuple[Claimed, ...], demand: Demand) -> Supplied:
         left = demand.limit - len(claims)
@@ -154,18 +185,19 @@ class Claims:
         out = self._out.setdefault(destination, {})
         busy = {lane for one in out.values() for lane in one.lanes}
         claims: list[Claimed] = []
+        self._passed_over.discard(destination)
         with closing(self._rows(destination, limit + len(out), to_micros(now), least_tried=least_tried)) as cursor:
             for row in cursor:
                 lanes = tuple(orjson.loads(row[1]))
                 if out and (row[0] in out or not busy.isdisjoint(lanes)):
+                    self._passed_over.add(destination)
                     continue
                 claims.append(self._claimed(destination, row, lanes))
                 if len(claims) >= limit:
                     break
         if claims:
             for claim in claims:
-                self._undo.append((destination, claim.seq, None))
-                out[claim.seq] = Out(claim.lanes, claim.open_intent is not None)
+                self._note_out(claim)
             wanted = json_list([claim.seq for claim in claims])
             self._connection.execute(TAKE, (destination, wanted))
         return tuple(claims)
@@ -208,6 +240,8 @@ class Claims:
         if out is None:
             raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
         self._undo.append((destination, seq, out))
+        if destination in self._passed_over:
+            self._stirred = True
         return out
 
     def give_back(self, destination: str, seqs: Sequence[int]) -> None:

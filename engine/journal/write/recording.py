@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import orjson
 
+from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import Lanes
-from engine.journal.entry import NewEntry, Recorded, State
+from engine.journal.entry import SHADOW, Claimed, NewEntry, Recorded, State
 from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.state.counters import NOTE, Arrivals
@@ -61,22 +62,16 @@ NAMED_AGAIN: Final = "INSERT INTO named_in (identity, seq) VALUES (?, ?) ON CONF
 # A place in the queue of a lane.
 QUEUE: Final = "INSERT INTO queue (destination, lane, seq) VALUES (?, ?, ?)"
 
-# A delivery waits where something older stands in one of its lanes; the queue is filled first.
-DELIVERY: Final = """
-INSERT INTO delivery (seq, destination, lanes, state) VALUES (?1, ?2, ?3,
-  CASE WHEN EXISTS (SELECT 1 FROM queue WHERE destination = ?2 AND lane = ?4 AND seq < ?1)
-  THEN 'waiting' ELSE 'received' END)
+# Which of the places at hand, a JSON list of [destination, lane, entry], have something older ahead in the queue.
+BLOCKED: Final = """
+SELECT place.key FROM json_each(?) AS place WHERE EXISTS (SELECT 1 FROM queue
+  WHERE destination = place.value ->> 0 AND lane = place.value ->> 1 AND seq < place.value ->> 2)
 """
-# A delivery in several lanes: it waits where an older one is ahead in any.
-DELIVERY_OF_MANY: Final = """
-INSERT INTO delivery (seq, destination, lanes, state) VALUES (?1, ?2, ?3,
-  CASE WHEN EXISTS (SELECT 1 FROM json_each(?3) AS mine CROSS JOIN queue AS q
-    WHERE q.destination = ?2 AND q.lane = mine.value AND q.seq < ?1)
-  THEN 'waiting' ELSE 'received' END)
-"""
+# A delivery in its lanes.
+DELIVERY: Final = "INSERT INTO delivery (seq, destination, lanes, state) VALUES (?, ?, ?, ?)"
 
 # What is held for want of demographics is tried again when something comes to its lane: that may bring them. The places
-# are a JSON list of [destination, lane] at which something new stands, from the number given on.
+# are a JSON list of [destination, lane] at which something new stands behind it, from the number given on.
 AGAIN: Final = """
 UPDATE delivery SET state = 'received'
 WHERE (seq, destination) IN (
@@ -100,13 +95,16 @@ class Recording:
         self._sealing = sealing
         self._last: int = connection.execute(LAST).fetchone()[0]
 
-    def record(self, entries: list[NewEntry]) -> list[Recorded]:
-        """Return what became of each entry, in order; numbers are given in that order."""
+    def record(self, entries: list[NewEntry], claims: Claims | None = None) -> list[Recorded]:
+        """Return what became of each entry, in order; numbers are given in that order.
+
+        `claims`: deliveries that may run at once are handed to those who wait for them.
+        """
         digests = [sha256(entry.raw).digest() for entry in entries]
         seen = self._seen(entries)
         here: dict[tuple[str, ...], list[tuple[bytes, Recorded]]] = {}
-        sheet = _Sheet()
-        self._lanes.joining = lambda: sheet.write(self._connection)
+        sheet = _Sheet(self._connection)
+        self._lanes.joining = sheet.write_before_lanes_join
         results = []
         for position, (entry, digest) in enumerate(zip(entries, digests, strict=True)):
             key = _feed(entry)
@@ -126,7 +124,8 @@ class Recording:
             results.append(recorded)
             if entry.control_id:
                 here.setdefault(key, []).append((digest, recorded))
-        sheet.write(self._connection)
+        if sheet.write(claims) and claims is not None:
+            claims.stir()
         return results
 
     def _seen(self, entries: list[NewEntry]) -> set[int]:
@@ -169,7 +168,7 @@ class Recording:
             flags = (*flags, CROWDED)
         sheet.add(seq, self._sealed(entry, seq), digest, placed.identities, flags)
         if run:
-            sheet.queue(seq, entry.destinations, placed.lanes)
+            sheet.queue(seq, entry, digest, placed.lanes, flags)
         return Recorded(
             seq=seq,
             duplicate=False,
@@ -190,14 +189,15 @@ class Recording:
 class _Sheet:
     """The rows of one batch, written table by table."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._joined = False
         self.receipts: list[_Row] = []
         self.entries: list[_Row] = []
         self.payloads: list[_Row] = []
         self.named: list[_Row] = []
-        self.queued: list[_Row] = []
-        self.deliveries: list[_Row] = []
-        self.deliveries_of_many: list[_Row] = []
+        self.queued: list[tuple[str, int, int]] = []
+        self.deliveries: list[Claimed] = []
         self.noted: list[_Row] = []
         self.arrivals = Arrivals()
 
@@ -218,34 +218,69 @@ class _Sheet:
         self.noted.extend([(flag, seq) for flag in flags])
         self.arrivals.add(seq, received_at, entry.channel, entry.state.value)
 
-    def queue(self, seq: int, destinations: tuple[str, ...], lanes: tuple[int, ...]) -> None:
-        text = json_list(lanes)
-        for name in destinations:
+    def queue(self, seq: int, entry: NewEntry, digest: bytes, lanes: tuple[int, ...], flags: tuple[str, ...]) -> None:
+        shadow = SHADOW in flags
+        for name in entry.destinations:
             self.queued.extend([(name, lane, seq) for lane in lanes])
-            if len(lanes) > 1:
-                self.deliveries_of_many.append((seq, name, text))
-            else:
-                self.deliveries.append((seq, name, text, lanes[0] if lanes else 0))
+            self.deliveries.append(
+                Claimed(
+                    seq, name, entry.raw, entry.channel, entry.source, entry.control_id, entry.event, entry.received_at,
+                    0, 0, None, lanes, replay=False, forced=False, digest=digest, shadow=shadow,
+                )
+            )  # fmt: skip
 
-    def write(self, connection: Connection) -> None:
-        places = list({(name, lane) for name, lane, _seq in self.queued})
-        since = self.queued[0][2] if self.queued else 0
+    def write_before_lanes_join(self) -> None:
+        """Write what was added, and let nothing of this batch run before all of it is in the lanes as they will be."""
+        self._joined = True
+        self.write(None)
+
+    def write(self, claims: Claims | None) -> bool:
+        """Write what was added; say whether something may run that was not handed to whoever waits for it."""
         for statement, rows in (
             (ENTRY, self.entries),
             (PAYLOAD, self.payloads),
             (NAMED, self.named),
-            (QUEUE, self.queued),
-            (DELIVERY, self.deliveries),
-            (DELIVERY_OF_MANY, self.deliveries_of_many),
             (COUNT_RECEIPT, self.receipts),
             (NOTE, self.noted),
         ):
             if rows:
-                connection.executemany(statement, rows)
+                self._connection.executemany(statement, rows)
                 rows.clear()
-        if places:
-            connection.execute(AGAIN, (json_list(places), since))
-        self.arrivals.write(connection)
+        self.arrivals.write(self._connection)
+        return self._write_deliveries(None if self._joined else claims)
+
+    def _write_deliveries(self, claims: Claims | None) -> bool:
+        if not self.deliveries:
+            return self._joined
+        behind = self._behind()
+        blocked = {(name, seq) for name, _lane, seq in behind}
+        rows = []
+        for one in self.deliveries:
+            state = State.RECEIVED
+            if (one.destination, one.seq) in blocked:
+                state = State.WAITING
+            elif claims is not None and claims.waits(one.destination):
+                state = State.CLAIMED
+                claims.give_new(one)
+            rows.append((one.seq, one.destination, json_list(one.lanes), state.value))
+        self._connection.executemany(DELIVERY, rows)
+        again = bool(behind) and self._again(behind)
+        self.queued.clear()
+        self.deliveries.clear()
+        return again or claims is None
+
+    def _behind(self) -> list[tuple[str, int, int]]:
+        """Fill the queue, and return those places in it that have something older ahead."""
+        if not self.queued:
+            return []
+        self._connection.executemany(QUEUE, self.queued)
+        keys = self._connection.execute(BLOCKED, (json_list(self.queued),)).fetchall()
+        return [self.queued[key] for (key,) in keys]
+
+    def _again(self, behind: list[tuple[str, int, int]]) -> bool:
+        """Let what is held for want of demographics run again; say whether there was any."""
+        places = list({(name, lane) for name, lane, _seq in behind})
+        return self._connection.execute(AGAIN, (json_list(places), self.queued[0][2])).rowcount > 0
 
 
 def fingerprint(digest: bytes) -> int:

@@ -128,7 +128,10 @@ class Settling:
         count_ends(self._connection, settlements)
         remember(self._connection, self._sealing, settlements, lanes_of)
         promise(self._connection, settlements)
-        return self._free(freed, len(settlements))
+        runnable = self._free(freed, len(settlements))
+        if any(runnable) or any(one.state is State.RECEIVED for one in settlements):
+            self._claims.stir()
+        return runnable
 
     def _write(self, statement: str, rows: list[_Row]) -> None:
         if rows:

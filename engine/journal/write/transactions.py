@@ -103,8 +103,13 @@ class Transactions:
             by_kind[job.kind].append(job)
         records, intents, settlements, acts, looks, claims = by_kind
         results: list[Result] = []
+        waiting: Claims | None = self._claims
+        if acts or (claims and records):
+            # Who waits for what may be another one at the end of this batch.
+            self._claims.stir()
+            waiting = None
         if records:
-            recorded = self._recording.record([one.argument for one in records])
+            recorded = self._recording.record([one.argument for one in records], waiting)
             results.extend((one, result, None) for one, result in zip(records, recorded, strict=True))
             fault.point("F03")
         if intents:

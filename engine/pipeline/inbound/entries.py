@@ -6,11 +6,10 @@ from datetime import datetime
 from engine.acknowledge.code import AckCode
 from engine.config.channel import Channel, Mode
 from engine.hl7.header import Header
-from engine.journal.entry import AckOutcome, NewEntry, State
+from engine.journal.entry import SHADOW, AckOutcome, NewEntry, State
 from engine.mapping.subject.subject import Subject, lane_key
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import Judgement
-from engine.pipeline.outbound.shadow import SHADOW
 from engine.receive.reply import Peer
 
 

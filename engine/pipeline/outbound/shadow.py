@@ -7,7 +7,6 @@ import orjson
 from engine.deliver.dry_run import DryRun
 from engine.deliver.verdict import Verdict, VerdictKind
 
-SHADOW: Final = "shadow"
 _NOTES: Final = {
     VerdictKind.DELIVERED: "would-be-delivered",
     VerdictKind.HELD: "would-be-held",

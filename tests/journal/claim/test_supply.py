@@ -67,6 +67,89 @@ async def test_what_an_operator_lets_go_comes_too(desk: Desk, supply: Supply) ->
     assert supply.take() == [([seq], 3)]
 
 
+async def test_what_is_held_for_want_of_more_comes_again_with_what_may_bring_it(desk: Desk, supply: Supply) -> None:
+    """The held one is the first of its lane, so it comes and what is new waits behind it."""
+    held = await desk.record("1", ("s|1",))
+    await supply.ask(5)
+    await desk.journal.settle(settlement(held, State.HELD, reason="missing-required", keep_lane=True))
+    supply.take()
+    await desk.record("2", ("s|1",))
+    assert supply.take() == [([held], 3)]
+
+
+async def test_an_older_one_comes_once_the_newer_one_that_it_waits_for_has_ended(desk: Desk, supply: Supply) -> None:
+    """A replay finds a later delivery of its patient under way; nothing else tells that it may run."""
+    older = await desk.record("1", ("s|1",))
+    await supply.ask(5)
+    await desk.journal.settle(settlement(older))
+    newer = await desk.record("2", ("s|1",))
+    supply.take()
+    await desk.replay(older, by="nina", force=True)
+    assert supply.take() == []
+    await desk.journal.settle(settlement(newer))
+    assert supply.take() == [([older], 2)]
+
+
+async def test_of_lanes_that_become_one_the_oldest_comes_first(desk: Desk, supply: Supply) -> None:
+    """A message is recorded together with the one that says that its patient is another one, who has something out."""
+    first = await desk.record("1", ("s|1",))
+    await supply.ask(5)
+    supply.take()
+    later, merge = await desk.together(
+        [
+            desk.journal.record(desk.entry("2", ("s|2",))),
+            desk.journal.record(desk.entry("3", ("s|1",), ("s|2",), unite=True)),
+        ]
+    )
+    assert supply.take() == []
+    await desk.journal.settle(settlement(first))
+    assert supply.take() == [([later.seq], 3)]
+    await desk.journal.settle(settlement(later.seq))
+    assert supply.take() == [([merge.seq], 2)]
+
+
+async def test_what_comes_before_its_lane_becomes_another_in_one_transaction_is_not_forgotten(
+    desk: Desk, supply: Supply
+) -> None:
+    """With nobody ahead the first of the two comes at once."""
+    await supply.ask(5)
+    supply.take()
+    first, _merge = await desk.together(
+        [
+            desk.journal.record(desk.entry("1", ("s|2",))),
+            desk.journal.record(desk.entry("2", ("s|1",), ("s|2",), unite=True)),
+        ]
+    )
+    assert supply.take() == [([first.seq], 4)]
+
+
+async def test_a_transaction_that_is_undone_and_made_again_hands_out_each_once(desk: Desk, supply: Supply) -> None:
+    """It is struck once, after its entries were written; then each of them gets a transaction of its own."""
+    await supply.ask(5)
+    supply.take()
+    fault.arm("F03:raise")
+    calls = [desk.journal.record(desk.entry(str(number), (f"s|{number}",))) for number in range(2)]
+    told = await desk.together(calls)
+    assert supply.take() == [([told[0].seq], 4), ([told[1].seq], 3)]
+
+
+async def test_of_several_in_one_transaction_no_more_come_than_were_asked_for(desk: Desk, supply: Supply) -> None:
+    """The others are there for whoever asks next."""
+    await supply.ask(2)
+    supply.take()
+    told = await desk.together([desk.journal.record(desk.entry(str(n), (f"s|{n}",))) for n in range(3)])
+    assert supply.take() == [([one.seq for one in told[:2]], 0)]
+    assert await desk.claimed() == [told[2].seq]
+
+
+async def test_what_comes_with_a_giving_back_is_not_lost(desk: Desk, supply: Supply) -> None:
+    """Something new is recorded in the transaction in which the destination wants nothing more: it can be claimed."""
+    first = await desk.record("1", ("s|1",))
+    await supply.ask(5)
+    told = await desk.together([desk.journal.record(desk.entry("2", ("s|2",))), desk.journal.give_back("d", [first])])
+    assert await desk.claimed() == [first, told[0].seq]
+
+
 async def test_nothing_comes_after_something_was_given_back(desk: Desk, supply: Supply) -> None:
     """Who gives back wants nothing more; what came is claimed by whoever asks next."""
     seq = await desk.record("1", ("s|1",))

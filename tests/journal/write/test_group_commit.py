@@ -9,6 +9,8 @@ from engine.journal.read.reading import Reader
 from engine.journal.write import group_commit
 from tests.journal.desk import Desk, Opener, settlement
 
+SOON = 10  # seconds, in place of an hour
+
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +50,8 @@ async def test_while_others_wait_in_its_lane_no_settlement_does(desk: Desk) -> N
     assert await desk.claimed() == seqs[:1]
     assert await desk.journal.settle(settlement(seqs[0])) == 1
     assert await desk.claimed() == seqs[1:2]
-    assert await desk.journal.settle(settlement(seqs[1]), may_wait=True) == 1
+    async with asyncio.timeout(SOON):
+        assert await desk.journal.settle(settlement(seqs[1]), may_wait=True) == 1
 
 
 @pytest.mark.usefixtures("patient")
@@ -58,6 +61,7 @@ async def test_what_waits_for_others_is_written_at_the_end(opened: Opener) -> No
         (seq,) = await _under_way(desk, 1)
         waiting = asyncio.ensure_future(desk.journal.settle(settlement(seq), may_wait=True))
         await asyncio.sleep(0)
-    assert await waiting == 0
+    async with asyncio.timeout(SOON):
+        assert await waiting == 0
     with Reader(desk.folder) as reader:
         assert reader.show(seq).deliveries[0].state is State.DELIVERED
