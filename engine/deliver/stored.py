@@ -3,9 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from engine.fhir.changes import NONE, Marks
+import orjson
+
+from engine.fhir.changes import NONE, Marks, still
 from engine.fhir.plan import Identity
 from engine.fhir.primitives import ID
 
@@ -63,51 +65,84 @@ def id_of(location: str, type_: str = PATIENT) -> str:
     return parts[-1] if len(parts) == 3 and parts[-2] == type_ and ID.fullmatch(parts[-1]) else ""
 
 
+class _Held(NamedTuple):
+    """A resource that is remembered, the identifiers that stand for it, and what each source owns of it."""
+
+    patient: Stored
+    keys: tuple[Identity, ...]
+    owned: dict[str, Slices]
+
+    def packed(self) -> "_Packed":
+        """Return the same as text, a tenth of the size."""
+        body = self.patient.body
+        marks = {element: digests for element, (_items, digests) in still(self.patient.marks, body).items()}
+        owned = {source: dict(slices) for source, slices in self.owned.items()}
+        # A copy of its own length: what orjson returns holds 4 KiB however short it is.
+        content = bytes(memoryview(orjson.dumps((body, marks, owned))))
+        return _Packed(self.patient.tag, self.patient.type_, self.keys, content)
+
+
+class _Packed(NamedTuple):
+    """What is held of a resource that was not met lately."""
+
+    tag: str
+    type_: str
+    keys: tuple[Identity, ...]
+    content: bytes
+
+    def unpacked(self, logical_id: str) -> _Held:
+        """Return what was packed."""
+        body, digests, listed = orjson.loads(self.content)
+        marks = {element: (body[element], tuple(of_items)) for element, of_items in digests.items()}
+        owned: dict[str, Slices] = {
+            source: {name: tuple(of_slice) for name, of_slice in slices.items()} for source, slices in listed.items()
+        }
+        return _Held(Stored(logical_id, self.tag, body, fresh=False, type_=self.type_, marks=marks), self.keys, owned)
+
+
 class Cache:
     """The last body of the resources of one type met most recently, by identifier; what each source owns beside it.
 
-    Bounded by count: at most `most` resources, each under at most `KEYS` identifiers.
+    Bounded by count: at most `most` resources, each under at most `KEYS` identifiers. Those met last, at most `whole`,
+    are at hand as they are (some 25 KB each), the others packed (some 2.5 KB).
     """
 
     KEYS: Final = 16
 
-    def __init__(self, most: int = 10_000) -> None:
+    def __init__(self, most: int = 10_000, whole: int = 1_000) -> None:
         self.most = most
-        self._patients: OrderedDict[str, tuple[Stored, tuple[Identity, ...], dict[str, Slices]]] = OrderedDict()
+        self._most_whole = whole
+        self._whole: OrderedDict[str, _Held] = OrderedDict()
+        self._packed: OrderedDict[str, _Packed] = OrderedDict()
         self._ids: dict[Identity, str] = {}
 
     def find(self, identities: Sequence[Identity]) -> Stored | None:
         """Return the one Patient that all the identifiers are known to stand for, else None."""
         found = {self._ids.get(identity) for identity in identities}
         logical_id = found.pop() if len(found) == 1 else None
-        if logical_id is None:
-            return None
-        self._patients.move_to_end(logical_id)
-        return self._patients[logical_id][0]
+        held = None if logical_id is None else self._held(logical_id)
+        return None if held is None else held.patient
 
     def owned(self, logical_id: str, source: str) -> Slices | None:
         """Return what a source owns of a Patient, None where the cache does not know."""
-        held = self._patients.get(logical_id)
-        return held[2].get(source) if held else None
+        held = self._held(logical_id)
+        return held.owned.get(source) if held else None
 
     def put(self, patient: Stored, identities: Iterable[Identity], source: str, owned: Slices) -> None:
         """Remember a Patient under the identifiers that stand for it."""
         keys = tuple(identities)[: self.KEYS]
-        held = self._patients.get(patient.logical_id)
-        if held is None or held[1] != keys:
+        held = self._held(patient.logical_id)
+        if held is None or held.keys != keys:
             self.drop(patient.logical_id)
             for key in keys:
                 self._move(key, patient.logical_id)
         patient = patient.remembered() if patient.fresh else patient
-        self._patients[patient.logical_id] = (patient, keys, {**(held[2] if held else {}), source: owned})
-        self._patients.move_to_end(patient.logical_id)
-        while len(self._patients) > self.most:
-            self.drop(next(iter(self._patients)))
+        self._keep(_Held(patient, keys, {**(held.owned if held else {}), source: owned}))
 
     def drop(self, logical_id: str) -> None:
         """Forget a Patient."""
-        held = self._patients.pop(logical_id, None)
-        for key in held[1] if held else ():
+        held = self._whole.pop(logical_id, None) or self._packed.pop(logical_id, None)
+        for key in held.keys if held else ():
             self._ids.pop(key, None)
 
     def forget(self, identities: Iterable[Identity]) -> None:
@@ -118,7 +153,27 @@ class Cache:
                 self.drop(logical_id)
 
     def __len__(self) -> int:
-        return len(self._patients)
+        return len(self._whole) + len(self._packed)
+
+    def _held(self, logical_id: str) -> _Held | None:
+        """Return what is held of a Patient, which is now the one met last."""
+        held = self._whole.get(logical_id)
+        if held is not None:
+            self._whole.move_to_end(logical_id)
+        elif (packed := self._packed.pop(logical_id, None)) is not None:
+            held = packed.unpacked(logical_id)
+            self._keep(held)
+        return held
+
+    def _keep(self, held: _Held) -> None:
+        """Put what was met last before all others; the oldest is packed, the oldest of those forgotten."""
+        self._whole[held.patient.logical_id] = held
+        self._whole.move_to_end(held.patient.logical_id)
+        if len(self._whole) > self._most_whole:
+            oldest, whole = self._whole.popitem(last=False)
+            self._packed[oldest] = whole.packed()
+        while len(self) > self.most:
+            self.drop(next(iter(self._packed or self._whole)))
 
     def _move(self, key: Identity, logical_id: str) -> None:
         other = self._ids.get(key)

@@ -116,7 +116,7 @@ async def test_a_rehearsal_leaves_caches_and_abilities_alone(site, server, patie
     again = await rehearsed(site, Upsert(patient("1", gender="male")))
     assert [(one.before, one.after) for one in again.differences] == [("other", "male")]
     assert len(cache) == cached
-    (kept,) = (one[0] for one in cache._patients.values())
+    (kept,) = (one.patient for one in cache._whole.values())
     assert kept.body["gender"] == "other"
 
 

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.deliver.stored import Cache, Stored, id_of, stored
+from engine.fhir.changes import still
 from engine.fhir.plan import Identity
 
 
@@ -37,16 +38,46 @@ def test_number_that_moves_takes_the_old_holder_out():
     assert cache.owned("a", "src") is None
 
 
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=60))
-def test_cache_is_bounded(puts):
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=60), st.integers(1, 6))
+def test_cache_is_bounded(puts, whole):
     """However many Patients come, the cache holds its bound, and every number leads to a Patient that is there."""
-    cache = Cache(5)
+    cache = Cache(5, whole)
     for logical_id, number in puts:
         cache.put(patient(str(logical_id)), numbers(str(number)), "src", {})
         assert len(cache) <= 5
         found = cache.find(numbers(str(number)))
         assert found is not None
         assert found.logical_id == str(logical_id)
+
+
+PUTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.sampled_from(("adt", "lab"))), max_size=40)
+
+
+@given(PUTS, st.integers(1, 3))
+def test_what_was_not_met_lately_is_remembered_as_it_was(puts, whole):
+    """Packed or at hand: the same Patients under the same numbers, with what each source owns."""
+    packing, plain = Cache(8, whole), Cache(8, 8)
+    for count, (logical_id, number, source) in enumerate(puts):
+        body = {"resourceType": "Patient", "id": str(logical_id), "name": [{"family": f"Núñez {count}"}]}
+        marks = {"name": (body["name"], ("known",)), "address": ([], ("of another body",))}
+        owned = {"name": (f"digest {count}",), "gender": ()}
+        for cache in (packing, plain):
+            shown = Stored(str(logical_id), f'W/"{count}"', body, marks=marks)
+            cache.put(shown, numbers(str(number)), source, owned)
+        for asked in range(10):
+            found, expected = (cache.find(numbers(str(asked))) for cache in (packing, plain))
+            assert (found is None) == (expected is None)
+            if expected is not None:
+                assert (found.logical_id, found.tag, found.body, found.fresh, found.type_) == (
+                    expected.logical_id,
+                    expected.tag,
+                    expected.body,
+                    False,
+                    "Patient",
+                )
+                assert still(found.marks, found.body) == still(expected.marks, expected.body) != {}
+            for one in ("adt", "lab"):
+                assert packing.owned(str(asked), one) == plain.owned(str(asked), one)
 
 
 def test_location_gives_the_id():

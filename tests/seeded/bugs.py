@@ -67,6 +67,13 @@ JOURNAL: Final = (
         ("journal/claim/test_supply.py",),
     ),
     Bug(
+        "a patient who was not met lately is written without the version that was seen",
+        "deliver/stored.py",
+        "Stored(logical_id, self.tag, body, fresh=False",
+        'Stored(logical_id, "", body, fresh=False',
+        ("deliver/test_stored.py",),
+    ),
+    Bug(
         "what was given back is handed out to whoever let go of it",
         "journal/claim/claiming.py",
         "        self._demand = {name: one for name, one in self._demand.items() if name != destination}\n",
