@@ -70,7 +70,7 @@ def keep_forward(body: Body, before: Body, owned: Slices, mine: Mapping[str, tup
 
 
 def _turned(item: Any, before: Any) -> bool:
-    return isinstance(item, dict) and is_reversed(item.get(PERIOD)) and item not in (before or ())
+    return isinstance(item, dict) and PERIOD in item and is_reversed(item[PERIOD]) and item not in (before or ())
 
 
 def _plain(item: Body) -> Body:

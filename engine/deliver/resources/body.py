@@ -43,24 +43,24 @@ class ResourceBody:
         move = self._interaction.status
         return settled(changes, move, status) if move else changes
 
-    def first(self) -> Sequence[ElementChange]:
+    def _first(self) -> Sequence[ElementChange]:
         """Return what the message says of a resource that it makes."""
         move, changes = self._interaction.status, self._changes(self.created_status)
         return begun(changes, move.trail, self._at) if move and move.trail else changes
 
-    def new(self) -> Body:
-        """Return a resource that the message makes."""
+    def new(self) -> tuple[Body, dict[str, tuple[str, ...]]]:
+        """Return a resource that the message makes, and what the source owns of it."""
         record, move = self._record, self._interaction.status
         body: Body = {"resourceType": record.type, "identifier": list(record.identifiers)}
         if move:
             body[move.element] = self.created_status
-        elements = created(self.first()).body
-        body |= created(resolved(self._interaction.defaults, self._exchange.references)).body | elements
+        said = created(self._first())
+        body |= created(resolved(self._interaction.defaults, self._exchange.references)).body | said.body
         if keep_forward(body, {}, {}, {}):
             self._exchange.note(REVERSED)
         if record.holder:
             body[record.holder] = _holding(record, self._exchange.references[record.patient])
-        return body
+        return body, said.owned
 
     def _step(self, found: Stored, *, kept_out: bool) -> Moved:
         """Return what the event makes of the stored status; nothing where the source is kept out of it."""

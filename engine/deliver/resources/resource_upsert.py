@@ -15,7 +15,6 @@ from engine.deliver.verdict import Owned
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.errors import HeldDeliveryError
-from engine.fhir.changes import created
 from engine.fhir.digest import digest
 from engine.fhir.patient import carries, number_of
 from engine.fhir.plan import ElementChange, Keep
@@ -118,7 +117,7 @@ class _ResourceUpsert:
             raise HeldDeliveryError("deleted-at-server", status=410)
         condition = search_kept(record.identities[:1])
         await refer(exchange, interaction.defaults)
-        body = self.body.new()
+        body, said = self.body.new()
         headers = (("If-None-Exist", condition),)
         answer = await exchange.write_patient("POST", record.type, body, headers, self._spoken(_STALE))
         if answer.status in _REFUSED:
@@ -140,7 +139,7 @@ class _ResourceUpsert:
             return self._matched(made)
         if interaction.late:
             exchange.note(interaction.late)
-        owned = created(self.body.first()).owned if interaction.overwrite else {}
+        owned = said if interaction.overwrite else {}
         if interaction.status and exchange.channel.demographics == "fill":
             owned[interaction.status.element] = (digest(self.body.created_status),)
         self._remember(made, owned)
