@@ -101,8 +101,31 @@ def alone(changes: Sequence[ElementChange], owned: Slices) -> Sequence[ElementCh
 
 
 def created(changes: Iterable[ElementChange]) -> Applied:
-    """Return the elements of a new resource: every change with a value, all of it owned."""
-    return apply({}, (change for change in changes if change.items), {})
+    """Return the elements of a new resource: every change with a value, all of it owned.
+
+    The same as to apply those to nothing, at a third of the cost: nothing is there that could stay or have to go.
+    """
+    said = [change for change in changes if change.items]
+    roots = {change.element.partition(DOT)[0] for change in said if DOT in change.element}
+    body: Body = {}
+    owned: dict[str, tuple[str, ...]] = {}
+    digests: dict[str, list[str]] = {}
+    for change in said:
+        element, slice_, items, many = change
+        if many:
+            present = digests.setdefault(element, [])
+            added = [(item, mark) for item, mark in zip(items, change.marks, strict=True) if mark not in present]
+            body.setdefault(element, []).extend([item for item, _ in added])
+            present += [mark for _, mark in added]
+        else:
+            other = OTHER_CHOICE.get(element, "")
+            if other in body and items[0] is True:
+                continue
+            body.pop(other, None)
+            body[element] = items[0]
+        owned[slice_] = change.marks
+    marks = {element: (body[element], tuple(held)) for element, held in digests.items()}
+    return Applied(_lowered(body, roots), bool(said), owned, (), marks=marks)
 
 
 def grow(current: list[Any], identifiers: Iterable[Any]) -> list[Any]:

@@ -36,7 +36,11 @@ class ElementChange(_ElementChange):
     within a root element that is no list (`period.end`), so that each part has three states of its own; `slice` names
     the part of a list the change speaks for (`PID-13`, or an extension's URL), and is the element itself where the
     element is no list. `many`: the element is a list. Extensions are always lists.
+
+    `resolved_as`: what its references stood for last, and the change that it was with them.
     """
+
+    resolved_as: "tuple[tuple[str | None, ...], ElementChange] | None" = None
 
     @cached_property
     def marks(self) -> tuple[str, ...]:

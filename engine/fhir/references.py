@@ -17,8 +17,15 @@ def resolved(changes: Iterable[ElementChange], references: Mapping[str, str]) ->
 
 
 def _change(change: ElementChange, references: Mapping[str, str]) -> ElementChange:
+    """Return a change with its references replaced; the same one again while a change that is shared refers alike."""
+    targets = tuple([references.get(name) for name in change.refers])
+    last = change.resolved_as
+    if last is not None and last[0] == targets:
+        return last[1]
     items = tuple([_value(item, references) for item in change.items])
-    return ElementChange(change.element, change.slice, items, change.many)
+    made = ElementChange(change.element, change.slice, items, change.many)
+    change.resolved_as = targets, made
+    return made
 
 
 def _value(value: Any, references: Mapping[str, str]) -> Any:

@@ -189,6 +189,38 @@ def test_new_resource_is_owned_whole():
     assert set(result.owned) == {"gender", "PID-13", "PID-14"}
 
 
+ITEMS = st.lists(st.sampled_from([HOME, WORK, THEIRS, {"system": "phone"}]), max_size=3)
+LISTS = st.builds(
+    lambda element, slice_, items: ElementChange(element, slice_, tuple(items), many=True),
+    st.sampled_from(["telecom", "contact.telecom"]),
+    st.sampled_from(["PID-13", "PID-14", "PID-13 x", "NK1-5"]),
+    ITEMS,
+)
+EXTENSIONS = st.builds(
+    lambda url, codes: ElementChange(
+        "extension", url, tuple([{"url": url, "valueCode": code} for code in codes]), many=True
+    ),
+    st.sampled_from([RELIGION, "http://example.org/race"]),
+    st.lists(st.sampled_from("ab"), max_size=2),
+)
+SINGLES = st.one_of(
+    st.builds(one, st.sampled_from(["gender", "period.start", "period.end"]), st.sampled_from(["a", "b"])),
+    st.builds(one, st.just("deceasedBoolean"), st.booleans()),
+    st.builds(one, st.just("deceasedDateTime"), st.just("2026-03-01")),
+    st.builds(one, st.sampled_from(["gender", "deceasedBoolean"])),
+)
+
+
+@given(st.lists(st.one_of(LISTS, EXTENSIONS, SINGLES), max_size=8, unique_by=lambda change: change.slice))
+def test_new_resource_is_what_its_changes_make_of_nothing(changes):
+    """To make a resource and to apply to an empty one what is said come to the same."""
+    made = created(changes)
+    plain = apply({}, [change for change in changes if change.items], {})
+    assert made._replace(marks={}) == plain._replace(marks={})
+    assert list(made.body) == list(plain.body)
+    assert still(made.marks, made.body) == still(plain.marks, plain.body)
+
+
 def test_others_stand_for_all_that_is_not_told() -> None:
     """`DG1 *` deletes the slices of DG1 that stand beside it nowhere, and nothing of another segment."""
     kept = ElementChange("diagnosis", "DG1 a", ({"rank": 1},), many=True)

@@ -30,6 +30,17 @@ def test_only_what_refers_is_made_anew():
     assert WARD["location"] == {"reference": "#ward"}
 
 
+def test_what_is_shared_is_made_anew_only_where_it_refers_to_something_else():
+    """The same references give the same change with its digests, others another; one unknown is told each time."""
+    (first,), (again,) = (resolved([STAY], {"ward": "Location/3", "bed": bed}) for bed in ("1", "2"))
+    assert again is first
+    (other,) = resolved([STAY], {"ward": "Location/4"})
+    assert other.items[0]["location"] == {"reference": "Location/4"}
+    for _ in range(2):
+        with pytest.raises(HeldDeliveryError, match="unresolved-reference"):
+            resolved([STAY], {})
+
+
 def test_change_made_of_another_knows_nothing_of_it():
     """What was found out about a change does not hold for one with other items."""
     assert STAY.marks == tuple(digest(item) for item in STAY.items)
