@@ -62,8 +62,8 @@ JOURNAL: Final = (
     Bug(
         "what was held for want of demographics is let run and never handed out",
         "journal/write/recording.py",
-        "        return again or claims is None",
-        "        return claims is None",
+        "self.queued[0][2])).rowcount:\n            self._claims.stir()\n",
+        "self.queued[0][2])).rowcount:\n            pass\n",
         ("journal/claim/test_supply.py",),
     ),
     Bug(

@@ -89,21 +89,22 @@ _Row = tuple[Any, ...]
 class Recording:
     """Records batches of messages; lives in the writer thread, inside its transactions."""
 
-    def __init__(self, connection: Connection, lanes: Lanes, sealing: Sealing | None = None) -> None:
+    def __init__(self, connection: Connection, lanes: Lanes, claims: Claims, sealing: Sealing | None = None) -> None:
         self._connection = connection
         self._lanes = lanes
+        self._claims = claims
         self._sealing = sealing
         self._last: int = connection.execute(LAST).fetchone()[0]
 
-    def record(self, entries: list[NewEntry], claims: Claims | None = None) -> list[Recorded]:
+    def record(self, entries: list[NewEntry], *, hand_out: bool = False) -> list[Recorded]:
         """Return what became of each entry, in order; numbers are given in that order.
 
-        `claims`: deliveries that may run at once are handed to those who wait for them.
+        `hand_out`: deliveries that may run at once are claimed for those who wait for them.
         """
         digests = [sha256(entry.raw).digest() for entry in entries]
         seen = self._seen(entries)
         here: dict[tuple[str, ...], list[tuple[bytes, Recorded]]] = {}
-        sheet = _Sheet(self._connection)
+        sheet = _Sheet(self._connection, self._claims, hand_out=hand_out)
         self._lanes.joining = sheet.write_before_lanes_join
         results = []
         for position, (entry, digest) in enumerate(zip(entries, digests, strict=True)):
@@ -124,8 +125,7 @@ class Recording:
             results.append(recorded)
             if entry.control_id:
                 here.setdefault(key, []).append((digest, recorded))
-        if sheet.write(claims) and claims is not None:
-            claims.stir()
+        sheet.write()
         return results
 
     def _seen(self, entries: list[NewEntry]) -> set[int]:
@@ -189,9 +189,10 @@ class Recording:
 class _Sheet:
     """The rows of one batch, written table by table."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, claims: Claims, *, hand_out: bool) -> None:
         self._connection = connection
-        self._joined = False
+        self._claims = claims
+        self._hand_out = hand_out
         self.receipts: list[_Row] = []
         self.entries: list[_Row] = []
         self.payloads: list[_Row] = []
@@ -230,12 +231,12 @@ class _Sheet:
             )  # fmt: skip
 
     def write_before_lanes_join(self) -> None:
-        """Write what was added, and let nothing of this batch run before all of it is in the lanes as they will be."""
-        self._joined = True
-        self.write(None)
+        """Write what was added, and hand nothing of this batch out before all of it is in the lanes as they will be."""
+        self._hand_out = False
+        self.write()
 
-    def write(self, claims: Claims | None) -> bool:
-        """Write what was added; say whether something may run that was not handed to whoever waits for it."""
+    def write(self) -> None:
+        """Write what was added."""
         for statement, rows in (
             (ENTRY, self.entries),
             (PAYLOAD, self.payloads),
@@ -247,40 +248,43 @@ class _Sheet:
                 self._connection.executemany(statement, rows)
                 rows.clear()
         self.arrivals.write(self._connection)
-        return self._write_deliveries(None if self._joined else claims)
+        if self.deliveries:
+            self._write_deliveries()
 
-    def _write_deliveries(self, claims: Claims | None) -> bool:
-        if not self.deliveries:
-            return self._joined
-        behind = self._behind()
+    def _write_deliveries(self) -> None:
+        behind = self._behind() if self.queued else []
         blocked = {(name, seq) for name, _lane, seq in behind}
         rows = []
         for one in self.deliveries:
-            state = State.RECEIVED
-            if (one.destination, one.seq) in blocked:
-                state = State.WAITING
-            elif claims is not None and claims.waits(one.destination):
-                state = State.CLAIMED
-                claims.give_new(one)
+            state = State.WAITING if (one.destination, one.seq) in blocked else self._begun(one)
             rows.append((one.seq, one.destination, json_list(one.lanes), state.value))
         self._connection.executemany(DELIVERY, rows)
-        again = bool(behind) and self._again(behind)
+        if behind:
+            self._try_again(behind)
         self.queued.clear()
         self.deliveries.clear()
-        return again or claims is None
+
+    def _begun(self, delivery: Claimed) -> State:
+        """Return the state in which a delivery that heads its lanes begins."""
+        if not self._claims.waits(delivery.destination):
+            return State.RECEIVED
+        if self._hand_out:
+            self._claims.give_new(delivery)
+            return State.CLAIMED
+        self._claims.stir()
+        return State.RECEIVED
 
     def _behind(self) -> list[tuple[str, int, int]]:
         """Fill the queue, and return those places in it that have something older ahead."""
-        if not self.queued:
-            return []
         self._connection.executemany(QUEUE, self.queued)
         keys = self._connection.execute(BLOCKED, (json_list(self.queued),)).fetchall()
         return [self.queued[key] for (key,) in keys]
 
-    def _again(self, behind: list[tuple[str, int, int]]) -> bool:
-        """Let what is held for want of demographics run again; say whether there was any."""
+    def _try_again(self, behind: list[tuple[str, int, int]]) -> None:
+        """Let what is held for want of demographics ahead of these places run again."""
         places = list({(name, lane) for name, lane, _seq in behind})
-        return self._connection.execute(AGAIN, (json_list(places), self.queued[0][2])).rowcount > 0
+        if self._connection.execute(AGAIN, (json_list(places), self.queued[0][2])).rowcount:
+            self._claims.stir()
 
 
 def fingerprint(digest: bytes) -> int:

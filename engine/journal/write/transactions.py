@@ -31,7 +31,7 @@ class Transactions:
         self._sealing = sealing = sealing_of(connection, key)
         self._claims = Claims(connection, sealing)
         self._lanes = Lanes(connection, self._claims.joined, sealing)
-        self._recording = Recording(connection, self._lanes, sealing)
+        self._recording = Recording(connection, self._lanes, self._claims, sealing)
         self._settling = Settling(connection, self._claims, sealing)
         operations = Operations(connection, self._lanes, self._claims, self._recording, sealing)
         self._rooms = Rooms(connection, self._claims, operations, sealing)
@@ -103,13 +103,12 @@ class Transactions:
             by_kind[job.kind].append(job)
         records, intents, settlements, acts, looks, claims = by_kind
         results: list[Result] = []
-        waiting: Claims | None = self._claims
-        if acts or (claims and records):
-            # Who waits for what may be another one at the end of this batch.
+        if acts:
             self._claims.stir()
-            waiting = None
         if records:
-            recorded = self._recording.record([one.argument for one in records], waiting)
+            # With acts or claims who waits for what may be another one at the end of the batch.
+            hand_out = not (acts or claims)
+            recorded = self._recording.record([one.argument for one in records], hand_out=hand_out)
             results.extend((one, result, None) for one, result in zip(records, recorded, strict=True))
             fault.point("F03")
         if intents:
