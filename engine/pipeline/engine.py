@@ -162,14 +162,15 @@ class Engine:
 
     def wake(self, destinations: tuple[str, ...]) -> None:
         """Tell dispatch that there may be something else to do for these destinations."""
-        for name in destinations:
-            if name in self.dispatches:
-                self.dispatches[name].wake()
+        for one in self._dispatches_of(destinations):
+            one.wake()
 
     def _arrived(self, destinations: tuple[str, ...]) -> None:
-        for name in destinations:
-            if name in self.dispatches:
-                self.dispatches[name].arrived()
+        for one in self._dispatches_of(destinations):
+            one.arrived()
+
+    def _dispatches_of(self, destinations: tuple[str, ...]) -> list[Dispatch]:
+        return [self.dispatches[name] for name in destinations if name in self.dispatches]
 
     async def _log_orphans(self, configuration: Configuration) -> None:
         """Log the destinations that have unfinished work and stand in no channel file any more."""
