@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from engine.fhir.changes import NONE, Marks, still
+from engine.fhir.lasting import lasting
 from engine.fhir.plan import Identity
 from engine.fhir.primitives import ID
 
@@ -77,8 +78,7 @@ class _Held(NamedTuple):
         body = self.patient.body
         marks = {element: digests for element, (_items, digests) in still(self.patient.marks, body).items()}
         owned = {source: dict(slices) for source, slices in self.owned.items()}
-        # A copy of its own length: what orjson returns holds 4 KiB however short it is.
-        content = bytes(memoryview(orjson.dumps((body, marks, owned))))
+        content = lasting(orjson.dumps((body, marks, owned)))
         return _Packed(self.patient.tag, self.patient.type_, self.keys, content)
 
 
