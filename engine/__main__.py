@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 
 from engine import __version__
+from engine.database.sqlite import SqliteError, failure_of
 from engine.errors import AdtEngineError, ConfigurationError, UsageError, place_of
 from engine.ops.terminal.lazy_group import LazyGroup
-from engine.sqlite import SqliteError, failure_of
 
 
 class Commands(LazyGroup):

@@ -18,7 +18,7 @@ FLOORS = {
     "garbage": 1,
     **dict.fromkeys(VOCABULARY, 2),
     "http": 2,
-    "sqlite": 2,
+    "database": 2,
     **dict.fromkeys(STATIONS, 3),
     "interchange": 3,
     "simulation": 3,
@@ -33,9 +33,9 @@ HOMES = {
     "aiohttp": ("deliver/wire/client.py", "deliver/wire/transport.py"),
     "uvicorn": ("http/", "interchange/http/process.py"),
     "httptools": ("deliver/wire/client.py", "deliver/wire/transport.py", "http/connection.py"),
-    "sqlite3": ("sqlite.py", "journal/", "interchange/store/"),
+    "sqlite3": ("database/sqlite.py", "journal/", "interchange/store/"),
     "pysqlite3": ("journal/", "interchange/store/"),
-    "sqlite_utils": ("sqlite.py", "journal/", "interchange/store/"),
+    "sqlite_utils": ("database/sqlite.py", "journal/", "interchange/store/"),
     "lxml": ("interchange/ccda/",),
     "yaml": ("config/source.py",),
     "markdown_it": ("ops/web/markdown.py",),
@@ -148,7 +148,7 @@ def test_stations_do_not_log_or_count() -> None:
 def test_the_neighbour_is_reached_over_http_only() -> None:
     """interchange imports only from the floors below the stations, HL7 for laboratories; only the doors import it."""
     reached = {room for module in house() if module.room == "interchange" for room in rooms_of(module)}
-    assert reached <= {"fhir", "clock", "errors", "telemetry", "config", "fault", "garbage", "hl7", "http", "sqlite"}
+    assert reached <= {"fhir", "clock", "errors", "telemetry", "config", "fault", "garbage", "hl7", "http", "database"}
     assert {
         module.path.split("/")[1]
         for module in house()

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 from sqlite_utils.utils import sqlite3
 
-from engine.sqlite import DURABLE, failure_of, is_busy, is_damage, is_disk_error, is_full, library_fault, untaken
+from engine.database.sqlite import (
+    DURABLE,
+    failure_of,
+    is_busy,
+    is_damage,
+    is_disk_error,
+    is_full,
+    library_fault,
+    untaken,
+)
 
 
 def test_an_old_library_is_refused_with_what_to_install() -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar, cast
 
+from engine.database.connection import Connection
 from engine.http.request import Request
 from engine.journal.claim.claiming import Claims
 from engine.journal.entry import AckOutcome, Claimed, NewEntry, Recorded, Settlement
@@ -20,7 +21,6 @@ from engine.journal.file.sealing import configured
 from engine.journal.write.group_commit import GroupCommit, Supply
 from engine.journal.write.job import Job, Kind, Rooms
 from engine.journal.write.writer import Writer
-from engine.sqlite import Connection
 
 _T = TypeVar("_T")
 

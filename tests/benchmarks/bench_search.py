@@ -20,13 +20,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from engine.database.connection import Connection
 from engine.journal.entry import State
 from engine.journal.file.database import open_writer
 from engine.journal.file.tables import search
 from engine.journal.moment import to_micros
 from engine.journal.read.reading import Filters, Reader
 from engine.journal.read.texts import Indexing, open_index
-from engine.sqlite import Connection
 
 BEGIN: Final = datetime(2025, 1, 1, tzinfo=UTC)
 YEAR_MICROS: Final = 365 * 86_400 * 1_000_000

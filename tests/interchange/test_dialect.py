@@ -1,7 +1,7 @@
 """The store's texts on a real PostgreSQL: all of them run, and they find what SQLite finds."""
 
+import contextlib
 import importlib
-import itertools
 import pkgutil
 import random
 import re
@@ -15,6 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import interchange
+from engine.database.dialect import POSTGRESQL, SQLITE
+from engine.database.postgresql import PostgresqlConnection
+from engine.database.postgresql import connect as connect_postgresql
 from engine.fhir.schema import FhirVersion
 from engine.interchange.audit.reading import page_statement, total_statement
 from engine.interchange.everything.chart import chart_keys, records
@@ -27,14 +30,13 @@ from engine.interchange.search.sort import ORDERED, parse_sort
 from engine.interchange.store import query
 from engine.interchange.store.access import append
 from engine.interchange.store.connection import connect, prepare
-from engine.interchange.store.dialect import POSTGRESQL, SQLITE
 from engine.interchange.store.index import ADD_STRING
 from engine.interchange.store.schema import STEPS, statements
 from engine.interchange.store.transaction import Transaction, milliseconds
 from tests.interchange.kit import MRN, patient, record_number
-from tests.interchange.postgres import Connection, made_tables, running_postgres
 from tests.interchange.test_access_search import accesses, searches
 from tests.interchange.test_resource import LEAST, least
+from tests.postgresql import running_postgres
 
 BASE = "http://x/fhir"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,6 +56,18 @@ SAMPLES = {
     Kind.URI: ("http://x/a", "http://x/a,http://x/b"),
     Kind.CANONICAL: ("a", "http://x/a|1", "http://x/a"),
 }
+
+
+@contextlib.contextmanager
+def made_tables(address: str) -> Iterator[PostgresqlConnection]:
+    """Connect to a server and make the store's tables in a schema, until the block ends and all is undone."""
+    with contextlib.closing(connect_postgresql(address)) as connection:
+        connection.execute("BEGIN")
+        name = f"s{connection.inner.info.backend_pid}"
+        connection.execute(f"CREATE SCHEMA {name}")
+        connection.execute(f"SET LOCAL search_path TO {name}")
+        connection.script(statements(SQLITE))
+        yield connection
 
 
 def texts() -> dict[str, str]:
@@ -105,7 +119,7 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def tables(postgres: str) -> Iterator[Connection]:
+def tables(postgres: str) -> Iterator[PostgresqlConnection]:
     """The store's tables in PostgreSQL, empty."""
     with made_tables(postgres) as connection:
         yield connection
@@ -124,7 +138,7 @@ def lite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 Both = tuple[Transaction, Transaction]
 
 
-def transactions(folder: Path, connection: Connection) -> Both:
+def transactions(folder: Path, connection: PostgresqlConnection) -> Both:
     """Return a transaction of tenant 1 in SQLite and one in PostgreSQL."""
     prepare(folder / "s.db")
     lite = connect(folder / "s.db")
@@ -182,10 +196,10 @@ def test_rendering_leaves_quoted_values() -> None:
     text = "CREATE TABLE a (INTEGERS INTEGER, b TEXT DEFAULT 'TEXT ?') STRICT, WITHOUT ROWID"
     made = "CREATE TABLE a (INTEGERS BIGINT, b TEXT COLLATE \"C\" DEFAULT 'TEXT ?')"
     assert POSTGRESQL.render(text) == made
-    assert POSTGRESQL.render("SELECT instr(a, ?) WHERE b='?'") == "SELECT strpos(a, %s) WHERE b='?'"
+    assert POSTGRESQL.render("SELECT instr(a, ?) WHERE b='?'") == "SELECT strpos(a, $1) WHERE b='?'"
 
 
-def test_columns_in_postgresql(tables: Connection) -> None:
+def test_columns_in_postgresql(tables: PostgresqlConnection) -> None:
     """Texts are ordered by code point, numbers have 64 bits, and no column has a type beside text, number and bytes."""
     rows = tables.execute(
         "SELECT data_type, collation_name FROM information_schema.columns WHERE table_schema=current_schema()"
@@ -194,10 +208,9 @@ def test_columns_in_postgresql(tables: Connection) -> None:
 
 
 @pytest.mark.parametrize("place", sorted(texts()))
-def test_every_statement_is_understood(tables: Connection, place: str) -> None:
+def test_every_statement_is_understood(tables: PostgresqlConnection, place: str) -> None:
     """PostgreSQL prepares every text of the service: its tables, columns, functions and types are right."""
-    numbers = itertools.count(1)
-    text = re.sub("%s", lambda _: f"${next(numbers)}", POSTGRESQL.render(texts()[place]))
+    text = POSTGRESQL.render(texts()[place])
     with tables.inner.transaction(force_rollback=True):
         tables.inner.execute(f"PREPARE one AS {text}".encode())
     tables.inner.execute("DEALLOCATE one")
@@ -330,7 +343,9 @@ def test_the_longest_texts_fit_the_indexes(both: Both) -> None:
     kept=st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=6), max_size=8),
     data=st.data(),
 )
-def test_any_text_is_found_in_both(tables: Connection, lite: Any, kept: list[str], data: st.DataObject) -> None:
+def test_any_text_is_found_in_both(
+    tables: PostgresqlConnection, lite: Any, kept: list[str], data: st.DataObject
+) -> None:
     """Whatever the names and the text that is looked for: beginning, whole and part match the same ones in both."""
     sought = data.draw(st.sampled_from([name[:2] for name in kept if name[:2].strip()] or ["x"]))
     index = [INDEXERS["Patient"](patient(name=[{"family": name or "-"}])) for name in kept]

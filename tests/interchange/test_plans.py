@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.database.connection import Connection
 from engine.fhir.schema import FhirVersion
 from engine.interchange.binary.owner import IN_CHART_OF, REFERRING
 from engine.interchange.resource.catalogue import KEPT
@@ -18,7 +19,6 @@ from engine.interchange.search.parse import parse_search
 from engine.interchange.search.sort import ORDERED, parse_sort
 from engine.interchange.store import job, query
 from engine.interchange.store.store import Store
-from engine.sqlite import Connection
 
 MISSING = ((":missing", "true"), (":missing", "false"))
 CODES = tuple(("", value) for value in ("a", "s|a", "|a", "s|", "a,s|b,t|"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine.database.connection import Connection
 from engine.errors import StartError
 from engine.interchange.oauth import assertion, code, vault
 from engine.interchange.patient.index import index_patient
@@ -16,7 +17,6 @@ from engine.interchange.store import history, redirected, transaction
 from engine.interchange.store.connection import connect, database_path
 from engine.interchange.store.store import Store
 from engine.interchange.store.writer import StoreFailedError
-from engine.sqlite import Connection
 from tests.interchange.kit import patient
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,6 +10,7 @@ import pytest
 
 from engine.config.channel import Channel
 from engine.config.shipped import shipped
+from engine.database.connection import Connection
 from engine.hl7.message import parse
 from engine.journal.entry import State
 from engine.mapping.authoring.case import channel_of
@@ -25,7 +26,6 @@ from engine.pipeline.outbound.timekeeping import Timekeeper
 from engine.pipeline.shared import Shared
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer, Reply
-from engine.sqlite import Connection
 from tests.journal.desk import NOW, Desk, open_desk
 
 # More than any disk has: nothing new is accepted.

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from engine.database.connection import Connection
 from engine.fhir.schema import FhirVersion
 from engine.interchange.audit.event import OUTCOMES, audit_event
 from engine.interchange.exact import write_json
@@ -16,7 +17,6 @@ from engine.interchange.search.date import span
 from engine.interchange.search.page import FORMAT, TOTALS, Page, Paging, Pairs, take_page
 from engine.interchange.service import Service
 from engine.interchange.store.access import BY_SEQ, COLUMNS, Logged, read_row
-from engine.sqlite import Connection
 
 NAME: Final = "AuditEvent"
 PAGING: Final = Paging()

@@ -4,10 +4,10 @@ import asyncio
 from functools import partial
 
 from engine import fault
+from engine.database.connection import Connection
 from engine.interchange.store.access import Access, append
 from engine.interchange.store.store import Store
 from engine.interchange.store.writer import StoreFailedError
-from engine.sqlite import Connection
 
 Waiting = list[tuple[Access, "asyncio.Future[None]"]]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 
+from engine.database.connection import Connection
 from engine.errors import UsageError
 from engine.interchange.jobs.handle import NAME, progress_text
 from engine.interchange.store.access import Access, append, by_command
@@ -15,7 +16,6 @@ from engine.interchange.store.connection import open_known
 from engine.interchange.store.job import Kept, State, cancel, every_job, jobs_of_id
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import iso, milliseconds
-from engine.sqlite import Connection
 
 
 @dataclass(frozen=True, slots=True)

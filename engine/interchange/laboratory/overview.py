@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from engine.database.connection import Connection
 from engine.errors import UsageError
 from engine.interchange.laboratory.message.ordered import OWN_NOTE
 from engine.interchange.laboratory.settling import control_id
@@ -26,7 +27,6 @@ from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Told, Transaction, iso, milliseconds
 from engine.interchange.store.transmission import Sent, Standing
 from engine.interchange.subscriptions.matching import Matcher
-from engine.sqlite import Connection
 
 Json = Any
 

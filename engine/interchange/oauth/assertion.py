@@ -17,11 +17,11 @@ from joserfc.jwt import JWTClaimsRegistry
 from joserfc.util import urlsafe_b64decode
 
 from engine.config.account import Client
+from engine.database.connection import Connection
 from engine.errors import ServiceError
 from engine.interchange.oauth.vault import digest_of
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
-from engine.sqlite import Connection
 
 Json = Any
 Key = OctKey | RSAKey | ECKey

@@ -8,10 +8,10 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import Final, NamedTuple
 
+from engine.database.connection import Connection
 from engine.interchange.oauth.vault import Bearer, Issued, Vault, digest_of
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
-from engine.sqlite import Connection
 
 LIFETIME_MS: Final = 60_000
 # A code that comes again after its time still ends the tokens that were issued for it.

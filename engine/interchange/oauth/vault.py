@@ -13,9 +13,9 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from engine.config.account import Role
+from engine.database.connection import Connection
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
-from engine.sqlite import Connection
 
 CACHE: Final = 10_000
 KEPT_AFTER_EXPIRY_MS: Final = 86_400_000

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any, Final
 
 from engine import fault
+from engine.database.sqlite import SqliteError
 from engine.errors import ServiceError, place_of
 from engine.interchange.jobs.job import CancelledJobError, Job, State
 from engine.interchange.jobs.subject import subject
@@ -38,7 +39,6 @@ from engine.interchange.patient360.standing import Backing, Entry, Standing, rea
 from engine.interchange.service import Service
 from engine.interchange.store.job import find_job
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
-from engine.sqlite import SqliteError
 from engine.telemetry import logger
 
 Json = Any

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from engine.sqlite import Connection
+from engine.database.connection import Connection
 
 FIRST: Final = bytes(32)
 # Patients of one row: an answer names no more than a page holds.

@@ -8,9 +8,9 @@ from typing import Final
 from sqlite_utils import Database
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
+from engine.database.sqlite import DURABLE, Setting, SqliteConnection, SqliteError, library_fault, untaken
 from engine.errors import StartError
 from engine.interchange.store.schema import STEPS, migrations
-from engine.sqlite import DURABLE, Connection, Setting, SqliteError, library_fault, untaken
 
 SETTLE: Final = "INSERT INTO home (one, environment) VALUES (1, ?) ON CONFLICT (one) DO NOTHING"
 SETTLED: Final = "SELECT environment FROM home"
@@ -59,7 +59,7 @@ def prepare(path: Path, environment: str = "") -> None:
         raise StartError(f"the database {path} belongs to {settled[0]}, and this is {environment}: name another file")
 
 
-def connect(path: Path, *, reading: bool = False) -> Connection:
+def connect(path: Path, *, reading: bool = False) -> SqliteConnection:
     """Return a connection that begins no transaction by itself; one for reading refuses writes.
 
     StartError: SQLite does not take a setting that durability needs.
@@ -73,7 +73,7 @@ def connect(path: Path, *, reading: bool = False) -> Connection:
     return connection
 
 
-def open_known(path: Path) -> Connection:
+def open_known(path: Path) -> SqliteConnection:
     """Return a connection for reading a database that exists; StartError where it is none that this program made."""
     _check_library()
     try:
@@ -90,7 +90,7 @@ def open_known(path: Path) -> Connection:
     return connection
 
 
-def shrink(connection: Connection, wait_ms: int) -> bool:
+def shrink(connection: SqliteConnection, wait_ms: int) -> bool:
     """Move the write-ahead log into the file and free its room; False where readers kept it for so long."""
     connection.execute(f"PRAGMA busy_timeout={wait_ms}").fetchall()
     try:

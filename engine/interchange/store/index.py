@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
-from engine.sqlite import Connection
+from engine.database.connection import Connection
 
 T = TypeVar("T", bound=tuple[Any, ...])
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Final
 
-from engine.interchange.store.dialect import SQLITE
+from engine.database.connection import Connection
+from engine.database.dialect import SQLITE
 from engine.interchange.store.index import index_rows, write_index
 from engine.interchange.store.transaction import Indexer, Stored
-from engine.sqlite import Connection
 from engine.telemetry import logger
 
 # What one commit takes at most; one resource at least.

@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from engine.database.connection import Connection
 from engine.fhir.schema import FhirVersion
 from engine.interchange.store.transaction import EPOCH, Transaction, milliseconds
-from engine.sqlite import Connection
 
 Json = Any
 

@@ -7,8 +7,8 @@ nothing that was is left out.
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from engine.database.connection import Connection
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
-from engine.sqlite import Connection
 
 # `subscription` has those that writes are matched with: `type` and `criteria` as asked for, '' for the type of
 # synthetic ones; `version` is the base that it was made on, `headers` its header lines, sealed. A change of any

@@ -11,7 +11,7 @@ from typing import Final
 
 from sqlite_utils import Database, Migrations
 
-from engine.interchange.store.dialect import Dialect
+from engine.database.dialect import Dialect
 from engine.interchange.store.index import COUNTS
 from engine.interchange.store.message import MESSAGES
 from engine.interchange.store.notification import SUBSCRIPTIONS

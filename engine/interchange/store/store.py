@@ -7,14 +7,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
+from engine.database.connection import Connection
+from engine.database.dialect import SQLITE
+from engine.database.sqlite import SqliteConnection, SqliteError
 from engine.interchange.store.access import PENDING
 from engine.interchange.store.connection import Lock, connect, prepare
 from engine.interchange.store.deadline import DEADLINE, NEVER, STEPS, passed
-from engine.interchange.store.dialect import SQLITE
 from engine.interchange.store.indexing import bring_up_to
 from engine.interchange.store.transaction import NOBODY, Indexer, Stored, Told, Transaction
 from engine.interchange.store.writer import Writer
-from engine.sqlite import Connection, SqliteError
 
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ class Store:
         self._told = told
         self.ring: Callable[[], None] = lambda: None
         self._local = threading.local()
-        self._readers: list[Connection] = []
+        self._readers: list[SqliteConnection] = []
         self._numbers: dict[str, int] = {}
         try:
             prepare(path, environment)
@@ -122,9 +123,9 @@ class Store:
         """Begin what `write_raw` waits for."""
         return self._writer.write(work)
 
-    def reader(self) -> Connection:
+    def reader(self) -> SqliteConnection:
         """Return the calling thread's connection for reading."""
-        connection: Connection | None = getattr(self._local, "connection", None)
+        connection: SqliteConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = connect(self._path, reading=True)
             self._local.connection = connection

@@ -7,8 +7,8 @@ criteria holds as long as the token is the same, also after a transaction that w
 import secrets
 from typing import Final, NamedTuple
 
+from engine.database.connection import Connection
 from engine.interchange.store.transaction import Transaction
-from engine.sqlite import Connection
 
 # The order of columns is that of Subscribed.
 READ: Final = (

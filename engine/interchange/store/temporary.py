@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from engine.database.connection import Connection
 from engine.interchange.store.transaction import Transaction, milliseconds
-from engine.sqlite import Connection
 
 # How long it is known of what has expired that it was there (410), without its content.
 KNOWN_MS: Final = 86_400_000

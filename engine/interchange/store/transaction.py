@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from engine import fault
+from engine.database.connection import Connection
 from engine.interchange.exact import read_json, write_json
 from engine.interchange.search.text import short
 from engine.interchange.store.access import MOST_PATIENTS, patients_in
 from engine.interchange.store.index import NOTHING, Index, write_index
-from engine.sqlite import Connection
 
 Json = Any
 Body = dict[str, Json]

@@ -9,8 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from engine.database.connection import Connection
 from engine.interchange.store.transaction import Transaction, milliseconds
-from engine.sqlite import Connection
 
 # The order of columns is that of Sent, behind the name of the tenant.
 COLUMNS: Final = (

@@ -12,14 +12,15 @@ from typing import Final
 
 import orjson
 
+from engine.database.connection import Connection
+from engine.database.dialect import SQLITE
+from engine.database.sqlite import SqliteError
 from engine.fhir.schema import FhirVersion
 from engine.interchange.search.date import EVER, NEVER
 from engine.interchange.store.connection import open_known
-from engine.interchange.store.dialect import SQLITE
 from engine.interchange.store.index import COUNTED, NOTHING, Index, TokenRow, counted
 from engine.interchange.store.job import State
 from engine.interchange.store.transaction import DELETED, Change, Indexer, Stored
-from engine.sqlite import Connection, SqliteError
 
 EVERY: Final = "SELECT tenant, key, type, id, version, updated_ms, survivor, body FROM resource ORDER BY key"
 SURVIVOR: Final = "SELECT key, survivor FROM resource WHERE tenant=? AND type=? AND id=?"

@@ -9,10 +9,11 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from engine import fault
+from engine.database.connection import Connection
+from engine.database.dialect import SQLITE
+from engine.database.sqlite import SqliteError, is_busy, is_disk_error
 from engine.errors import ServiceError
 from engine.interchange.store.connection import connect, shrink
-from engine.interchange.store.dialect import SQLITE
-from engine.sqlite import Connection, SqliteError, is_busy, is_disk_error
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]

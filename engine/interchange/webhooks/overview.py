@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from engine.database.connection import Connection
 from engine.errors import UsageError
 from engine.interchange.resource.subscription import SUBSCRIPTION
 from engine.interchange.store import notification
@@ -21,7 +22,6 @@ from engine.interchange.store.notification import LISTED, Outcome, Owed
 from engine.interchange.store.store import Store
 from engine.interchange.store.subscription import find_subscription
 from engine.interchange.store.transaction import Transaction, iso, milliseconds
-from engine.sqlite import Connection
 
 # Events that are listed at most, the last ones.
 MOST: Final = 1000

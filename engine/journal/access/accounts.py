@@ -5,8 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from engine.database.connection import Connection, Row, by_name
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
-from engine.sqlite import Connection, Row, by_name
 
 # An account with all that is known of it.
 _ACCOUNT: Final = """

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import orjson
 
+from engine.database.connection import Connection, by_name, json_list
 from engine.journal.moment import to_micros
-from engine.sqlite import Connection, by_name, json_list
 
 FIRST: Final = bytes(32)
 COLUMNS: Final = (

@@ -6,12 +6,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from engine.database.connection import Connection, Row, by_name
 from engine.errors import JournalUnusableError
 from engine.journal.access.audit import COLUMNS, FIRST, digest
 from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import configured, opened, stored_patient
 from engine.journal.moment import from_micros, to_micros
-from engine.sqlite import Connection, Row, by_name
 
 # Rows of the trail, whole.
 _ROWS: Final = f"SELECT {', '.join(COLUMNS)}, hash FROM audit"  # noqa: S608 - constants

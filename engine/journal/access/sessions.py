@@ -6,8 +6,8 @@ from typing import Final
 
 import orjson
 
+from engine.database.connection import Connection, Row, by_name, json_list
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
-from engine.sqlite import Connection, Row, by_name, json_list
 
 # A session counts only with an active account; the role is the account's of now.
 FIND: Final = """

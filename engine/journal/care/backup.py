@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from engine import fault
+from engine.database.connection import Connection
+from engine.database.sqlite import failure_of
 from engine.errors import BackupError, UnsoundBackupError
 from engine.journal.access import audit
 from engine.journal.access.audit import AuditRecord
@@ -37,7 +39,6 @@ from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.file.sealing import configured, opened
 from engine.journal.moment import to_micros
 from engine.journal.state.pausing import pause_everywhere
-from engine.sqlite import Connection, failure_of
 
 PAGES_AT_ONCE: Final = 2048
 ASIDE: Final = ".before-restore-{:%Y%m%dT%H%M%S}"

@@ -12,10 +12,10 @@ from operator import attrgetter
 from typing import Final
 
 from engine import fault
+from engine.database.connection import Connection, by_name, json_list
 from engine.journal.entry import LEAST_FINISHED, UNFINISHED, State
 from engine.journal.file.sealing import shred
 from engine.journal.moment import to_micros
-from engine.sqlite import Connection, by_name, json_list
 
 BATCH: Final = 500
 

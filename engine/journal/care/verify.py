@@ -10,10 +10,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from engine.database.connection import Connection, Row, by_name
+from engine.database.sqlite import SqliteError, failure_of
 from engine.errors import SealError
 from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import Sealing, message_at
-from engine.sqlite import Connection, Row, SqliteError, by_name, failure_of
 
 # Bodies with the digest that they had when they came in.
 BODIES: Final = """

@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import ForbiddenMoveError
 from engine.http.request import Request
 from engine.journal.entry import Claimed
 from engine.journal.file.sealing import Sealing, message_at, request_at
 from engine.journal.moment import from_micros, to_micros
-from engine.sqlite import Connection, Row, by_name, json_list
 
 
 def with_unfinished(query: str) -> str:

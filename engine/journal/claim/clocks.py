@@ -6,9 +6,9 @@ Each function works on the writing connection: hand it to `Journal.write` or `Jo
 from datetime import datetime, timedelta
 from typing import Final
 
+from engine.database.connection import Connection
 from engine.journal.claim.claiming import DESTINATIONS
 from engine.journal.moment import from_micros, to_micros
-from engine.sqlite import Connection
 
 # An engine that was off for longer than a weekend asks, too; so does a clock that was wrong when it started.
 FAR: Final = timedelta(days=3)

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from engine.database.connection import Connection, json_list
 from engine.journal.file.sealing import Sealing
 from engine.journal.state.memory import NEWEST_APPLIED
-from engine.sqlite import Connection, json_list
 
 CROWDED: Final = 50
 REMEMBERED: Final = 100_000

@@ -12,10 +12,10 @@ from typing import Final
 from sqlite_utils import Database
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
+from engine.database.sqlite import DURABLE, Setting, SqliteConnection, library_fault, untaken
 from engine.errors import JournalUnusableError
 from engine.journal.file.mount import mount_of
 from engine.journal.file.schema import migrate, refuse_newer, refuse_older
-from engine.sqlite import DURABLE, Connection, Setting, library_fault, untaken
 
 FILE: Final = "journal.db"
 PART: Final = ".part"
@@ -49,7 +49,7 @@ _READER: Final[tuple[Setting, ...]] = (
 )
 
 
-def open_writer(folder: Path, log_bytes: int = LOG_BYTES) -> Connection:
+def open_writer(folder: Path, log_bytes: int = LOG_BYTES) -> SqliteConnection:
     """Open the one writing connection in this thread, migrate the schema, and pass the start-up barrier.
 
     `log_bytes`: at this length the write-ahead log is moved into the file; twice of it is what it keeps of a longer
@@ -62,7 +62,7 @@ def open_writer(folder: Path, log_bytes: int = LOG_BYTES) -> Connection:
     return open_to_write(folder / FILE, log_bytes)
 
 
-def open_to_write(path: Path, log_bytes: int = LOG_BYTES) -> Connection:
+def open_to_write(path: Path, log_bytes: int = LOG_BYTES) -> SqliteConnection:
     """Open a journal's file by its path as `open_writer` does; for a copy that is not yet in its place."""
     _check_library()
     connection = sqlite3.connect(str(path), isolation_level=None, cached_statements=STATEMENTS_CACHED)
@@ -83,7 +83,7 @@ def open_to_write(path: Path, log_bytes: int = LOG_BYTES) -> Connection:
     return connection
 
 
-def open_beside(path: Path) -> Connection:
+def open_beside(path: Path) -> SqliteConnection:
     """Open a second connection to a journal that its writer has open, to move its log; sqlite3.Error where it fails."""
     connection = sqlite3.connect(str(path), isolation_level=None)
     try:
@@ -94,23 +94,23 @@ def open_beside(path: Path) -> Connection:
     return connection
 
 
-def page_bytes(connection: Connection) -> int:
+def page_bytes(connection: SqliteConnection) -> int:
     """Return the size of a journal's pages."""
     return int(connection.execute("PRAGMA page_size").fetchone()[0])
 
 
-def log_length(connection: Connection) -> tuple[int, int]:
+def log_length(connection: SqliteConnection) -> tuple[int, int]:
     """Return how many pages the write-ahead log has, and how many of them are in the file."""
     _busy, pages, moved = connection.execute("PRAGMA wal_checkpoint(NOOP)").fetchall()[0]
     return pages, moved
 
 
-def move_log(connection: Connection) -> None:
+def move_log(connection: SqliteConnection) -> None:
     """Move what the write-ahead log has into the file, as far as readers let it; nobody waits for that."""
     connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
-def open_reader(folder: Path) -> Connection:
+def open_reader(folder: Path) -> SqliteConnection:
     """Open a connection that can only read; JournalUnusableError where there is no journal that this program knows."""
     path = (folder / FILE).absolute()
     if not path.exists():
@@ -129,7 +129,7 @@ def open_reader(folder: Path) -> Connection:
     return connection
 
 
-def open_to_read(path: Path) -> Connection:
+def open_to_read(path: Path) -> SqliteConnection:
     """Open a journal's file by its path as `open_reader` does; for a backup."""
     _check_library()
     connection = None
@@ -143,7 +143,7 @@ def open_to_read(path: Path) -> Connection:
     return connection
 
 
-def copy_whole(source: Connection, target: Path, pages: int, progress: Callable[[int, int, int], None]) -> None:
+def copy_whole(source: SqliteConnection, target: Path, pages: int, progress: Callable[[int, int, int], None]) -> None:
     """Copy a database as of one moment into a new file that stands alone (no write-ahead log).
 
     The source keeps one moment until the end. `progress(status, remaining, total)` is told after each `pages` pages;
@@ -161,14 +161,14 @@ def copy_whole(source: Connection, target: Path, pages: int, progress: Callable[
             source.execute("ROLLBACK")
 
 
-def barrier(connection: Connection) -> None:
+def barrier(connection: SqliteConnection) -> None:
     """Move the write-ahead log into the file and truncate it; JournalUnusableError where a reader keeps it."""
     busy, _pages, _moved = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
     if busy:
         raise JournalUnusableError("another program is reading the journal for long: end it, then start again")
 
 
-def shrink(connection: Connection) -> None:
+def shrink(connection: SqliteConnection) -> None:
     """Move the write-ahead log into the file and free its room, as far as readers let it."""
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -178,7 +178,7 @@ def _check_library() -> None:
         raise JournalUnusableError(fault)
 
 
-def _check_small(connection: Connection, path: Path) -> None:
+def _check_small(connection: SqliteConnection, path: Path) -> None:
     if path.stat().st_size > SMALL_BYTES:
         return
     if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
@@ -188,7 +188,7 @@ def _check_small(connection: Connection, path: Path) -> None:
         )
 
 
-def _apply(connection: Connection, settings: tuple[Setting, ...]) -> None:
+def _apply(connection: SqliteConnection, settings: tuple[Setting, ...]) -> None:
     if setting := untaken(connection, settings):
         raise JournalUnusableError(f"SQLite did not take {setting}: put the data folder on a local ext4 or xfs disk")
 

@@ -19,9 +19,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from engine.config.settings import environment
+from engine.database.connection import Connection
 from engine.errors import JournalUnusableError, SealError, UsageError
 from engine.journal.moment import to_micros
-from engine.sqlite import Connection
 
 KEY_FILE_VARIABLE: Final = "ADT_ENGINE_JOURNAL_KEY_FILE"
 KEY_BYTES: Final = 32

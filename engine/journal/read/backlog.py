@@ -10,11 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from engine.database.connection import Connection
 from engine.journal.claim.claiming import DESTINATIONS
 from engine.journal.entry import State
 from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros
-from engine.sqlite import Connection
 
 # Whether a destination has work to do.
 UNFINISHED: Final = """

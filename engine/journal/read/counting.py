@@ -5,6 +5,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
+from engine.database.connection import Connection, Row, by_name, json_list
 from engine.journal.claim.claiming import DESTINATIONS
 from engine.journal.entry import UNFINISHED, State
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
@@ -13,7 +14,6 @@ from engine.journal.read.spans import span
 from engine.journal.read.streams import Stream, walk
 from engine.journal.read.views import Count, Noted, Queue, Stats, Traffic
 from engine.journal.state.counters import DAY, MINUTE
-from engine.sqlite import Connection, Row, by_name, json_list
 
 # All that came in, by its state at the door.
 RECORDED: Final = "SELECT state, SUM(count) FROM arrived WHERE unit = 'day' GROUP BY state"

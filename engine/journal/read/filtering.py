@@ -6,12 +6,12 @@ A filter that lets most through has no stream; what is asked together is walked 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from engine.database.connection import Connection, json_list
 from engine.journal.claim.claiming import DESTINATIONS
 from engine.journal.entry import State
 from engine.journal.moment import to_micros
 from engine.journal.read.streams import Stream
 from engine.journal.read.views import Filters
-from engine.sqlite import Connection, json_list
 
 MOST_FEEDS: Final = 2000
 MOST_SORTED: Final = 20_000

@@ -13,6 +13,9 @@ from typing import Final
 import orjson
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
+from engine.database.connection import Row as Found
+from engine.database.connection import by_name, json_list
+from engine.database.sqlite import SqliteConnection
 from engine.errors import JournalError, UnknownEntryError
 from engine.journal.claim.claiming import request_of
 from engine.journal.entry import FollowUpKind, Outcome, State
@@ -35,8 +38,6 @@ from engine.journal.read.views import (
     Stats,
     Traffic,
 )
-from engine.sqlite import Connection, by_name, json_list
-from engine.sqlite import Row as Found
 
 __all__ = ["Filters", "Reader"]
 
@@ -88,7 +89,7 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         """Open for reading; JournalUnusableError where there is no journal."""
         self._folder = folder
-        self._connection: Connection = open_reader(folder)
+        self._connection: SqliteConnection = open_reader(folder)
         try:
             self._sealing = opened(self._connection, configured())
         except BaseException:

@@ -12,6 +12,8 @@ from typing import Final
 
 import orjson
 
+from engine.database.connection import Connection, by_name, json_list
+from engine.database.connection import Row as Found
 from engine.journal.entry import AckOutcome, State
 from engine.journal.file.sealing import NAMED
 from engine.journal.moment import from_micros
@@ -21,8 +23,6 @@ from engine.journal.read.spans import span
 from engine.journal.read.streams import EVERYTHING, Stream, count, walk
 from engine.journal.read.views import Filters, Page, Row
 from engine.journal.read.wording import Phrases, text_of
-from engine.sqlite import Connection, by_name, json_list
-from engine.sqlite import Row as Found
 
 SECONDS: Final = 0.4
 FEW: Final = 2_000

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from engine.database.connection import Connection, json_list
 from engine.errors import UnknownEntryError, UsageError
 from engine.journal.claim.claiming import with_unfinished
 from engine.journal.entry import State
@@ -16,7 +17,6 @@ from engine.journal.file.sealing import NAMED, configured, opened, stored_patien
 from engine.journal.moment import to_micros
 from engine.journal.read.spans import span
 from engine.journal.read.streams import EVERYTHING
-from engine.sqlite import Connection, json_list
 
 MOST_ENTRIES: Final = 1_000_000
 MOST_WEIGHED: Final = 20_000

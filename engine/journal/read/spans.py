@@ -7,10 +7,10 @@ counters know the first and last number of each minute, so that no entry of a ti
 from datetime import datetime
 from typing import Final
 
+from engine.database.connection import Connection
 from engine.journal.moment import to_micros
 from engine.journal.read.streams import EVERYTHING
 from engine.journal.state.counters import DAY, MINUTE
-from engine.sqlite import Connection
 
 # The lowest number of a time and the number after its highest.
 SPAN: Final = """

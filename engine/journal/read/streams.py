@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from typing import Any, Final, NamedTuple
 
-from engine.sqlite import Connection
+from engine.database.connection import Connection
 
 EVERYTHING: Final = 2**62
 

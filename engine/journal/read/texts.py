@@ -16,12 +16,13 @@ from typing import Final
 
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
+from engine.database.connection import Connection, json_list
+from engine.database.sqlite import SqliteConnection, is_damage
 from engine.errors import JournalError
 from engine.journal.file.database import open_reader
 from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.read.streams import Stream
 from engine.journal.read.wording import Phrases, text_of, words
-from engine.sqlite import Connection, is_damage, json_list
 
 FILE: Final = "text.db"
 VERSION: Final = 1  # of the tables below: an index of another version is made again
@@ -196,7 +197,7 @@ class Texts:
 class Indexing:
     """The steps of indexing, on a connection that reads the journal and one that writes the index."""
 
-    def __init__(self, journal: Connection, index: Connection) -> None:
+    def __init__(self, journal: Connection, index: SqliteConnection) -> None:
         self._journal = journal
         self._index = index
 
@@ -262,7 +263,7 @@ def _documents(rows: list[tuple[int, bytes]], rest: Callable[[float], None]) -> 
         yield seq, " ".join(dict.fromkeys(words(text_of(raw))))
 
 
-def open_index(folder: Path) -> Connection:
+def open_index(folder: Path) -> SqliteConnection:
     """Open the index for writing, made where it is not there or is of another version."""
     connection = sqlite3.connect(str(folder / FILE), isolation_level=None)
     try:

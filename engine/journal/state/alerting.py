@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from engine.database.connection import Connection, Row, by_name
 from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
-from engine.sqlite import Connection, Row, by_name
 
 # Open an alert, or say of an open one what it is now.
 OPEN: Final = """

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from engine.database.connection import Connection
 from engine.journal.entry import Settlement
 from engine.journal.moment import to_micros
-from engine.sqlite import Connection
 
 MINUTE: Final = 60_000_000
 DAY: Final = 86_400_000_000

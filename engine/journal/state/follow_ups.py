@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from engine.database.connection import Connection, by_name, json_list
 from engine.journal.entry import FollowUpKind, Settlement
 from engine.journal.moment import from_micros, optional_from_micros, optional_micros, to_micros
 from engine.journal.state.counters import NOTE
-from engine.sqlite import Connection, by_name, json_list
 
 ASKED_ALREADY: Final = "lookup-asked-already"
 

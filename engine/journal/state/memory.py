@@ -9,11 +9,11 @@ from typing import Final
 
 import orjson
 
+from engine.database.connection import Connection, by_name, json_list
 from engine.errors import SealError
 from engine.journal.entry import KnownIdentity, Settlement, State
 from engine.journal.file.sealing import Sealing, message_at, owned_at
 from engine.journal.moment import from_micros, optional_micros
-from engine.sqlite import Connection, by_name, json_list
 
 # Remember what an identifier stands for; a person's choice stays one.
 KNOW: Final = """

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from engine.database.connection import Connection, by_name
 from engine.journal.moment import from_micros, to_micros
-from engine.sqlite import Connection, by_name
 
 # Stands for every destination, in a journal that was restored: which there are is known when the engine starts.
 EVERYWHERE: Final = "*"

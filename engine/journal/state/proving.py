@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from engine.database.connection import Connection
 from engine.errors import JournalUnusableError
 from engine.journal.file.database import FILE, open_reader
 from engine.journal.moment import to_micros
-from engine.sqlite import Connection
 
 # Remember whether a version of a server honours If-Match.
 KEEP: Final = """

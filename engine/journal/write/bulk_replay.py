@@ -16,13 +16,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
+from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import RefusedOperationError, UnknownEntryError, UnknownRunError
 from engine.journal.entry import NewEntry
 from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.write.job import Rooms
 from engine.journal.write.standing import Asked
-from engine.sqlite import Connection, Row, by_name, json_list
 
 _T = TypeVar("_T")
 
@@ -34,7 +34,7 @@ MOST_REFUSALS: Final = 100
 # A new run, bounded by the newest entry of now.
 BEGIN: Final = """
 INSERT INTO run (kind, by, asked, destination, forced, rate, state, started_at, bound)
-VALUES (?, ?, ?, ?, ?, ?, 'filling', ?, (SELECT COALESCE(MAX(seq), 0) FROM entry))
+VALUES (?, ?, ?, ?, ?, ?, 'filling', ?, (SELECT COALESCE(MAX(seq), 0) FROM entry)) RETURNING id
 """
 # Add entries to a run; each is in it once, so that a repeated fill is idempotent.
 FILL: Final = (
@@ -184,8 +184,7 @@ class Item(NamedTuple):
 def begin(connection: Connection, run: Run) -> int:
     """Begin a run without entries; return its number. It does nothing until it is `filled`."""
     values = (run.kind.value, run.by, orjson.dumps(dict(run.asked)).decode(), run.destination, int(run.force), run.rate)
-    row = connection.execute(BEGIN, (*values, to_micros(run.started_at)))
-    return int(row.lastrowid or 0)
+    return int(connection.execute(BEGIN, (*values, to_micros(run.started_at))).fetchone()[0])
 
 
 def fill(connection: Connection, run: int, seqs: Sequence[int]) -> None:

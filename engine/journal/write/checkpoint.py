@@ -9,8 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from engine.database.sqlite import SqliteConnection, is_full
 from engine.journal.file.database import log_length, move_log, open_beside, page_bytes
-from engine.sqlite import Connection, is_full
 
 LOOK_SECONDS: Final = 0.1
 
@@ -51,7 +51,7 @@ class Checkpointer:
         except BaseException as error:  # noqa: BLE001 - handed to the writer, which stops
             self._error = error
 
-    def _look(self, connection: Connection) -> None:
+    def _look(self, connection: SqliteConnection) -> None:
         pages, moved = log_length(connection)
         if (pages - moved) * page_bytes(connection) < self._most_bytes:
             return

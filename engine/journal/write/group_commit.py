@@ -6,12 +6,12 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, cast
 
+from engine.database.connection import json_list
 from engine.errors import JournalError
 from engine.journal.claim.claiming import Supplied
 from engine.journal.entry import AckOutcome, Claimed, Settlement
 from engine.journal.moment import to_micros
 from engine.journal.write.job import Job, Kind, Result, acknowledge
-from engine.sqlite import json_list
 
 LAZY_SECONDS: Final = 0.2
 # Settlements that nobody waits for touch the same pages: they are written together, at this count, or so long after

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from engine.database.connection import Connection
 from engine.journal.claim.claiming import Claims
 from engine.journal.entry import AckOutcome
 from engine.journal.file.sealing import Sealing
 from engine.journal.state.counters import ANSWERED
 from engine.journal.write.operations import Operations
-from engine.sqlite import Connection
 
 # What became of acknowledgements.
 ACKNOWLEDGE: Final = """

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from engine.database.connection import Connection, json_list
 from engine.errors import ForbiddenMoveError
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import DEMOTE, ENTER, Lanes
@@ -11,7 +12,6 @@ from engine.journal.moment import optional_micros
 from engine.journal.write.recording import NAMED_AGAIN, Recording
 from engine.journal.write.settling import IS_BLOCKED, leave
 from engine.journal.write.standing import Asked, Delivery, Entry, Standing
-from engine.sqlite import Connection, json_list
 
 # Let a delivery run again, in its old place.
 AGAIN: Final = """

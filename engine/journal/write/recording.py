@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import orjson
 
+from engine.database.connection import Connection, by_name, json_list
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import Lanes
 from engine.journal.entry import SHADOW, Claimed, NewEntry, Recorded, State
 from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.state.counters import NOTE, Arrivals
-from engine.sqlite import Connection, by_name, json_list
 
 REUSED: Final = "control-id-reused"
 CROWDED: Final = "lane-crowded"

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import orjson
 
+from engine.database.connection import Connection, json_list
 from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.http.request import Request
 from engine.journal.claim.claiming import Claims, Out
@@ -13,7 +14,6 @@ from engine.journal.moment import optional_micros, to_micros
 from engine.journal.state.counters import NOTE, count_ends, notes_of
 from engine.journal.state.follow_ups import promise
 from engine.journal.state.memory import remember
-from engine.sqlite import Connection, json_list
 
 # The newest attempt's number.
 LAST: Final = "SELECT COALESCE(MAX(id), 0) FROM attempt"

@@ -5,12 +5,12 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from engine.database.connection import Connection, by_name, json_list
 from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import Lanes
 from engine.journal.entry import UNFINISHED, NewEntry, State, check_move
 from engine.journal.file.sealing import Sealing
-from engine.sqlite import Connection, by_name, json_list
 
 # Where the door left an entry, and whether its bytes are still there.
 ENTRY: Final = """

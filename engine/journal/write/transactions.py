@@ -7,6 +7,7 @@ transaction open, and the next commit takes it along.
 from typing import Final
 
 from engine import fault
+from engine.database.sqlite import SqliteConnection
 from engine.errors import JournalFailedError
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import Lanes
@@ -15,7 +16,6 @@ from engine.journal.write.job import Job, Kind, Result, Rooms
 from engine.journal.write.operations import Operations
 from engine.journal.write.recording import Recording
 from engine.journal.write.settling import Settling
-from engine.sqlite import Connection
 
 _LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM})
 # What may let deliveries run that nothing was waiting for before.
@@ -26,7 +26,7 @@ _AFTER_COMMIT: Final = ((Kind.RECORD, "F05"), (Kind.INTEND, "F11"), (Kind.SETTLE
 class Transactions:
     """The writing connection, and all that works on it in the writer's thread; `commits` and `jobs` count."""
 
-    def __init__(self, connection: Connection, key: bytes | None) -> None:
+    def __init__(self, connection: SqliteConnection, key: bytes | None) -> None:
         self.connection = connection
         self._sealing = sealing = sealing_of(connection, key)
         self._claims = Claims(connection, sealing)

@@ -15,13 +15,13 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final
 
+from engine.database.sqlite import is_busy, is_disk_error, is_full
 from engine.errors import DiskReserveError, JournalError, JournalFailedError
 from engine.journal.file.database import FILE, LOG_BYTES, move_log, open_writer, shrink
 from engine.journal.file.reserve import DiskReserve
 from engine.journal.write.checkpoint import Checkpointer
 from engine.journal.write.job import Job, Kind, Result
 from engine.journal.write.transactions import Transactions
-from engine.sqlite import is_busy, is_disk_error, is_full
 
 MOST_MESSAGES: Final = 64
 MOST_JOBS: Final = 256

@@ -3,13 +3,13 @@
 from datetime import datetime, timedelta
 from typing import Final
 
+from engine.database.connection import Connection
 from engine.errors import AccessError, ForbiddenOperationError, UsageError
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import Account, AccountState
 from engine.journal.access.sessions import TokenRow
 from engine.ops.access.actor import RULE, Actor, Role, folded, is_name
 from engine.ops.access.invitation import NOBODY_YET
-from engine.sqlite import Connection
 
 # The owner is who may open the socket; a sender is a program.
 OF_ACCOUNTS: Final = tuple(role for role in Role if role not in {Role.OWNER, Role.SENDER})

@@ -7,6 +7,7 @@ from typing import Final
 
 import orjson
 
+from engine.database.connection import Connection
 from engine.journal.access import accounts, audit, sessions
 from engine.journal.access.accounts import Account, AccountState
 from engine.journal.access.audit import AuditOutcome, AuditRecord
@@ -15,7 +16,6 @@ from engine.ops.access import totp
 from engine.ops.access.keys import Keys
 from engine.ops.access.passwords import SHORTEST
 from engine.ops.access.session import ABSOLUTE, IDLE
-from engine.sqlite import Connection
 
 MOST_SESSIONS: Final = 10
 _LONGEST_ADDRESS: Final = 64

@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from engine.database.connection import Connection
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import AccountState
 from engine.ops.access.actor import Role, is_name
 from engine.ops.access.entering import Attempt, record, refuse
-from engine.sqlite import Connection
 
 VALID_FOR: Final = timedelta(minutes=30)
 VALID_FOR_ACCOUNT: Final = timedelta(hours=24)

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from engine.clock import now
+from engine.database.connection import Connection
 from engine.errors import ForbiddenOperationError, UsageError
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import Account, AccountState
@@ -21,7 +22,6 @@ from engine.ops.operations.fields import ChannelNames, Name, Switch, number
 from engine.ops.operations.operation import Confirm, Operation, Request
 from engine.ops.views.answer import Answer, Time, TimeInSeconds
 from engine.pipeline.engine import Engine
-from engine.sqlite import Connection
 
 TOKEN_BYTES: Final = 32
 TOKEN_PREFIX: Final = "adt_"  # noqa: S105 - tells scanners for secrets what they found

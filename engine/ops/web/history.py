@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
 
+from engine.database.sqlite import SqliteError
 from engine.errors import AdtEngineError
-from engine.sqlite import SqliteError
 
 EVERY_SECONDS: Final = 10.0
 MOST_SAMPLES: Final = 361

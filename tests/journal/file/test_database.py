@@ -16,7 +16,7 @@ import pytest
 from sqlite_utils import Database
 from sqlite_utils.utils import OperationalError
 
-from engine import sqlite
+from engine.database import sqlite
 from engine.errors import JournalUnusableError
 from engine.journal.entry import FollowUp, FollowUpKind
 from engine.journal.file import schema

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sqlite_utils.utils import sqlite3
 
+from engine.database.sqlite import SqliteError
 from engine.journal.file.database import open_reader
 from engine.journal.read.reading import Filters, Reader
 from engine.journal.read.texts import FILE, PIECE, Indexing, Texts, open_index
 from engine.journal.read.wording import Phrases, text_of, words
-from engine.sqlite import SqliteError
 from tests.journal.desk import Desk, Opener
 
 PID = "MSH|^~\\&|ADT|RVB|||20260301||ADT^A08|{}|P|2.5.1{}\rPID|1||{}^^^RVB^MR||{}\r"

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from engine.database.sqlite import library_fault
 from engine.journal.file.mount import Mount, mount_of
 from engine.journal.file.reserve import free_bytes_kept
 from engine.ops.cli.examine.check import Check, Standing, check
-from engine.sqlite import library_fault
 
 LOW_DISK_BYTES: Final = 1_073_741_824
 SPARE_FILES: Final = 256

@@ -15,6 +15,7 @@ import typer
 from rich.progress import TaskID
 
 from engine.config.channels import load_channels
+from engine.database.sqlite import SqliteError
 from engine.errors import UsageError
 from engine.journal.care.backup import Proven, Watch, back_up, prove, restore
 from engine.journal.care.retention import due
@@ -29,7 +30,6 @@ from engine.ops.terminal.command import ask, ask_if_running
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json
 from engine.ops.terminal.table import POSITIVE, note, output, print_json, print_line, progress, table
 from engine.pipeline.care.care import rules_of
-from engine.sqlite import SqliteError
 
 app = typer.Typer(help="Maintain the journal: stats, verify, backup, restore, prune.", no_args_is_help=True)
 

@@ -14,6 +14,7 @@ import uvloop
 
 from engine import garbage, telemetry
 from engine.clock import now
+from engine.database.sqlite import SqliteError
 from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, place_of
 from engine.ops.access.keys import Keys
 from engine.ops.audit.trail import Trail
@@ -34,7 +35,6 @@ from engine.ops.web.listener import PagesListener, bind, pages_listener
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
 from engine.receive.reactor import install
-from engine.sqlite import SqliteError
 
 EXIT_FAILED: Final = 75
 Surfaces = Callable[[Engine, Trail, PagesListener, socket.socket], AbstractAsyncContextManager[None]]

@@ -1,4 +1,4 @@
-"""A real PostgreSQL of the tests' own, and a connection to it that takes the store's texts."""
+"""A real PostgreSQL of the tests' own."""
 
 import contextlib
 import os
@@ -6,33 +6,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
-from engine.interchange.store.dialect import POSTGRESQL
-from engine.interchange.store.schema import statements
+from engine.database.postgresql import connect
 
 FOLDER = "pginstall18"
-
-
-class Connection:
-    """A connection to PostgreSQL that is used as one to SQLite is."""
-
-    def __init__(self, inner: "psycopg.Connection[tuple[Any, ...]]") -> None:
-        self.inner = inner
-
-    def execute(self, sql: str, arguments: Sequence[Any] = ()) -> Any:
-        """Run a text of the store."""
-        return self.inner.execute(POSTGRESQL.render(sql).encode(), arguments)
-
-    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run a text of the store for each of several rows."""
-        with self.inner.cursor() as cursor:
-            cursor.executemany(POSTGRESQL.render(sql).encode(), rows)
 
 
 @contextlib.contextmanager
@@ -49,28 +31,26 @@ def running_postgres() -> Iterator[str]:
         subprocess.run(
             [programs / "initdb", *options, "-D", folder / "data"], cwd=folder, capture_output=True, check=True, **other
         )
-        command = [programs / "postgres", "-D", folder / "data", "-k", folder, "-h", "", "-F"]
+        command = [programs / "postgres", "-D", folder / "data", "-k", folder, "-h", ""]
         with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, **other) as run:
             try:
                 _wait(run)
-                yield f"host={folder} user=postgres dbname=postgres"
+                yield f"postgresql://postgres@/postgres?host={folder}"
             finally:
                 run.send_signal(signal.SIGINT)
                 run.communicate(timeout=30)
 
 
 @contextlib.contextmanager
-def made_tables(address: str) -> Iterator[Connection]:
-    """Connect to a server and make the store's tables in a schema, until the block ends and all is undone."""
-    with psycopg.connect(address) as inner:
-        connection = Connection(inner)
-        name = f"s{inner.info.backend_pid}"
-        inner.execute(f"CREATE SCHEMA {name}".encode())
-        inner.execute(f"SET LOCAL search_path TO {name}".encode())
-        for statement in statements(POSTGRESQL):
-            inner.execute(statement.encode())
-        yield connection
-        inner.rollback()
+def new_database(address: str) -> Iterator[str]:
+    """Make a database on a server until the block ends; gives its address."""
+    name = f"d{uuid.uuid4().hex[:12]}"
+    with contextlib.closing(connect(address)) as server:
+        server.execute(f"CREATE DATABASE {name}")
+        try:
+            yield address.replace("/postgres?", f"/{name}?")
+        finally:
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _programs(folder: Path, *, copied: bool) -> Path:

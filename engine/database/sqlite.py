@@ -1,15 +1,13 @@
 """SQLite files that keep what they are told: the library, the settings of durability, and the errors of a disk."""
 
 import errno
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
-import orjson
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
-Connection = sqlite3.Connection
-Cursor = sqlite3.Cursor
-Row = sqlite3.Row
+SqliteConnection = sqlite3.Connection
+SqliteRow = sqlite3.Row
 SqliteError: Final = sqlite3.Error
 # A setting, its value, and what is read back of it.
 Setting = tuple[str, str | int, str | int]
@@ -40,18 +38,6 @@ _HARMLESS: Final = frozenset(
 )
 
 
-def by_name(connection: Connection, query: str, values: Sequence[object] = ()) -> Cursor:
-    """Ask a query as `execute` does; its rows are read by the names of their columns."""
-    cursor = connection.cursor()
-    cursor.row_factory = Row
-    return cursor.execute(query, values)
-
-
-def json_list(values: Sequence[object]) -> str:
-    """Return values as a JSON list: what `json_each` reads, and what a column of several holds."""
-    return orjson.dumps(values).decode() if values else "[]"
-
-
 def library_fault(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
     """Return why the SQLite library may not be used, and what to install; empty where it may."""
     if version >= OLDEST:
@@ -60,7 +46,7 @@ def library_fault(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str
     return f"SQLite {found} can corrupt a database; {oldest} or newer is needed: pip install 'pysqlite3>=0.6.1'"
 
 
-def untaken(connection: Connection, settings: Iterable[Setting]) -> str:
+def untaken(connection: SqliteConnection, settings: Iterable[Setting]) -> str:
     """Make settings, and return the first that SQLite did not take, as NAME=VALUE; empty where it took all.
 
     Each is stepped to its end and read back: a fault that hits `PRAGMA journal_mode` is otherwise silent, and leaves

@@ -1,0 +1,144 @@
+"""PostgreSQL: connections that take SQLite's words, and what an error is one of.
+
+An address is a URI as libpq reads it (`postgresql://user@host/name?sslmode=verify-full`); the password comes from
+PGPASSWORD, PGPASSFILE or ~/.pgpass.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import psycopg
+from psycopg import errors
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import TransactionStatus
+from psycopg.rows import DictRow, TupleRow, dict_row, tuple_row
+from psycopg.types.numeric import Int8Dumper
+from psycopg.types.string import StrDumperUnknown
+
+from engine.database.dialect import POSTGRESQL
+
+SCHEMES: Final = ("postgresql://", "postgres://")
+OLDEST: Final = 14
+CONNECT_SECONDS: Final = 10
+# A text of PostgreSQL holds no NUL; SQLite's does. It is kept as a character that no message means.
+NUL: Final = "\ufdd0"
+
+# SQLite's view of a JSON list as rows: `key` counts from 0, `value` is JSON, `atom` the text of a plain value.
+JSON_EACH: Final = """
+CREATE OR REPLACE FUNCTION json_each(list TEXT) RETURNS TABLE (key BIGINT, value JSONB, atom TEXT)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
+AS $$ SELECT place - 1, one, one #>> '{}' FROM jsonb_array_elements(list::jsonb) WITH ORDINALITY AS i (one, place) $$
+"""
+
+PostgresqlError: Final = psycopg.Error
+
+
+class PostgresqlConnection:
+    """One connection to PostgreSQL, as `connection.Connection` says; it begins no transaction by itself."""
+
+    def __init__(self, inner: "psycopg.Connection[TupleRow]") -> None:
+        self.inner = inner
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self.inner.info.transaction_status not in {TransactionStatus.IDLE, TransactionStatus.UNKNOWN}
+
+    def execute(self, sql: str, values: Sequence[Any] = (), /) -> "psycopg.Cursor[TupleRow]":
+        """Run a statement."""
+        return self.inner.execute(_text(sql), values or None)
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> "psycopg.Cursor[TupleRow]":
+        """Run a statement for each of several rows of values, in one round trip."""
+        cursor = self.inner.cursor()
+        cursor.executemany(_text(sql), rows)
+        return cursor
+
+    def by_name(self, sql: str, values: Sequence[Any] = (), /) -> "psycopg.Cursor[DictRow]":
+        """Ask a query; its rows are read by the names of their columns."""
+        cursor = psycopg.RawCursor(self.inner, row_factory=dict_row)
+        return cursor.execute(_text(sql), values or None)
+
+    def script(self, statements: Iterable[str]) -> None:
+        """Run statements one after the other."""
+        for statement in statements:
+            self.execute(statement)
+
+    def close(self) -> None:
+        """End the connection; what was not committed is undone."""
+        self.inner.close()
+
+
+def connect(address: str, *, name: str = "adt-engine", options: str = "") -> PostgresqlConnection:
+    """Connect; psycopg.Error where the server cannot be reached or does not let us in.
+
+    `name` is what the server's list of sessions shows. `options`: settings of the session (`-c name=value`).
+    """
+    inner = psycopg.connect(
+        address,
+        autocommit=True,
+        row_factory=tuple_row,
+        cursor_factory=psycopg.RawCursor,
+        prepare_threshold=2,
+        application_name=name,
+        connect_timeout=CONNECT_SECONDS,
+        keepalives_idle=5,
+        keepalives_interval=2,
+        keepalives_count=3,
+        tcp_user_timeout=10_000,
+        options=options,
+    )
+    inner.prepared_max = 400
+    inner.adapters.register_dumper(int, Int8Dumper)
+    inner.adapters.register_dumper(str, _TextDumper)
+    inner.adapters.register_loader("numeric", _Number)
+    return PostgresqlConnection(inner)
+
+
+def is_address(place: str) -> bool:
+    """Say whether a text is the address of a PostgreSQL database."""
+    return place.startswith(SCHEMES)
+
+
+def shown(address: str) -> str:
+    """Return an address without its password and settings, for people."""
+    scheme, _, rest = address.partition("://")
+    account, at, where = rest.partition("?")[0].rpartition("@")
+    return f"{scheme}://{account.partition(':')[0]}{at}{where}"
+
+
+def is_again(error: BaseException) -> bool:
+    """Say whether the same transaction may succeed if it is tried again: a deadlock, a serialization failure."""
+    return isinstance(error, errors.DeadlockDetected | errors.SerializationFailure)
+
+
+def is_full(error: BaseException) -> bool:
+    """Say whether an error is that of a database without room."""
+    return isinstance(error, errors.DiskFull | errors.OutOfMemory)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Say whether the connection is gone, or the server stops or only reads, so that nothing can be written now."""
+    return isinstance(
+        error,
+        errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow | errors.IdleInTransactionSessionTimeout
+        | errors.ReadOnlySqlTransaction | errors.TooManyConnections,
+    ) or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None)  # fmt: skip
+
+
+def _text(sql: str) -> bytes:
+    return POSTGRESQL.render(sql).encode()
+
+
+class _TextDumper(StrDumperUnknown):
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(obj.replace("\0", NUL) if "\0" in obj else obj)
+
+
+class _Number(Loader):
+    """Sums of whole numbers are whole numbers."""
+
+    def load(self, data: Buffer) -> int | float:
+        text = bytes(data).decode()
+        return float(text) if "." in text else int(text)
