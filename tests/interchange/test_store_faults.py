@@ -19,7 +19,7 @@ import psutil
 import pytest
 from sqlite_utils import Database
 
-from engine import sqlite
+from engine.database import sqlite
 from engine.errors import StartError
 from engine.interchange.store import writer
 from engine.interchange.store.connection import SETTINGS, connect, prepare
