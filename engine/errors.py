@@ -146,6 +146,21 @@ class JournalFailedError(JournalError):
     """The journal met an I/O error and takes nothing more."""
 
 
+class LeaseLostError(JournalFailedError):
+    """Other nodes have taken this one for dead, and what it had under way over: it goes on as a new one."""
+
+
+class CommitInDoubtError(JournalError):
+    """The connection broke before a commit was answered: nobody is answered before it is known what became of it."""
+
+
+class JournalAwayError(JournalError):
+    """The journal's database cannot be reached at the moment; nothing new is accepted until it can."""
+
+    def __init__(self) -> None:
+        super().__init__("the journal's database cannot be reached: see that it runs, and the network to it")
+
+
 class DiskReserveError(JournalError):
     """The disk is too full to accept more messages."""
 

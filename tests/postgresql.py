@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -32,13 +33,14 @@ def running_postgres() -> Iterator[str]:
             [programs / "initdb", *options, "-D", folder / "data"], cwd=folder, capture_output=True, check=True, **other
         )
         command = [programs / "postgres", "-D", folder / "data", "-k", folder, "-h", ""]
-        with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, **other) as run:
+        log = folder / "log"
+        with log.open("w") as told, subprocess.Popen(command, cwd=folder, stderr=told, **other) as run:
             try:
-                _wait(run)
+                _wait(run, log)
                 yield f"postgresql://postgres@/postgres?host={folder}"
             finally:
                 run.send_signal(signal.SIGINT)
-                run.communicate(timeout=30)
+                run.wait(timeout=30)
 
 
 @contextlib.contextmanager
@@ -64,10 +66,7 @@ def _programs(folder: Path, *, copied: bool) -> Path:
     return home / "bin"
 
 
-def _wait(run: "subprocess.Popen[str]") -> None:
-    assert run.stderr is not None
-    told = ""
-    while "ready to accept connections" not in told:
-        line = run.stderr.readline()
-        assert line, told
-        told += line
+def _wait(run: "subprocess.Popen[bytes]", log: Path) -> None:
+    while "ready to accept connections" not in log.read_text():
+        assert run.poll() is None, log.read_text()
+        time.sleep(0.02)

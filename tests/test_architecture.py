@@ -33,6 +33,7 @@ HOMES = {
     "aiohttp": ("deliver/wire/client.py", "deliver/wire/transport.py"),
     "uvicorn": ("http/", "interchange/http/process.py"),
     "httptools": ("deliver/wire/client.py", "deliver/wire/transport.py", "http/connection.py"),
+    "psycopg": ("database/postgresql.py",),
     "sqlite3": ("database/sqlite.py", "journal/", "interchange/store/"),
     "pysqlite3": ("journal/", "interchange/store/"),
     "sqlite_utils": ("database/sqlite.py", "journal/", "interchange/store/"),

@@ -40,6 +40,10 @@ def _rendered(dialect: Dialect, sql: str) -> str:
             return f"${found['parameter'] or next(numbers)}"
         if found["hint"] is not None:
             return dialect.words.get("INDEXED BY", found[0])
+        if found["rowid"] is not None:
+            return dialect.words.get("WITHOUT ROWID", found[0])
+        if found["list"] is not None:
+            return found[0].replace(".value", dialect.words.get(".value", ".value"))
         return dialect.words.get(found[0], found[0])
 
     return DIFFERENCES.sub(word, sql)
@@ -60,8 +64,11 @@ POSTGRESQL: Final = Dialect(
         "x''": "'\\x'::bytea",
         " STRICT, WITHOUT ROWID": "",
         " STRICT": "",
-        " WITHOUT ROWID": "",
+        "WITHOUT ROWID": "",
+        # SQLite's planner is told an order of tables and which index to use; PostgreSQL's goes by what it has counted.
         "INDEXED BY": "",
+        "CROSS JOIN": "JOIN",
+        ".value": ".list",
     },
     reading="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     # Two processes that decide on the same rows cannot both be right: one is told to try again (40001).
@@ -70,5 +77,6 @@ POSTGRESQL: Final = Dialect(
 )
 DIFFERENCES: Final = re.compile(
     r"\bx''|'[^']*'|\?(?P<parameter>\d*)|\binstr\(|\bINTEGER( PRIMARY KEY( AUTOINCREMENT)?)?\b|\bREAL\b|\bTEXT\b"
-    r"|\bBLOB\b| STRICT(, WITHOUT ROWID)?\b|\s+WITHOUT ROWID\b|(?P<hint>\bINDEXED BY \w+)"
+    r"|\bBLOB\b| STRICT(, WITHOUT ROWID)?\b|(?P<rowid>\s+WITHOUT ROWID\b)|(?P<hint>\bINDEXED BY \w+|\+(?=e\.\w+ = ))"
+    r"|\bCROSS JOIN(?=\s+\w+(\s+AS\s+\w+)?(\s+INDEXED BY\s+\w+)?\s+ON\b)|\b(?P<list>\w+\.value)(?= ->>)"
 )

@@ -4,7 +4,9 @@ An address is a URI as libpq reads it (`postgresql://user@host/name?sslmode=veri
 PGPASSWORD, PGPASSFILE or ~/.pgpass.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
@@ -21,14 +23,24 @@ from engine.database.dialect import POSTGRESQL
 SCHEMES: Final = ("postgresql://", "postgres://")
 OLDEST: Final = 14
 CONNECT_SECONDS: Final = 10
-# A text of PostgreSQL holds no NUL; SQLite's does. It is kept as a character that no message means.
+# A text of PostgreSQL holds no NUL; SQLite's does. It is kept as a character that no message means, in JSON, too.
 NUL: Final = "\ufdd0"
+NUL_IN_JSON: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
-# SQLite's view of a JSON list as rows: `key` counts from 0, `value` is JSON, `atom` the text of a plain value.
+# SQLite's view of a JSON list as rows: `key` counts from 0, `value` is a whole number, `atom` the text of a number or
+# text, `list` a list within the list.
 JSON_EACH: Final = """
-CREATE OR REPLACE FUNCTION json_each(list TEXT) RETURNS TABLE (key BIGINT, value JSONB, atom TEXT)
-LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
-AS $$ SELECT place - 1, one, one #>> '{}' FROM jsonb_array_elements(list::jsonb) WITH ORDINALITY AS i (one, place) $$
+CREATE OR REPLACE FUNCTION json_each(of TEXT) RETURNS TABLE (key BIGINT, value BIGINT, atom TEXT, list JSONB)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10 AS $$
+  SELECT place - 1, CASE WHEN jsonb_typeof(one) = 'number' THEN one::bigint END, one #>> '{}', one
+  FROM jsonb_array_elements(of::jsonb) WITH ORDINALITY AS i (one, place)
+$$
+"""
+
+# SQLite's substr of numbers of any size.
+SUBSTR: Final = """
+CREATE OR REPLACE FUNCTION substr(of TEXT, first BIGINT, count BIGINT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$ SELECT substr(of, first::integer, count::integer) $$
 """
 
 PostgresqlError: Final = psycopg.Error
@@ -60,10 +72,26 @@ class PostgresqlConnection:
         cursor = psycopg.RawCursor(self.inner, row_factory=dict_row)
         return cursor.execute(_text(sql), values or None)
 
+    def raw(self, sql: str) -> None:
+        """Run a text of PostgreSQL's own as it is."""
+        self.inner.execute(sql.encode())
+
     def script(self, statements: Iterable[str]) -> None:
         """Run statements one after the other."""
         for statement in statements:
             self.execute(statement)
+
+    @contextmanager
+    def moment(self, seconds: float) -> Iterator[None]:
+        """Read everything within as of one moment; TimeoutError where a statement took so many seconds."""
+        self.execute(POSTGRESQL.reading)
+        self.raw(f"SET LOCAL statement_timeout = {int(seconds * 1000)}")
+        try:
+            yield
+        except errors.QueryCanceled as error:
+            raise TimeoutError from error
+        finally:
+            self.execute("ROLLBACK")
 
     def close(self) -> None:
         """End the connection; what was not committed is undone."""
@@ -133,7 +161,11 @@ def _text(sql: str) -> bytes:
 
 class _TextDumper(StrDumperUnknown):
     def dump(self, obj: str) -> Buffer | None:
-        return super().dump(obj.replace("\0", NUL) if "\0" in obj else obj)
+        if "\0" in obj:
+            obj = obj.replace("\0", NUL)
+        if "\\u0000" in obj:
+            obj = NUL_IN_JSON.sub(rf"\1{NUL}", obj)
+        return super().dump(obj)
 
 
 class _Number(Loader):

@@ -5,6 +5,8 @@ each write, and settled. All of it goes through one writer thread (writer.py).
 """
 
 import asyncio
+import importlib
+import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
@@ -20,6 +22,7 @@ from engine.journal.file.reserve import DiskReserve
 from engine.journal.file.sealing import configured
 from engine.journal.write.group_commit import GroupCommit, Supply
 from engine.journal.write.job import Job, Kind, Rooms
+from engine.journal.write.places import FilePlace, Place, Shared
 from engine.journal.write.writer import Writer
 
 _T = TypeVar("_T")
@@ -37,12 +40,17 @@ class Journal:
         clock: Callable[[], datetime],
         fail: Callable[[BaseException], None],
         reserve_bytes: int | None,
+        shared: Shared | None,
     ) -> None:
         self._lock = FolderLock(folder)
         try:
-            reserve = DiskReserve(folder, reserve_bytes)
             self._group = group = GroupCommit(self._put, clock, fail)
-            self._writer = Writer(folder, reserve, group.hand_back, group.stopped, configured())
+            self._place: Place = (
+                FilePlace(folder, DiskReserve(folder, reserve_bytes), configured())
+                if shared is None
+                else _node_place(shared, self._put)
+            )
+            self._writer = Writer(self._place, group.hand_back, group.stopped)
         except BaseException:
             self._lock.release()
             raise
@@ -55,13 +63,14 @@ class Journal:
         clock: Callable[[], datetime],
         fail: Callable[[BaseException], None],
         reserve_bytes: int | None = None,
+        shared: Shared | None = None,
     ) -> "Journal":
-        """Open the journal of a data folder that exists.
+        """Open the journal of a data folder that exists, or as a node one that it shares with others.
 
         `fail` is called on the event loop when the journal stops for good. `reserve_bytes`: free bytes below which
         nothing new is accepted; None for 5 % of the disk, at most 512 MiB. JournalUnusableError says what to mend.
         """
-        journal = cls(folder, clock, fail, reserve_bytes)
+        journal = cls(folder, clock, fail, reserve_bytes, shared)
         journal._writer.thread.start()
         try:
             await journal._group.opened
@@ -74,6 +83,18 @@ class Journal:
     def failed(self) -> bool:
         """Say whether the journal has stopped because of an I/O error."""
         return self._group.failure is not None
+
+    @property
+    def lease_seconds(self) -> float:
+        """How much longer this process may write to destinations without asking; infinite where it is alone."""
+        lease = self._place.lease
+        return math.inf if lease is None else lease.seconds_left
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process does what only one node does."""
+        lease = self._place.lease
+        return lease is None or lease.leads
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -165,3 +186,9 @@ class Journal:
 
     def _put(self, jobs: list[Job]) -> None:
         self._writer.put(jobs)
+
+
+def _node_place(shared: Shared, put: Callable[[list[Job]], None]) -> Place:
+    """Return the place of a shared journal; its library is loaded only where it is used."""
+    nodes = importlib.import_module("engine.journal.nodes.place")
+    return cast(Place, nodes.place_of(shared, configured(), put))

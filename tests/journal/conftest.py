@@ -1,20 +1,46 @@
-"""A real journal in a folder of the test's own."""
+"""A real journal in a folder of the test's own: in SQLite's file, and as a node of PostgreSQL."""
 
 import contextlib
-from collections.abc import AsyncIterator
+import hashlib
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.journal.opening import keep_address
+from engine.journal.write.places import Shared
 from tests.journal.desk import Desk, Opener, open_desk
+from tests.postgresql import new_database, running_postgres
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server."""
+    with running_postgres() as address:
+        yield address
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Give the address of an empty database; none for SQLite's file.
+
+    What is said of the file alone asks for it by `parametrize("address", ["sqlite"], indirect=True)`.
+    """
+    if request.param == "sqlite":
+        yield ""
+        return
+    with new_database(request.getfixturevalue("postgres")) as made:
+        yield made
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Opener:
+def opened(tmp_path: Path, address: str) -> Opener:
     """Give a way to open the test's journal, again and again."""
 
     def opening(folder: Path = tmp_path, **given: Any) -> contextlib.AbstractAsyncContextManager[Desk]:
+        if address:
+            given["shared"] = node(address, folder)
         return open_desk(folder, **given)
 
     return opening
@@ -25,3 +51,10 @@ async def desk(opened: Opener) -> AsyncIterator[Desk]:
     """Give an open journal."""
     async with opened() as found:
         yield found
+
+
+def node(address: str, folder: Path) -> Shared:
+    """Return the node of a folder, which keeps where its journal is."""
+    keep_address(folder, address)
+    name = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
+    return Shared(address, name, name, "test", "none", lambda _name, _count: None)

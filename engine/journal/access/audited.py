@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine.database.connection import Connection, Row, by_name
+from engine.database.sqlite import SqliteConnection
 from engine.errors import JournalUnusableError
 from engine.journal.access.audit import COLUMNS, FIRST, digest
-from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import configured, opened, stored_patient
 from engine.journal.moment import from_micros, to_micros
+from engine.journal.opening import open_reader
 
 # Rows of the trail, whole.
 _ROWS: Final = f"SELECT {', '.join(COLUMNS)}, hash FROM audit"  # noqa: S608 - constants
@@ -93,7 +94,7 @@ class AuditReader:
     def __init__(self, folder: Path) -> None:
         """Open for reading; JournalUnusableError where there is no journal, or one without a trail."""
         self._connection: Connection = open_reader(folder)
-        if self._connection.execute(_THERE).fetchone() is None:
+        if isinstance(self._connection, SqliteConnection) and self._connection.execute(_THERE).fetchone() is None:
             self._connection.close()
             raise JournalUnusableError(f"the journal in {folder} is of an older adt-engine: start this one on it once")
 

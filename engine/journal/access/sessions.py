@@ -32,7 +32,7 @@ END_OLD: Final = "DELETE FROM session WHERE account = ? AND (seen_at <= ? OR beg
 # End all but an account's newest sessions.
 END_MANY: Final = """
 DELETE FROM session WHERE digest IN (
-  SELECT digest FROM session WHERE account = ? ORDER BY began_at DESC LIMIT -1 OFFSET ?)
+  SELECT digest FROM session WHERE account = ? ORDER BY began_at DESC LIMIT 1000000 OFFSET ?)
 """
 
 # API tokens, without their digests.

@@ -56,12 +56,12 @@ WHERE seq IN (SELECT value FROM json_each(?))
 WHOLE: Final[tuple[str, ...]] = (
     """
 DELETE FROM noted WHERE (code, seq) IN (
-  SELECT note.value, d.seq FROM json_each(?1) AS mine CROSS JOIN delivery AS d, json_each(d.notes) AS note
+  SELECT note.atom, d.seq FROM json_each(?1) AS mine CROSS JOIN delivery AS d, json_each(d.notes) AS note
   WHERE d.seq = mine.value
   UNION ALL
   SELECT f.reason, f.seq FROM json_each(?1) AS mine CROSS JOIN follow_up AS f WHERE f.seq = mine.value
   UNION ALL
-  SELECT flag.value, e.seq FROM json_each(?1) AS mine CROSS JOIN entry AS e, json_each(e.flags) AS flag
+  SELECT flag.atom, e.seq FROM json_each(?1) AS mine CROSS JOIN entry AS e, json_each(e.flags) AS flag
   WHERE e.seq = mine.value)
 """,
     """

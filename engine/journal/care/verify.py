@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from engine.database.connection import Connection, Row, by_name
-from engine.database.sqlite import SqliteError, failure_of
+from engine.database.sqlite import SqliteConnection, SqliteError, failure_of
 from engine.errors import SealError
-from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import Sealing, message_at
+from engine.journal.opening import open_reader
 
 # Bodies with the digest that they had when they came in.
 BODIES: Final = """
@@ -102,6 +102,8 @@ def damage_of(folder: Path, stop: Callable[[], bool]) -> str:
     not looked at then counts as sound.
     """
     with closing(open_reader(folder)) as connection:
+        if not isinstance(connection, SqliteConnection):
+            return ""  # the database's own people look after its pages
         connection.set_progress_handler(stop, STEPS)
         for (table,) in connection.execute(TABLES).fetchall():
             try:

@@ -47,7 +47,7 @@ ORDER BY d.tries, d.seq""",
 )
 # Take deliveries for a worker; whoever was quicker keeps his.
 TAKE: Final = """
-UPDATE delivery SET state = 'claimed'
+UPDATE delivery SET state = 'claimed', holder = ?
 WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state = 'received'
 """
 # Let go of what was taken and not begun, or not ended when the engine died: it waits where an older one is ahead.
@@ -57,6 +57,16 @@ UPDATE delivery SET state = CASE WHEN EXISTS (
     WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq)
   THEN 'waiting' ELSE 'received' END
 WHERE destination = ? AND state = 'claimed' AND state <> 'delivered'
+"""
+# What a node that is no more had taken goes back.
+GIVE_UP: Final = f"{GIVE_BACK}AND holder IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
+# What other nodes have taken, and the lanes of it.
+TAKEN: Final = """
+SELECT seq, lanes FROM delivery WHERE destination = ? AND state = 'claimed' AND state <> 'delivered' AND holder <> ?
+"""
+# What a node has taken itself, after others may have united lanes.
+OWN: Final = """
+SELECT seq, lanes FROM delivery WHERE destination = ? AND state = 'claimed' AND state <> 'delivered' AND holder = ?
 """
 # The destinations that hold something not delivered.
 DESTINATIONS: Final = with_unfinished("SELECT destination FROM name WHERE destination IS NOT NULL")
@@ -71,6 +81,10 @@ AND NOT EXISTS (SELECT 1 FROM answer WHERE attempt = a.id) ORDER BY number DESC 
 NEXT_DUE: Final = """
 SELECT MIN(due_at) FROM delivery WHERE destination = ? AND due_at IS NOT NULL AND state = 'received'
 """
+
+
+# The holder of claims in a journal that one process has for itself.
+ALONE: Final = 0
 
 
 class Out(NamedTuple):
@@ -105,15 +119,17 @@ class Claims:
     delivery may still be out: then the head waits for it here.
     """
 
-    def __init__(self, connection: Connection, sealing: Sealing | None = None) -> None:
+    def __init__(self, connection: Connection, sealing: Sealing | None = None, holder: int = ALONE) -> None:
         self._connection = connection
         self._sealing = sealing
+        self.holder = holder
         self._out: dict[str, dict[int, Out]] = {}
         self._undo: list[tuple[str, int, Out | None]] = []
         self._demand: dict[str, Demand] = {}
         self._demand_before: dict[str, Demand] = {}
         self._new: dict[str, list[Claimed]] = {}
         self._stirred = False
+        self._offered = False
         self._passed_over: set[str] = set()
 
     def confirmed(self) -> None:
@@ -133,10 +149,31 @@ class Claims:
         self._new = {}
         self._stirred = True
 
-    def recover(self) -> None:
-        """Take back what an earlier process had claimed; what it had under way is found by its open intents."""
+    def recover(self, holders: Sequence[int] = (ALONE,)) -> int:
+        """Take back what processes that are no more had claimed, and return how much.
+
+        What they had under way is found by its open intents.
+        """
+        gone, count = json_list(holders), 0
         for (destination,) in self._connection.execute(DESTINATIONS).fetchall():
-            self._connection.execute(GIVE_BACK, (destination,))
+            count += self._connection.execute(GIVE_UP, (destination, gone)).rowcount
+        if count:
+            self._stirred = True
+        return count
+
+    def catch_up(self) -> None:
+        """Read the lanes of what is out anew: another node has united some."""
+        for destination, out in self._out.items():
+            for seq, lanes in self._connection.execute(OWN, (destination, self.holder)).fetchall() if out else ():
+                if seq in out:
+                    out[seq] = out[seq]._replace(lanes=tuple(orjson.loads(lanes)))
+
+    def _taken(self, destination: str) -> dict[int, tuple[int, ...]]:
+        """Return what other nodes have out at a destination, and the lanes of each."""
+        if self.holder == ALONE:
+            return {}
+        rows = self._connection.execute(TAKEN, (destination, self.holder)).fetchall()
+        return {seq: tuple(orjson.loads(lanes)) for seq, lanes in rows}
 
     def ask(self, destination: str, limit: int, now: datetime) -> Supplied:
         """Return up to `limit` deliveries that may run now; the rest is supplied once it may run."""
@@ -158,7 +195,16 @@ class Claims:
 
     def stir(self) -> None:
         """Note that something in the file may run now."""
-        self._stirred = True
+        self._stirred = self._offered = True
+
+    def offer(self) -> None:
+        """Note that something may run that nobody here waits for."""
+        self._offered = True
+
+    def offers(self) -> bool:
+        """Say whether something may run that others may take, and forget it."""
+        offered, self._offered = self._offered, False
+        return offered
 
     def waits(self, destination: str) -> bool:
         """Say whether a destination waits for the next delivery that comes."""
@@ -184,12 +230,13 @@ class Claims:
         """Return up to `limit` deliveries that may run now, oldest first, or those tried least."""
         out = self._out.setdefault(destination, {})
         busy = {lane for one in out.values() for lane in one.lanes}
+        busy.update(lane for lanes in self._taken(destination).values() for lane in lanes)
         claims: list[Claimed] = []
         self._passed_over.discard(destination)
         with closing(self._rows(destination, limit + len(out), to_micros(now), least_tried=least_tried)) as cursor:
             for row in cursor:
                 lanes = tuple(orjson.loads(row[1]))
-                if out and (row[0] in out or not busy.isdisjoint(lanes)):
+                if row[0] in out or not busy.isdisjoint(lanes):
                     self._passed_over.add(destination)
                     continue
                 claims.append(self._claimed(destination, row, lanes))
@@ -199,7 +246,7 @@ class Claims:
             for claim in claims:
                 self._note_out(claim)
             wanted = json_list([claim.seq for claim in claims])
-            self._connection.execute(TAKE, (destination, wanted))
+            self._connection.execute(TAKE, (self.holder, destination, wanted))
         return tuple(claims)
 
     def _rows(self, destination: str, most: int, now: int, *, least_tried: bool) -> Any:
@@ -229,10 +276,12 @@ class Claims:
         return seq in self._out.get(destination, {})
 
     def goes_ahead(self, seq: int, destination: str, lanes: Sequence[int]) -> bool:
-        """Say whether something newer than an entry is out in one of these lanes."""
+        """Say whether something newer than an entry is out in one of these lanes, at this node or another."""
         mine = set(lanes)
-        out = self._out.get(destination, {})
-        return any(other > seq and not mine.isdisjoint(one.lanes) for other, one in out.items())
+        out = [(other, one.lanes) for other, one in self._out.get(destination, {}).items()]
+        return any(
+            other > seq and not mine.isdisjoint(theirs) for other, theirs in (*out, *self._taken(destination).items())
+        )
 
     def returned(self, seq: int, destination: str) -> Out:
         """Note that a delivery is settled; ForbiddenMoveError where it is not claimed."""

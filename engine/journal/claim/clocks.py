@@ -15,7 +15,7 @@ FAR: Final = timedelta(days=3)
 
 # What was settled in the future was settled before the clock went back: the wait it was given begins anew.
 HURRY: Final = """
-UPDATE delivery SET due_at = ?2 + MAX(due_at - settled_at, 0)
+UPDATE delivery SET due_at = ?2 + CASE WHEN due_at > settled_at THEN due_at - settled_at ELSE 0 END
 WHERE destination = ?1 AND due_at > ?2 AND settled_at > ?2
 """
 # When the newest entry came in.

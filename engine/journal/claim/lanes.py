@@ -80,7 +80,7 @@ class Lanes:
     """Looks lanes up, makes and unites them; lives in the writer thread, inside its transactions.
 
     `joining` is called before lanes are joined, so that what is not yet written can be; `joined` is told of the
-    lanes that went into another one, as (lanes, into). Joining many costs as much as there are of them.
+    lanes that went into another one, as (lanes, into). Joining many costs as much as there are of them. `joins` counts.
     """
 
     def __init__(
@@ -93,11 +93,16 @@ class Lanes:
         self._spots: OrderedDict[str, _Spot] = OrderedDict()
         self._next_identity = 1
         self._next_lane = 1
-        self.forget()
+        self.joins = 0
+        self.catch_up()
 
     def forget(self) -> None:
-        """Read anew what is held in memory; to be called after a rollback."""
+        """Read anew what is held in memory; to be called after a rollback, and where others have united lanes."""
         self._spots.clear()
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Read the next numbers anew: another node may have given some."""
         row = self._connection.execute("SELECT MAX(identity), (SELECT MAX(lane) FROM lane_of) FROM lane_of").fetchone()
         self._next_identity, self._next_lane = (row[0] or 0) + 1, (row[1] or 0) + 1
 
@@ -158,6 +163,7 @@ class Lanes:
 
     def _join(self, into: int, gone: frozenset[int]) -> None:
         self.joining()
+        self.joins += 1
         execute = self._connection.execute
         lanes = json_list([*gone])
         for (key,) in execute(MOVED_KEYS, (lanes,)).fetchall():

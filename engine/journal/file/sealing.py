@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from engine.config.settings import environment
 from engine.database.connection import Connection
+from engine.database.sqlite import SqliteConnection
 from engine.errors import JournalUnusableError, SealError, UsageError
 from engine.journal.moment import to_micros
 
@@ -222,7 +223,8 @@ def opened(connection: Connection, master: bytes | None) -> Sealing | None:
     JournalUnusableError: it is sealed and no key is given or another one; or a key is given and it is not sealed.
     """
     # A backup of an older program has no such table, and was not sealed.
-    row = connection.execute(OF_NAMES).fetchone() if connection.execute(HAS_KEYS).fetchone() else None
+    old = isinstance(connection, SqliteConnection) and connection.execute(HAS_KEYS).fetchone() is None
+    row = None if old else connection.execute(OF_NAMES).fetchone()
     if row is None:
         if master is not None and connection.execute(HAS_ENTRIES).fetchone()[0]:
             raise JournalUnusableError(

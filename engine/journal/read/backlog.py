@@ -13,8 +13,8 @@ from typing import Any, Final
 from engine.database.connection import Connection
 from engine.journal.claim.claiming import DESTINATIONS
 from engine.journal.entry import State
-from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros
+from engine.journal.opening import open_reader
 
 # Whether a destination has work to do.
 UNFINISHED: Final = """

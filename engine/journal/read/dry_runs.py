@@ -11,9 +11,9 @@ import orjson
 
 from engine.database.connection import by_name
 from engine.journal.claim.claiming import with_unfinished
-from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import configured, opened, plan_at
 from engine.journal.moment import to_micros
+from engine.journal.opening import open_reader
 
 PAGE: Final = 200
 

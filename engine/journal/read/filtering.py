@@ -88,14 +88,14 @@ HAS_REASON: Final = """
 (e.reason = ? OR EXISTS (SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.reason = ?))
 """
 # Whether a text is a code, or goes on from it.
-_IS_CODE: Final = "(f.value = ? OR substr(f.value, 1, ?) IN (?, ?))"
+_IS_CODE: Final = "(f.atom = ? OR substr(f.atom, 1, ?) IN (?, ?))"
 # Whether an entry bears a code: as a flag, a note, or in an answer.
 HAS_OUTCOME: Final = f"""
 (EXISTS (SELECT 1 FROM json_each(e.flags) AS f WHERE {_IS_CODE})
  OR EXISTS (SELECT 1 FROM delivery AS d CROSS JOIN json_each(d.notes) AS f
    WHERE d.seq = e.seq AND d.notes <> '[]' AND {_IS_CODE})
  OR EXISTS (SELECT 1 FROM attempt AS a CROSS JOIN answer AS r CROSS JOIN json_each(r.codes) AS f
-   WHERE a.seq = e.seq AND r.attempt = a.id AND r.codes <> '[]' AND f.value = ?)
+   WHERE a.seq = e.seq AND r.attempt = a.id AND r.codes <> '[]' AND f.atom = ?)
  OR EXISTS (SELECT 1 FROM follow_up AS u WHERE u.seq = e.seq AND u.reason = ?))
 """  # noqa: S608 - constants
 # Whether an entry names one of the identities (a JSON list).

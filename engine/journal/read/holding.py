@@ -12,8 +12,8 @@ from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import UnknownEntryError
 from engine.journal.claim.claiming import with_unfinished
 from engine.journal.entry import State
-from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros
+from engine.journal.opening import open_reader
 
 MOST_WAITING: Final = 10_000
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import orjson
 
 from engine.database.connection import by_name
-from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import configured, edit_at, opened
 from engine.journal.moment import optional_from_micros
+from engine.journal.opening import open_reader
 
 MOST: Final = 200
 

@@ -1,6 +1,5 @@
 """Reading the journal without an engine: lists, one entry in full, and counts; this connection can never write."""
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,17 +10,15 @@ from pathlib import Path
 from typing import Final
 
 import orjson
-from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
+from engine.database.connection import Connection, by_name, json_list
 from engine.database.connection import Row as Found
-from engine.database.connection import by_name, json_list
-from engine.database.sqlite import SqliteConnection
 from engine.errors import JournalError, UnknownEntryError
 from engine.journal.claim.claiming import request_of
 from engine.journal.entry import FollowUpKind, Outcome, State
-from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import answer_at, configured, message_at, opened, plan_at, stored_patient
 from engine.journal.moment import optional_from_micros
+from engine.journal.opening import moment, open_reader
 from engine.journal.read import counting
 from engine.journal.read.searching import AMONG, BODY, Search, row_of
 from engine.journal.read.streams import Stream, walk
@@ -89,7 +86,7 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         """Open for reading; JournalUnusableError where there is no journal."""
         self._folder = folder
-        self._connection: SqliteConnection = open_reader(folder)
+        self._connection: Connection = open_reader(folder)
         try:
             self._sealing = opened(self._connection, configured())
         except BaseException:
@@ -231,14 +228,8 @@ class Reader:
     @contextmanager
     def _moment(self) -> Iterator[None]:
         """Read everything within as of one moment, which keeps the write-ahead log: JournalError after 4 seconds."""
-        end = time.monotonic() + MOST_SECONDS
-        self._connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
-        self._connection.execute("BEGIN")
         try:
-            yield
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
-                raise
+            with moment(self._connection, MOST_SECONDS):
+                yield
+        except TimeoutError as error:
             raise JournalError("that took too long to look up: narrow it, by --since or a filter more") from error
-        finally:
-            self._connection.execute("ROLLBACK")

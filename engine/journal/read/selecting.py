@@ -12,9 +12,9 @@ from engine.database.connection import Connection, json_list
 from engine.errors import UnknownEntryError, UsageError
 from engine.journal.claim.claiming import with_unfinished
 from engine.journal.entry import State
-from engine.journal.file.database import open_reader
 from engine.journal.file.sealing import NAMED, configured, opened, stored_patient
 from engine.journal.moment import to_micros
+from engine.journal.opening import open_reader
 from engine.journal.read.spans import span
 from engine.journal.read.streams import EVERYTHING
 

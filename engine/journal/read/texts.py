@@ -19,8 +19,8 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite
 from engine.database.connection import Connection, json_list
 from engine.database.sqlite import SqliteConnection, is_damage
 from engine.errors import JournalError
-from engine.journal.file.database import open_reader
 from engine.journal.file.reserve import free_bytes_kept
+from engine.journal.opening import open_reader
 from engine.journal.read.streams import Stream
 from engine.journal.read.wording import Phrases, text_of, words
 
@@ -109,7 +109,7 @@ def streams(connection: Connection, phrases: Phrases) -> tuple[Stream, ...]:
     """
     if is_sealed(connection):
         raise JournalError("the messages of this journal are sealed: their words cannot be searched for")
-    if connection.execute(IS_THERE).fetchone() is None:
+    if not isinstance(connection, SqliteConnection) or connection.execute(IS_THERE).fetchone() is None:
         return (Stream(BEHIND, (-1,)),)
     last, digest = connection.execute(INDEXED).fetchone()
     if not _is_of(connection, last, digest):
@@ -120,7 +120,7 @@ def streams(connection: Connection, phrases: Phrases) -> tuple[Stream, ...]:
 def attach(connection: Connection, folder: Path) -> bool:
     """Let a reading connection see the index; False where there is none of use, and every body is read."""
     path = (folder / FILE).absolute()
-    if not path.exists():
+    if not isinstance(connection, SqliteConnection) or not path.exists():
         return False
     try:
         connection.execute(ATTACH, (f"{path.as_uri()}?mode=ro",))

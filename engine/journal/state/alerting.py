@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from engine.database.connection import Connection, Row, by_name
-from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
+from engine.journal.opening import open_reader
 
 # Open an alert, or say of an open one what it is now.
 OPEN: Final = """

@@ -18,28 +18,30 @@ BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000
 # Add entries to the counters of their minute or day.
 ARRIVED: Final = """
 INSERT INTO arrived (unit, at, channel, state, count, first_seq, last_seq) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (unit, at, channel, state) DO UPDATE SET count = count + excluded.count,
-  first_seq = MIN(first_seq, excluded.first_seq), last_seq = MAX(last_seq, excluded.last_seq)
+ON CONFLICT (unit, at, channel, state) DO UPDATE SET count = arrived.count + excluded.count,
+  first_seq = CASE WHEN excluded.first_seq < arrived.first_seq THEN excluded.first_seq ELSE arrived.first_seq END,
+  last_seq = CASE WHEN excluded.last_seq > arrived.last_seq THEN excluded.last_seq ELSE arrived.last_seq END
 """
 # Add settlements to the counters of their minute or day.
 ENDED: Final = """
 INSERT INTO ended (unit, at, destination, state, count) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (unit, at, destination, state) DO UPDATE SET count = count + excluded.count
+ON CONFLICT (unit, at, destination, state) DO UPDATE SET count = ended.count + excluded.count
 """
 _BOUND: Final = " ".join(
-    f"WHEN sent.value ->> 1 - e.received_at <= {bound * 1000} THEN {bound}" for bound in BOUNDS[:-1]
+    f"WHEN CAST(sent.value ->> 1 AS BIGINT) - e.received_at <= {bound * 1000} THEN {bound}" for bound in BOUNDS[:-1]
 )
 # Acknowledgements written (a JSON list of [entry, moment]), by how long after their messages came; a message that
 # was sent again is not counted again.
 ANSWERED: Final = f"""
 INSERT INTO answered (at, channel, milliseconds, count)
 SELECT e.received_at / {MINUTE} * {MINUTE}, e.channel, CASE {_BOUND} ELSE {BOUNDS[-1]} END AS bound, COUNT(*)
-FROM json_each(?) AS sent CROSS JOIN entry AS e WHERE e.seq = sent.value ->> 0 AND e.ack_outcome <> 'sent'
+FROM json_each(?) AS sent CROSS JOIN entry AS e
+WHERE e.seq = CAST(sent.value ->> 0 AS BIGINT) AND e.ack_outcome <> 'sent'
 GROUP BY 1, 2, bound
-ON CONFLICT (at, channel, milliseconds) DO UPDATE SET count = count + excluded.count
+ON CONFLICT (at, channel, milliseconds) DO UPDATE SET count = answered.count + excluded.count
 """  # noqa: S608 - constants
 # Find an entry by a note of it.
-NOTE: Final = "INSERT OR IGNORE INTO noted (code, seq) VALUES (?, ?)"
+NOTE: Final = "INSERT INTO noted (code, seq) VALUES (?, ?) ON CONFLICT DO NOTHING"
 
 
 class Arrivals:

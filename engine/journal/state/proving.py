@@ -10,8 +10,8 @@ from typing import Final
 
 from engine.database.connection import Connection
 from engine.errors import JournalUnusableError
-from engine.journal.file.database import FILE, open_reader
 from engine.journal.moment import to_micros
+from engine.journal.opening import exists, open_reader
 
 # Remember whether a version of a server honours If-Match.
 KEEP: Final = """
@@ -34,7 +34,7 @@ def proofs(connection: Connection, destination: str) -> dict[str, bool]:
 
 def proofs_in(folder: Path, destination: str) -> dict[str, bool]:
     """Return the same from the file of a journal; nothing where there is none that can be read."""
-    if not (folder / FILE).exists():
+    if not exists(folder):
         return {}
     try:
         with closing(open_reader(folder)) as connection:

@@ -19,8 +19,8 @@ import orjson
 from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import RefusedOperationError, UnknownEntryError, UnknownRunError
 from engine.journal.entry import NewEntry
-from engine.journal.file.database import open_reader
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
+from engine.journal.opening import open_reader
 from engine.journal.write.job import Rooms
 from engine.journal.write.standing import Asked
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from engine.database.connection import Connection, by_name, json_list
-from engine.journal.claim.claiming import Claims
+from engine.journal.claim.claiming import ALONE, Claims
 from engine.journal.claim.lanes import Lanes
 from engine.journal.entry import SHADOW, Claimed, NewEntry, Recorded, State
 from engine.journal.file.sealing import Sealing, message_at
@@ -23,8 +23,7 @@ LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
 # Which of the control ids at hand (a JSON list of [control id, source, channel]) were seen before.
 SEEN: Final = """
 SELECT i.key FROM json_each(?) AS i WHERE EXISTS (
-  SELECT 1 FROM entry WHERE control_id = json_extract(i.value, '$[0]') AND source = json_extract(i.value, '$[1]')
-  AND channel = json_extract(i.value, '$[2]'))
+  SELECT 1 FROM entry WHERE control_id = i.value ->> 0 AND source = i.value ->> 1 AND channel = i.value ->> 2)
 """
 
 # The channel's first receipt of the same bytes, unless it was refused or discarded, at the door or by its deliveries.
@@ -65,10 +64,11 @@ QUEUE: Final = "INSERT INTO queue (destination, lane, seq) VALUES (?, ?, ?)"
 # Which of the places at hand, a JSON list of [destination, lane, entry], have something older ahead in the queue.
 BLOCKED: Final = """
 SELECT place.key FROM json_each(?) AS place WHERE EXISTS (SELECT 1 FROM queue
-  WHERE destination = place.value ->> 0 AND lane = place.value ->> 1 AND seq < place.value ->> 2)
+  WHERE destination = place.value ->> 0 AND lane = CAST(place.value ->> 1 AS BIGINT)
+  AND seq < CAST(place.value ->> 2 AS BIGINT))
 """
 # A delivery in its lanes.
-DELIVERY: Final = "INSERT INTO delivery (seq, destination, lanes, state) VALUES (?, ?, ?, ?)"
+DELIVERY: Final = "INSERT INTO delivery (seq, destination, lanes, state, holder) VALUES (?, ?, ?, ?, ?)"
 
 # What is held for want of demographics is tried again when something comes to its lane: that may bring them. The places
 # are a JSON list of [destination, lane] at which something new stands behind it, from the number given on.
@@ -76,7 +76,7 @@ AGAIN: Final = """
 UPDATE delivery SET state = 'received'
 WHERE (seq, destination) IN (
   SELECT (SELECT MIN(seq) FROM queue
-    WHERE destination = place.value ->> 0 AND lane = place.value ->> 1 AND seq < ?2), place.value ->> 0
+    WHERE destination = place.value ->> 0 AND lane = CAST(place.value ->> 1 AS BIGINT) AND seq < ?2), place.value ->> 0
   FROM json_each(?1) AS place)
 AND state = 'held' AND reason = 'missing-required' AND NOT EXISTS (
   SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
@@ -94,7 +94,11 @@ class Recording:
         self._lanes = lanes
         self._claims = claims
         self._sealing = sealing
-        self._last: int = connection.execute(LAST).fetchone()[0]
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Read the newest number anew: another node may have recorded something."""
+        self._last: int = self._connection.execute(LAST).fetchone()[0]
 
     def record(self, entries: list[NewEntry], *, hand_out: bool = False) -> list[Recorded]:
         """Return what became of each entry, in order; numbers are given in that order.
@@ -257,7 +261,8 @@ class _Sheet:
         rows = []
         for one in self.deliveries:
             state = State.WAITING if (one.destination, one.seq) in blocked else self._begun(one)
-            rows.append((one.seq, one.destination, json_list(one.lanes), state.value))
+            holder = self._claims.holder if state is State.CLAIMED else ALONE
+            rows.append((one.seq, one.destination, json_list(one.lanes), state.value, holder))
         self._connection.executemany(DELIVERY, rows)
         if behind:
             self._try_again(behind)
@@ -267,6 +272,7 @@ class _Sheet:
     def _begun(self, delivery: Claimed) -> State:
         """Return the state in which a delivery that heads its lanes begins."""
         if not self._claims.waits(delivery.destination):
+            self._claims.offer()
             return State.RECEIVED
         if self._hand_out:
             self._claims.give_new(delivery)

@@ -74,8 +74,12 @@ class Settling:
         self._connection = connection
         self._sealing = sealing
         self._claims = claims
-        self._last: int = connection.execute(LAST).fetchone()[0]
         self._attempts: dict[tuple[int, str, int], int] = {}
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Read the newest attempt's number anew: another node may have made some."""
+        self._last: int = self._connection.execute(LAST).fetchone()[0]
 
     def intend(self, intents: list[tuple[int, str, Request]]) -> None:
         """Write intents; an intent for what is not claimed is a ForbiddenMoveError."""

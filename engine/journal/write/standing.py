@@ -27,7 +27,7 @@ SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine CROSS JOIN applied AS a
   WHERE a.destination = ? AND a.lane = mine.value AND a.seq > ?)
 """
 # The lanes of identity keys (a JSON list).
-LANES_OF_KEYS: Final = "SELECT DISTINCT l.lane FROM json_each(?) AS mine JOIN lane_of AS l ON l.key = mine.value"
+LANES_OF_KEYS: Final = "SELECT DISTINCT l.lane FROM json_each(?) AS mine JOIN lane_of AS l ON l.key = mine.atom"
 
 
 class Asked(NamedTuple):

@@ -4,11 +4,12 @@ Claims, reads and acknowledgement outcomes need not be durable to be answered: a
 transaction open, and the next commit takes it along.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from engine import fault
-from engine.database.sqlite import SqliteConnection
-from engine.errors import JournalFailedError
+from engine.database.connection import Connection
+from engine.errors import CommitInDoubtError, JournalFailedError
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import Lanes
 from engine.journal.file.sealing import sealing_of
@@ -16,8 +17,8 @@ from engine.journal.write.job import Job, Kind, Result, Rooms
 from engine.journal.write.operations import Operations
 from engine.journal.write.recording import Recording
 from engine.journal.write.settling import Settling
+from engine.journal.write.turns import Turns
 
-_LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM})
 # What may let deliveries run that nothing was waiting for before.
 _SUPPLYING: Final = frozenset({Kind.RECORD, Kind.SETTLE, Kind.ACT})
 _AFTER_COMMIT: Final = ((Kind.RECORD, "F05"), (Kind.INTEND, "F11"), (Kind.SETTLE, "F17"), (Kind.CLAIM, "F09"))
@@ -26,10 +27,11 @@ _AFTER_COMMIT: Final = ((Kind.RECORD, "F05"), (Kind.INTEND, "F11"), (Kind.SETTLE
 class Transactions:
     """The writing connection, and all that works on it in the writer's thread; `commits` and `jobs` count."""
 
-    def __init__(self, connection: SqliteConnection, key: bytes | None) -> None:
+    def __init__(self, connection: Connection, key: bytes | None, turns: Turns) -> None:
         self.connection = connection
+        self._turns = turns
         self._sealing = sealing = sealing_of(connection, key)
-        self._claims = Claims(connection, sealing)
+        self._claims = Claims(connection, sealing, turns.holder)
         self._lanes = Lanes(connection, self._claims.joined, sealing)
         self._recording = Recording(connection, self._lanes, self._claims, sealing)
         self._settling = Settling(connection, self._claims, sealing)
@@ -37,10 +39,12 @@ class Transactions:
         self._rooms = Rooms(connection, self._claims, operations, sealing)
         self._uncommitted: set[Kind] = set()
         self._rolled_back = False
+        self._joins = 0
+        self._in_doubt: list[Result] = []
         self.commits = self.jobs = 0
-        connection.execute("BEGIN IMMEDIATE")
-        self._claims.recover()
-        connection.execute("COMMIT")
+        self._begin()
+        self._claims.recover([*turns.gone])
+        self.commit()
 
     @property
     def waiting(self) -> bool:
@@ -48,34 +52,70 @@ class Transactions:
         return bool(self._uncommitted)
 
     def carry_out(self, batch: list[Job]) -> list[Result]:
-        """Carry a batch out in one transaction; an error undoes all of it."""
+        """Carry a batch out in one transaction; an error undoes all of it.
+
+        After a CommitInDoubtError `decided` must have said what became of it before there is another one.
+        """
         kinds = {job.kind for job in batch}
         try:
-            if not self.connection.in_transaction:
-                self.connection.execute("BEGIN IMMEDIATE")
-            if self._rolled_back:
-                self._lanes.forget()
-                if self._sealing is not None:
-                    self._sealing.forget()
-                self._rolled_back = False
+            if not self._turns.is_open:
+                self._begin()
             results = self._work(batch)
             if not kinds.isdisjoint(_SUPPLYING):
                 results += self._supply(kinds)
             self._uncommitted |= kinds
             self.jobs += len(batch)
-            if not kinds <= _LAZY:
+            if not kinds <= self._turns.lazy:
+                self._in_doubt = results
                 self.commit()
+        except CommitInDoubtError:
+            raise
         except BaseException:
             self.roll_back()
             raise
         self._claims.confirmed()
         return results
 
+    def decided(self) -> list[Result] | None:
+        """Return the results of a batch whose commit was in doubt; None where it was undone, and may be tried again.
+
+        CommitInDoubtError while that is not known.
+        """
+        committed = self._turns.was_committed()
+        if committed is None:
+            raise CommitInDoubtError
+        if not committed:
+            self.roll_back()
+            return None
+        self._uncommitted = set()
+        self._claims.confirmed()
+        return self._in_doubt
+
+    def take_back(self, holders: Sequence[int]) -> None:
+        """Let go, in an open transaction, of all that these hold."""
+        self._claims.recover(holders)
+
+    def _begin(self) -> None:
+        """Begin a transaction, and read anew what others may have changed."""
+        news = self._turns.begin()
+        stale = news.joined or self._rolled_back
+        if stale:
+            self._lanes.forget()
+            self._claims.catch_up()
+        if stale or news.written:
+            self._recording.catch_up()
+            self._settling.catch_up()
+            self._lanes.catch_up()
+            if self._sealing is not None:
+                self._sealing.forget()
+        self._rolled_back = False
+        self._joins = self._lanes.joins
+
     def commit(self) -> None:
         """Make durable what is not yet; what strikes at the fault points after it stops the writer."""
-        if not self.connection.in_transaction:
+        if not self._turns.is_open:
             return
-        self.connection.execute("COMMIT")
+        self._turns.commit(joins=self._lanes.joins - self._joins, wake=self._claims.offers())
         self.commits += 1
         kinds, self._uncommitted = self._uncommitted, set()
         if fault.armed():
@@ -91,8 +131,7 @@ class Transactions:
 
     def roll_back(self) -> None:
         """Undo a batch. Claims of earlier batches that were not durable are undone in the file only, not here."""
-        if self.connection.in_transaction:
-            self.connection.execute("ROLLBACK")
+        self._turns.roll_back()
         self._uncommitted = set()
         self._rolled_back = True
         self._claims.withdrawn()

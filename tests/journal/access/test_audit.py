@@ -93,6 +93,7 @@ def test_an_empty_trail_holds(tmp_path: Path) -> None:
     assert places(verified(tmp_path, Witness(3, "00"))) == [(3, "truncated")]
 
 
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("column", [name for name in COLUMNS if name != "seq"])
 def test_every_column_is_held_by_the_chain(copy: Path, column: str) -> None:
     """Whatever is changed in a row, the row is named."""
@@ -100,6 +101,7 @@ def test_every_column_is_held_by_the_chain(copy: Path, column: str) -> None:
     assert places(verified(copy)) == [(17, "changed")]
 
 
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("column", ["entry", "follows"])
 def test_a_number_that_is_taken_away_is_found(copy: Path, column: str) -> None:
     """Nothing is another value than something."""
@@ -138,6 +140,7 @@ MUTATIONS: dict[str, tuple[tuple[str, ...], list[tuple[int, str]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_what_is_done_to_a_copy_is_found_and_where(copy: Path, mutation: str) -> None:
     """Edits, deletions and reorderings show in the chain alone."""
@@ -146,6 +149,7 @@ def test_what_is_done_to_a_copy_is_found_and_where(copy: Path, mutation: str) ->
     assert places(verified(copy)) == expected
 
 
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 def test_an_edit_with_its_own_hash_made_anew_shows_in_the_next_row(copy: Path) -> None:
     """To hide it, all that follows must be computed anew."""
     change(copy, "UPDATE audit SET actor = 'eve' WHERE seq = 17")
@@ -156,6 +160,7 @@ def test_an_edit_with_its_own_hash_made_anew_shows_in_the_next_row(copy: Path) -
     assert places(verified(copy)) == [(18, "changed"), (19, "changed")]
 
 
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 def test_only_an_anchor_shows_a_cut_and_a_whole_recomputation(copy: Path) -> None:
     """The chain alone cannot tell: what somebody else saw of it can, and says from where on."""
     seen = verified(copy)
@@ -173,6 +178,7 @@ def test_only_an_anchor_shows_a_cut_and_a_whole_recomputation(copy: Path) -> Non
     assert found.hash != seen.hash
 
 
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 def test_of_many_faults_the_first_hundred_are_named(opened: Opener, copy: Path) -> None:
     """A trail that was rewritten badly does not fill the terminal."""
     with contextlib.closing(sqlite3.connect(copy / FILE)) as file, file:
@@ -187,6 +193,7 @@ def test_of_many_faults_the_first_hundred_are_named(opened: Opener, copy: Path) 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 def test_any_change_of_any_row_is_found(copy: Path, data: st.DataObject) -> None:
     """Whatever text or number is put in place of another, the row is named, and taking it back mends it."""
     seq = data.draw(st.integers(1, ROWS))

@@ -18,6 +18,9 @@ from engine.journal.file.database import FILE, RESTORING, open_reader, open_writ
 from engine.journal.state.pausing import EVERYWHERE, paused
 from tests.journal.desk import NOW, Desk, Opener, entry
 
+# A file is backed up and verified by this program, a database by its own people.
+pytestmark = pytest.mark.parametrize("address", ["sqlite"], indirect=True)
+
 
 def silent(_what: str, _done: int, _of: int) -> None:
     """Hear nothing."""

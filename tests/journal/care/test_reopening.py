@@ -4,6 +4,8 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from engine.journal.access import accounts, sessions
 from engine.journal.access.audited import AuditFilter, AuditReader
 from engine.journal.access.sessions import SessionRow, TokenRow
@@ -11,6 +13,9 @@ from engine.journal.care.backup import back_up, restore
 from engine.journal.write import bulk_replay
 from tests.journal.desk import LATE, NOW, Opener
 from tests.journal.write.test_bulk_replay import begun
+
+# A database is backed up by its own people.
+pytestmark = pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 
 COOKIE, TOKEN, INVITATION = b"cookie", b"token", b"invitation"
 

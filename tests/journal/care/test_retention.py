@@ -14,8 +14,8 @@ from engine import fault
 from engine.journal.care.retention import BATCH, Kept, Pruned, Rules, due, prune
 from engine.journal.care.verify import faults
 from engine.journal.entry import AckOutcome, State
-from engine.journal.file.database import open_reader
 from engine.journal.journal import Journal
+from engine.journal.opening import open_reader
 from engine.journal.read.reading import Reader
 from tests.journal.desk import NOW, Desk, Opener, entry, intent, settlement
 
@@ -74,6 +74,7 @@ async def test_a_body_leaves_before_its_entry(desk: Desk) -> None:
     assert rows(desk, "SELECT state FROM delivery WHERE seq = ?", seq) == [("delivered",)]
 
 
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("older", [False, True], ids=["as it is kept now", "as an older program kept it"])
 async def test_what_a_url_asks_by_leaves_with_the_body(desk: Desk, older: bool) -> None:
     """A search names a patient by number: where it went stays, whom it asked for does not."""

@@ -10,6 +10,9 @@ from engine.journal.entry import State
 from engine.journal.file.database import FILE, open_reader, sqlite3
 from tests.journal.desk import Desk, Opener
 
+# A file is backed up and verified by this program, a database by its own people.
+pytestmark = pytest.mark.parametrize("address", ["sqlite"], indirect=True)
+
 DAMAGE = {
     "out-of-lane": "DELETE FROM queue WHERE seq = 3",
     "left-in-lane": "UPDATE delivery SET state = 'delivered' WHERE seq = 2",

@@ -249,6 +249,7 @@ async def test_a_probe_is_the_entry_that_was_tried_least(desk: Desk) -> None:
     assert await desk.journal.claim("d", 1, NOW, least_tried=True) == ()
 
 
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("known", [False, True], ids=["never seen", "each in a lane of its own, with work"])
 async def test_naming_many_costs_as_much_as_there_are(opened: Opener, tmp_path: Path, known: bool) -> None:
     """Twice as many numbers are twice the work of the writer, not four times: counted in steps of SQLite."""

@@ -199,6 +199,7 @@ BACK = {
         "ALTER TABLE attempt DROP COLUMN query",
     ),
     "0011_merges": ("DROP INDEX known_gone",),
+    "0014_holders": ("ALTER TABLE delivery DROP COLUMN holder",),
     "0013_follow_ups": (
         *additions.LOOKUPS,
         f"INSERT INTO lookup SELECT {LOOKED_UP} FROM follow_up",  # noqa: S608 - constants

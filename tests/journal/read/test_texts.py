@@ -18,6 +18,12 @@ from tests.journal.desk import Desk, Opener
 PID = "MSH|^~\\&|ADT|RVB|||20260301||ADT^A08|{}|P|2.5.1{}\rPID|1||{}^^^RVB^MR||{}\r"
 
 
+@pytest.fixture
+def address() -> str:
+    """Give no address: the index of words stands beside SQLite's file."""
+    return ""
+
+
 def message(control_id: str, number: str, name: str, charset: str = "") -> str:
     """Return a message with a number and a name."""
     return PID.format(control_id, f"||||||{charset}" if charset else "", number, name)

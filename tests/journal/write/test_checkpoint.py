@@ -48,6 +48,7 @@ def test_what_goes_wrong_is_the_writers_to_hear(tmp_path: Path) -> None:
     checkpointer.stop()
 
 
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
 async def test_the_log_begins_anew_while_messages_come_in(opened: Opener) -> None:
     """With a sender that never rests the log keeps its length: what the writer added meanwhile is moved by itself."""
     async with opened(reserve_bytes=2 * PAGES * PAGE) as desk:

@@ -70,3 +70,5 @@ SELECT destination, 'lookup', seq, patient, state, reason, codes, handle, tries,
     "CREATE INDEX follow_up_due ON follow_up (destination, kind, due_at) WHERE due_at IS NOT NULL",
     "CREATE INDEX follow_up_patient ON follow_up (destination, patient, kind, seq)",
 )
+# Which node holds what is claimed; a journal of one process has none.
+HOLDERS: Final = ("ALTER TABLE delivery ADD COLUMN holder BIGINT NOT NULL DEFAULT 0",)

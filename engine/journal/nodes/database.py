@@ -1,0 +1,84 @@
+"""The journal's PostgreSQL database: opened durable or not at all."""
+
+from typing import Final
+
+from engine.database.postgresql import OLDEST, PostgresqlConnection, PostgresqlError, connect, shown
+from engine.errors import JournalUnusableError
+from engine.journal.nodes.schema import migrate, refuse_newer, refuse_older, steps_made
+
+# A node that was paused within its turn keeps nobody waiting for longer: the database ends its transaction.
+TURN_SECONDS: Final = 3
+WRITER: Final = f"-c idle_in_transaction_session_timeout={TURN_SECONDS}s -c statement_timeout=30s -c jit=off"
+READER: Final = "-c default_transaction_read_only=on -c statement_timeout=60s -c jit=off"
+
+# What a commit promises, and of which version the server is.
+SETTINGS: Final = """
+SELECT current_setting('server_version_num'), current_setting('fsync'), current_setting('full_page_writes'),
+  current_setting('synchronous_commit'), pg_is_in_recovery()
+"""
+
+
+def open_writer(address: str, name: str) -> PostgresqlConnection:
+    """Open a writing connection and bring the tables up to date; JournalUnusableError says what to mend."""
+    connection = _open(address, f"adt-engine {name}", WRITER)
+    try:
+        _refuse_unsafe(connection, address)
+        migrate(connection)
+    except PostgresqlError as error:
+        connection.close()
+        raise unusable(address, error) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_reader(address: str) -> PostgresqlConnection:
+    """Open a connection that can only read; JournalUnusableError where there is no journal that this program knows."""
+    connection = _open(address, "adt-engine reader", READER)
+    try:
+        made = steps_made(connection)
+        refuse_newer(made)
+        refuse_older(made)
+    except PostgresqlError as error:
+        connection.close()
+        raise unusable(address, error) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def unusable(address: str, error: Exception) -> JournalUnusableError:
+    """Return the error of a database that cannot be used, with what it said and without a password."""
+    said = str(error).strip().partition("\n")[0] or type(error).__name__
+    return JournalUnusableError(
+        f"the journal's database {shown(address)} cannot be used ({said}): check that it runs and takes this account, "
+        "and give the password by PGPASSWORD or PGPASSFILE"
+    )
+
+
+def _open(address: str, name: str, options: str) -> PostgresqlConnection:
+    try:
+        return connect(address, name=name, options=options)
+    except PostgresqlError as error:
+        raise unusable(address, error) from error
+
+
+def _refuse_unsafe(connection: PostgresqlConnection, address: str) -> None:
+    """Raise JournalUnusableError where a commit would not be durable."""
+    version, fsync, pages, commit, standby = connection.execute(SETTINGS).fetchone() or ()
+    major = int(version) // 10_000
+    if major < OLDEST:
+        raise JournalUnusableError(f"{shown(address)} is PostgreSQL {major}: {OLDEST} or newer is needed")
+    if standby:
+        raise JournalUnusableError(f"{shown(address)} is a standby, which only reads: name the primary")
+    wrong = [
+        name
+        for name, value in (("fsync", fsync), ("full_page_writes", pages), ("synchronous_commit", commit))
+        if value == "off"
+    ]
+    if wrong:
+        raise JournalUnusableError(
+            f"{shown(address)} has {wrong[0]} = off, and would lose acknowledged messages in a crash: set it to on"
+        )

@@ -1,0 +1,245 @@
+"""Leases: a node is one as long as it says so to the database every two seconds; whoever does not for ten is dead.
+
+All times that nodes compare are the database's. A node's own clock only measures how much of its lease is left since
+it last renewed it.
+"""
+
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Final, NamedTuple
+
+from engine.database.postgresql import PostgresqlConnection, PostgresqlError, connect
+from engine.errors import JournalUnusableError
+from engine.journal.nodes.database import open_reader, unusable
+from engine.journal.nodes.schema import LEADER_LOCK
+from engine.journal.write.places import Shared
+
+LEASE_SECONDS: Final = 10.0
+RENEW_SECONDS: Final = 2.0
+LOOK_SECONDS: Final = 1.0
+SESSION: Final = "-c statement_timeout=4s"
+# Of ended incarnations so many are kept for people.
+KEPT: Final = 50
+
+# A process begins.
+BEGIN: Final = """
+INSERT INTO node (name, home, host, version, configuration, started_at, renewed_at, until, state)
+VALUES (?, ?, ?, ?, ?, moment(), moment(), moment() + ?, 'live') RETURNING incarnation
+"""
+# Who has this name now, and where it lives.
+HOLDER: Final = "SELECT incarnation, home, until - moment() FROM node WHERE name = ? AND state = 'live' FOR UPDATE"
+# The lease goes on, unless somebody has ended it.
+RENEW: Final = """
+UPDATE node SET renewed_at = moment(), until = moment() + ?, configuration = ?
+WHERE incarnation = ? AND state = 'live' RETURNING incarnation
+"""
+# The other nodes whose lease has ended.
+EXPIRED: Final = "SELECT incarnation FROM node WHERE state = 'live' AND until < moment() AND incarnation <> ?"
+# A node is no more, in a turn.
+END: Final = """
+UPDATE node SET state = ?, ended_at = moment() WHERE incarnation = ? AND state = 'live' AND (? OR until < moment())
+"""
+# Forget all but the newest that have ended.
+FORGET: Final = """
+DELETE FROM node WHERE state <> 'live' AND incarnation NOT IN (
+  SELECT incarnation FROM node WHERE state <> 'live' ORDER BY incarnation DESC LIMIT ?)
+"""
+# How many nodes there are.
+COUNT: Final = "SELECT COUNT(*) FROM node WHERE state = 'live'"
+# Which node an incarnation was of.
+NAME: Final = "SELECT name FROM node WHERE incarnation = ?"
+# All nodes, the living first.
+NODES: Final = """
+SELECT n.incarnation, n.name, n.host, n.version, n.configuration, n.started_at, n.renewed_at, n.state,
+  (n.until - moment()) / 1000000.0, (SELECT COUNT(*) FROM delivery AS d WHERE d.state = 'claimed'
+    AND d.state <> 'delivered' AND d.holder = n.incarnation)
+FROM node AS n ORDER BY n.state <> 'live', n.name, n.incarnation DESC LIMIT ?
+"""
+# Lead, unless somebody does.
+LEAD: Final = "SELECT pg_try_advisory_lock(?)"
+
+
+class Node(NamedTuple):
+    """One process of a journal: `seconds_left` of its lease, negative once it has ended; `claimed`: what it has out.
+
+    `state`: live, stopped (ended in good order) or expired (taken for dead, its work taken over).
+    """
+
+    incarnation: int
+    name: str
+    host: str
+    version: str
+    configuration: str
+    started_at: int
+    renewed_at: int
+    state: str
+    seconds_left: float
+    claimed: int
+
+
+def begin(connection: PostgresqlConnection, who: Shared) -> tuple[int, tuple[int, ...]]:
+    """Become a node; return the incarnation and those of the same folder that it replaces.
+
+    The lock of the data folder says that these have ended. JournalUnusableError: another folder's node has the name.
+    """
+    execute = connection.execute
+    execute("BEGIN")
+    try:
+        replaced = _replace(connection, who)
+        lease = int(LEASE_SECONDS * 1_000_000)
+        values = (who.name, who.home, socket.gethostname(), who.version, who.configuration, lease)
+        (mine,) = execute(BEGIN, values).fetchone() or (0,)
+        execute(FORGET, (KEPT,))
+        execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            execute("ROLLBACK")
+        raise
+    return mine, replaced
+
+
+def _replace(connection: PostgresqlConnection, who: Shared) -> tuple[int, ...]:
+    """End the incarnations that had the name of this node, in the same folder or with a lease that has ended."""
+    replaced = connection.execute(HOLDER, (who.name,)).fetchall()
+    for incarnation, home, left in replaced:
+        if home != who.home and left > 0:
+            raise _taken(who.name, left)
+        connection.execute(END, ("expired", incarnation, True))
+    return tuple(incarnation for incarnation, _home, _left in replaced)
+
+
+def _taken(name: str, micros_left: int) -> JournalUnusableError:
+    return JournalUnusableError(
+        f"another node has the name {name}, and its lease lasts for {micros_left // 1_000_000 + 1} s more: name this "
+        "one by --node, or wait if that one has ended"
+    )
+
+
+def end(connection: PostgresqlConnection, incarnation: int, state: str) -> bool:
+    """Note in a turn that a node is no more; `expired` only where its lease has ended. False where it was not so."""
+    return connection.execute(END, (state, incarnation, state == "stopped")).rowcount == 1
+
+
+def name_of(connection: PostgresqlConnection, incarnation: int) -> str:
+    """Return the name of the node that an incarnation was of; empty for one that is forgotten."""
+    row = connection.execute(NAME, (incarnation,)).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def nodes(address: str, most: int = KEPT) -> tuple[Node, ...]:
+    """Return the nodes of a journal, the living first; JournalUnusableError where it cannot be read."""
+    with closing(open_reader(address)) as connection:
+        try:
+            return tuple(Node(*row) for row in connection.execute(NODES, (most,)).fetchall())
+        except PostgresqlError as error:
+            raise unusable(address, error) from error
+
+
+class Lease:
+    """Renews a node's lease in a thread of its own, and looks after the others.
+
+    In that thread `woken` is called at a notice of another node and each second, `expired` with the incarnations whose
+    lease has ended, `lost` once this one's was ended by others. `count` is how many nodes there are, `leads` whether
+    this one does what only one does.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        who: Shared,
+        incarnation: int,
+        woken: Callable[[], None],
+        expired: Callable[[Sequence[int]], None],
+        lost: Callable[[], None],
+    ) -> None:
+        self.incarnation = incarnation
+        self.count = 1
+        self.leads = False
+        self.configuration = who.configuration
+        self._address = address
+        self._who = who
+        self._woken = woken
+        self._expired = expired
+        self._lost = lost
+        self._began = time.monotonic()
+        self._renewed = self._began
+        self._stop = threading.Event()
+        self._wake, self._nudge = socket.socketpair()
+        self._thread = threading.Thread(target=self._live, name="lease", daemon=True)
+
+    @property
+    def seconds_left(self) -> float:
+        """How much of the lease is left, by this machine's clock since it was last renewed."""
+        return self._renewed + LEASE_SECONDS - time.monotonic()
+
+    def start(self) -> None:
+        """Begin to renew."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the step under way, and wait for it."""
+        self._stop.set()
+        self._nudge.send(b".")
+        if self._thread.is_alive():
+            self._thread.join()
+        self._wake.close()
+        self._nudge.close()
+
+    def _live(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with closing(self._connect()) as connection:
+                    self._work(connection)
+            except (PostgresqlError, OSError):
+                self.leads = False
+                self._stop.wait(0.5)
+
+    def _connect(self) -> PostgresqlConnection:
+        connection = connect(
+            self._address, name=f"adt-engine {self._who.name} lease", options="-c statement_timeout=4s"
+        )
+        connection.raw("LISTEN adt_engine")
+        return connection
+
+    def _work(self, connection: PostgresqlConnection) -> None:
+        due = 0.0
+        while not self._stop.is_set():
+            now = time.monotonic()
+            if now >= due:
+                if not self._renew(connection):
+                    self._stop.set()
+                    self._lost()
+                    return
+                due = now + RENEW_SECONDS
+            if self._heard(connection, LOOK_SECONDS) or self.count > 1:
+                self._woken()
+
+    def _renew(self, connection: PostgresqlConnection) -> bool:
+        began = time.monotonic()
+        values = (int(LEASE_SECONDS * 1_000_000), self.configuration, self.incarnation)
+        if connection.execute(RENEW, values).fetchone() is None:
+            return False
+        if self.seconds_left < 0:
+            # It was away, as the others may have been: they get the time that it takes to say that they are back.
+            self._began = began
+        self._renewed = began
+        self.leads = self.leads or bool((connection.execute(LEAD, (LEADER_LOCK,)).fetchone() or (False,))[0])
+        self.count = int((connection.execute(COUNT).fetchone() or (1,))[0])
+        if began - self._began > LEASE_SECONDS:
+            gone = [incarnation for (incarnation,) in connection.execute(EXPIRED, (self.incarnation,)).fetchall()]
+            if gone:
+                self._expired(gone)
+        return True
+
+    def _heard(self, connection: PostgresqlConnection, seconds: float) -> bool:
+        """Wait for a notice of another node, at most so long; say whether there was one."""
+        mine = str(self.incarnation)
+        ready, _, _ = select.select([connection.inner.fileno(), self._wake.fileno()], [], [], seconds)
+        if not ready or self._stop.is_set():
+            return False
+        heard = list(connection.inner.notifies(timeout=0))
+        return any(notice.payload != mine for notice in heard)

@@ -1,0 +1,125 @@
+"""A journal's place on PostgreSQL: opened as a node, which hears of the others and takes over what they leave."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+from engine.database.postgresql import PostgresqlConnection, PostgresqlError, is_again, is_full, is_lost
+from engine.errors import CommitInDoubtError, JournalAwayError, JournalError, JournalFailedError
+from engine.journal.nodes import lease
+from engine.journal.nodes.database import open_writer, unusable
+from engine.journal.nodes.lease import Lease
+from engine.journal.nodes.turn import NodeTurns
+from engine.journal.write.job import Job, Kind, Rooms
+from engine.journal.write.places import Shared, Trouble
+from engine.journal.write.transactions import Transactions
+
+
+class NodePlace:
+    """A database of PostgreSQL's, shared with other nodes.
+
+    `put` hands jobs to the writer.
+    """
+
+    def __init__(self, shared: Shared, key: bytes | None, put: Callable[[list[Job]], None]) -> None:
+        self._address = shared.address
+        self._who = shared
+        self._key = key
+        self._put = put
+        self.lease: Lease | None = None
+
+    def open(self) -> Transactions:
+        """Open the database and become a node."""
+        connection = open_writer(self._address, self._who.name)
+        try:
+            return self._begin(connection)
+        except PostgresqlError as error:
+            connection.close()
+            raise unusable(self._address, error) from error
+        except BaseException:
+            connection.close()
+            raise
+
+    def _begin(self, connection: PostgresqlConnection) -> Transactions:
+        incarnation, gone = lease.begin(connection, self._who)
+        self._turns = NodeTurns(connection, self._address, self._who.name, incarnation, gone)
+        self._transactions = Transactions(connection, self._key, self._turns)
+        self.lease = Lease(self._address, self._who, incarnation, self._woken, self._expired, self._lost)
+        self.lease.start()
+        return self._transactions
+
+    def admit(self, size: int) -> None:
+        """Take what comes: the database says where it has no room."""
+
+    def look_after(self) -> None:
+        """Know whether there are others."""
+        self._turns.is_alone = self.lease is not None and self.lease.count == 1
+
+    def make_room(self, times: int) -> None:
+        """Do nothing: its own people make room in a database."""
+
+    def tidy(self) -> None:
+        """Do nothing: each batch is committed."""
+
+    def commit(self) -> bool:
+        """Do nothing: each batch is committed."""
+        return True
+
+    def come_back(self) -> None:
+        """Reach a database that was away again; psycopg.Error where it still is."""
+        self._turns.reconnect()
+
+    def trouble(self, error: BaseException) -> Trouble:
+        """Say what an error of PostgreSQL's means."""
+        if isinstance(error, CommitInDoubtError):
+            return Trouble.DOUBT
+        if isinstance(error, JournalFailedError):
+            return Trouble.END
+        for is_so, trouble in ((is_again, Trouble.AGAIN), (is_full, Trouble.FULL), (is_lost, Trouble.AWAY)):
+            if is_so(error):
+                return trouble
+        return Trouble.ITS_OWN
+
+    def refusal(self, trouble: Trouble) -> JournalError:
+        """Return what a sender is refused with."""
+        return JournalError("the journal's database has no room") if trouble is Trouble.FULL else JournalAwayError()
+
+    def stop(self) -> None:
+        """End the lease's thread; the row stays, and ends by itself where `close` does not follow."""
+        if self.lease is not None:
+            self.lease.stop()
+
+    def close(self) -> None:
+        """Stop being a node, so that others take over at once what this one leaves, and disconnect."""
+        with suppress(PostgresqlError, JournalError):
+            self._turns.begin()
+            lease.end(self._turns.connection, self._turns.holder, "stopped")
+            self._transactions.take_back([self._turns.holder])
+            self._turns.commit(joins=0, wake=True)
+        self._turns.connection.close()
+
+    def _woken(self) -> None:
+        self._put([Job(Kind.ACT, _stir, None)])
+
+    def _expired(self, gone: Sequence[int]) -> None:
+        self._put([Job(Kind.ACT, partial(self._take_over, gone=gone), None)])
+
+    def _lost(self) -> None:
+        """Let the writer find out, by its next turn, that this is no node any more."""
+        self._put([Job(Kind.ACT, _stir, None)])
+
+    def _take_over(self, rooms: Rooms, gone: Sequence[int]) -> None:
+        for incarnation in gone:
+            if lease.end(self._turns.connection, incarnation, "expired"):
+                self._who.took_over(
+                    lease.name_of(self._turns.connection, incarnation), rooms.claims.recover([incarnation])
+                )
+
+
+def _stir(rooms: Rooms) -> None:
+    rooms.claims.stir()
+
+
+def place_of(shared: Shared, key: bytes | None, put: Callable[[list[Job]], None]) -> NodePlace:
+    """Return the place of a node's journal; `key` seals it, `put` hands jobs to the writer."""
+    return NodePlace(shared, key, put)

@@ -1,0 +1,132 @@
+"""The journal's tables in PostgreSQL: the same steps as in SQLite's file, and what only nodes need.
+
+Each step runs once, in one transaction, under a lock: nodes that start together make the tables once. Steps of one
+minor version only add; a database that knows a step which this program does not is a newer one's, and is refused.
+"""
+
+from typing import Final
+
+from engine.database.postgresql import JSON_EACH, SUBSTR, PostgresqlConnection
+from engine.errors import JournalUnusableError
+from engine.journal.file.schema import STEPS
+
+# Of the advisory locks that this program takes in a database: the schema's, the writers' and the leader's.
+SCHEMA_LOCK: Final = 0x41445401
+TURN_LOCK: Final = 0x41445402
+LEADER_LOCK: Final = 0x41445403
+
+# `joins` counts how often lanes were united, `node` is the incarnation that wrote last.
+_HEAD: Final = """
+CREATE TABLE head (
+  id INTEGER PRIMARY KEY CHECK (id = 1), node BIGINT NOT NULL, joins BIGINT NOT NULL, restored BIGINT)
+"""
+# One row an incarnation: a process from its start to its end. Moments are the database's.
+_NODE: Final = """
+CREATE TABLE node (
+  incarnation INTEGER PRIMARY KEY, name TEXT NOT NULL, home TEXT NOT NULL, host TEXT NOT NULL, version TEXT NOT NULL,
+  configuration TEXT NOT NULL, started_at BIGINT NOT NULL, renewed_at BIGINT NOT NULL, until BIGINT NOT NULL,
+  state TEXT NOT NULL, ended_at BIGINT)
+"""
+# Microseconds since 1970 by the database's clock.
+_MOMENT: Final = """
+CREATE FUNCTION moment() RETURNS BIGINT LANGUAGE sql VOLATILE
+AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$
+"""
+_KEPT: Final = """
+CREATE FUNCTION audit_is_only_added_to() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'the audit trail is only ever added to'; END $$
+"""
+
+OWN: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    (
+        "node_0001",
+        (
+            _HEAD,
+            "INSERT INTO head (id, node, joins) VALUES (1, 0, 0)",
+            _NODE,
+            "CREATE UNIQUE INDEX node_live ON node (name) WHERE state = 'live'",
+        ),
+    ),
+)
+# What PostgreSQL says in words of its own.
+RAW: Final[tuple[str, ...]] = (
+    JSON_EACH,
+    SUBSTR,
+    _MOMENT,
+    _KEPT,
+    "CREATE TRIGGER audit_kept BEFORE UPDATE OR DELETE ON audit FOR EACH ROW EXECUTE FUNCTION audit_is_only_added_to()",
+    # Queues: few rows, always changing.
+    "ALTER TABLE queue SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)",
+    "ALTER TABLE delivery SET (autovacuum_vacuum_scale_factor = 0.05, fillfactor = 80)",
+    "ALTER TABLE head SET (fillfactor = 10)",
+    "ALTER TABLE node SET (fillfactor = 50)",
+)
+
+MADE: Final = "CREATE TABLE IF NOT EXISTS step (name TEXT PRIMARY KEY, at TIMESTAMPTZ NOT NULL DEFAULT now())"
+# The steps that were made.
+STEPS_MADE: Final = "SELECT name FROM step"
+# A step was made.
+KEEP_STEP: Final = "INSERT INTO step (name) VALUES (?)"
+# Whether the tables are there, and whether they are another program's.
+TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+
+
+def migrate(connection: PostgresqlConnection) -> None:
+    """Bring the tables up to this program's; JournalUnusableError where that cannot be done."""
+    connection.execute("BEGIN")
+    try:
+        connection.execute("SELECT pg_advisory_xact_lock(?)", (SCHEMA_LOCK,))
+        made = steps_made(connection)
+        refuse_newer(made)
+        if not made:
+            _refuse_strange(connection)
+        connection.execute(MADE)
+        for name, statements in (*STEPS, *OWN):
+            if name not in made:
+                connection.script(one for one in statements if not _is_for_old_files(one))
+                connection.execute(KEEP_STEP, (name,))
+        if not made:
+            for statement in RAW:
+                connection.raw(statement)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def steps_made(connection: PostgresqlConnection) -> set[str]:
+    """Return the names of the steps that a database has taken; empty where it has no journal."""
+    return {name for (name,) in connection.execute(STEPS_MADE).fetchall()} if "step" in tables(connection) else set()
+
+
+def tables(connection: PostgresqlConnection) -> set[str]:
+    """Return the names of the tables that are there."""
+    return {name for (name,) in connection.execute(TABLES).fetchall()}
+
+
+def _refuse_strange(connection: PostgresqlConnection) -> None:
+    if tables(connection):
+        raise JournalUnusableError("the database holds tables of another program: name one of its own")
+
+
+def refuse_newer(made: set[str]) -> None:
+    """Raise JournalUnusableError where a database has taken a step that this program does not know."""
+    newer = made - {name for name, _statements in (*STEPS, *OWN)}
+    if newer:
+        raise JournalUnusableError(
+            f"the journal was written by a newer adt-engine (schema {max(newer)}): start that version on this node, too"
+        )
+
+
+def refuse_older(made: set[str]) -> None:
+    """Raise JournalUnusableError where a database has no journal, or one not yet brought up to this program."""
+    if not made:
+        raise JournalUnusableError("there is no journal in this database: start an engine on it once")
+    if {name for name, _statements in (*STEPS, *OWN)} - made:
+        raise JournalUnusableError("the journal is of an older adt-engine: start the engine once, which brings it up")
+
+
+def _is_for_old_files(statement: str) -> bool:
+    """Say whether a statement fills tables from older ones of SQLite's, or makes a trigger in its words."""
+    return statement.lstrip().startswith(("INSERT INTO noted", "INSERT OR IGNORE", "CREATE TRIGGER"))

@@ -1,0 +1,109 @@
+"""Turns: the nodes of a journal write one transaction after the other, each seeing all that others wrote before.
+
+A turn is a transaction under one lock of the database. So numbers are given in the order of commits, over all lanes,
+and whatever decides by what is there decides as a single process would. What a node keeps in memory it reads anew
+where another one had a turn in between.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from engine.database.postgresql import PostgresqlConnection, PostgresqlError, connect, is_lost
+from engine.errors import CommitInDoubtError, LeaseLostError
+from engine.journal.nodes.database import WRITER
+from engine.journal.nodes.schema import TURN_LOCK
+from engine.journal.write.job import Kind
+from engine.journal.write.turns import News
+
+# Wait for the turn.
+TAKE: Final = "SELECT pg_advisory_xact_lock(?)"
+# Who wrote last, how often lanes were united, whether this node still is one, and the transaction's number.
+HEAD: Final = """
+SELECT head.node, head.joins, node.state, pg_current_xact_id()::text
+FROM head LEFT JOIN node ON node.incarnation = ? WHERE head.id = 1
+"""
+# This node wrote last.
+KEEP: Final = "UPDATE head SET node = ?, joins = ? WHERE id = 1"
+# What became of a transaction whose commit was not answered.
+STATUS: Final = "SELECT pg_xact_status(?::xid8)"
+# Wake the other nodes: something may run.
+WAKE: Final = "SELECT pg_notify('adt_engine', ?)"
+
+
+class NodeTurns:
+    """The turns of one incarnation on its writing connection; `is_alone` says whether there is no other node."""
+
+    # Whoever holds the turn keeps others waiting: it ends with each batch.
+    lazy: frozenset[Kind] = frozenset()
+
+    def __init__(
+        self, connection: PostgresqlConnection, address: str, name: str, incarnation: int, gone: Iterable[int]
+    ) -> None:
+        self.connection = connection
+        self.holder = incarnation
+        self.gone = gone
+        self.is_alone = False
+        self._address = address
+        self._name = name
+        self._joins = -1
+        self._last = 0
+        self._transaction = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is open."""
+        return self.connection.in_transaction
+
+    def begin(self) -> News:
+        """Wait for the turn; LeaseLostError where this incarnation is no node any more."""
+        execute = self.connection.execute
+        execute("BEGIN")
+        execute(TAKE, (TURN_LOCK,))
+        last, joins, state, self._transaction = execute(HEAD, (self.holder,)).fetchone() or (0, 0, None, "")
+        if state != "live":
+            raise LeaseLostError
+        news = News(written=last != self.holder, joined=joins != self._joins)
+        self._last, self._joins = last, joins
+        return news
+
+    def commit(self, *, joins: int, wake: bool) -> None:
+        """End the turn, durable; CommitInDoubtError where the connection broke before the database answered.
+
+        `joins`: how often lanes were united in it. `wake`: something may run that other nodes may wait for.
+        """
+        if self._last != self.holder or joins:
+            self._joins += joins
+            self.connection.execute(KEEP, (self.holder, self._joins))
+        if wake and not self.is_alone:
+            self.connection.execute(WAKE, (str(self.holder),))
+        try:
+            self.connection.execute("COMMIT")
+        except PostgresqlError as error:
+            if not is_lost(error):
+                raise
+            raise CommitInDoubtError from error
+
+    def roll_back(self) -> None:
+        """Undo what was written in this turn; read anew what is in memory at the next one."""
+        self._joins = -1
+        try:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        except PostgresqlError as error:
+            if not is_lost(error):
+                raise
+
+    def reconnect(self) -> None:
+        """Connect anew where the connection is gone; psycopg.Error where that fails."""
+        if not self.connection.inner.closed:
+            return
+        self.connection.inner = connect(self._address, name=f"adt-engine {self._name}", options=WRITER).inner
+
+    def was_committed(self) -> bool | None:
+        """Ask what became of the turn whose commit was not answered; None while that is not decided.
+
+        psycopg.Error where the database cannot be asked.
+        """
+        self.reconnect()
+        (status,) = self.connection.execute(STATUS, (self._transaction,)).fetchone() or (None,)
+        return None if status == "in progress" else status == "committed"

@@ -1,0 +1,80 @@
+"""Turns: one transaction of the writer at a time, and what others wrote since its last one."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
+
+from engine.database.connection import Connection
+from engine.journal.claim.claiming import ALONE
+from engine.journal.write.job import Kind
+
+# What need not be durable to be answered, where nobody else has turns.
+LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM})
+
+
+class News(NamedTuple):
+    """What happened since the writer's last turn: whether another one wrote, and whether lanes may have been united."""
+
+    written: bool
+    joined: bool
+
+
+class Turns(Protocol):
+    """The transactions of a writer on its connection.
+
+    `holder` names it in what it claims, `lazy` are the kinds of jobs that may wait for the next commit. `gone` are
+    holders that are no more, and what they held is to be taken back at the start.
+    """
+
+    holder: int
+    lazy: frozenset[Kind]
+    gone: Iterable[int]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is open."""
+
+    def begin(self) -> News:
+        """Begin a transaction that writes, once it is this writer's turn."""
+
+    def commit(self, *, joins: int, wake: bool) -> None:
+        """Make it durable; `joins`: how often lanes were united in it. `wake`: others may have something to do."""
+
+    def roll_back(self) -> None:
+        """Undo it."""
+
+    def was_committed(self) -> bool | None:
+        """Say what became of a commit that was not answered; None while that is not known."""
+
+
+class FileTurns:
+    """Transactions in a file that one process has for itself."""
+
+    holder = ALONE
+    lazy = LAZY
+    gone: Iterable[int] = (ALONE,)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is open."""
+        return self._connection.in_transaction
+
+    def begin(self) -> News:
+        """Begin a transaction that writes."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        return News(written=False, joined=False)
+
+    def commit(self, *, joins: int, wake: bool) -> None:  # noqa: ARG002 - nobody else has turns
+        """Make it durable."""
+        self._connection.execute("COMMIT")
+
+    def roll_back(self) -> None:
+        """Undo it."""
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def was_committed(self) -> bool | None:
+        """Say that it was not: a file answers every commit."""
+        return False
