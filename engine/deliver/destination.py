@@ -23,7 +23,7 @@ from engine.deliver.wire.dry_run_server import DryRunServer
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.oauth import Tokens
-from engine.deliver.wire.server import Server
+from engine.deliver.wire.server import Fence, Server
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
 from engine.fhir.plan import Find, Keep, Merge, Plan, Upsert
@@ -51,6 +51,7 @@ class Destination:
         new_id: Callable[[], str],
         ticks: Callable[[], float] | None = None,
         cache_patients: int = 10_000,
+        fence: Fence | None = None,
     ) -> None:
         self.settings = settings
         self._channel = channel
@@ -58,7 +59,7 @@ class Destination:
         self._token_client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, journaled=False)
         tokens = Tokens(settings.auth, self._token_client, clock=clock, ticks=ticks or _ticks, new_id=new_id)
         client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file)
-        self._server = Server(settings, client, tokens, Cache(cache_patients))
+        self._server = Server(settings, client, tokens, Cache(cache_patients), fence)
         self._lookups = LookUps(self._server, ticks or _ticks)
         self._notices = Notices(self._server)
         self.proofs = self._server.proofs

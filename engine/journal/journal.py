@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from engine.database.connection import Connection
+from engine.errors import LeaseLostError
 from engine.http.request import Request
 from engine.journal.claim.claiming import Claims
 from engine.journal.entry import AckOutcome, Claimed, NewEntry, Recorded, Settlement
@@ -83,6 +84,16 @@ class Journal:
     def failed(self) -> bool:
         """Say whether the journal has stopped because of an I/O error."""
         return self._group.failure is not None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it has stopped because other nodes have taken this one for dead."""
+        return isinstance(self._group.failure, LeaseLostError)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes may be nodes of this journal."""
+        return self._place.lease is not None
 
     @property
     def lease_seconds(self) -> float:

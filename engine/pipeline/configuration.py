@@ -24,11 +24,17 @@ from engine.mapping.files.document import mapping_names
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where the authored files and the data stand; `mappings` None: the shipped ones alone."""
+    """Where the authored files and the data stand; `mappings` None: the shipped ones alone.
+
+    `journal`: the address of a database that nodes share, empty for a journal in the data folder, or what the folder
+    says. `node`: what this one is called there.
+    """
 
     channels: Path
     mappings: Path | None
     data: Path
+    journal: str = ""
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from engine.clock import now
 from engine.config.alerting import Alerting
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
+from engine.deliver.wire.server import Fence
 from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError, brief, place_of
 from engine.journal.journal import Journal
 from engine.journal.read import backlog
@@ -26,6 +27,7 @@ from engine.pipeline.inbound.merge_limit import MergeBrake
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
 from engine.pipeline.listeners import Listeners
+from engine.pipeline.nodes import fence, shared_of
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.timekeeping import Timekeeper
@@ -84,7 +86,8 @@ class Engine:
         _log_warnings(examined)
         _make_folder(files)
         failed = asyncio.Event()
-        journal = await Journal.open(files.data, clock=clock, fail=partial(_fail, failed))
+        shared = shared_of(files, configuration)
+        journal = await Journal.open(files.data, clock=clock, fail=partial(_fail, failed), shared=shared)
         engine = cls(files, journal, failed, clock, steady)
         try:
             await engine.time.open()
@@ -188,7 +191,7 @@ class Engine:
     def _new_destinations(self, configuration: Configuration) -> dict[str, Destination]:
         """Return the clients of destinations that are new or described anew; StartError where one cannot be made."""
         return {
-            name: destination_of(settings, configuration)
+            name: destination_of(settings, configuration, fence(self.journal, settings.timeout_seconds))
             for name, settings in configuration.destinations.items()
             if name not in self.dispatches or self.dispatches[name].settings != settings
         }
@@ -234,10 +237,13 @@ class Engine:
             _fail(self.failed, error)
 
 
-def destination_of(settings: Settings, configuration: Configuration) -> Destination:
-    """Return the client of a destination, with the policies of the first channel that names it."""
+def destination_of(settings: Settings, configuration: Configuration, fence: Fence | None = None) -> Destination:
+    """Return the client of a destination, with the policies of the first channel that names it.
+
+    `fence` is awaited before each write is sent.
+    """
     channel = next(one for one in configuration.channels.values() if settings in one.destinations)
-    return Destination(settings, channel, clock=now, new_id=lambda: secrets.token_hex(16))
+    return Destination(settings, channel, clock=now, new_id=lambda: secrets.token_hex(16), fence=fence)
 
 
 def _pace(settings: Settings) -> Pace:

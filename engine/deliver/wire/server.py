@@ -1,5 +1,6 @@
 """One FHIR server as the engine speaks to it: address, authorization and version; one request, one answer."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,11 +18,18 @@ FRESH: Final = ("Cache-Control", "no-cache")
 # Transactions in a row that failed and were not the fault of what was in them, until they are sent no more.
 MOST_FAILURES: Final = 3
 
+Fence = Callable[[], Awaitable[None]]
+
 
 class Server:
-    """A destination's client, tokens, abilities, the cache of its Patients and those of its other resources."""
+    """A destination's client, tokens, abilities, the cache of its Patients and those of its other resources.
 
-    def __init__(self, settings: Settings, client: Client, tokens: Tokens, cache: Cache) -> None:
+    `fence` is awaited before each request that may change something; what it raises is raised, and nothing is sent.
+    """
+
+    def __init__(
+        self, settings: Settings, client: Client, tokens: Tokens, cache: Cache, fence: Fence | None = None
+    ) -> None:
         self.settings = settings
         self.base = settings.base_url.rstrip("/")
         self.cache = cache
@@ -32,11 +40,14 @@ class Server:
         self.proofs = Proofs()
         self.transactions_failed = 0
         self.creates_watched = 0
+        self._fence = fence
         self._stu3 = settings.fhir == "STU3"
 
     async def ask(self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes = b"") -> Answer:
         """Send one request with the destination's authorization; after a 401 once more with a new token."""
         authorization = await self.tokens.header()
+        if self._fence is not None and method != "GET":
+            await self._fence()
         answer = await self._send(method, url, headers, body, authorization)
         if answer.status == 401 and self.tokens.refused(authorization):
             answer = await self._send(method, url, headers, body, await self.tokens.header())

@@ -16,6 +16,18 @@ ADMIN: Final = "127.0.0.1:8081"
 DATABASE: Final = "sqlite:///adt-data/interchange.db"
 
 Data = Annotated[Path, typer.Option("--data", help="The engine's data folder (journal, admin socket).")]
+Journal = Annotated[
+    str,
+    typer.Option(
+        "--journal",
+        metavar="URL",
+        help="A PostgreSQL database that nodes share, postgresql://USER@HOST/NAME, for a journal in the data folder. "
+        "The password comes from PGPASSWORD, PGPASSFILE or ~/.pgpass. The data folder remembers it.",
+    ),
+]
+Node = Annotated[
+    str, typer.Option("--node", metavar="NAME", help="What this node is called; else by its host and data folder.")
+]
 Channels = Annotated[Path, typer.Option("--channels", help="The folder of channel files.")]
 Mappings = Annotated[Path | None, typer.Option("--mappings", help="A folder of mapping files beside the shipped ones.")]
 MappingName = Annotated[str, typer.Option("--name", help="The mapping, as channels name it.")]

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final
@@ -15,7 +16,7 @@ import uvloop
 from engine import garbage, telemetry
 from engine.clock import now
 from engine.database.sqlite import SqliteError
-from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, place_of
+from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError, place_of
 from engine.ops.access.keys import Keys
 from engine.ops.audit.trail import Trail
 from engine.ops.terminal.faults import arm_as_asked
@@ -29,7 +30,9 @@ from engine.ops.terminal.options import (
     AdminKey,
     Channels,
     Data,
+    Journal,
     Mappings,
+    Node,
 )
 from engine.ops.web.listener import PagesListener, bind, pages_listener
 from engine.pipeline.configuration import Files
@@ -37,6 +40,8 @@ from engine.pipeline.engine import Engine
 from engine.receive.reactor import install
 
 EXIT_FAILED: Final = 75
+# Of an engine that others have taken for dead.
+ANEW: Final = -1
 Surfaces = Callable[[Engine, Trail, PagesListener, socket.socket], AbstractAsyncContextManager[None]]
 
 _log = telemetry.logger()
@@ -46,6 +51,8 @@ def run(
     channels: Channels = CHANNELS,
     mappings: Mappings = None,
     data: Data = DATA,
+    journal: Journal = "",
+    node: Node = "",
     admin: Admin = ADMIN,
     admin_certificate: AdminCertificate = None,
     admin_key: AdminKey = None,
@@ -66,12 +73,29 @@ def run(
     where = pages_listener(admin, admin_certificate, admin_key, admin_allow)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            code = runner.run(serve(Files(channels, mappings, data), where))
+            code = runner.run(serve(Files(channels, mappings, data, _address(journal), node), where))
         except (JournalFailedError, SqliteError) as error:
             _log.critical("journal failed", error=type(error).__name__, point=place_of(error))
             code = EXIT_FAILED
+    if code == ANEW:
+        # A process that was taken for dead begins anew, in its place: nothing that it knew is true any more.
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - its own command
     if code:
         raise typer.Exit(code)
+
+
+def _address(journal: str) -> str:
+    """Return the address of a shared journal; UsageError for another database's, or one with a password in it."""
+    if not journal:
+        return ""
+    account = journal.partition("://")[2].partition("@")[0] if "@" in journal else ""
+    if not journal.startswith(("postgresql://", "postgres://")):
+        raise UsageError("--journal: expected postgresql://USER@HOST/NAME")
+    if ":" in account or "password=" in journal:
+        raise UsageError(
+            "--journal holds a password, which others on this machine can read: give it by PGPASSWORD or PGPASSFILE"
+        )
+    return journal
 
 
 async def serve(files: Files, where: PagesListener) -> int:
@@ -106,6 +130,8 @@ async def _serve(files: Files, where: PagesListener, listening: socket.socket, s
         _log.info("stopping")
     await engine.stop()
     _log.info("stopped")
+    if engine.journal.lost:
+        return ANEW
     return EXIT_FAILED if failed else 0
 
 

@@ -1,0 +1,137 @@
+"""Several nodes as a black box: service, recording proxy, PostgreSQL, and engines that share a journal there."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from engine.database.postgresql import PostgresqlError, connect
+from tests.crash.checker import History, Judgement, judge
+from tests.flow.feed import FeedMessage
+from tests.flow.program import Program
+from tests.flow.rig import OPEN, SECRET, Rig, channel_file, write
+from tests.flow.sender import Sender
+
+KILLED: Final = -9
+# Where a node dies: while it receives, delivers or merges.
+POINTS: Final = ("F02", "F03", "F05", "F07", "F08", "F10", "F11", "F12", "F14", "F15", "F17", "F18", "F18")
+
+
+class NodesRig(Rig):
+    """A rig whose journal is in PostgreSQL; `nodes` are its engines, `deaths` what befell them."""
+
+    def __init__(self, folder: Path, journal: str, count: int) -> None:
+        super().__init__(folder)
+        self.journal = journal
+        self.nodes = [self._node(number) for number in range(1, count + 1)]
+        self.engine = self.nodes[0]
+        self.deaths: list[str] = []
+        self._turn = itertools.count()
+
+    def _node(self, number: int) -> Program:
+        arguments = ("run", "--channels", "channels", "--data", f"data{number}")
+        environment = {"ENGINE_SECRET": SECRET}
+        return Program(
+            self.folder, *arguments, "--journal", self.journal, "--node", f"n{number}", environment=environment
+        )
+
+    async def open(self, **channel: Any) -> "NodesRig":
+        """Start service and proxy and write the channel file; keywords override keys of the channel."""
+        await super().open(**channel)
+        return self
+
+    def describe(self, channel: Mapping[str, Any]) -> None:
+        """Write the channel file anew."""
+        write(self.folder / "channels" / "riverbend-adt.yaml", channel_file(self.proxy.url) | channel)
+
+    async def close(self) -> None:
+        """End every process, whatever state it is in."""
+        for node in self.nodes:
+            if node.alive:
+                await node.kill()
+        await super().close()
+
+    async def start(self) -> None:
+        """Start all nodes that do not run, and wait until they listen."""
+        resting = [node for node in self.nodes if not node.alive]
+        await asyncio.gather(*(node.start() for node in resting))
+
+    async def address(self) -> tuple[str, int]:
+        """Wait until a node listens and say where; another one each time, as a load balancer does."""
+        while True:
+            node = self.nodes[next(self._turn) % len(self.nodes)]
+            if node.alive:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0.5):
+                        return "127.0.0.1", await node.up()
+            await asyncio.sleep(0.02)
+
+    def sender(self, feed: Sequence[FeedMessage], connections: int) -> Sender:
+        """Return a sender of the feed to these nodes."""
+        return Sender(feed, connections, self.address)
+
+    async def kill_somewhere(self, random: Random, sender: Sender, answers: int, seconds: float = 60.0) -> None:
+        """Start a node that will die at a point drawn at random, and kill it once so many more are answered."""
+        node = random.choice(self.nodes)
+        if node.alive:
+            await node.kill()
+        await node.spawn(ENGINE_FAULT=f"{random.choice(POINTS)}:kill:{random.randint(1, 1 + answers)}")
+        goal = sender.answered + answers
+        progress = asyncio.create_task(sender.answers(goal))
+        death = asyncio.create_task(node.ended(seconds))
+        await asyncio.wait({progress, death}, return_when=asyncio.FIRST_COMPLETED, timeout=seconds)
+        progress.cancel()
+        if node.alive:
+            await node.kill()
+        assert await death == KILLED, node.log()
+        self.deaths.append("killed")
+        await node.spawn()
+
+    async def judged(self, sender: Sender, sending: "asyncio.Task[None]") -> Judgement:
+        """Wait for the end of the feed and of all work, stop the nodes, and judge everything."""
+        await self.start()
+        await sending
+        await self.drained()
+        assert await asyncio.gather(*(node.stop() for node in self.nodes)) == [0] * len(self.nodes)
+        patients = await self.patients()
+        return judge(
+            History(
+                sender.log,
+                self.rows(),
+                self.attempts(),
+                self.proxy.calls,
+                patients,
+                visits=await self.visits(patients),
+                faults=len(self.deaths),
+                least_answers=len(self.deaths),
+            )
+        )
+
+    def logs(self) -> str:
+        """Return what the nodes said last."""
+        return "\n".join(f"--- {node.arguments[-3]}\n{node.log()}" for node in self.nodes)
+
+    def ask_database(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+        """Ask the journal's database."""
+        with contextlib.closing(connect(self.journal)) as connection:
+            cursor = connection.execute(sql, tuple(values))
+            return cursor.fetchall() if cursor.description else []
+
+    def _query(self, sql: str) -> list[tuple[Any, ...]]:
+        try:
+            return self.ask_database(sql)
+        except PostgresqlError:
+            return [(1,)] if sql == OPEN else []
+
+
+@contextlib.asynccontextmanager
+async def nodes(folder: Path, journal: str, count: int, **channel: Any) -> AsyncIterator[NodesRig]:
+    """Give a rig with service and proxy running; the test starts the nodes."""
+    rig = NodesRig(folder, journal, count)
+    try:
+        yield await rig.open(**channel)
+    finally:
+        await rig.close()
