@@ -86,6 +86,12 @@ class CorpusFile:
 
 
 @pytest.fixture
+def address() -> str:
+    """Give no address: a journal is in its folder, but for tests that try it in PostgreSQL as well."""
+    return ""
+
+
+@pytest.fixture
 def full_sweep(pytestconfig: pytest.Config) -> bool:
     """Whether the long runs were asked for."""
     return bool(pytestconfig.getoption("--full-sweep"))

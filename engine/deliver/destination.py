@@ -119,10 +119,10 @@ class Destination:
         try:
             verdict = await self._outcome(exchange, plan, remembered=not (ambiguous or replay))
         except BaseException:
-            self._forget(plan)
+            self.forget(plan)
             raise
         if verdict.kind is not VerdictKind.DELIVERED:
-            self._forget(plan)
+            self.forget(plan)
         return verdict
 
     async def dry_run(
@@ -172,8 +172,8 @@ class Destination:
         visit = _visit(exchange, plan)
         return _verdict(exchange, VerdictKind.DELIVERED, ending(plan, endings), applied=True, visit=visit)
 
-    def _forget(self, plan: Plan) -> None:
-        """Drop from the caches what a plan speaks of: nobody knows how far it came."""
+    def forget(self, plan: Plan) -> None:
+        """Drop from the caches what a plan speaks of: nobody knows how far it came, or others have written it."""
         self._server.cache.forget(patients_of(plan))
         for one in plan.interactions:
             if isinstance(one, Keep):

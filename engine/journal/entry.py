@@ -148,6 +148,7 @@ class Claimed:
     older than what was applied, asked for by an operator. `released`: somebody let it go on, or replayed it.
     `digest`: SHA-256 of the bytes that came in.
     `shadow`: it came in while its channel was in shadow, and is never delivered.
+    `foreign`: another node had one of its lanes last, so that what is remembered of its patient may be old.
     """
 
     seq: int
@@ -167,6 +168,7 @@ class Claimed:
     released: bool = False
     digest: bytes = b""
     shadow: bool = False
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -96,6 +96,12 @@ class Journal:
         return self._place.lease is not None
 
     @property
+    def incarnation(self) -> int:
+        """The number of this process among the nodes of a shared journal; 0 where it is alone."""
+        lease = self._place.lease
+        return 0 if lease is None else lease.incarnation
+
+    @property
     def lease_seconds(self) -> float:
         """How much longer this process may write to destinations without asking; infinite where it is alone."""
         lease = self._place.lease

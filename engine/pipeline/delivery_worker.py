@@ -101,6 +101,9 @@ class DeliveryWorker:
             now = self.shared.clock()
             dry_run = await self.destination.dry_run(plan, self.memory, at=now, channel=feed.channel)
             return Carried(shadowed(dry_run), plan)
+        if claimed.foreign or (self.journal.is_shared and not self.destination.abilities.if_match):
+            self.destination.forget(plan)
+            self.memory.forget(claimed.lanes, plan.source)
         stale = await self.memory.is_stale(claimed.lanes, plan)
         if stale and (policy := feed.channel.stale) != "apply" and not claimed.forced:
             return Carried(held("stale") if policy == "hold" else SKIPPED, plan)

@@ -77,6 +77,13 @@ class Dispatch:
         """Say that there may be something else to do."""
         self._wake.set()
 
+    def look_again(self) -> None:
+        """Say that another node may have left something that is due, or changed what stands in the way."""
+        self._may_be_due = True
+        self._wake.set()
+        for one in self.follow_ups:
+            one.wake()
+
     def arrived(self) -> None:
         """Say that there is something new; what was asked for ahead is supplied by the journal itself."""
         if not self._ahead.awaited:

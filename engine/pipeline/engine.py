@@ -1,6 +1,7 @@
 """The engine's life: configure, open the journal, start dispatch, listen; reload; stop in the reverse order."""
 
 import asyncio
+import contextlib
 import random
 import secrets
 import time
@@ -18,6 +19,7 @@ from engine.errors import AdtEngineError, ConfigurationError, Problem, StartErro
 from engine.journal.journal import Journal
 from engine.journal.read import backlog
 from engine.pipeline.alerts.book import AlertBook
+from engine.pipeline.catching_up import CatchingUp
 from engine.pipeline.configuration import Configuration, Examined, Files, examine
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.feed import Feeds, feeds_of
@@ -72,6 +74,9 @@ class Engine:
         self._shared = Shared(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock, self.time)
         self.entry_operations = EntryOperations(files.data, journal, self.feeds, self.dispatches, clock)
         self.bulk_replays = BulkReplays(self.entry_operations)
+        self.catching_up = CatchingUp(
+            journal, self._shared, self.dispatches, self.listeners, self.alerts, self.bulk_replays
+        )
 
     @classmethod
     async def start(
@@ -86,9 +91,12 @@ class Engine:
         _log_warnings(examined)
         _make_folder(files)
         failed = asyncio.Event()
-        shared = shared_of(files, configuration)
+        told = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        shared = shared_of(files, configuration, partial(_tell, loop, told))
         journal = await Journal.open(files.data, clock=clock, fail=partial(_fail, failed), shared=shared)
         engine = cls(files, journal, failed, clock, steady)
+        engine.catching_up.heard = told
         try:
             await engine.time.open()
             await engine.pauses.open(configuration.destinations)
@@ -103,6 +111,8 @@ class Engine:
             for channel in configuration.channels.values():
                 await engine.listeners.enter(channel)
             await engine.bulk_replays.recall()
+            if journal.is_shared:
+                engine._watch(engine.catching_up.run(), "")
         except AdtEngineError:
             await engine.stop()
             raise
@@ -158,6 +168,8 @@ class Engine:
     async def stop(self) -> None:
         """Stop reading, answer what is in flight, finish what is under way, close the journal."""
         self.stopping = True
+        for task in [task for task, name in self._tasks.items() if not name]:
+            task.cancel()
         await self.listeners.leave_all()
         await self.bulk_replays.close()
         await self._end(set(self.dispatches))
@@ -262,6 +274,11 @@ def _make_folder(files: Files) -> None:
         raise StartError(
             f"the data folder {files.data} cannot be made ({error.strerror}): choose another with --data"
         ) from error
+
+
+def _tell(loop: asyncio.AbstractEventLoop, told: asyncio.Event) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(told.set)
 
 
 def _fail(failed: asyncio.Event, error: BaseException) -> None:

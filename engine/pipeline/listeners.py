@@ -14,6 +14,7 @@ from engine.errors import AdtEngineError
 from engine.journal.journal import Journal
 from engine.journal.state import pausing
 from engine.journal.state.pausing import Stopped
+from engine.pipeline.feed import Feeds
 from engine.pipeline.intake import Intake
 from engine.receive.listener import Listener, OpenListener, listen
 from engine.receive.tls import Certificates
@@ -36,10 +37,28 @@ class Listeners:
         self.open: dict[str, OpenListener] = {}
         self.intakes: dict[str, Intake] = {}
         self.stopped: dict[str, Stopped] = {}
+        # What is stopped and started here and at other nodes goes one by one.
+        self._changing = asyncio.Lock()
 
     async def recall(self) -> None:
         """Take up which channels were stopped before the start."""
         self.stopped = {one.channel: one for one in await self._journal.read(pausing.stopped)}
+
+    async def catch_up(self, feeds: Feeds) -> None:
+        """Take up which channels other nodes have stopped and started since."""
+        async with self._changing:
+            await self._catch_up(feeds)
+
+    async def _catch_up(self, feeds: Feeds) -> None:
+        stopped = {one.channel: one for one in await self._journal.read(pausing.stopped)}
+        started = self.stopped.keys() - stopped.keys()
+        for name in stopped.keys() - self.stopped.keys():
+            self.stopped[name] = stopped[name]
+            await self.leave(name)
+            _log.warning("channel stopped", channel=name)
+        self.stopped = stopped
+        for name in started & feeds.keys():
+            await self.enter(feeds[name].channel)
 
     async def enter(self, channel: Channel) -> None:
         """Open the listeners of a channel, unless it is stopped; StartError where the port cannot be had."""
@@ -121,15 +140,16 @@ class Listeners:
 
     async def start(self, channel: Channel) -> bool:
         """Let a stopped channel listen again; False where it was not stopped. StartError leaves it stopped."""
-        was = self.stopped.pop(channel.channel, None)
-        if was is None:
-            return False
-        try:
-            await self.enter(channel)
-        except AdtEngineError:
-            self.stopped[channel.channel] = was
-            raise
-        await self._journal.write(partial(pausing.start, channel=channel.channel))
+        async with self._changing:
+            was = self.stopped.pop(channel.channel, None)
+            if was is None:
+                return False
+            try:
+                await self.enter(channel)
+            except AdtEngineError:
+                self.stopped[channel.channel] = was
+                raise
+            await self._journal.write(partial(pausing.start, channel=channel.channel))
         _log.info("channel started", channel=channel.channel)
         return True
 
@@ -138,8 +158,9 @@ class Listeners:
 
         `patience`: seconds that answers under way may take beyond the usual: where they wait for a delivery.
         """
-        self.stopped.setdefault(name, Stopped(name, now, by))
-        await self._journal.write(partial(pausing.stop, channel=name, now=now, by=by))
+        async with self._changing:
+            self.stopped.setdefault(name, Stopped(name, now, by))
+            await self._journal.write(partial(pausing.stop, channel=name, now=now, by=by))
         await self.leave(name, DRAIN_SECONDS + patience)
         _log.warning("channel stopped", channel=name)
 

@@ -28,9 +28,10 @@ LOOK_SECONDS: Final = 0.1
 _log = telemetry.logger()
 
 
-def shared_of(files: Files, configuration: Configuration) -> Shared | None:
+def shared_of(files: Files, configuration: Configuration, heard: Callable[[], None]) -> Shared | None:
     """Return the journal that this engine shares; None where it has one of its own in its data folder.
 
+    `heard` is called in another thread where another node may have changed something.
     JournalUnusableError: the folder belongs to another journal.
     """
     if files.journal:
@@ -40,7 +41,7 @@ def shared_of(files: Files, configuration: Configuration) -> Shared | None:
         return None
     home = _home_of(files.data)
     name = files.node or f"{socket.gethostname()}-{home[:4]}"
-    return Shared(address, name, home, __version__, digest_of(files.channels, configuration), _took_over)
+    return Shared(address, name, home, __version__, digest_of(files.channels, configuration), _took_over, heard)
 
 
 def digest_of(channels: Path, configuration: Configuration) -> str:

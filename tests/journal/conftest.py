@@ -57,4 +57,4 @@ def node(address: str, folder: Path) -> Shared:
     """Return the node of a folder, which keeps where its journal is."""
     keep_address(folder, address)
     name = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
-    return Shared(address, name, name, "test", "none", lambda _name, _count: None)
+    return Shared(address, name, name, "test", "none", lambda _name, _count: None, lambda: None)

@@ -10,6 +10,7 @@ import orjson
 from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import ForbiddenMoveError
 from engine.http.request import Request
+from engine.journal.claim.holders import ALONE, Holders
 from engine.journal.entry import Claimed
 from engine.journal.file.sealing import Sealing, message_at, request_at
 from engine.journal.moment import from_micros, to_micros
@@ -60,14 +61,6 @@ WHERE destination = ? AND state = 'claimed' AND state <> 'delivered'
 """
 # What a node that is no more had taken goes back.
 GIVE_UP: Final = f"{GIVE_BACK}AND holder IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
-# What other nodes have taken, and the lanes of it.
-TAKEN: Final = """
-SELECT seq, lanes FROM delivery WHERE destination = ? AND state = 'claimed' AND state <> 'delivered' AND holder <> ?
-"""
-# What a node has taken itself, after others may have united lanes.
-OWN: Final = """
-SELECT seq, lanes FROM delivery WHERE destination = ? AND state = 'claimed' AND state <> 'delivered' AND holder = ?
-"""
 # The destinations that hold something not delivered.
 DESTINATIONS: Final = with_unfinished("SELECT destination FROM name WHERE destination IS NOT NULL")
 # What was claimed ahead and never begun goes back to where it was.
@@ -81,10 +74,6 @@ AND NOT EXISTS (SELECT 1 FROM answer WHERE attempt = a.id) ORDER BY number DESC 
 NEXT_DUE: Final = """
 SELECT MIN(due_at) FROM delivery WHERE destination = ? AND due_at IS NOT NULL AND state = 'received'
 """
-
-
-# The holder of claims in a journal that one process has for itself.
-ALONE: Final = 0
 
 
 class Out(NamedTuple):
@@ -122,6 +111,7 @@ class Claims:
     def __init__(self, connection: Connection, sealing: Sealing | None = None, holder: int = ALONE) -> None:
         self._connection = connection
         self._sealing = sealing
+        self._holders = Holders(connection, holder)
         self.holder = holder
         self._out: dict[str, dict[int, Out]] = {}
         self._undo: list[tuple[str, int, Out | None]] = []
@@ -164,16 +154,9 @@ class Claims:
     def catch_up(self) -> None:
         """Read the lanes of what is out anew: another node has united some."""
         for destination, out in self._out.items():
-            for seq, lanes in self._connection.execute(OWN, (destination, self.holder)).fetchall() if out else ():
+            for seq, lanes in self._holders.own(destination).items() if out else ():
                 if seq in out:
-                    out[seq] = out[seq]._replace(lanes=tuple(orjson.loads(lanes)))
-
-    def _taken(self, destination: str) -> dict[int, tuple[int, ...]]:
-        """Return what other nodes have out at a destination, and the lanes of each."""
-        if self.holder == ALONE:
-            return {}
-        rows = self._connection.execute(TAKEN, (destination, self.holder)).fetchall()
-        return {seq: tuple(orjson.loads(lanes)) for seq, lanes in rows}
+                    out[seq] = out[seq]._replace(lanes=lanes)
 
     def ask(self, destination: str, limit: int, now: datetime) -> Supplied:
         """Return up to `limit` deliveries that may run now; the rest is supplied once it may run."""
@@ -186,7 +169,7 @@ class Claims:
         stirred, self._stirred = self._stirred, False
         supplied = []
         for name, one in self._demand.items():
-            claims = tuple(new.get(name, ()))
+            claims = self._holders.had(name, tuple(new.get(name, ())))
             if stirred and len(claims) < one.limit:
                 claims += self.claim(name, one.limit - len(claims), one.now)
             if claims:
@@ -230,7 +213,7 @@ class Claims:
         """Return up to `limit` deliveries that may run now, oldest first, or those tried least."""
         out = self._out.setdefault(destination, {})
         busy = {lane for one in out.values() for lane in one.lanes}
-        busy.update(lane for lanes in self._taken(destination).values() for lane in lanes)
+        busy.update(lane for lanes in self._holders.taken(destination).values() for lane in lanes)
         claims: list[Claimed] = []
         self._passed_over.discard(destination)
         with closing(self._rows(destination, limit + len(out), to_micros(now), least_tried=least_tried)) as cursor:
@@ -247,7 +230,7 @@ class Claims:
                 self._note_out(claim)
             wanted = json_list([claim.seq for claim in claims])
             self._connection.execute(TAKE, (self.holder, destination, wanted))
-        return tuple(claims)
+        return self._holders.had(destination, tuple(claims))
 
     def _rows(self, destination: str, most: int, now: int, *, least_tried: bool) -> Any:
         if least_tried:
@@ -278,10 +261,9 @@ class Claims:
     def goes_ahead(self, seq: int, destination: str, lanes: Sequence[int]) -> bool:
         """Say whether something newer than an entry is out in one of these lanes, at this node or another."""
         mine = set(lanes)
-        out = [(other, one.lanes) for other, one in self._out.get(destination, {}).items()]
-        return any(
-            other > seq and not mine.isdisjoint(theirs) for other, theirs in (*out, *self._taken(destination).items())
-        )
+        out = {other: one.lanes for other, one in self._out.get(destination, {}).items()}
+        out |= self._holders.taken(destination)
+        return any(other > seq and not mine.isdisjoint(theirs) for other, theirs in out.items())
 
     def returned(self, seq: int, destination: str) -> Out:
         """Note that a delivery is settled; ForbiddenMoveError where it is not claimed."""
@@ -302,6 +284,7 @@ class Claims:
 
     def joined(self, gone: frozenset[int], into: int) -> None:
         """Note that lanes went into another one."""
+        self._holders.united(into)
         for destination, out in self._out.items():
             for seq, one in out.items():
                 if not gone.isdisjoint(one.lanes):

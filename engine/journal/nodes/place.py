@@ -100,6 +100,7 @@ class NodePlace:
 
     def _woken(self) -> None:
         self._put([Job(Kind.ACT, _stir, None)])
+        self._who.heard()
 
     def _expired(self, gone: Sequence[int]) -> None:
         self._put([Job(Kind.ACT, partial(self._take_over, gone=gone), None)])

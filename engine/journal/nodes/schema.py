@@ -32,6 +32,17 @@ _MOMENT: Final = """
 CREATE FUNCTION moment() RETURNS BIGINT LANGUAGE sql VOLATILE
 AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$
 """
+# Which node had a lane last at a destination: whoever did not reads the server first. 0 after lanes were united.
+_LANE_HOLDER: Final = """
+CREATE TABLE lane_holder (
+  lane BIGINT NOT NULL, destination TEXT NOT NULL, holder BIGINT NOT NULL, PRIMARY KEY (lane, destination))
+"""
+_CONDITION: Final = """
+CREATE TABLE node_condition (
+  incarnation BIGINT NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL, wrong INTEGER NOT NULL, detail TEXT NOT NULL,
+  PRIMARY KEY (incarnation, kind, subject))
+"""
+_RUN: Final = "CREATE TABLE node_run (run BIGINT PRIMARY KEY, incarnation BIGINT NOT NULL)"
 _KEPT: Final = """
 CREATE FUNCTION audit_is_only_added_to() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION 'the audit trail is only ever added to'; END $$
@@ -44,6 +55,9 @@ OWN: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             _HEAD,
             "INSERT INTO head (id, node, joins) VALUES (1, 0, 0)",
             _NODE,
+            _LANE_HOLDER,
+            _CONDITION,
+            _RUN,
             "CREATE UNIQUE INDEX node_live ON node (name) WHERE state = 'live'",
         ),
     ),

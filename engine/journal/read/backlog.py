@@ -38,6 +38,8 @@ SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d JOIN entry AS e ON e.seq = d.s
 """
 # Where an entry stands at each destination.
 STANDING: Final = "SELECT destination, state FROM delivery WHERE seq = ?"
+# The same, and why.
+ENDED: Final = "SELECT destination, state, reason FROM delivery WHERE seq = ?"
 ON_THE_WAY: Final = ("received", "waiting", "claimed")
 MOST: Final = 10_000
 
@@ -78,6 +80,11 @@ def backlog_of(destination: str, connection: Connection) -> Backlog:
 def standing_of(seq: int, connection: Connection) -> dict[str, State]:
     """Return where an entry stands at each destination that it was given to; empty for none."""
     return {name: State(state) for name, state in connection.execute(STANDING, (seq,)).fetchall()}
+
+
+def ended_of(seq: int, connection: Connection) -> dict[str, tuple[State, str]]:
+    """Return where an entry stands at each destination that it was given to, and why; empty for none."""
+    return {name: (State(state), reason) for name, state, reason in connection.execute(ENDED, (seq,)).fetchall()}
 
 
 def unknown_destinations(known: Iterable[str], connection: Connection) -> list[str]:

@@ -202,6 +202,11 @@ def recall(connection: Connection) -> tuple[int, ...]:
     for (run,) in connection.execute(ABANDONED).fetchall():
         connection.execute(FORGET_ENTRIES, (run,))
         connection.execute(FORGET, (run,))
+    return running(connection)
+
+
+def running(connection: Connection) -> tuple[int, ...]:
+    """Return the runs that are running."""
     return tuple(run for (run,) in connection.execute(RUNNING).fetchall())
 
 

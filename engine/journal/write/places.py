@@ -36,7 +36,8 @@ class Shared(NamedTuple):
     """A journal that nodes share: its database, and what this node says of itself.
 
     `home` names its data folder, whose lock says that its earlier processes have ended. `configuration` is a digest.
-    `took_over` is called, in another thread, with a node that has died and how many deliveries were taken over.
+    In other threads `took_over` is called with a node that has died and how many deliveries were taken over, and
+    `heard` where another node may have changed something: at a notice of it, and each second.
     """
 
     address: str
@@ -45,6 +46,7 @@ class Shared(NamedTuple):
     version: str
     configuration: str
     took_over: Callable[[str, int], None]
+    heard: Callable[[], None]
 
 
 class Lease(Protocol):
@@ -57,6 +59,10 @@ class Lease(Protocol):
     @property
     def leads(self) -> bool:
         """Whether this node does what only one does."""
+
+    @property
+    def incarnation(self) -> int:
+        """Return the number of this process among all that ever were nodes."""
 
 
 class Place(Protocol):

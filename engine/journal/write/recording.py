@@ -7,7 +7,8 @@ from typing import Any, Final
 import orjson
 
 from engine.database.connection import Connection, by_name, json_list
-from engine.journal.claim.claiming import ALONE, Claims
+from engine.journal.claim.claiming import Claims
+from engine.journal.claim.holders import ALONE
 from engine.journal.claim.lanes import Lanes
 from engine.journal.entry import SHADOW, Claimed, NewEntry, Recorded, State
 from engine.journal.file.sealing import Sealing, message_at

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
 from engine.database.connection import Connection
-from engine.journal.claim.claiming import ALONE
+from engine.journal.claim.holders import ALONE
 from engine.journal.write.job import Kind
 
 # What need not be durable to be answered, where nobody else has turns.

@@ -1,13 +1,16 @@
 """The book of alerts: each opens once and clears once, over restarts, and whoever listens hears of both."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 from typing import Final
 
 from engine import telemetry
 from engine.journal.journal import Journal
+from engine.journal.nodes import telling
+from engine.journal.nodes.telling import Said
 from engine.journal.state import alerting
 from engine.journal.state.alerting import Alert
 from engine.pipeline.alerts.kind import AlertKind
@@ -16,6 +19,9 @@ from engine.pipeline.alerts.kind import AlertKind
 UNTIL_SEEN: Final = frozenset(
     {AlertKind.NEW_SOURCE, AlertKind.UNKNOWN_AUTHORITY, AlertKind.LANE_CROWDED, AlertKind.CLOCK_WENT_BACK}
 )
+
+# What is well as long as it is at one node: senders and their messages come through any of them.
+AT_ONE_OF_ALL: Final = frozenset({AlertKind.NO_TRAFFIC, AlertKind.NO_SENDER})
 
 Heard = Callable[[Alert], None]
 _log = telemetry.logger()
@@ -29,6 +35,22 @@ class Condition:
     subject: str
     wrong: bool
     detail: str = ""
+
+
+def combined(said: Iterable[Said]) -> Iterator[Condition]:
+    """Yield what nodes say together: something is wrong where one says so, or all for what must happen at one only."""
+    for (kind, subject), found in groupby(said, key=lambda one: (one.kind, one.subject)):
+        nodes = tuple(found)
+        wrong = [one for one in nodes if one.wrong]
+        everywhere = len(wrong) == len(nodes)
+        details = dict.fromkeys(one.detail for one in wrong)
+        where = "" if everywhere else f"{', '.join(one.node for one in wrong)}: "
+        yield Condition(
+            AlertKind(kind),
+            subject,
+            everywhere if AlertKind(kind) in AT_ONE_OF_ALL else bool(wrong),
+            f"{where}{'; '.join(details)}" if wrong else "",
+        )
 
 
 class AlertBook:
@@ -57,7 +79,12 @@ class AlertBook:
         return found is not None and found.acknowledged_at is not None
 
     async def settle(self, conditions: Iterable[Condition], now: datetime) -> None:
-        """Open and clear by what was looked at; what was not looked at stays as it is."""
+        """Open and clear by what was looked at; what was not looked at stays as it is.
+
+        In a shared journal each node says how it finds things to be, and the one that leads settles them for all.
+        """
+        if self._journal.is_shared:
+            conditions = await self._together(tuple(conditions))
         for one in conditions:
             found = self._open.get((one.kind, one.subject))
             if one.wrong and found is None:
@@ -66,6 +93,18 @@ class AlertBook:
                 self._open[one.kind, one.subject] = replace(found, detail=one.detail)
             elif not one.wrong and found is not None and one.kind not in UNTIL_SEEN:
                 await self._end(found, now)
+
+    async def _together(self, mine: tuple[Condition, ...]) -> list[Condition]:
+        """Say how this node finds things to be; return what it is to settle: what happened here, or all if it leads."""
+        happened = [one for one in mine if one.kind in UNTIL_SEEN]
+        lasting = [(one.kind, one.subject, one.wrong, one.detail) for one in mine if one.kind not in UNTIL_SEEN]
+        await self._journal.write(partial(telling.say, incarnation=self._journal.incarnation, found=lasting))
+        await self.recall()
+        if not self._journal.leads:
+            return happened
+        runs = await self._journal.read(telling.configurations)
+        differ = Condition(AlertKind.NODES_DIFFER, "nodes", len(set(runs.values())) > 1, ", ".join(runs))
+        return [*happened, *combined(await self._journal.read(telling.said)), differ]
 
     async def acknowledge(self, number: int, now: datetime, by: str) -> Alert | None:
         """Note who has taken care of an alert; None where no such alert is open. Some are cleared by that."""

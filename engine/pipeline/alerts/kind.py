@@ -33,6 +33,7 @@ class AlertKind(StrEnum):
     CHANNEL_STOPPED = "channel-stopped"
     LOG_IN_FAILURES = "log-in-failures"
     AUDIT_GAP = "audit-gap"
+    NODES_DIFFER = "nodes-differ"
     TOKEN_FAILURES = "token-failures"  # noqa: S105 - a kind, no secret
 
 

@@ -64,7 +64,8 @@ async def cared(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -
 async def _care(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -> None:
     while True:
         try:
-            await prune_all(journal, {name: feed.channel for name, feed in feeds.items()}, clock())
+            if journal.leads:
+                await prune_all(journal, {name: feed.channel for name, feed in feeds.items()}, clock())
         except ClockAheadError as error:
             _log.error("not pruned", reason="clock-ahead", error=str(error))
         except Exception as error:  # noqa: BLE001 - the last resort: it is tried again, or the disk would fill unseen

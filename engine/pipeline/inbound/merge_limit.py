@@ -3,6 +3,7 @@
 Past it the merges of the whole channel are held, over restarts, until a person lets them go on.
 """
 
+import asyncio
 from collections import deque
 from datetime import datetime, timedelta
 from functools import partial
@@ -75,12 +76,27 @@ class MergeBrake:
         self._stopped: dict[str, int] = {}
         self._let: set[int] = set()
         self.held: dict[str, MergesHeld] = {}
+        # What is counted here and at other nodes goes one by one.
+        self._counting = asyncio.Lock()
 
     async def open(self) -> None:
         """Take up what was counted and held before the start."""
         self._counted.extend(await self._journal.read(merging.counted))
         self._seqs = dict.fromkeys(one.seq for one in self._counted)
         self.held = {one.channel: one for one in await self._journal.read(merging.held)}
+
+    async def catch_up(self) -> None:
+        """Take up what other nodes have counted, held and let go since."""
+        async with self._counting:
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        self.held = {one.channel: one for one in await self._journal.read(merging.held)}
+        counted = await self._journal.read(merging.counted)
+        if [one.seq for one in counted] != [one.seq for one in self._counted]:
+            self._counted = deque(counted, maxlen=MOST_COUNTED)
+            self._seqs |= dict.fromkeys(one.seq for one in counted)
+            self._limits.clear()
 
     async def admits(
         self, channel: Channel, source: str, event_at: datetime | None, seq: int, merges: int, now: datetime
@@ -90,6 +106,14 @@ class MergeBrake:
         An entry counts once, whatever destinations it has, and is let through again after a restart. The one that was
         too many goes once a person has let the channel merge again, however many merges it has by itself.
         """
+        async with self._counting:
+            if self._journal.is_shared:
+                await self._catch_up()
+            return await self._admits(channel, source, event_at, seq, merges, now)
+
+    async def _admits(
+        self, channel: Channel, source: str, event_at: datetime | None, seq: int, merges: int, now: datetime
+    ) -> bool:
         if channel.channel in self.held:
             return False
         if seq in self._seqs:
@@ -114,14 +138,15 @@ class MergeBrake:
 
     async def let(self, channel: str) -> bool:
         """Let a channel merge again, counting from nothing; False where its merges were not held."""
-        was = await self._journal.write(partial(merging.let, channel=channel))
-        self.held.pop(channel, None)
-        if channel in self._stopped:
-            self._let.add(self._stopped.pop(channel))
-        self._limits.pop(channel, None)
-        kept = [one for one in self._counted if one.channel != channel]
-        self._counted = deque(kept, maxlen=MOST_COUNTED)
-        return was
+        async with self._counting:
+            was = await self._journal.write(partial(merging.let, channel=channel))
+            self.held.pop(channel, None)
+            if channel in self._stopped:
+                self._let.add(self._stopped.pop(channel))
+            self._limits.pop(channel, None)
+            kept = [one for one in self._counted if one.channel != channel]
+            self._counted = deque(kept, maxlen=MOST_COUNTED)
+            return was
 
     def limit(self, channel: Channel) -> MergeLimit:
         """Return the counter of a channel; after a change of its limit it counts what was counted by the new one."""

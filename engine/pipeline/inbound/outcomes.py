@@ -29,6 +29,10 @@ class Outcomes:
             self._missing[seq] = set(destinations)
         return future
 
+    def awaited(self) -> dict[int, frozenset[str]]:
+        """Return the entries that are waited for, and at which destinations they are not settled yet."""
+        return {seq: frozenset(missing) for seq, missing in self._missing.items()}
+
     def settled(self, seq: int, destination: str, outcome: Outcome) -> None:
         """Note that one destination has settled an entry; anything but delivered or filtered ends the wait at once."""
         missing = self._missing.get(seq)

@@ -96,7 +96,7 @@ class FollowUps(ABC):
             await asyncio.gather(*self._under_way.values(), return_exceptions=True)
 
     async def _start(self) -> None:
-        destination = self._ready()
+        destination = self._ready() if self._journal.leads else None
         if destination is None:
             return
         due = partial(

@@ -87,6 +87,12 @@ class DestinationMemory:
         for key in [(lane, plan.source) for lane in lanes if (lane, plan.source) in self._newest]:
             self._remember(key, max(plan.event_at, self._newest[key] or plan.event_at))
 
+    def forget(self, lanes: tuple[int, ...], source: str) -> None:
+        """Ask the journal anew of lanes in which another node has delivered."""
+        self._claims.clear()
+        for lane in lanes:
+            self._newest.pop((lane, source), None)
+
     def settled(self, settlement: Settlement) -> None:
         """Note that a settlement is in the journal; others are to ask anew for what its source says of resources."""
         if settlement.inherited:

@@ -1,5 +1,6 @@
 """Pauses: destinations that take nothing until somebody says otherwise, and the brake that pauses one by itself."""
 
+import asyncio
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
@@ -35,6 +36,8 @@ class Pauses:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._paused: dict[str, Pause] = {}
+        # What is paused and resumed here and at other nodes goes one by one.
+        self._changing = asyncio.Lock()
 
     async def open(self, destinations: Iterable[str]) -> None:
         """Take up what was paused before the start; a restored journal pauses each of the destinations."""
@@ -42,6 +45,14 @@ class Pauses:
         self._paused = {one.destination: one for one in found}
         for one in found:
             _log.warning("destination stays paused", destination=one.destination, reason=one.reason)
+
+    async def catch_up(self) -> bool:
+        """Take up what other nodes have paused and let go on since; say whether that was anything."""
+        async with self._changing:
+            found = {one.destination: one for one in await self._journal.read(pausing.paused)}
+            changed = found.keys() != self._paused.keys()
+            self._paused = found
+            return changed
 
     def of(self, destination: str) -> Pause | None:
         """Return why a destination is paused; None where it is not."""
@@ -53,15 +64,17 @@ class Pauses:
 
     async def pause(self, pause: Pause) -> Pause:
         """Pause a destination; one that is paused already stays so for its first reason, which is returned."""
-        found = self._paused.setdefault(pause.destination, pause)
-        await self._journal.write(partial(pausing.pause, pauses=(pause,)))
+        async with self._changing:
+            found = self._paused.setdefault(pause.destination, pause)
+            await self._journal.write(partial(pausing.pause, pauses=(pause,)))
         _log.error("destination paused", destination=pause.destination, reason=found.reason, code=found.detail)
         return found
 
     async def resume(self, destination: str) -> bool:
         """Let a destination go on; False where it was not paused."""
-        was = await self._journal.write(partial(pausing.resume, destination=destination))
-        self._paused.pop(destination, None)
+        async with self._changing:
+            was = await self._journal.write(partial(pausing.resume, destination=destination))
+            self._paused.pop(destination, None)
         if was:
             _log.info("destination resumed", destination=destination)
         return was

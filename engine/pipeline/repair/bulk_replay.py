@@ -9,6 +9,7 @@ from typing import Final
 from engine import fault, telemetry
 from engine.errors import ForbiddenMoveError, JournalError, RefusedOperationError, place_of
 from engine.journal.entry import State
+from engine.journal.nodes import telling
 from engine.journal.write import bulk_replay
 from engine.journal.write.bulk_replay import Item, Next, Run, RunKind, RunState
 from engine.pipeline.repair.entry_operations import EntryOperations, judged_anew
@@ -32,8 +33,27 @@ class BulkReplays:
 
     async def recall(self) -> None:
         """Go on with what ran when the engine ended."""
-        for number in await self._operations.journal.write(bulk_replay.recall):
+        journal = self._operations.journal
+        if journal.is_shared:
+            await self.catch_up()
+            return
+        for number in await journal.write(bulk_replay.recall):
             self._go(number)
+
+    async def catch_up(self) -> None:
+        """Take on the runs that no node carries out, and let go of those that another node has stopped."""
+        running = set(await self._operations.journal.read(bulk_replay.running))
+        for number in self._tasks.keys() - running:
+            await self._cancel(number)
+        for number in sorted(running - self._tasks.keys()):
+            if await self._is_ours(number):
+                self._go(number)
+
+    async def _is_ours(self, number: int) -> bool:
+        journal = self._operations.journal
+        return not journal.is_shared or await journal.write(
+            partial(telling.take_run, run=number, incarnation=journal.incarnation)
+        )
 
     async def start(self, run: Run, seqs: Sequence[int]) -> Run:
         """Begin a run over entries and return it; ForbiddenMoveError where too many run already."""
@@ -42,6 +62,7 @@ class BulkReplays:
         number = await journal.write(partial(bulk_replay.begin, run=run))
         for at in range(0, len(seqs), CHUNK):
             await journal.write(partial(bulk_replay.fill, run=number, seqs=seqs[at : at + CHUNK]))
+        await self._is_ours(number)
         await journal.write(partial(bulk_replay.filled, run=number))
         self._go(number)
         return await self.show(number)
@@ -64,7 +85,8 @@ class BulkReplays:
             and run.state is not RunState.RUNNING
         ):
             raise ForbiddenMoveError(f"run {number} has ended: start another one")
-        self._go(number)
+        if await self._is_ours(number):
+            self._go(number)
         return await self.show(number)
 
     async def show(self, number: int) -> Run:

@@ -37,6 +37,6 @@ async def surfaces(engine: Engine, trail: Trail, where: PagesListener, listening
         cared(engine.journal, engine.feeds, now),
         checked(engine),
         watching(engine, access, anchoring),
-        indexed(data),
+        contextlib.nullcontext() if engine.journal.is_shared else indexed(data),
     ):
         yield

@@ -1,0 +1,66 @@
+"""What nodes tell each other by the journal: how each finds things to be, and which of them carries a bulk replay out.
+
+Each function works on the writing connection of a shared journal: hand it to `Journal.write` or `Journal.read`.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from engine.database.connection import Connection
+
+# How a node finds something to be, in place of what it said of it before.
+SAY: Final = """
+INSERT INTO node_condition (incarnation, kind, subject, wrong, detail) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (incarnation, kind, subject) DO UPDATE SET wrong = excluded.wrong, detail = excluded.detail
+"""
+# What nodes said that are no more.
+UNSAY: Final = "DELETE FROM node_condition WHERE incarnation NOT IN (SELECT incarnation FROM node WHERE state = 'live')"
+# What the nodes say.
+SAID: Final = """
+SELECT n.name, c.kind, c.subject, c.wrong, c.detail FROM node_condition AS c
+JOIN node AS n ON n.incarnation = c.incarnation WHERE n.state = 'live' ORDER BY c.kind, c.subject, n.name
+"""
+# The nodes, and a digest of what each runs.
+CONFIGURATIONS: Final = "SELECT name, configuration FROM node WHERE state = 'live' ORDER BY name"
+# Carry a bulk replay out, unless a node that lives does.
+TAKE_RUN: Final = """
+INSERT INTO node_run (run, incarnation) VALUES (?, ?)
+ON CONFLICT (run) DO UPDATE SET incarnation = excluded.incarnation
+WHERE node_run.incarnation NOT IN (SELECT incarnation FROM node WHERE state = 'live')
+  OR node_run.incarnation = excluded.incarnation
+RETURNING run
+"""
+
+
+class Said(NamedTuple):
+    """How a node finds something to be: a kind of alert and its subject, and whether that is wrong there."""
+
+    node: str
+    kind: str
+    subject: str
+    wrong: bool
+    detail: str
+
+
+def say(connection: Connection, incarnation: int, found: Sequence[tuple[str, str, bool, str]]) -> None:
+    """Keep how a node finds things to be: kind, subject, whether it is wrong, and a detail."""
+    connection.executemany(
+        SAY, [(incarnation, kind, subject, int(wrong), text) for kind, subject, wrong, text in found]
+    )
+    connection.execute(UNSAY)
+
+
+def said(connection: Connection) -> tuple[Said, ...]:
+    """Return what the nodes that live say, by kind and subject."""
+    rows = connection.execute(SAID).fetchall()
+    return tuple(Said(node, kind, subject, bool(wrong), detail) for node, kind, subject, wrong, detail in rows)
+
+
+def configurations(connection: Connection) -> dict[str, str]:
+    """Return the digest of what each node that lives runs, by its name."""
+    return dict(connection.execute(CONFIGURATIONS).fetchall())
+
+
+def take_run(connection: Connection, run: int, incarnation: int) -> bool:
+    """Take on a bulk replay; False where another node that lives carries it out."""
+    return connection.execute(TAKE_RUN, (run, incarnation)).fetchone() is not None

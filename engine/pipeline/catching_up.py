@@ -1,0 +1,72 @@
+"""Catching up: what other nodes of a shared journal have changed takes effect here, a second later at the latest."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from engine import telemetry
+from engine.errors import AdtEngineError, place_of
+from engine.journal.entry import UNFINISHED, State
+from engine.journal.journal import Journal
+from engine.journal.read import backlog
+from engine.pipeline.alerts.book import AlertBook
+from engine.pipeline.dispatch import Dispatch
+from engine.pipeline.inbound.outcomes import Outcome
+from engine.pipeline.listeners import Listeners
+from engine.pipeline.repair.bulk_replay import BulkReplays
+from engine.pipeline.shared import Shared
+
+_log = telemetry.logger()
+
+
+class CatchingUp:
+    """Takes up what others have paused, stopped, held, acknowledged, settled and left, whenever `heard` is set."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        shared: Shared,
+        dispatches: Mapping[str, Dispatch],
+        listeners: Listeners,
+        alerts: AlertBook,
+        runs: BulkReplays,
+    ) -> None:
+        self.heard = asyncio.Event()
+        self._journal = journal
+        self._shared = shared
+        self._dispatches = dispatches
+        self._listeners = listeners
+        self._alerts = alerts
+        self._runs = runs
+
+    async def run(self) -> None:
+        """Catch up until cancelled; what fails is logged and tried at the next notice. A failed journal ends it."""
+        while True:
+            await self.heard.wait()
+            self.heard.clear()
+            try:
+                await self.catch_up()
+            except AdtEngineError as error:
+                if self._journal.failed:
+                    return
+                _log.error("catching up failed", error=type(error).__name__, point=place_of(error))
+
+    async def catch_up(self) -> None:
+        """Take up once what others have changed."""
+        await self._shared.pauses.catch_up()
+        await self._shared.merges.catch_up()
+        await self._listeners.catch_up(self._shared.feeds)
+        await self._alerts.recall()
+        await self._runs.catch_up()
+        for seq, missing in self._shared.outcomes.awaited().items():
+            await self._settled(seq, missing)
+        for one in self._dispatches.values():
+            one.look_again()
+
+    async def _settled(self, seq: int, missing: frozenset[str]) -> None:
+        """Tell who waits for an entry how it ended at another node."""
+        ended = await self._journal.read(partial(backlog.ended_of, seq))
+        for name in missing & ended.keys():
+            state, reason = ended[name]
+            if state not in UNFINISHED or state is State.HELD:
+                self._shared.outcomes.settled(seq, name, Outcome(state, reason))
