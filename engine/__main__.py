@@ -30,6 +30,7 @@ class Commands(LazyGroup):
         "destinations": "engine.ops.cli.operating.destinations:app",
         "alerts": "engine.ops.cli.operating.alerts:app",
         "journal": "engine.ops.cli.operating.journal:app",
+        "nodes": "engine.ops.cli.operating.nodes:app",
         "mappings": "engine.ops.cli.mapping.mappings:app",
         "users": "engine.ops.cli.access.users:app",
         "audit": "engine.ops.cli.access.audit:app",

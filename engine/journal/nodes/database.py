@@ -33,6 +33,20 @@ def open_writer(address: str, name: str) -> PostgresqlConnection:
     return connection
 
 
+def open_checked(address: str) -> PostgresqlConnection:
+    """Open a connection that can only read, whatever is there; JournalUnusableError where commits are unsafe."""
+    connection = _open(address, "adt-engine doctor", READER)
+    try:
+        _refuse_unsafe(connection, address)
+    except PostgresqlError as error:
+        connection.close()
+        raise unusable(address, error) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def open_reader(address: str) -> PostgresqlConnection:
     """Open a connection that can only read; JournalUnusableError where there is no journal that this program knows."""
     connection = _open(address, "adt-engine reader", READER)

@@ -39,6 +39,11 @@ WHERE incarnation = ? AND state = 'live' RETURNING incarnation
 """
 # The other nodes whose lease has ended.
 EXPIRED: Final = "SELECT incarnation FROM node WHERE state = 'live' AND until < moment() AND incarnation <> ?"
+# Holders of deliveries that are no nodes any more: whoever ended them did not live to take these back.
+ORPHANS: Final = """
+SELECT DISTINCT holder FROM delivery
+WHERE state = 'claimed' AND holder NOT IN (SELECT incarnation FROM node WHERE state = 'live')
+"""
 # A node is no more, in a turn.
 END: Final = """
 UPDATE node SET state = ?, ended_at = moment() WHERE incarnation = ? AND state = 'live' AND (? OR until < moment())
@@ -48,8 +53,8 @@ FORGET: Final = """
 DELETE FROM node WHERE state <> 'live' AND incarnation NOT IN (
   SELECT incarnation FROM node WHERE state <> 'live' ORDER BY incarnation DESC LIMIT ?)
 """
-# How many nodes there are.
-COUNT: Final = "SELECT COUNT(*) FROM node WHERE state = 'live'"
+# The nodes that there are.
+LIVING: Final = "SELECT incarnation FROM node WHERE state = 'live'"
 # Which node an incarnation was of.
 NAME: Final = "SELECT name FROM node WHERE incarnation = ?"
 # All nodes, the living first.
@@ -81,15 +86,15 @@ class Node(NamedTuple):
     claimed: int
 
 
-def begin(connection: PostgresqlConnection, who: Shared) -> tuple[int, tuple[int, ...]]:
-    """Become a node; return the incarnation and those of the same folder that it replaces.
+def begin(connection: PostgresqlConnection, who: Shared) -> int:
+    """Become a node; return the incarnation. Those of the same folder are ended, as its lock says that they have.
 
-    The lock of the data folder says that these have ended. JournalUnusableError: another folder's node has the name.
+    JournalUnusableError: another folder's node has the name.
     """
     execute = connection.execute
     execute("BEGIN")
     try:
-        replaced = _replace(connection, who)
+        _replace(connection, who)
         lease = int(LEASE_SECONDS * 1_000_000)
         values = (who.name, who.home, socket.gethostname(), who.version, who.configuration, lease)
         (mine,) = execute(BEGIN, values).fetchone() or (0,)
@@ -99,17 +104,15 @@ def begin(connection: PostgresqlConnection, who: Shared) -> tuple[int, tuple[int
         if connection.in_transaction:
             execute("ROLLBACK")
         raise
-    return mine, replaced
+    return int(mine)
 
 
-def _replace(connection: PostgresqlConnection, who: Shared) -> tuple[int, ...]:
+def _replace(connection: PostgresqlConnection, who: Shared) -> None:
     """End the incarnations that had the name of this node, in the same folder or with a lease that has ended."""
-    replaced = connection.execute(HOLDER, (who.name,)).fetchall()
-    for incarnation, home, left in replaced:
+    for incarnation, home, left in connection.execute(HOLDER, (who.name,)).fetchall():
         if home != who.home and left > 0:
             raise _taken(who.name, left)
         connection.execute(END, ("expired", incarnation, True))
-    return tuple(incarnation for incarnation, _home, _left in replaced)
 
 
 def _taken(name: str, micros_left: int) -> JournalUnusableError:
@@ -117,6 +120,16 @@ def _taken(name: str, micros_left: int) -> JournalUnusableError:
         f"another node has the name {name}, and its lease lasts for {micros_left // 1_000_000 + 1} s more: name this "
         "one by --node, or wait if that one has ended"
     )
+
+
+def living(connection: PostgresqlConnection) -> set[int]:
+    """Return the incarnations that are nodes."""
+    return {incarnation for (incarnation,) in connection.execute(LIVING).fetchall()}
+
+
+def orphans(connection: PostgresqlConnection) -> list[int]:
+    """Return the holders of deliveries that are no nodes any more."""
+    return [holder for (holder,) in connection.execute(ORPHANS).fetchall()]
 
 
 def end(connection: PostgresqlConnection, incarnation: int, state: str) -> bool:
@@ -228,9 +241,10 @@ class Lease:
             self._began = began
         self._renewed = began
         self.leads = self.leads or bool((connection.execute(LEAD, (LEADER_LOCK,)).fetchone() or (False,))[0])
-        self.count = int((connection.execute(COUNT).fetchone() or (1,))[0])
+        self.count = len(living(connection))
         if began - self._began > LEASE_SECONDS:
             gone = [incarnation for (incarnation,) in connection.execute(EXPIRED, (self.incarnation,)).fetchall()]
+            gone += orphans(connection)
             if gone:
                 self._expired(gone)
         return True

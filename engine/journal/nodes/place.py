@@ -41,8 +41,8 @@ class NodePlace:
             raise
 
     def _begin(self, connection: PostgresqlConnection) -> Transactions:
-        incarnation, gone = lease.begin(connection, self._who)
-        self._turns = NodeTurns(connection, self._address, self._who.name, incarnation, gone)
+        incarnation = lease.begin(connection, self._who)
+        self._turns = NodeTurns(connection, self._address, self._who.name, incarnation)
         self._transactions = Transactions(connection, self._key, self._turns)
         self.lease = Lease(self._address, self._who, incarnation, self._woken, self._expired, self._lost)
         self.lease.start()
@@ -89,6 +89,10 @@ class NodePlace:
         if self.lease is not None:
             self.lease.stop()
 
+    def abandon(self) -> None:
+        """Disconnect, which undoes what was not committed."""
+        self._turns.connection.close()
+
     def close(self) -> None:
         """Stop being a node, so that others take over at once what this one leaves, and disconnect."""
         with suppress(PostgresqlError, JournalError):
@@ -110,11 +114,11 @@ class NodePlace:
         self._put([Job(Kind.ACT, _stir, None)])
 
     def _take_over(self, rooms: Rooms, gone: Sequence[int]) -> None:
+        connection = self._turns.connection
         for incarnation in gone:
-            if lease.end(self._turns.connection, incarnation, "expired"):
-                self._who.took_over(
-                    lease.name_of(self._turns.connection, incarnation), rooms.claims.recover([incarnation])
-                )
+            lease.end(connection, incarnation, "expired")
+        for incarnation in {*gone, *lease.orphans(connection)} - lease.living(connection):
+            self._who.took_over(lease.name_of(connection, incarnation), rooms.claims.recover([incarnation]))
 
 
 def _stir(rooms: Rooms) -> None:

@@ -59,6 +59,7 @@ OWN: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             _CONDITION,
             _RUN,
             "CREATE UNIQUE INDEX node_live ON node (name) WHERE state = 'live'",
+            "CREATE INDEX delivery_claimed ON delivery (holder) WHERE state = 'claimed'",
         ),
     ),
 )

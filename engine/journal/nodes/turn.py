@@ -5,12 +5,12 @@ and whatever decides by what is there decides as a single process would. What a 
 where another one had a turn in between.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from engine.database.postgresql import PostgresqlConnection, PostgresqlError, connect, is_lost
 from engine.errors import CommitInDoubtError, LeaseLostError
 from engine.journal.nodes.database import WRITER
+from engine.journal.nodes.lease import orphans
 from engine.journal.nodes.schema import TURN_LOCK
 from engine.journal.write.job import Kind
 from engine.journal.write.turns import News
@@ -36,12 +36,9 @@ class NodeTurns:
     # Whoever holds the turn keeps others waiting: it ends with each batch.
     lazy: frozenset[Kind] = frozenset()
 
-    def __init__(
-        self, connection: PostgresqlConnection, address: str, name: str, incarnation: int, gone: Iterable[int]
-    ) -> None:
+    def __init__(self, connection: PostgresqlConnection, address: str, name: str, incarnation: int) -> None:
         self.connection = connection
         self.holder = incarnation
-        self.gone = gone
         self.is_alone = False
         self._address = address
         self._name = name
@@ -53,6 +50,10 @@ class NodeTurns:
     def is_open(self) -> bool:
         """Whether a transaction is open."""
         return self.connection.in_transaction
+
+    def gone(self) -> list[int]:
+        """Return those that hold deliveries and are no nodes any more."""
+        return orphans(self.connection)
 
     def begin(self) -> News:
         """Wait for the turn; LeaseLostError where this incarnation is no node any more."""

@@ -102,6 +102,9 @@ class Place(Protocol):
     def stop(self) -> None:
         """End what works beside the writer."""
 
+    def abandon(self) -> None:
+        """Write nothing any more, as nobody knows what is there."""
+
     def close(self) -> None:
         """Let go of it."""
 
@@ -184,6 +187,9 @@ class FilePlace:
         """End the checkpointer."""
         with suppress(AttributeError):
             self._checkpointer.stop()
+
+    def abandon(self) -> None:
+        """Leave the file as it is: closing it would write."""
 
     def close(self) -> None:
         """Move all into the file, as far as disk and readers let us, and close it."""

@@ -43,7 +43,7 @@ class Transactions:
         self._in_doubt: list[Result] = []
         self.commits = self.jobs = 0
         self._begin()
-        self._claims.recover([*turns.gone])
+        self._claims.recover(turns.gone())
         self.commit()
 
     @property

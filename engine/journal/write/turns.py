@@ -1,6 +1,5 @@
 """Turns: one transaction of the writer at a time, and what others wrote since its last one."""
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
 from engine.database.connection import Connection
@@ -21,17 +20,18 @@ class News(NamedTuple):
 class Turns(Protocol):
     """The transactions of a writer on its connection.
 
-    `holder` names it in what it claims, `lazy` are the kinds of jobs that may wait for the next commit. `gone` are
-    holders that are no more, and what they held is to be taken back at the start.
+    `holder` names it in what it claims, `lazy` are the kinds of jobs that may wait for the next commit.
     """
 
     holder: int
     lazy: frozenset[Kind]
-    gone: Iterable[int]
 
     @property
     def is_open(self) -> bool:
         """Whether a transaction is open."""
+
+    def gone(self) -> list[int]:
+        """Return the holders that are no more: what they hold is taken back at the start."""
 
     def begin(self) -> News:
         """Begin a transaction that writes, once it is this writer's turn."""
@@ -51,7 +51,6 @@ class FileTurns:
 
     holder = ALONE
     lazy = LAZY
-    gone: Iterable[int] = (ALONE,)
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -60,6 +59,10 @@ class FileTurns:
     def is_open(self) -> bool:
         """Whether a transaction is open."""
         return self._connection.in_transaction
+
+    def gone(self) -> list[int]:
+        """Return the process before this one."""
+        return [ALONE]
 
     def begin(self) -> News:
         """Begin a transaction that writes."""

@@ -73,6 +73,7 @@ class Writer:
         if stopped is not error:
             stopped.__cause__ = error
         self._place.stop()
+        self._place.abandon()
         self._failed(stopped)
         self._collect(block=False)
         self._answer([(job, None, stopped) for job in (*self._under_way, *self._waiting)])

@@ -8,10 +8,12 @@ from typing import Annotated, Final
 import typer
 
 from engine.errors import AdtEngineError, ConfigurationError
+from engine.journal.opening import address_of
 from engine.ops.cli.examine.check import Check, Standing
 from engine.ops.cli.examine.destinations import destinations, secrets
 from engine.ops.cli.examine.listeners import listeners
 from engine.ops.cli.examine.machine import machine
+from engine.ops.cli.examine.shared_journal import shared_journal
 from engine.ops.operations.channels import ShowAlive
 from engine.ops.socket import admin
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings
@@ -68,6 +70,8 @@ def _checks(files: Files) -> Iterator[Check]:
     yield from machine(files.data, sum(channel.limits.connections for channel in channels))
     running = _running(files.data)
     yield Check("engine", Standing.GOOD, "running" if running else "not running")
+    if address := address_of(files.data):
+        yield from shared_journal(address)
     yield Check("files", Standing.GOOD, f"mappings compiled, channels: {len(configuration.channels)}")
     for channel in channels:
         yield from listeners(channel, running=running)

@@ -1,0 +1,185 @@
+"""Two nodes of one journal: each sees what the other wrote, and neither takes what the other has."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.database.postgresql import connect
+from engine.errors import JournalUnusableError, LeaseLostError
+from engine.journal.nodes import lease
+from engine.journal.nodes.place import NodePlace
+from tests.journal.conftest import node
+from tests.journal.desk import Desk, open_desk, settlement
+from tests.postgresql import new_database
+
+
+@pytest.fixture
+def address(postgres: str) -> Iterator[str]:
+    """Give the address of an empty database."""
+    with new_database(postgres) as made:
+        yield made
+
+
+@contextlib.asynccontextmanager
+async def opened(folder: Path, address: str) -> AsyncIterator[Desk]:
+    """Open a folder's node until the block ends."""
+    await asyncio.to_thread(folder.mkdir, exist_ok=True)
+    async with open_desk(folder, shared=node(address, folder)) as desk:
+        yield desk
+
+
+@pytest.fixture
+async def both(tmp_path: Path, address: str) -> AsyncIterator[tuple[Desk, Desk]]:
+    """Give two nodes."""
+    async with opened(tmp_path / "a", address) as one, opened(tmp_path / "b", address) as other:
+        yield one, other
+
+
+def told(address: str, sql: str, *values: object) -> list[tuple[object, ...]]:
+    """Ask the database, or tell it something."""
+    with contextlib.closing(connect(address)) as connection:
+        cursor = connection.execute(sql, values)
+        return cursor.fetchall() if cursor.description else []
+
+
+async def take_over(desk: Desk, dead: Desk) -> None:
+    """Let a node do what it does once it sees that the lease of another one has ended."""
+    place, gone = desk.journal._place, [dead.journal.incarnation]
+    assert isinstance(place, NodePlace)
+    await desk.journal.act(lambda rooms: place._take_over(rooms, gone))
+
+
+async def test_what_one_has_the_other_does_not_get(both: tuple[Desk, Desk]) -> None:
+    """A delivery is claimed once, and the next of its patient runs wherever after it is settled."""
+    one, other = both
+    first = await one.record("1", ("s|1",))
+    second = await other.record("2", ("s|1",))
+    assert await other.claimed() == [first]
+    assert await one.claimed() == []
+    await other.deliver(first)
+    assert await one.claimed() == [second]
+
+
+async def test_numbers_go_on_across_nodes(both: tuple[Desk, Desk]) -> None:
+    """Entries, identities, lanes and attempts of two nodes never share a number."""
+    one, other = both
+    names = [(desk, f"{number}-{at}") for number in range(6) for at, desk in enumerate(both)]
+    seqs = [await desk.record(name, (f"s|{name}",)) for desk, name in names]
+    assert seqs == sorted(set(seqs))
+    for desk in both:
+        for seq in await desk.claimed(limit=6):
+            await desk.deliver(seq)
+    assert await one.claimed() == await other.claimed() == []
+
+
+async def test_a_resend_through_another_node_is_recognised(both: tuple[Desk, Desk]) -> None:
+    """It is answered with the acknowledgement that was stored."""
+    one, other = both
+    first = await one.journal.record(one.entry("1", ("s|1",)))
+    again = await other.journal.record(other.entry("1", ("s|1",), acknowledgement=b"another"))
+    assert (again.seq, again.duplicate, again.acknowledgement) == (first.seq, True, first.acknowledgement)
+
+
+async def test_lanes_that_another_node_united_are_one_lane_here(both: tuple[Desk, Desk]) -> None:
+    """What is out, what waits and what is remembered: nothing overtakes across the union."""
+    one, other = both
+    first = await one.record("1", ("s|1",))
+    second = await one.record("2", ("s|2",))
+    assert await one.claimed() == [first, second]
+    merge = await other.record("3", ("s|1",), ("s|2",), unite=True)
+    third = await one.record("4", ("s|2",))
+    assert await other.claimed() == []
+    await one.deliver(second)
+    assert await other.claimed() == await one.claimed() == []
+    await one.deliver(first)
+    assert await other.claimed() == [merge]
+    assert await one.claimed() == []
+    await other.deliver(merge)
+    assert await one.claimed() == [third]
+
+
+async def test_a_later_delivery_that_is_out_elsewhere_is_waited_for(both: tuple[Desk, Desk]) -> None:
+    """A replay of something older does not run beside what another node delivers for its patient."""
+    one, other = both
+    first = await one.record("1", ("s|1",))
+    await one.claimed()
+    await one.deliver(first)
+    second = await one.record("2", ("s|1",))
+    assert await one.claimed() == [second]
+    with pytest.raises(Exception, match=r"being delivered|newer"):
+        await other.replay(first)
+
+
+async def test_who_did_not_have_a_lane_last_is_told(both: tuple[Desk, Desk]) -> None:
+    """Its cache may be old; the node that had it goes on with what it remembers."""
+    one, other = both
+    seqs = [await one.record(str(number), ("s|1",)) for number in range(4)]
+    foreign = []
+    for desk, seq in zip((one, one, other, one), seqs, strict=True):
+        (claimed,) = await desk.claim(limit=1)
+        foreign.append(claimed.foreign)
+        await desk.deliver(seq)
+    assert foreign == [False, False, True, True]
+
+
+async def test_what_a_stopped_node_leaves_is_there_at_once(
+    tmp_path: Path, address: str, both: tuple[Desk, Desk]
+) -> None:
+    """A clean stop gives back what was claimed."""
+    one, _other = both
+    async with opened(tmp_path / "c", address) as third:
+        seq = await third.record("1", ("s|1",))
+        assert await third.claimed() == [seq]
+        assert await one.claimed() == []
+    assert await one.claimed() == [seq]
+
+
+async def test_who_was_taken_for_dead_settles_nothing(address: str, both: tuple[Desk, Desk]) -> None:
+    """Its settlement is refused, and the journal ends for it; another node delivers."""
+    one, other = both
+    seq = await one.record("1", ("s|1",))
+    assert await one.claimed() == [seq]
+    told(address, "UPDATE node SET until = 0 WHERE incarnation = ?", one.journal.incarnation)
+    await take_over(other, one)
+    with pytest.raises(LeaseLostError):
+        await one.journal.settle(settlement(seq))
+    assert one.journal.lost
+    assert await other.claimed() == [seq]
+
+
+async def test_a_node_that_renewed_in_time_keeps_what_it_has(both: tuple[Desk, Desk]) -> None:
+    """Between the look and the turn it may have said that it lives."""
+    one, other = both
+    seq = await one.record("1", ("s|1",))
+    assert await one.claimed() == [seq]
+    await take_over(other, one)
+    await one.deliver(seq)
+    assert await other.claimed() == []
+
+
+async def test_what_nobody_lived_to_take_back_is_taken_back(tmp_path: Path, address: str) -> None:
+    """A start that was killed after it ended its earlier process, and before it took back what that had."""
+    async with opened(tmp_path / "a", address) as one:
+        seq = await one.record("1", ("s|1",))
+        assert await one.claimed() == [seq]
+        told(address, "UPDATE node SET state = 'expired' WHERE incarnation = ?", one.journal.incarnation)
+        async with opened(tmp_path / "b", address) as other:
+            assert await other.claimed() == [seq]
+
+
+async def test_a_name_is_one_nodes(tmp_path: Path, address: str) -> None:
+    """Another folder's node is refused while the first one lives; the same folder's takes its place."""
+    async with opened(tmp_path / "a", address) as one:
+        taken = node(address, tmp_path / "a")._replace(home="another")
+        (tmp_path / "b").mkdir()
+        with pytest.raises(JournalUnusableError, match="another node has the name"):
+            async with open_desk(tmp_path / "b", shared=taken):
+                pass
+        first = one.journal.incarnation
+    async with opened(tmp_path / "a", address) as one:
+        assert one.journal.incarnation > first
+        states = {each.incarnation: each.state for each in lease.nodes(address)}
+        assert states == {first: "stopped", one.journal.incarnation: "live"}
