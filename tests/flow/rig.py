@@ -201,7 +201,11 @@ class Rig:
 
     async def ask(self, act: str, **given: Any) -> Any:
         """Ask the running engine over its admin socket, as its commands do."""
-        reader, writer = await asyncio.open_unix_connection(str(self.folder / "data" / "admin.sock"), limit=1 << 24)
+        return await self.ask_in("data", act, **given)
+
+    async def ask_in(self, data: str, act: str, **given: Any) -> Any:
+        """Ask the engine of a data folder."""
+        reader, writer = await asyncio.open_unix_connection(str(self.folder / data / "admin.sock"), limit=1 << 24)
         writer.write(orjson.dumps({"do": act, "with": given}) + b"\n")
         try:
             async with asyncio.timeout(60):

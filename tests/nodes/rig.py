@@ -110,6 +110,10 @@ class NodesRig(Rig):
             )
         )
 
+    async def ask_node(self, number: int, act: str, **given: Any) -> Any:
+        """Ask one of the nodes, counted from 0, over its admin socket."""
+        return await self.ask_in(f"data{number + 1}", act, **given)
+
     def logs(self) -> str:
         """Return what the nodes said last."""
         return "\n".join(f"--- {node.arguments[-3]}\n{node.log()}" for node in self.nodes)
