@@ -2,45 +2,84 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from engine.database.postgresql import connect
+from engine.database.postgresql import PostgresqlConnection, connect
 
 FOLDER = "pginstall18"
+INDEX_SCAN = re.compile(r"Index (Only )?Scan")
+
+
+class Postgres:
+    """A server of the tests' own; it can be stopped as by a crash, and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        # PostgreSQL refuses to run as root, and the folders of pytest are closed to everybody else.
+        self._as: dict[str, Any] = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
+        self._folder = folder
+        self._programs = _programs(folder, copied=bool(self._as))
+        self._log = folder / "log"
+        self._run: subprocess.Popen[bytes] | None = None
+        if self._as:
+            shutil.chown(folder, "nobody")
+        options = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        command = [self._programs / "initdb", *options, "-D", folder / "data"]
+        subprocess.run(command, cwd=folder, capture_output=True, check=True, **self._as)
+
+    @property
+    def address(self) -> str:
+        """How to connect to it."""
+        return f"postgresql://postgres@/postgres?host={self._folder}"
+
+    @property
+    def pid(self) -> int:
+        """Its first process."""
+        assert self._run is not None
+        return self._run.pid
+
+    def start(self, *settings: str) -> None:
+        """Start it, with settings (`name=value`) beside those of its file, and wait until it takes connections."""
+        told = [part for one in settings for part in ("-c", one)]
+        command = [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder, "-h", "", *told]
+        with self._log.open("w") as told:
+            self._run = subprocess.Popen(command, cwd=self._folder, stderr=told, **self._as)
+        _wait(self._run, self._log)
+
+    def stop(self, *, immediate: bool = False) -> None:
+        """Stop it, in order or as `pg_ctl stop -m immediate` does: as if it had crashed."""
+        if self._run is not None:
+            self._run.send_signal(signal.SIGQUIT if immediate else signal.SIGINT)
+            self._run.wait(timeout=30)
+            self._run = None
+
+
+@contextlib.contextmanager
+def a_postgres() -> Iterator[Postgres]:
+    """Make a server on a socket in a folder of its own, not started; stop it when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="pg") as name:
+        made = Postgres(Path(name))
+        try:
+            yield made
+        finally:
+            made.stop()
 
 
 @contextlib.contextmanager
 def running_postgres() -> Iterator[str]:
-    """Run a new server on a socket in a folder of its own until the block ends; gives how to connect to it."""
-    # PostgreSQL refuses to run as root, and the folders of pytest are closed to everybody else.
-    other: dict[str, Any] = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
-    with tempfile.TemporaryDirectory(prefix="pg") as name:
-        folder = Path(name)
-        programs = _programs(folder, copied=bool(other))
-        if other:
-            shutil.chown(folder, "nobody")
-        options = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync"]
-        subprocess.run(
-            [programs / "initdb", *options, "-D", folder / "data"], cwd=folder, capture_output=True, check=True, **other
-        )
-        command = [programs / "postgres", "-D", folder / "data", "-k", folder, "-h", ""]
-        log = folder / "log"
-        with log.open("w") as told, subprocess.Popen(command, cwd=folder, stderr=told, **other) as run:
-            try:
-                _wait(run, log)
-                yield f"postgresql://postgres@/postgres?host={folder}"
-            finally:
-                run.send_signal(signal.SIGINT)
-                run.wait(timeout=30)
+    """Run a new server until the block ends; gives how to connect to it."""
+    with a_postgres() as made:
+        made.start()
+        yield made.address
 
 
 @contextlib.contextmanager
@@ -53,6 +92,16 @@ def new_database(address: str) -> Iterator[str]:
             yield address.replace("/postgres?", f"/{name}?")
         finally:
             server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def scanned(connection: PostgresqlConnection, sql: str, values: Sequence[Any]) -> list[str]:
+    """Return the steps of a query's plan that read a whole table, or a whole index."""
+    plan = [row[0] for row in connection.execute(f"EXPLAIN {sql}", values).fetchall()]
+    return [
+        step
+        for step, following in zip(plan, [*plan[1:], ""], strict=True)
+        if "Seq Scan" in step or (INDEX_SCAN.search(step) and "Index Cond" not in following)
+    ]
 
 
 def _programs(folder: Path, *, copied: bool) -> Path:

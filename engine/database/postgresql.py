@@ -6,13 +6,14 @@ PGPASSWORD, PGPASSFILE or ~/.pgpass.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 import psycopg
 from psycopg import errors
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow, TupleRow, dict_row, tuple_row
 from psycopg.types.numeric import Int8Dumper
@@ -42,6 +43,11 @@ SUBSTR: Final = """
 CREATE OR REPLACE FUNCTION substr(of TEXT, first BIGINT, count BIGINT) RETURNS TEXT LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT substr(of, first::integer, count::integer) $$
 """
+
+SERVER: Final = (
+    "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('fsync'),"
+    " current_setting('synchronous_commit'), current_setting('synchronous_standby_names')"
+)
 
 PostgresqlError: Final = psycopg.Error
 
@@ -93,6 +99,13 @@ class PostgresqlConnection:
         finally:
             self.execute("ROLLBACK")
 
+    def together(self) -> AbstractContextManager[object]:
+        """Send statements on without waiting for each until the block ends, or a row is asked for.
+
+        An error then comes with a later statement, or with the end of the block. `rowcount` is not known within.
+        """
+        return self.inner.pipeline()
+
     def close(self) -> None:
         """End the connection; what was not committed is undone."""
         self.inner.close()
@@ -101,8 +114,10 @@ class PostgresqlConnection:
 def connect(address: str, *, name: str = "adt-engine", options: str = "") -> PostgresqlConnection:
     """Connect; psycopg.Error where the server cannot be reached or does not let us in.
 
-    `name` is what the server's list of sessions shows. `options`: settings of the session (`-c name=value`).
+    `name` is what the server's list of sessions shows. `options`: settings of the session (`-c name=value`), beside
+    those that the address has.
     """
+    given = str(conninfo_to_dict(address).get("options") or "")
     inner = psycopg.connect(
         address,
         autocommit=True,
@@ -115,7 +130,7 @@ def connect(address: str, *, name: str = "adt-engine", options: str = "") -> Pos
         keepalives_interval=2,
         keepalives_count=3,
         tcp_user_timeout=10_000,
-        options=options,
+        options=f"{given} {options}".strip(),
     )
     inner.prepared_max = 400
     inner.adapters.register_dumper(int, Int8Dumper)
@@ -127,6 +142,46 @@ def connect(address: str, *, name: str = "adt-engine", options: str = "") -> Pos
 def is_address(place: str) -> bool:
     """Say whether a text is the address of a PostgreSQL database."""
     return place.startswith(SCHEMES)
+
+
+def address_fault(address: str) -> str:
+    """Return why an address is not to be used: it cannot be read, or holds a password; '' where it may."""
+    try:
+        parts = conninfo_to_dict(address)
+    except psycopg.Error:
+        return "expected postgresql://USER@HOST[:PORT]/NAME"
+    if parts.get("password"):
+        return "leave the password out, every user of this machine can see it; set PGPASSWORD, PGPASSFILE or ~/.pgpass"
+    return ""
+
+
+def server_fault(connection: PostgresqlConnection) -> str:
+    """Return why a server would not keep what it is told, and what to mend; '' where it does."""
+    version, encoding, fsync, commit, standbys = connection.execute(SERVER).fetchone() or (0, "", "", "", "")
+    if version < OLDEST * 10_000:
+        return f"PostgreSQL {version // 10_000} is too old: {OLDEST} or newer is needed"
+    if encoding != "UTF8":
+        return f"its encoding is {encoding}: CREATE DATABASE … ENCODING UTF8 TEMPLATE template0"
+    if fsync != "on":
+        return "fsync is off, so that a crash loses what was answered: set fsync = on in postgresql.conf, and reload"
+    if commit == "off" or (standbys and commit not in {"on", "remote_apply"}):
+        return (
+            f"synchronous_commit is {commit}, so that a crash loses what was answered: set it to on, for this role or"
+            " in postgresql.conf"
+        )
+    return ""
+
+
+def error_text(error: BaseException) -> str:
+    """Return what a server, or the way to it, says of a failure at the start, in one line and without a password.
+
+    Not for statements with values: those may be repeated in it.
+    """
+    if isinstance(error, psycopg.Error) and error.diag.message_primary:
+        return error.diag.message_primary
+    if isinstance(error, psycopg.OperationalError):
+        return " ".join(str(error).split())
+    return type(error).__name__
 
 
 def shown(address: str) -> str:
@@ -141,6 +196,16 @@ def is_again(error: BaseException) -> bool:
     return isinstance(error, errors.DeadlockDetected | errors.SerializationFailure)
 
 
+def is_busy(error: BaseException) -> bool:
+    """Say whether an error is that of a lock which somebody else holds."""
+    return isinstance(error, errors.LockNotAvailable)
+
+
+def is_late(error: BaseException) -> bool:
+    """Say whether a statement has ended because its time was over."""
+    return isinstance(error, errors.QueryCanceled)
+
+
 def is_full(error: BaseException) -> bool:
     """Say whether an error is that of a database without room."""
     return isinstance(error, errors.DiskFull | errors.OutOfMemory)
@@ -151,8 +216,8 @@ def is_lost(error: BaseException) -> bool:
     return isinstance(
         error,
         errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow | errors.IdleInTransactionSessionTimeout
-        | errors.ReadOnlySqlTransaction | errors.TooManyConnections,
-    ) or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None)  # fmt: skip
+        | errors.IdleSessionTimeout | errors.ReadOnlySqlTransaction | errors.TooManyConnections,
+    ) or (isinstance(error, psycopg.OperationalError) and (error.sqlstate or "08").startswith("08"))  # fmt: skip
 
 
 def _text(sql: str) -> bytes:
