@@ -40,13 +40,15 @@ HOMES = {
     "lxml": ("interchange/ccda/",),
     "yaml": ("config/source.py",),
     "markdown_it": ("ops/web/markdown.py",),
-    "hl7": ("ops/sender/line.py", "interchange/laboratory/connectors/line.py"),
     "fhir": ("fhir/opinion.py",),
 }
 # Twisted's reactor must not be imported before it is installed on the running loop; what explains a mapping is a
 # compiler of its own, which commands and the engine need not load at every start; and an engine takes messages before
-# it reads what its pages and operations are made of.
-LATE_IMPORTS = ("receive/reactor.py", "ops/operations/messages.py", "ops/cli/running/run.py")
+# it reads what its pages and operations are made of. PostgreSQL's driver is read by whom it serves only.
+LATE_IMPORTS = (
+    *("receive/reactor.py", "ops/operations/messages.py", "ops/cli/running/run.py"),
+    "interchange/store/place.py",
+)
 FORBIDDEN_NAMES = {"utils", "util", "common", "base", "helpers", "helper", "misc"}
 FORBIDDEN_ENDINGS = ("Manager", "Handler", "Processor", "Helper")
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "print"}

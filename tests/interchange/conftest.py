@@ -8,7 +8,42 @@ import pytest
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.verify import verify
 from tests.interchange.kit import BASES, Inside, Outside, Running, running, running_inside
+from tests.interchange.pair import Pair, running_pair
+from tests.interchange.places import Server
 from tests.interchange.process import PROGRAM
+from tests.postgresql import new_database, running_postgres
+
+
+@pytest.fixture(scope="session", autouse=True)
+def server(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With `--postgresql`, the server that has the databases of all services."""
+    if not request.config.getoption("--postgresql"):
+        yield
+        return
+    with running_postgres() as Server.address:
+        yield
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """A PostgreSQL server that many tests share, a database each."""
+    with running_postgres() as address:
+        yield address
+
+
+@pytest.fixture
+def database(postgres_server: str) -> Iterator[str]:
+    """The address of an empty database of the test's own."""
+    with new_database(postgres_server) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def pair(postgres_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Two services on one database, for tests that do not mind each other's patients."""
+    with new_database(postgres_server) as address, running_pair(tmp_path_factory.mktemp("pair"), address) as found:
+        yield found
+        found.sound()
 
 
 @pytest.fixture(scope="session")

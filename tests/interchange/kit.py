@@ -29,7 +29,9 @@ from engine.interchange.jobs.job import Work
 from engine.interchange.jobs.kinds import WORK
 from engine.interchange.oauth.local import issue_locally
 from engine.interchange.oauth.vault import Issued
-from tests.interchange.process import DATABASE, FORKED, TRUST, Process, started
+from engine.interchange.store.place import Place, place_of
+from tests.interchange.places import place, url_of
+from tests.interchange.process import FORKED, TRUST, Process, started
 
 SECRET = "a secret of the tests"
 SYSTEM = "https://cdis.example"
@@ -81,7 +83,7 @@ class Running:
     settings: ServiceConfiguration
     url: str
     port: int
-    database: Path
+    database: Place
     http: httpx.Client
     tokens: dict[str, str] = field(default_factory=dict)
     asked_at: float = field(default_factory=time.monotonic)
@@ -134,11 +136,12 @@ class Running:
 class Outside(Running):
     """A service in its own process."""
 
+    folder: Path = field(kw_only=True)
     process: Process = field(kw_only=True)
 
     def reload(self, **changes: Any) -> list[dict[str, Any]]:
         """Let it take up another configuration; return what its log says of that."""
-        settings = configuration(self.database.parent / "secret", **changes)
+        settings = configuration(self.folder / "secret", **changes)
         return self.process.reload(settings)
 
 
@@ -219,11 +222,17 @@ def _client() -> httpx.Client:
 
 
 @contextlib.contextmanager
-def running(folder: Path, *, command: tuple[str, ...] = FORKED, **changes: Any) -> Iterator[Outside]:
-    """Run the service as a process until the block ends; it must then stop in order."""
+def running(
+    folder: Path, *, command: tuple[str, ...] = FORKED, database: str = "", **changes: Any
+) -> Iterator[Outside]:
+    """Run the service as a process until the block ends; it must then stop in order.
+
+    `database` is where it keeps its data, '' for a place of its own.
+    """
     settings = configuration(secret_file(folder), **changes)
-    with started(folder, settings, command) as process, _client() as http:
-        yield Outside(settings, process.url, process.port, folder / DATABASE, http, process=process)
+    url = database or url_of(folder)
+    with started(folder, settings, command, database=url) as process, _client() as http:
+        yield Outside(settings, process.url, process.port, place_of(url), http, folder=folder, process=process)
 
 
 @contextlib.contextmanager
@@ -232,14 +241,14 @@ def running_inside(folder: Path, works: Mapping[str, Work] = MappingProxyType({}
     listening = bind("127.0.0.1", 0)
     port = listening.getsockname()[1]
     settings = at_port(configuration(secret_file(folder), **changes), port)
-    app = create_app(settings, folder / DATABASE, works={**WORK, **works})
+    app = create_app(settings, place(folder), works={**WORK, **works})
     server = uvicorn_server(app)
     loop = uvloop.new_event_loop()
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve_with_jobs(server, app, listening)))
     thread.start()
     try:
         with _client() as http:
-            yield Inside(settings, settings.base_url, port, folder / DATABASE, http, app=app, loop=loop)
+            yield Inside(settings, settings.base_url, port, place(folder), http, app=app, loop=loop)
     finally:
         server.should_exit = True
         thread.join(60)

@@ -16,6 +16,7 @@ import orjson
 
 from engine.config.service import ServiceConfiguration
 from tests.interchange.nursery import Child, fork
+from tests.interchange.places import url_of
 
 PROGRAM = (sys.executable, "-m", "engine", "interchange")
 # Stands for the command in a process forked from one that is warm.
@@ -24,7 +25,6 @@ ENGINE_SECRET = "of the process"
 ENVIRONMENT = {**os.environ, "ENGINE_SECRET": ENGINE_SECRET}
 # What the tests' patients are called, in any letter case: no line of any log may hold it.
 CANARIES = ("quintero", "marisol", "1984-02-29")
-DATABASE = "interchange.db"
 # Read once: a client of its own would take 20 ms of processor time for what it never needs over plain HTTP.
 TRUST = httpx.create_ssl_context()
 
@@ -98,13 +98,15 @@ def started(
     command: tuple[str, ...] = FORKED,
     fault: str = "",
     program: str = "engine.__main__",
+    database: str = "",
 ) -> Iterator[Process]:
     """Run the command over a folder until the block ends, then stop it in order; one that has ended is left alone.
 
-    `fault` is what ENGINE_FAULT arms in it, '' for nothing; `program` is the module that a forked one runs.
+    `fault` is what ENGINE_FAULT arms in it, '' for nothing; `program` is the module that a forked one runs, `database`
+    where it keeps its data, '' for its own place.
     """
     arguments = ["--config", str(write_configuration(folder, settings)), "--port", "0"]
-    arguments += ["--database", f"sqlite:///{folder}/{DATABASE}"]
+    arguments += ["--database", database or url_of(folder)]
     out, log = folder / "out", folder / "log"
     out.write_text("")
     log.write_text("")

@@ -17,7 +17,7 @@ from engine.config.account import Client, Role
 from engine.config.secret import Secret
 from engine.interchange.oauth.scope import allows, covers
 from engine.interchange.store.access import faults
-from engine.interchange.store.connection import open_known
+from engine.interchange.store.sqlite import open_known
 from tests.interchange.kit import (
     SECRET,
     Inside,
@@ -33,6 +33,7 @@ from tests.interchange.kit import (
 )
 from tests.interchange.least import least, version_of
 from tests.interchange.nursery import ran
+from tests.interchange.places import address_of
 
 ROWS = "SELECT tenant, client, login, role, interaction, type, id, patients, outcome, status FROM access ORDER BY seq"
 
@@ -315,7 +316,7 @@ def test_export_and_verify(own_service: Outside, tmp_path: Path) -> None:
     N-326.
     """
     made = own_service.create()["id"]
-    database = f"sqlite:///{own_service.database}"
+    database = address_of(own_service.database)
     proof = run("verify", "--database", database)
     assert proof.returncode == 0
     anchor = re.search(r"last row: (\d+:[0-9a-f]{64})", proof.stdout)
@@ -338,7 +339,7 @@ def test_verify_finds_what_was_done_to_it(own_service: Outside) -> None:
     """N-326: a change, and rows cut off the end where an anchor was kept elsewhere, end with exit 1."""
     for _ in range(3):
         own_service.create()
-    database = f"sqlite:///{own_service.database}"
+    database = address_of(own_service.database)
     found = re.search(r"last row: (\S+)", run("verify", "--database", database).stdout)
     assert found is not None
     connection = sqlite3.connect(own_service.database, isolation_level=None)

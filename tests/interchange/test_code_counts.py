@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from engine.fhir.schema import FhirVersion
 from engine.interchange.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.search.parse import parse_search
-from engine.interchange.store.connection import connect
 from engine.interchange.store.query import find, kept_total
+from engine.interchange.store.sqlite import connect
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.verify import verify

@@ -29,9 +29,10 @@ from engine.interchange.search.parse import parse_search
 from engine.interchange.search.sort import ORDERED, parse_sort
 from engine.interchange.store import query
 from engine.interchange.store.access import append
-from engine.interchange.store.connection import connect, prepare
 from engine.interchange.store.index import ADD_STRING
-from engine.interchange.store.schema import STEPS, statements
+from engine.interchange.store.postgresql_steps import ALL_STEPS, REMEMBER
+from engine.interchange.store.schema import STEPS, statements, statements_of
+from engine.interchange.store.sqlite import connect, prepare
 from engine.interchange.store.transaction import Transaction, milliseconds
 from tests.interchange.kit import MRN, patient, record_number
 from tests.interchange.test_access_search import accesses, searches
@@ -66,7 +67,7 @@ def made_tables(address: str) -> Iterator[PostgresqlConnection]:
         name = f"s{connection.inner.info.backend_pid}"
         connection.execute(f"CREATE SCHEMA {name}")
         connection.execute(f"SET LOCAL search_path TO {name}")
-        connection.script(statements(SQLITE))
+        connection.script([REMEMBER, *(one for step in ALL_STEPS.values() for one in statements_of(step))])
         yield connection
 
 

@@ -8,7 +8,8 @@ from engine.config.service import Environment
 from tests.interchange.chart import put
 from tests.interchange.kit import Running, configuration, conforms, issue, patient, running, secret_file
 from tests.interchange.nursery import ran
-from tests.interchange.process import DATABASE, ENGINE_SECRET, write_configuration
+from tests.interchange.places import DATABASE, url_of
+from tests.interchange.process import ENGINE_SECRET, write_configuration
 
 JSON = {"content-type": "application/fhir+json"}
 PRODUCTION: dict[str, Any] = {"environment": Environment.PRODUCTION, "test_hooks": False}
@@ -17,7 +18,7 @@ PRODUCTION: dict[str, Any] = {"environment": Environment.PRODUCTION, "test_hooks
 def refused(folder: Path, settings: Any) -> str:
     """Start the command over a folder that it must refuse; return what it says."""
     file = write_configuration(folder, settings)
-    database = f"sqlite:///{folder}/{DATABASE}"
+    database = url_of(folder)
     secret = {"ENGINE_SECRET": ENGINE_SECRET}
     done = ran("interchange", "--config", str(file), "--port", "0", "--database", database, environment=secret)
     assert done.returncode in {1, 2}
@@ -52,7 +53,7 @@ def test_a_store_stays_in_its_environment(tmp_path: Path) -> None:
         kept = sandbox.create()
     said = refused(tmp_path, configuration(secret_file(tmp_path), **PRODUCTION))
     assert "belongs to sandbox, and this is production" in said
-    assert "name another file" in said
+    assert "name another with --database" in said
     with sqlite3.connect(tmp_path / DATABASE) as file:
         assert file.execute("SELECT environment FROM home").fetchall() == [("sandbox",)]
     file.close()

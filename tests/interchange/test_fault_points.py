@@ -18,11 +18,12 @@ from engine.errors import StartError
 from engine.interchange.http.tls import check_open_line
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.access import faults
-from engine.interchange.store.connection import open_known
+from engine.interchange.store.sqlite import open_known
 from engine.interchange.store.verify import verify
 from tests.interchange.kit import merge_body, patient
 from tests.interchange.least import least, version_of
-from tests.interchange.process import DATABASE, FORKED, started
+from tests.interchange.places import DATABASE
+from tests.interchange.process import FORKED, started
 from tests.interchange.test_process import CONFIGURATION, client
 
 STATE = "SELECT id, version, survivor, body FROM resource WHERE type=?"

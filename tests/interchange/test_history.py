@@ -15,7 +15,6 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.history.retention import kept_since, take_old
 from engine.interchange.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.search.date import NEVER
-from engine.interchange.store.connection import connect, prepare
 from engine.interchange.store.history import (
     Span,
     ended_versions,
@@ -25,6 +24,7 @@ from engine.interchange.store.history import (
     take_versions,
     versions_of_one,
 )
+from engine.interchange.store.sqlite import connect, prepare
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Change, Stored, Transaction, milliseconds
 from engine.interchange.store.verify import verify

@@ -10,8 +10,8 @@ import pytest
 
 from engine.interchange.resource.catalogue import EDITION, INDEXERS
 from engine.interchange.store import indexing
-from engine.interchange.store.connection import connect
 from engine.interchange.store.index import Index
+from engine.interchange.store.sqlite import connect
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Indexer
 from engine.interchange.store.verify import verify
@@ -79,7 +79,7 @@ def test_an_older_database_is_indexed_again(older: Path) -> None:
     connection = connect(older)
     assert connection.execute(STATE).fetchall() == [(EDITION, 6, 1)]
     changes = connection.total_changes
-    indexing.bring_up_to(EDITION, connection, {})
+    indexing.bring_up_to(EDITION, connection, {}, "BEGIN IMMEDIATE")
     assert connection.total_changes == changes
     connection.close()
 

@@ -13,6 +13,7 @@ from engine.interchange.service import Service
 from tests.interchange.jobs import KIND, Bench, ask_for, ended, handle_of, until
 from tests.interchange.kit import Inside, issue, running_inside
 from tests.interchange.nursery import ran
+from tests.interchange.places import address_of
 from tests.interchange.test_access_log import ROWS
 from tests.interchange.test_jobs import selected
 from tests.interchange.test_operations import metrics
@@ -41,7 +42,7 @@ def worked(tmp_path: Path, bench: Bench) -> Iterator[Inside]:
 
 def jobs(service: Inside, *arguments: str, code: int = 0) -> Any:
     """Run a command on the database of a service, and return what it prints as JSON, or what it says of an error."""
-    done = ran("interchange", "jobs", *arguments, "--json", "--database", f"sqlite:///{service.database}")
+    done = ran("interchange", "jobs", *arguments, "--json", "--database", address_of(service.database))
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout) if not code else done.stderr
 
@@ -66,7 +67,7 @@ def test_jobs_are_listed_and_shown(worked: Inside, bench: Bench) -> None:
     assert jobs(worked, "show", listed[2]["id"])["reasons"] == ["No source is configured."]
     assert "there is no job" in jobs(worked, "show", "nothing", code=2)
     assert "there is no job" in jobs(worked, "show", mine, "--tenant", "lakeside", code=2)
-    printed = ran("interchange", "jobs", "list", "--database", f"sqlite:///{worked.database}").stdout
+    printed = ran("interchange", "jobs", "list", "--database", address_of(worked.database)).stdout
     assert mine in printed
     assert "Quintero" not in printed + json.dumps(listed)
 
@@ -87,7 +88,7 @@ def test_a_job_is_cancelled_at_the_machine(worked: Inside, bench: Bench) -> None
     assert [(row[0], *row[4:]) for row in found] == [
         ("riverbend", "delete", "RequestResult", job, "p1", "done", 0),
     ]
-    done = ran("interchange", "audit", "verify", "--database", f"sqlite:///{worked.database}")
+    done = ran("interchange", "audit", "verify", "--database", address_of(worked.database))
     assert done.returncode == 0, done.stdout
 
 

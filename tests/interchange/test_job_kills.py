@@ -18,7 +18,8 @@ import pytest
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.verify import verify
 from tests.interchange.kit import patient
-from tests.interchange.process import DATABASE, FORKED, Process, started
+from tests.interchange.places import DATABASE
+from tests.interchange.process import FORKED, Process, started
 from tests.interchange.test_process import CONFIGURATION, client
 
 PROGRAM = "tests.interchange.job_program"

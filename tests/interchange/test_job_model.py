@@ -32,7 +32,7 @@ from engine.interchange.store.job import First
 from engine.interchange.store.transaction import Transaction
 from tests.interchange.jobs import KIND, asked_by
 from tests.interchange.kit import configuration, secret_file
-from tests.interchange.process import DATABASE
+from tests.interchange.places import DATABASE
 
 LIMITS = Jobs(at_once=4, at_once_per_tenant=3, waiting_per_tenant=4)
 CLIENTS = {"physician": "riverbend", "other": "lakeside", "lax": "lax"}

@@ -20,12 +20,12 @@ from engine.interchange.jobs.retention import take_ended
 from engine.interchange.jobs.subject import subject
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.service import Service
-from engine.interchange.store.connection import connect
+from engine.interchange.store.sqlite import connect
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.writer import StoreBusyError
 from tests.interchange.jobs import DONE, KIND, Bench, ask_for, ended, handle_of, until
 from tests.interchange.kit import Inside, Running, issue, merge_body, running_inside
-from tests.interchange.process import DATABASE
+from tests.interchange.places import DATABASE
 from tests.interchange.test_access_log import ROWS
 from tests.interchange.test_operations import metrics
 

@@ -18,7 +18,7 @@ from engine.interchange.patient.index import index_patient
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from tests.interchange.kit import Running, issue, merge_body, patient, running
-from tests.interchange.process import DATABASE
+from tests.interchange.places import DATABASE
 
 MANY = 20_000
 FAMILIES = 20

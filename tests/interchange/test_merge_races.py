@@ -14,6 +14,12 @@ FRESH = count(1)
 ROUNDS = 8
 
 
+@pytest.fixture(scope="module", params=["one process", "two on PostgreSQL"])
+def service(request: pytest.FixtureRequest, service: Running) -> Running:
+    """One process of the service, and two that share a database: nobody must notice."""
+    return service if request.param == "one process" else request.getfixturevalue("pair")
+
+
 def people(service: Running, number: int) -> list[str]:
     """Create patients, each with an Observation and a number of its own, and return their ids."""
     found = []

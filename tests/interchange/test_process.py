@@ -18,7 +18,8 @@ from engine.config.source import parse, validate
 from engine.errors import ConfigurationError
 from tests.interchange.kit import SECRET, patient, running, running_inside
 from tests.interchange.nursery import ran
-from tests.interchange.process import DATABASE, PROGRAM, started
+from tests.interchange.places import url_of
+from tests.interchange.process import PROGRAM, started
 
 CONFIGURATION = """
 environment: sandbox
@@ -156,7 +157,7 @@ def test_token_command(tmp_path: Path) -> None:
     with started(tmp_path, CONFIGURATION) as process:
         url = process.url
         arguments = ["token", "--config", str(tmp_path / "interchange.yaml")]
-        arguments += ["--database", f"sqlite:///{tmp_path}/{DATABASE}"]
+        arguments += ["--database", url_of(tmp_path)]
         done = ran("interchange", *arguments, "--client", "engine")
         headers = {"authorization": f"Bearer {done.stdout.strip()}"}
         assert httpx.get(f"{url}/fhir/Patient", headers=headers, trust_env=False).status_code == 200

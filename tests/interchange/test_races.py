@@ -22,6 +22,12 @@ CRITERIA = (
 )
 
 
+@pytest.fixture(scope="module", params=["one process", "two on PostgreSQL"])
+def service(request: pytest.FixtureRequest, service: Running) -> Running:
+    """One process of the service, and two that share a database: nobody must notice."""
+    return service if request.param == "one process" else request.getfixturevalue("pair")
+
+
 def fresh() -> tuple[str, str]:
     """Return a given and a family name that nobody has, neither of which begins another."""
     number = f"{next(FRESH):05}"

@@ -15,10 +15,11 @@ import orjson
 
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.access import faults
-from engine.interchange.store.connection import open_known
+from engine.interchange.store.sqlite import open_known
 from engine.interchange.store.verify import verify
 from tests.interchange.kit import merge_body, patient, record_number
-from tests.interchange.process import DATABASE, started
+from tests.interchange.places import DATABASE
+from tests.interchange.process import started
 from tests.interchange.test_process import CONFIGURATION, client
 
 LIVES, MORE_LIVES = 3, 100

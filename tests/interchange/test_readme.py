@@ -13,7 +13,8 @@ import pytest
 
 from tests.interchange.browser import HASH, PASSWORD
 from tests.interchange.kit import running
-from tests.interchange.process import DATABASE, ENVIRONMENT, PROGRAM, started
+from tests.interchange.places import address_of, url_of
+from tests.interchange.process import ENVIRONMENT, PROGRAM, started
 
 README: Final = (Path(__file__).parents[2] / "engine/interchange/README.md").read_text()
 SHOWN_AT: Final = "http://127.0.0.1:8080"
@@ -49,7 +50,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         script = f"echo '{NEXT_BLOCK}'\n".join(commands for commands, _ in steps())
         done = subprocess.run(
             ["bash", "-c", script.replace(SHOWN_AT, service.url)],
-            env={**os.environ, **SECRETS, **beside, "DATABASE": f"sqlite:///{tmp_path / DATABASE}"},
+            env={**os.environ, **SECRETS, **beside, "DATABASE": url_of(tmp_path)},
             capture_output=True,
             text=True,
             timeout=60,
@@ -76,7 +77,7 @@ def test_the_compendium_runs(tmp_path: Path) -> None:
         done = subprocess.run(
             ["bash", "-c", commands],
             env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-            | {"DATABASE": f"sqlite:///{service.database}"},
+            | {"DATABASE": address_of(service.database)},
             capture_output=True,
             text=True,
             timeout=60,

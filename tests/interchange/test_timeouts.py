@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.interchange.resource import search
-from engine.interchange.store.connection import connect
+from engine.interchange.store.sqlite import connect
 from engine.interchange.store.transaction import Transaction
 from tests.interchange.kit import Inside, issue, patient
 

@@ -14,8 +14,8 @@ import pytest
 from engine.errors import StartError
 from engine.fhir.schema import FhirVersion
 from engine.interchange.resource.catalogue import INDEXERS
-from engine.interchange.store.connection import connect
 from engine.interchange.store.job import Job, State, add_job, end, take_up
+from engine.interchange.store.sqlite import connect
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.verify import verify

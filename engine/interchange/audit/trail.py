@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import NamedTuple
 
 from engine.errors import UsageError
 from engine.interchange.audit.recorder import Recorder
 from engine.interchange.store.access import Fault, Logged, by_command, faults, last, logged
-from engine.interchange.store.connection import open_known
+from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
 
@@ -22,7 +21,7 @@ class Proof(NamedTuple):
     faults: tuple[Fault, ...]
 
 
-def verify_log(database: Path, anchor: str = "") -> Proof:
+def verify_log(database: Place, anchor: str = "") -> Proof:
     """Follow the chain of the log; StartError where there is none.
 
     `anchor` is what an earlier proof ended with, kept elsewhere: that row must still be there as it was. Without one,
@@ -45,7 +44,7 @@ def verify_log(database: Path, anchor: str = "") -> Proof:
 
 
 def export_log(
-    database: Path, since: datetime | None, until: datetime | None, clock: Callable[[], datetime]
+    database: Place, since: datetime | None, until: datetime | None, clock: Callable[[], datetime]
 ) -> Iterator[Logged]:
     """Yield the rows of a span of time, `until` excluded, oldest first; the export is itself a row, and the first done.
 
@@ -65,7 +64,7 @@ def export_log(
         connection.close()
 
 
-def _record_export(database: Path, clock: Callable[[], datetime]) -> None:
+def _record_export(database: Place, clock: Callable[[], datetime]) -> None:
     row = by_command(milliseconds(clock()), "", "", "export", ("AuditEvent", ""), "")
     store = Store(database, (), clock, {}, alone=False)
     try:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Final, TypeVar
 
 from engine.config.service import ServiceConfiguration
@@ -34,7 +33,7 @@ from engine.interchange.compendium.settle import (
 )
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.access import append, by_command
-from engine.interchange.store.connection import open_known
+from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction, milliseconds
 
@@ -63,7 +62,7 @@ class Summary:
 
 def load(
     configuration: ServiceConfiguration,
-    database: Path,
+    database: Place,
     tenant: str,
     compendium: Compendium,
     clock: Callable[[], datetime],

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from engine.config.wording import nearest
@@ -19,7 +18,7 @@ from engine.interchange.compendium.lookup import (
 )
 from engine.interchange.resource.elements import values
 from engine.interchange.search.text import fold, short
-from engine.interchange.store.connection import open_known
+from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.transaction import EPOCH, Stored, Transaction
 
 Json = Any
@@ -68,13 +67,13 @@ class QuestionSeen(NamedTuple):
     when: str
 
 
-def list_laboratories(database: Path, tenant: str) -> tuple[LaboratorySeen, ...]:
+def list_laboratories(database: Place, tenant: str) -> tuple[LaboratorySeen, ...]:
     """Return the laboratories whose tests a tenant keeps, by id. StartError: no database; UsageError: no tenant."""
     with _reading(database, tenant) as transaction:
         return tuple(_laboratory(transaction, system.removeprefix(SYSTEM)) for system in _systems(transaction))
 
 
-def list_tests(database: Path, tenant: str, laboratory: str, text: str = "") -> tuple[TestSeen, ...]:
+def list_tests(database: Place, tenant: str, laboratory: str, text: str = "") -> tuple[TestSeen, ...]:
     """Return the tests of a laboratory with a text in code, title or a synonym, by code; UsageError for no test."""
     with _reading(database, tenant) as transaction:
         found = [_test(transaction, laboratory, stored) for stored in _tests(transaction, laboratory)]
@@ -85,7 +84,7 @@ def list_tests(database: Path, tenant: str, laboratory: str, text: str = "") -> 
     return tuple(sorted(one for one in found if wanted in fold(" ".join((one.code, one.title, *one.synonyms)))))
 
 
-def show_test(database: Path, tenant: str, laboratory: str, code: str) -> tuple[TestSeen, tuple[QuestionSeen, ...]]:
+def show_test(database: Place, tenant: str, laboratory: str, code: str) -> tuple[TestSeen, tuple[QuestionSeen, ...]]:
     """Return a test of a laboratory with its questions; UsageError for none."""
     with _reading(database, tenant) as transaction:
         found = [_test(transaction, laboratory, stored) for stored in carriers(transaction, TESTS, laboratory, code)]
@@ -104,7 +103,7 @@ def _near(code: str, codes: set[str]) -> str:
 
 
 @contextmanager
-def _reading(database: Path, tenant: str) -> Iterator[Transaction]:
+def _reading(database: Place, tenant: str) -> Iterator[Transaction]:
     connection = open_known(database)
     try:
         numbers = dict(connection.execute(TENANTS).fetchall())

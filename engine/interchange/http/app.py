@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 from engine.clock import now
@@ -32,6 +32,7 @@ from engine.interchange.oauth.vault import Vault
 from engine.interchange.orders.completion import followers
 from engine.interchange.resource.catalogue import EDITION, INDEXERS
 from engine.interchange.service import Service
+from engine.interchange.store.place import Place
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Told
 from engine.interchange.subscriptions.ending import FOLLOWERS
@@ -60,14 +61,14 @@ def new_token() -> str:
 
 def create_app(
     configuration: ServiceConfiguration,
-    database: Path,
+    database: Place,
     *,
     clock: Callable[[], datetime] = now,
     ids: Callable[[], str] = new_id,
     tokens: Callable[[], str] = new_token,
     works: Mapping[str, Work] = WORK,
 ) -> "App":
-    """Return the service over a database file; close it when done. StartError: the file cannot be used.
+    """Return the service over a database; close it when done. StartError: the database cannot be used.
 
     `works` are the kinds of jobs; they are worked on while the app's `runner` runs.
     """
@@ -90,7 +91,7 @@ def create_app(
     service = Service(configuration, store, vault, codes, own_clock, ids, store.secret("seal", tokens().encode()))
     store.ring = service.webhook_bell.set
     hooks = Hooks(own_clock) if configuration.test_hooks else None
-    return App(service, hooks, SignIn(service, tokens), Runner(service, works, TELLINGS))
+    return App(service, hooks, SignIn(service, tokens), partial(Runner, service, works, TELLINGS))
 
 
 class App:
@@ -99,14 +100,13 @@ class App:
     `runner` does its jobs, `transmitter` sends its orders, `sender` its webhooks.
     """
 
-    def __init__(self, service: Service, hooks: Hooks | None, sign_in: SignIn, runner: Runner) -> None:
+    def __init__(
+        self, service: Service, hooks: Hooks | None, sign_in: SignIn, new_runner: Callable[[], Runner]
+    ) -> None:
         self.service = service
-        self.runner = runner
-        self.transmitter = Transmitter(service)
-        self.sender = Sender(service)
-        meter = Meter(service.store, service.clock)
-        self.transmitter.count = meter.transmitted
-        self.sender.count = meter.told
+        self._new_runner = new_runner
+        meter = self._meter = Meter(service.store, service.clock)
+        self.renew()
         self.refused = meter.refused
         service.board.ended = meter.job_ended
         self._calls = Calls(service, hooks, meter)
@@ -114,6 +114,13 @@ class App:
         orders = OrderPages(service, site, new_token)
         self._pages = Pages(service, hooks, meter, sign_in, [*site.routes(), *orders.routes()])
         self._prefix = service.configuration.path_prefix
+
+    def renew(self) -> None:
+        """Have others do jobs, orders and webhooks from now on: those who did have left."""
+        self.runner = self._new_runner()
+        self.transmitter, self.sender = Transmitter(self.service), Sender(self.service)
+        self.transmitter.count = self._meter.transmitted
+        self.sender.count = self._meter.told
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -18,13 +18,14 @@ from engine.interchange.outcome import Category, refuse
 from engine.interchange.service import Service
 from engine.interchange.store.access import PENDING
 from engine.interchange.store.deadline import set_deadline
-from engine.interchange.store.writer import StoreFailedError
+from engine.interchange.store.writer import OutcomeUnknownError, StoreAwayError, StoreBusyError, StoreFailedError
 from engine.telemetry import logger
 
 # Request ids that cannot be anything of a patient: those made here, and UUIDs.
 OPAQUE: Final = re.compile(r"[0-9a-f]{16}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 TEXTS: Final = {
     Category.FAULT: "The service had an internal error.",
+    Category.BUSY: "The database cannot be reached, or is busy; nothing was changed. Try again soon.",
     Category.SLOW_BODY: "The body did not arrive in time.",
     Category.TIMEOUT: "The request took too long; whether it was carried out is not known.",
 }
@@ -72,6 +73,10 @@ class Calls:
         except (TimeoutError, asyncio.CancelledError) as error:
             waits_for_body = call.method in WITH_BODY and call.interaction is not None and not call.body.whole
             failed = self._failed(call, Category.SLOW_BODY if waits_for_body else Category.TIMEOUT, version, error)
+        except OutcomeUnknownError as error:
+            failed = self._failed(call, Category.TIMEOUT, version, error)
+        except StoreBusyError as error:
+            failed = self._failed(call, Category.BUSY, version, error)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an OperationOutcome without its text
             failed = self._failed(call, Category.FAULT, version, error)
         if answer is None:
@@ -109,7 +114,9 @@ class Calls:
     def _failed(self, call: Call, category: Category, version: FhirVersion, error: BaseException) -> Answer:
         call.refusal = category
         call.error = error
-        return refused(self._service, refuse(category, TEXTS[category]), version)
+        answer = refused(self._service, refuse(category, TEXTS[category]), version)
+        again = (("retry-after", "1"),) if category is Category.BUSY else ()
+        return replace(answer, headers=(*answer.headers, *again))
 
     def _tell(self, call: Call, status: int, request_id: str) -> None:
         found = call.interaction
@@ -117,7 +124,7 @@ class Calls:
         error = call.error
         told = {"error": type(error).__name__, "file": place_of(error)} if error is not None else {}
         logger().error("request failed", request=loggable(request_id), code=code, status=status, **told)
-        if isinstance(error, StoreFailedError) and not self._store_failure_told:
+        if isinstance(error, StoreFailedError) and not (isinstance(error, StoreAwayError) or self._store_failure_told):
             self._store_failure_told = True
             cause = error.__cause__
             reason = getattr(cause, "sqlite_errorname", "") or type(cause).__name__

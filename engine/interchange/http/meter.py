@@ -1,6 +1,7 @@
 """Metrics of the service for Prometheus: codes, types, numbers and seconds, nothing of a patient."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
@@ -15,6 +16,7 @@ from engine.interchange.store.notification import waiting
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
 from engine.interchange.store.transmission import counts
+from engine.interchange.store.writer import StoreAwayError
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
 JOB_SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0)
@@ -37,7 +39,13 @@ class _Numbers(Collector):
         commits, writes = self._store.commits
         yield CounterMetricFamily("adt_interchange_commits", "Commits of the store", commits)
         yield CounterMetricFamily("adt_interchange_writes", "Writes within these commits", writes)
-        yield GaugeMetricFamily("adt_interchange_store_failed", "1 once the store takes no writes", self._store.failed)
+        failed = self._store.failed or self._store.away
+        yield GaugeMetricFamily("adt_interchange_store_failed", "1 while the store takes no writes", failed)
+        with suppress(StoreAwayError):
+            yield from self._kept()
+
+    def _kept(self) -> Iterator[Metric]:
+        """Return the numbers that the database has, those of all processes on it."""
         jobs = GaugeMetricFamily(
             "adt_interchange_jobs", "Jobs that have not ended, by kind and state", labels=("kind", "state")
         )

@@ -24,6 +24,7 @@ from engine.interchange.http.tokens import token_routes
 from engine.interchange.http.wire import SAFE, Receive, Scope, Send
 from engine.interchange.laboratory.hook import LaboratoryHookError, laboratory_hook
 from engine.interchange.service import Service
+from engine.interchange.store.writer import StoreBusyError
 from engine.interchange.subscriptions.ending import end_those_over
 from engine.telemetry import logger
 
@@ -64,7 +65,7 @@ class Pages:
             answer.headers.update(error.headers or {})
         except ConnectionError:
             raise
-        except (TimeoutError, asyncio.CancelledError):
+        except (TimeoutError, asyncio.CancelledError, StoreBusyError):
             answer = _json({"error": "temporarily_unavailable"}, 503, {"connection": "close"})
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets server_error without its text
             told = {"error": type(error).__name__, "file": place_of(error)}
@@ -123,6 +124,8 @@ class Pages:
     async def _ready(self, _request: HttpRequest) -> Response:
         if self._service.store.failed:
             return _json({"status": "failed"}, 503)
+        if self._service.store.away:
+            return _json({"status": "database away"}, 503)
         return _json({"status": "stopping"}, 503) if self.stopping else _json({"status": "ready"})
 
     async def _metrics(self, _request: HttpRequest) -> Response:

@@ -21,11 +21,11 @@ from engine.http.tls import renew, server_context
 from engine.interchange.http.app import App, create_app
 from engine.interchange.http.heads import refusal
 from engine.interchange.http.reload import Change, Reload, warn
-from engine.interchange.http.tidying import tidy
 from engine.interchange.http.tls import check_open_line, pair_of
+from engine.interchange.http.works import work
 from engine.interchange.jobs.job import Work
 from engine.interchange.jobs.kinds import WORK
-from engine.interchange.store.connection import database_path
+from engine.interchange.store.place import place_of
 from engine.telemetry import hush, hush_loop, logger
 
 ARRIVAL_SECONDS: Final = 30.0
@@ -59,7 +59,7 @@ def serve(
     context = server_context(pair) if pair is not None else None
     listening = bind(host, port)
     bound = partial(at_port, port=listening.getsockname()[1])
-    app = create_app(bound(configuration), database_path(database), works=works)
+    app = create_app(bound(configuration), place_of(database), works=works)
     certificate = partial(renew, context, pair) if context is not None and pair is not None else None
     reload = Reload(app.service, configuration, reread, bound, certificate)
     hush()
@@ -146,11 +146,9 @@ async def serve_with_jobs(serving: uvicorn.Server, app: App, listening: socket.s
 
     All of it goes on until the last answer has left.
     """
-    works = (app.runner.run(), app.transmitter.run(), app.sender.run(), tidy(app.service))
-    beside = [asyncio.create_task(one) for one in works]
+    beside = asyncio.create_task(work(app))
     try:
         await serving.serve([listening])
     finally:
-        for task in beside:
-            task.cancel()
-        await asyncio.wait(beside)
+        beside.cancel()
+        await asyncio.wait([beside])

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 import orjson
 
@@ -12,8 +11,8 @@ from engine.database.connection import Connection
 from engine.errors import UsageError
 from engine.interchange.jobs.handle import NAME, progress_text
 from engine.interchange.store.access import Access, append, by_command
-from engine.interchange.store.connection import open_known
 from engine.interchange.store.job import Kept, State, cancel, every_job, jobs_of_id
+from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import iso, milliseconds
 
@@ -39,7 +38,7 @@ class Seen:
     reasons: tuple[str, ...] = ()
 
 
-def list_jobs(database: Path, tenant: str = "", state: str = "") -> tuple[Seen, ...]:
+def list_jobs(database: Place, tenant: str = "", state: str = "") -> tuple[Seen, ...]:
     """Return the jobs of a tenant, '' for all, in a state, '' for any, oldest first; StartError for no database."""
     connection = open_known(database)
     try:
@@ -49,7 +48,7 @@ def list_jobs(database: Path, tenant: str = "", state: str = "") -> tuple[Seen, 
     return tuple(one for one in found if tenant in {"", one.tenant} and state in {"", one.state})
 
 
-def show_job(database: Path, job_id: str, tenant: str = "") -> Seen:
+def show_job(database: Place, job_id: str, tenant: str = "") -> Seen:
     """Return a job by its id, with why it failed; UsageError for none."""
     connection = open_known(database)
     try:
@@ -58,7 +57,7 @@ def show_job(database: Path, job_id: str, tenant: str = "") -> Seen:
         connection.close()
 
 
-def cancel_job(database: Path, job_id: str, clock: Callable[[], datetime], tenant: str = "") -> Seen:
+def cancel_job(database: Place, job_id: str, clock: Callable[[], datetime], tenant: str = "") -> Seen:
     """Cancel a job that has not ended, and record that in the access log; a service that works on it stops soon.
 
     UsageError: there is none, or it has ended.

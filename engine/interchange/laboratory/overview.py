@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -22,7 +21,7 @@ from engine.interchange.orders.status import Event, OrderStatus
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store import transmission
 from engine.interchange.store.access import append, by_command, patients_in
-from engine.interchange.store.connection import open_known
+from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Told, Transaction, iso, milliseconds
 from engine.interchange.store.transmission import Sent, Standing
@@ -89,12 +88,12 @@ class Seen:
 class Asked(NamedTuple):
     """Which order is meant, in which database; `tenant` is '' where the id says enough."""
 
-    database: Path
+    database: Place
     order: str
     tenant: str = ""
 
 
-def list_orders(database: Path, tenant: str = "", state: str = "", laboratory: str = "") -> tuple[Seen, ...]:
+def list_orders(database: Place, tenant: str = "", state: str = "", laboratory: str = "") -> tuple[Seen, ...]:
     """Return orders in the order of placing, '' for any tenant and laboratory; without a state those of LISTED.
 
     What was refused is listed as long as the order has failed. StartError for no database.

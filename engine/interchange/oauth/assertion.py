@@ -35,7 +35,7 @@ SHORTEST_RSA_BITS: Final = 2048
 # What a stranger can send that is no JWT, whatever joserfc makes of it.
 UNREADABLE: Final = (JoseError, ValueError, TypeError, KeyError, AttributeError)
 
-SPEND: Final = "INSERT INTO spent_assertion (digest, expires_ms) VALUES (?, ?) ON CONFLICT DO NOTHING"
+SPEND: Final = "INSERT INTO spent_assertion (digest, expires_ms) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING digest"
 FORGET: Final = "DELETE FROM spent_assertion WHERE expires_ms < ?"
 
 
@@ -106,7 +106,7 @@ async def spend(store: Store, clock: Callable[[], datetime], client: str, assert
     def work(connection: Connection) -> bool:
         connection.execute(FORGET, (milliseconds(clock()),))
         until = int((assertion.expires_at + SKEW_SECONDS) * 1000) + 1
-        return bool(connection.execute(SPEND, (digest, until)).rowcount == 1)
+        return bool(connection.execute(SPEND, (digest, until)).fetchall())
 
     return await store.write_raw(work)
 

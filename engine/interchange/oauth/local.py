@@ -3,19 +3,18 @@
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 
 from engine.config.service import ServiceConfiguration
 from engine.errors import UsageError
 from engine.interchange.oauth.scope import right
 from engine.interchange.oauth.vault import Issued, Vault
-from engine.interchange.store.connection import open_known
+from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
 
 
 def issue_locally(
     configuration: ServiceConfiguration,
-    database: Path,
+    database: Place,
     client: str,
     scope: str,
     clock: Callable[[], datetime],

@@ -145,6 +145,9 @@ class Vault:
             known = _get(self._store.reader(), digest)
             if known is None or known.revoked:
                 return None
+            if self._store.shared:
+                # Another process may revoke it at any moment.
+                return known
             if len(self._cache) >= CACHE:
                 self._cache.clear()
             self._cache[digest] = known

@@ -9,7 +9,7 @@ from typing import Final
 DEADLINE: Final[ContextVar[float]] = ContextVar("deadline", default=math.inf)
 NEVER: Final = math.inf
 # SQLite asks whether to go on after so many steps of its machine: some tenths of a millisecond.
-STEPS: Final = 20_000
+STEPS_BETWEEN: Final = 20_000
 
 
 def set_deadline(seconds: float) -> None:

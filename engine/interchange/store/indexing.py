@@ -9,7 +9,6 @@ from hashlib import sha256
 from typing import Final
 
 from engine.database.connection import Connection
-from engine.database.dialect import SQLITE
 from engine.interchange.store.index import index_rows, write_index
 from engine.interchange.store.transaction import Indexer, Stored
 from engine.telemetry import logger
@@ -35,8 +34,11 @@ def digest(texts: Iterable[str]) -> str:
     return sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
-def bring_up_to(edition: str, connection: Connection, indexers: Mapping[str, Indexer]) -> None:
-    """Make the rows of every live resource those of an edition; nothing is done where they are."""
+def bring_up_to(edition: str, connection: Connection, indexers: Mapping[str, Indexer], begin: str) -> None:
+    """Make the rows of every live resource those of an edition; nothing is done where they are.
+
+    `begin` is how a transaction that writes begins.
+    """
     known = connection.execute(STATE).fetchone()
     if known is not None and (known[0], known[2]) == (edition, 1):
         return
@@ -44,17 +46,19 @@ def bring_up_to(edition: str, connection: Connection, indexers: Mapping[str, Ind
         connection.execute(BEGIN, (edition,))
         known = (edition, 0, 0)
     reached, count = known[1], 0
+    connection.execute(begin)
     while batch := _batch(connection, reached):
         if not count:
             logger().info("indexing")
-        connection.execute(SQLITE.writing)
         for tenant, stored in batch:
             _index(connection, tenant, stored, indexers)
         reached = batch[-1][1].key
         connection.execute(REACH, (reached, 0))
         connection.execute("COMMIT")
         count += len(batch)
+        connection.execute(begin)
     connection.execute(REACH, (reached, 1))
+    connection.execute("COMMIT")
     if count:
         logger().info("indexed", count=count)
 

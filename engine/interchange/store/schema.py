@@ -328,16 +328,17 @@ STEPS: Final = {
 
 def statements(dialect: Dialect) -> tuple[str, ...]:
     """Return every statement that makes the tables in an empty database."""
-    return tuple(dialect.render(statement) for script in STEPS.values() for statement in _statements(script))
+    return tuple(dialect.render(statement) for script in STEPS.values() for statement in statements_of(script))
 
 
-def _statements(script: str) -> Iterator[str]:
+def statements_of(script: str) -> Iterator[str]:
+    """Yield the statements of a step."""
     return (part.strip() for part in script.split(";") if part.strip())
 
 
 def _step(script: str) -> Callable[[Database], None]:
     def run(database: Database) -> None:
-        for statement in _statements(script):
+        for statement in statements_of(script):
             database.execute(statement)
 
     return run

@@ -1,21 +1,17 @@
-"""The store: many readers, one writer, one SQLite file."""
+"""The store: many readers and one writer, on a SQLite file of its own or a PostgreSQL that others may use too."""
 
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Final, TypeVar
 
 from engine.database.connection import Connection
-from engine.database.dialect import SQLITE
-from engine.database.sqlite import SqliteConnection, SqliteError
 from engine.interchange.store.access import PENDING
-from engine.interchange.store.connection import Lock, connect, prepare
-from engine.interchange.store.deadline import DEADLINE, NEVER, STEPS, passed
+from engine.interchange.store.backend import Reader
 from engine.interchange.store.indexing import bring_up_to
+from engine.interchange.store.place import Place, backend_of
 from engine.interchange.store.transaction import NOBODY, Indexer, Stored, Told, Transaction
-from engine.interchange.store.writer import Writer
 
 T = TypeVar("T")
 
@@ -31,12 +27,12 @@ class Store:
     `alone` false: a command beside a running service, which writes a row or two. `edition` is that of the search
     parameters; resources that were indexed by another one are indexed again first. `told` are those who learn of
     each write, in its transaction; `ring` is called once a commit has owed an event to anybody.
-    StartError: the file cannot be used, another service uses it, or it belongs to another environment.
+    StartError: the database cannot be used, another service uses the file, or it belongs to another environment.
     """
 
     def __init__(
         self,
-        path: Path,
+        place: Place,
         tenants: Iterable[str],
         clock: Callable[[], datetime],
         indexers: Mapping[str, Indexer],
@@ -46,24 +42,40 @@ class Store:
         edition: str = "",
         told: Told = NOBODY,
     ) -> None:
-        self._lock = Lock(path) if alone else None
-        self._path = path
+        self._backend = backend_of(place)
         self._clock = clock
         self._indexers = indexers
         self._told = told
         self.ring: Callable[[], None] = lambda: None
         self._local = threading.local()
-        self._readers: list[SqliteConnection] = []
+        self._readers: list[Reader] = []
         self._numbers: dict[str, int] = {}
+        if alone:
+            self._backend.claim()
         try:
-            prepare(path, environment)
+            self._backend.prepare(environment)
             self.number(tenants)
             if edition:
-                self._index(edition)
-            self._writer = Writer(path)
+                self._backend.index(lambda connection, begin: bring_up_to(edition, connection, indexers, begin))
+            self._writer = self._backend.writer(edition, serves=alone)
         except BaseException:
-            self._unlock()
+            self._backend.release()
             raise
+
+    @property
+    def shared(self) -> bool:
+        """Whether other services may change the database, so that nothing of it may be kept in memory unasked."""
+        return self._backend.shared
+
+    @property
+    def away(self) -> bool:
+        """Whether the database cannot be reached; all goes on once it is back."""
+        return self._writer.away
+
+    @property
+    def term(self) -> int:
+        """0 where another process does what only one does, else a number that stays as long as this one may do it."""
+        return self._writer.term
 
     @property
     def failed(self) -> bool:
@@ -77,18 +89,7 @@ class Store:
 
     def read(self, tenant: str, work: Callable[[Transaction], T]) -> T:
         """Run `work` on one snapshot, in the calling thread; TimeoutError once the request's deadline has passed."""
-        connection = self.reader()
-        connection.execute(SQLITE.reading)
-        self._local.until = DEADLINE.get()
-        try:
-            return work(self._transaction(connection, tenant))
-        except SqliteError as error:
-            if passed(self._local.until):
-                raise TimeoutError from error
-            raise
-        finally:
-            self._local.until = NEVER
-            connection.execute("COMMIT")
+        return self._reader().read(lambda connection: work(self._transaction(connection, tenant)))
 
     def find(self, tenant: str, type_name: str, resource_id: str) -> Stored | None:
         """Return a resource by its id, as `Transaction.get` does: one statement, which is a snapshot by itself."""
@@ -123,52 +124,35 @@ class Store:
         """Begin what `write_raw` waits for."""
         return self._writer.write(work)
 
-    def reader(self) -> SqliteConnection:
+    def reader(self) -> Connection:
         """Return the calling thread's connection for reading."""
-        connection: SqliteConnection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = connect(self._path, reading=True)
-            self._local.connection = connection
-            self._local.until = NEVER
-            connection.set_progress_handler(lambda: passed(self._local.until), STEPS)
-            self._readers.append(connection)
-        return connection
+        return self._reader().connection
 
     def close(self) -> None:
-        """Finish the writes that wait, then let the file go."""
+        """Finish the writes that wait, then let the database go."""
         self._writer.close()
-        for connection in self._readers:
-            connection.close()
-        self._unlock()
+        for one in self._readers:
+            one.close()
+        self._backend.release()
 
     def number(self, tenants: Iterable[str]) -> None:
-        """Know these tenants from now on; those that the file knows keep their numbers."""
-        connection = connect(self._path)
-        try:
+        """Know these tenants from now on; those that the database knows keep their numbers."""
+        with self._backend.changing() as connection:
             connection.executemany(ADD_TENANT, [(name,) for name in tenants])
             self._numbers = dict(connection.execute(TENANTS).fetchall())
-        finally:
-            connection.close()
 
     def secret(self, name: str, new: bytes) -> bytes:
         """Return a secret of the service; the first process to ask makes it `new`, all others get that."""
-        connection = connect(self._path)
-        try:
+        with self._backend.changing() as connection:
             connection.execute(ADD_SECRET, (name, new))
             return bytes(connection.execute(SECRET, (name,)).fetchone()[0])
-        finally:
-            connection.close()
 
-    def _index(self, edition: str) -> None:
-        connection = connect(self._path)
-        try:
-            bring_up_to(edition, connection, self._indexers)
-        finally:
-            connection.close()
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
+    def _reader(self) -> Reader:
+        reader: Reader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = self._backend.reader()
+            self._readers.append(reader)
+        return reader
 
     def _transaction(self, connection: Connection, tenant: str) -> Transaction:
         return Transaction(connection, self._numbers[tenant], self._clock(), self._indexers, self._told)

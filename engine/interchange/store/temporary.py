@@ -12,7 +12,9 @@ KEEP: Final = (
     "INSERT INTO temporary_binary (tenant, id, patient, content_type, body, expires_ms) VALUES (?, ?, ?, ?, ?, ?)"
 )
 GET: Final = "SELECT id, patient, content_type, body, expires_ms FROM temporary_binary WHERE tenant = ? AND id = ?"
-EMPTY: Final = "UPDATE temporary_binary SET body = ? WHERE expires_ms <= ? AND expires_ms > ? AND body <> ?"
+EMPTY: Final = (
+    "UPDATE temporary_binary SET body = ? WHERE expires_ms <= ? AND expires_ms > ? AND body <> ? RETURNING id"
+)
 DUE: Final = "SELECT 1 FROM temporary_binary WHERE expires_ms <= ? AND (body <> ? OR expires_ms <= ?) LIMIT 1"
 FORGET: Final = "DELETE FROM temporary_binary WHERE expires_ms <= ?"
 
@@ -51,6 +53,6 @@ def due(connection: Connection, now_ms: int) -> bool:
 def sweep(connection: Connection, now_ms: int) -> int:
     """Take the content of all that has expired, a day later the rest too; return of how many the content went."""
     gone_ms = now_ms - KNOWN_MS
-    emptied = connection.execute(EMPTY, (b"", now_ms, gone_ms, b"")).rowcount
+    emptied = connection.execute(EMPTY, (b"", now_ms, gone_ms, b"")).fetchall()
     connection.execute(FORGET, (gone_ms,))
-    return emptied
+    return len(emptied)

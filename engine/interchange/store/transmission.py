@@ -1,7 +1,8 @@
 """Orders on their way to laboratories: one row an order that was ever pending, and one for each time it was sent.
 
-Each statement moves a row only out of a standing from which the table `MOVES` lets it go, or does nothing. An attempt
-is one placing of the order; what is sent again within it bears the same control id, so that a laboratory may know it.
+Each statement moves a row only out of a standing from which the table `MOVES` lets it go, or does nothing; so does that
+of a process which did not see the last try. An attempt is one placing of the order; what is sent again within it bears
+the same control id, so that a laboratory may know it.
 """
 
 from collections.abc import Mapping
@@ -54,7 +55,7 @@ TOLD: Final = "UPDATE transmission SET result_ms=NULL WHERE number=?"
 EXPECT: Final = "UPDATE transmission SET result_ms=? WHERE number=?"
 MOVE: Final = (
     "UPDATE transmission SET standing=?, reason=?, due_ms=?, tries=tries+?, sent_ms=coalesce(?, sent_ms), ended_ms=?"
-    " WHERE number=? AND standing=? RETURNING number"
+    " WHERE number=? AND standing=? AND tries=? RETURNING number"
 )
 PLACED: Final = "UPDATE transmission SET placed_ms=? WHERE number=?"
 HURRY: Final = "UPDATE transmission SET due_ms=? WHERE number=? AND standing='waiting'"
@@ -231,7 +232,7 @@ def move(
     at_ms = milliseconds(transaction.at)
     begins = at_ms if to is Standing.SENDING else None
     new = (str(to), reason, milliseconds(due) if due else sent.due_ms, tried, begins, at_ms if to in ENDED else None)
-    moved = transaction.connection.execute(MOVE, (*new, sent.number, str(sent.standing))).fetchall()
+    moved = transaction.connection.execute(MOVE, (*new, sent.number, str(sent.standing), sent.tries)).fetchall()
     return _sent(transaction.connection.execute(BY_NUMBER, (sent.number,)).fetchone()) if moved else None
 
 

@@ -8,25 +8,28 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
 from engine.database.connection import Connection
-from engine.database.dialect import SQLITE
+from engine.database.dialect import POSTGRESQL, SQLITE
 from engine.database.sqlite import SqliteError
 from engine.fhir.schema import FhirVersion
 from engine.interchange.search.date import EVER, NEVER
-from engine.interchange.store.connection import open_known
 from engine.interchange.store.index import COUNTED, NOTHING, Index, TokenRow, counted
 from engine.interchange.store.job import State
+from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.transaction import DELETED, Change, Indexer, Stored
 
-EVERY: Final = "SELECT tenant, key, type, id, version, updated_ms, survivor, body FROM resource ORDER BY key"
+EVERY: Final = (
+    "SELECT tenant, key, type, id, version, updated_ms, survivor, body FROM resource WHERE key>? ORDER BY key LIMIT ?"
+)
 SURVIVOR: Final = "SELECT key, survivor FROM resource WHERE tenant=? AND type=? AND id=?"
 FORMER: Final = (
-    "SELECT v.key, v.type, resource.id, v.version, v.updated_ms, NULL, v.body, v.change, resource.version"
-    " FROM version AS v LEFT JOIN resource ON resource.key=v.key AND resource.tenant=v.tenant ORDER BY v.number"
+    "SELECT v.number, v.key, v.type, resource.id, v.version, v.updated_ms, NULL, v.body, v.change, resource.version"
+    " FROM version AS v LEFT JOIN resource ON resource.key=v.key AND resource.tenant=v.tenant WHERE v.number>?"
+    " ORDER BY v.number LIMIT ?"
 )
 # When those who are one by merges were last deleted; who took whose place is known by the last survivor's id.
 FREED: Final = (
@@ -53,7 +56,12 @@ STRAY_IDENTIFIERS: Final = "SELECT count(*) FROM identifier_index WHERE origin N
 # A count of nought is none.
 COUNTS: Final = "SELECT tenant, parameter, code, system, records FROM token_count WHERE records<>0"
 CODES: Final = "SELECT tenant, key, parameter, code, system FROM token_index WHERE parameter=?"
-JOBS: Final = "SELECT tenant, state, ended_ms, attempts, crashes, version, asked, progress, body FROM job"
+JOBS: Final = (
+    "SELECT number, tenant, state, ended_ms, attempts, crashes, version, asked, progress, body FROM job WHERE number>?"
+    " ORDER BY number LIMIT ?"
+)
+# Rows that are looked at together: bodies may be megabytes each.
+PART: Final = 100
 TENANTS: Final = "SELECT number FROM tenant"
 STAMPS: Final = ("versionId", "lastUpdated")
 STRAYS: Final = (STRAY_STRINGS, STRAY_TOKENS, STRAY_DATES, STRAY_REFERENCES, STRAY_IDENTIFIERS)
@@ -67,28 +75,30 @@ class Findings:
     faults: Mapping[str, int]
 
 
-def verify(path: Path, indexers: Mapping[str, Indexer]) -> Findings:
+def verify(place: Place, indexers: Mapping[str, Indexer]) -> Findings:
     """Compare a database with itself, on one snapshot; StartError where there is none that this program knows.
 
-    Kinds of faults: `pages` (what SQLite finds), `bodies` (not readable, or not of their row), `survivors` (none),
-    `strings`, `tokens`, `dates`, `references`, `identifiers` (resources whose rows are wrong), `strays` (rows of none),
-    `counts` (codes of another number of records), `versions` (former ones whose bodies are not theirs), `jobs` (in no
-    state, or not as their state says).
+    Kinds of faults: `pages` (what SQLite finds; PostgreSQL looks after its own), `bodies` (not readable, or not of
+    their row), `survivors` (none), `strings`, `tokens`, `dates`, `references`, `identifiers` (resources whose rows are
+    wrong), `strays` (rows of none), `counts` (codes of another number of records), `versions` (former ones whose bodies
+    are not theirs), `jobs` (in no state, or not as their state says).
     """
-    connection = open_known(path)
+    connection = open_known(place)
+    dialect = SQLITE if isinstance(place, Path) else POSTGRESQL
     faults: Counter[str] = Counter()
     resources = 0
     try:
-        connection.execute(SQLITE.reading)
+        connection.execute(dialect.reading)
         freed = _freed(connection)
-        found = [text for (text,) in connection.execute("PRAGMA integrity_check")]
-        faults["pages"] = len(found) if found != ["ok"] else 0
-        for tenant, *columns in connection.execute(EVERY):
+        if dialect is SQLITE:
+            found = [text for (text,) in connection.execute("PRAGMA integrity_check")]
+            faults["pages"] = len(found) if found != ["ok"] else 0
+        for tenant, *columns in _parts(connection, EVERY, 1):
             resources += 1
             stored = Stored(*columns)
             since_ms = freed.get((tenant, stored.type, stored.survivor or stored.id), NEVER)
             faults.update(_faults(connection, tenant, stored, indexers, since_ms))
-        for *columns, present in connection.execute(FORMER):
+        for _, *columns, present in _parts(connection, FORMER):
             faults["versions"] += present is None or not _is_version(Stored(*columns), present)
         faults["jobs"] = _wrong_jobs(connection)
         faults["counts"] = len({row[:4] for row in _counted(connection) ^ set(connection.execute(COUNTS))})
@@ -98,6 +108,14 @@ def verify(path: Path, indexers: Mapping[str, Indexer]) -> Findings:
     finally:
         connection.close()
     return Findings(resources, {kind: number for kind, number in sorted(faults.items()) if number})
+
+
+def _parts(connection: Connection, query: str, place: int = 0) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a query, some at a time, each part behind the last row's number, which stands at `place`."""
+    last = 0
+    while part := connection.execute(query, (last, PART)).fetchall():
+        yield from part
+        last = part[-1][place]
 
 
 def _counted(connection: Connection) -> set[tuple[int, str, str, str, int]]:
@@ -114,7 +132,7 @@ def _wrong_jobs(connection: Connection) -> int:
     """Return how many jobs are not what their state says: ended or not, taken up or not, with a result that reads."""
     tenants = {number for (number,) in connection.execute(TENANTS)}
     wrong = 0
-    for tenant, state, ended_ms, attempts, crashes, version, *texts, body in connection.execute(JOBS):
+    for _, tenant, state, ended_ms, attempts, crashes, version, *texts, body in _parts(connection, JOBS):
         unfinished = state in {State.WAITING, State.RUNNING}
         fits = tenant in tenants and version in list(FhirVersion) and state in list(State)
         fits = fits and unfinished == (ended_ms is None) and 0 <= crashes <= attempts

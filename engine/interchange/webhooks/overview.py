@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -17,8 +16,8 @@ from engine.errors import UsageError
 from engine.interchange.resource.subscription import SUBSCRIPTION
 from engine.interchange.store import notification
 from engine.interchange.store.access import append, by_command
-from engine.interchange.store.connection import open_known
 from engine.interchange.store.notification import LISTED, Outcome, Owed
+from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.subscription import find_subscription
 from engine.interchange.store.transaction import Transaction, iso, milliseconds
@@ -70,7 +69,7 @@ class Seen:
     attempts: tuple[Tried, ...] = ()
 
 
-def list_events(database: Path, tenant: str = "", subscription: str = "", state: str = "") -> tuple[Seen, ...]:
+def list_events(database: Place, tenant: str = "", subscription: str = "", state: str = "") -> tuple[Seen, ...]:
     """Return events in the order of their making, the last MOST of them: of a state, else those that need a look.
 
     '' is any tenant, any subscription. StartError for no database.
@@ -85,7 +84,7 @@ def list_events(database: Path, tenant: str = "", subscription: str = "", state:
         connection.close()
 
 
-def show_event(database: Path, number: int) -> Seen:
+def show_event(database: Place, number: int) -> Seen:
     """Return an event with each time that it was sent; UsageError for none."""
     connection = open_known(database)
     try:
@@ -95,7 +94,7 @@ def show_event(database: Path, number: int) -> Seen:
 
 
 def retry_events(
-    database: Path, clock: Callable[[], datetime], number: int = 0, subscription: str = ""
+    database: Place, clock: Callable[[], datetime], number: int = 0, subscription: str = ""
 ) -> tuple[Seen, ...]:
     """Let an event be sent again that was given up, or all such of a subscription, and record that.
 

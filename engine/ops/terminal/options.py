@@ -31,7 +31,14 @@ Node = Annotated[
 Channels = Annotated[Path, typer.Option("--channels", help="The folder of channel files.")]
 Mappings = Annotated[Path | None, typer.Option("--mappings", help="A folder of mapping files beside the shipped ones.")]
 MappingName = Annotated[str, typer.Option("--name", help="The mapping, as channels name it.")]
-Database = Annotated[str, typer.Option("--database", help="Where patients and tokens are kept: sqlite:///PATH.")]
+Database = Annotated[
+    str,
+    typer.Option(
+        "--database",
+        help="Where patients and tokens are kept: sqlite:///PATH, or postgresql://USER@HOST/NAME with the password in"
+        " PGPASSWORD, PGPASSFILE or ~/.pgpass.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 LIMIT: Final[ParameterInfo] = typer.Option(50, min=1, max=1000, help="How many to show, newest first.")
 Admin = Annotated[

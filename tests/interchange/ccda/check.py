@@ -24,7 +24,7 @@ from engine.clock import now
 from engine.interchange.ccda.export import kept_chart
 from engine.interchange.exact import read_json
 from engine.interchange.resource.catalogue import INDEXERS
-from engine.interchange.store.connection import connect
+from engine.interchange.store.sqlite import connect
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from tests.interchange.ccda.charts import CHARTS, written

@@ -18,7 +18,8 @@ from engine.interchange.store.store import Store
 from engine.interchange.store.verify import verify
 from tests.interchange.kit import SYSTEM, Outside, configuration, running, secret_file
 from tests.interchange.nursery import ran
-from tests.interchange.process import DATABASE, write_configuration
+from tests.interchange.places import DATABASE, address_of, url_of
+from tests.interchange.process import write_configuration
 
 SAMPLE = shipped("samples") / "compendium/cedar-valley.yaml"
 LAB = "cedar-valley"
@@ -56,7 +57,7 @@ def counts(**more: int) -> dict[str, int]:
 
 def load(folder: Path, file: Path, tenant: str = "riverbend", fault: str = "", code: int = 0) -> Any:
     """Run the command over a folder's database; return its summary, or what it says of an error."""
-    options = ("--config", str(folder / "interchange.yaml"), "--database", f"sqlite:///{folder / DATABASE}")
+    options = ("--config", str(folder / "interchange.yaml"), "--database", url_of(folder))
     done = ran(
         *("interchange", "compendium", "load", str(file), "--tenant", tenant, "--json", *options),
         environment={"ENGINE_FAULT": fault} if fault else {},
@@ -67,7 +68,7 @@ def load(folder: Path, file: Path, tenant: str = "riverbend", fault: str = "", c
 
 def show(folder: Path, *arguments: str) -> Any:
     """Return what the command shows of a folder's database, as JSON."""
-    database = f"sqlite:///{folder / DATABASE}"
+    database = url_of(folder)
     done = ran(
         "interchange", "compendium", "show", "--tenant", "riverbend", "--database", database, "--json", *arguments
     )
@@ -194,7 +195,7 @@ def test_the_command_shows_what_is_kept(loaded: Outside) -> None:
     lead = show(folder, LAB, "--code", "LEAD")
     assert lead["questionnaire"] == f"{LAB}-LEAD"
     assert lead["questions"][0]["options"][0] == "I (Initial screening)"
-    database = ("--tenant", "riverbend", "--database", f"sqlite:///{loaded.database}")
+    database = ("--tenant", "riverbend", "--database", address_of(loaded.database))
     told = ran("interchange", "compendium", "show", LAB, "--code", "MAT4", *database).stdout
     assert "  gestation: Gestation [group]\n    dated-by: Dated by [LMP (Last menstrual period), US" in told
     assert "[date; required; asked when dated-by = LMP]" in told
@@ -217,7 +218,7 @@ def test_loading_is_recorded(loaded: Outside) -> None:
     finally:
         connection.close()
     assert set(rows) == {("riverbend", "adt-engine", "batch", "Organization", LAB, "done")}
-    assert ran("interchange", "audit", "verify", "--database", f"sqlite:///{loaded.database}").returncode == 0
+    assert ran("interchange", "audit", "verify", "--database", address_of(loaded.database)).returncode == 0
 
 
 def test_loading_again_changes_what_changed(folder: Path) -> None:

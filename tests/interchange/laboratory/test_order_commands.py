@@ -12,6 +12,7 @@ from tests.interchange.jobs import until
 from tests.interchange.laboratory.bench import Bench, bench, line
 from tests.interchange.laboratory.scripted import scripted
 from tests.interchange.nursery import ran
+from tests.interchange.places import address_of
 from tests.interchange.test_access_log import ROWS
 from tests.interchange.test_jobs import selected
 
@@ -21,7 +22,7 @@ SHOWN |= {"control_id", "reason", "transmissions", "history"}
 
 def orders(service: Bench, *arguments: str, code: int = 0) -> Any:
     """Run a command on the database of a service, and return what it prints as JSON, or what it says of an error."""
-    done = ran("interchange", "orders", *arguments, "--json", "--database", f"sqlite:///{service.inside.database}")
+    done = ran("interchange", "orders", *arguments, "--json", "--database", address_of(service.inside.database))
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout) if not code else done.stderr
 
@@ -54,7 +55,7 @@ def test_orders_are_listed_and_shown(tmp_path: Path) -> None:
         assert shown["placed_at"] <= told["began_at"] <= told["ended_at"] == shown["since"]
         assert "no order nothing was ever to be sent" in orders(service, "show", "nothing", code=2)
         assert "no order lost was" in orders(service, "show", "lost", "--tenant", "lakeside", code=2)
-        place = f"sqlite:///{service.inside.database}"
+        place = address_of(service.inside.database)
         printed = [
             ran("interchange", "orders", *one, "--database", place).stdout for one in (("list",), ("show", "lost"))
         ]
@@ -94,7 +95,7 @@ def test_an_order_is_sent_again(tmp_path: Path) -> None:
         assert [(row[0], *row[4:]) for row in found] == [
             ("riverbend", "update", "RequestGroup", "o1", "p1", "done", 0),
         ]
-        done = ran("interchange", "audit", "verify", "--database", f"sqlite:///{service.inside.database}")
+        done = ran("interchange", "audit", "verify", "--database", address_of(service.inside.database))
         assert done.returncode == 0, done.stdout
 
 
@@ -127,7 +128,7 @@ def test_it_asks_before_it_does(tmp_path: Path) -> None:
     with scripted("close") as laboratory, bench(tmp_path, lab_1=line(laboratory.port)) as service:
         service.place("o1")
         service.until("held")
-        place = f"sqlite:///{service.inside.database}"
+        place = address_of(service.inside.database)
         for command, warning in (("retry", "may get the order twice"), ("cancel", "may have the order")):
             done = CliRunner().invoke(app, ["orders", command, "o1", "--database", place], input="n\n")
             assert done.exit_code == 1

@@ -21,7 +21,7 @@ from engine.config.source import parse, validate
 from engine.interchange.extension import value
 from engine.interchange.resource.catalogue import EDITION, INDEXERS
 from engine.interchange.store import transmission
-from engine.interchange.store.connection import open_known
+from engine.interchange.store.sqlite import open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.transmission import Sent
 from engine.interchange.store.verify import verify
@@ -29,7 +29,8 @@ from tests.interchange.jobs import until
 from tests.interchange.kit import SYSTEM
 from tests.interchange.laboratory.orders import few, place
 from tests.interchange.laboratory.scripted import scripted
-from tests.interchange.process import DATABASE, started
+from tests.interchange.places import DATABASE
+from tests.interchange.process import started
 
 KILLED = -9
 # It is written that an order is sent; that is on disk; it has left; the answer is here; what came of it is written. The

@@ -17,7 +17,8 @@ from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.verify import verify
 from tests.interchange.kit import SYSTEM, patient
 from tests.interchange.orders.ordering import ASYNC, R4, Clinic, url
-from tests.interchange.process import DATABASE, FORKED, started
+from tests.interchange.places import DATABASE
+from tests.interchange.process import FORKED, started
 from tests.interchange.test_job_kills import KILLED, ended
 from tests.interchange.test_process import CONFIGURATION, client
 

@@ -20,7 +20,8 @@ from engine.interchange.store.verify import verify
 from tests.interchange.kit import configuration, patient, secret_file
 from tests.interchange.patient360.papers import ADDRESS
 from tests.interchange.patient360.test_retrieval import ASYNC, PATH, told
-from tests.interchange.process import DATABASE, FORKED, Process, started
+from tests.interchange.places import DATABASE
+from tests.interchange.process import FORKED, Process, started
 
 KILLED = -9
 

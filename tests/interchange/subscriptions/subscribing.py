@@ -1,10 +1,11 @@
 """Subscriptions of the tests: made over HTTP, and what they are owed read from the service's own tables."""
 
-import sqlite3
+import contextlib
 from typing import Any
 
 import httpx
 
+from engine.interchange.store.place import open_known
 from tests.interchange.kit import Running
 
 ENDPOINT = "https://hooks.riverbend.example/cdis"
@@ -42,9 +43,10 @@ def patched(service: Running, base: str, subscription_id: str, *steps: dict[str,
 
 def owed(service: Running, subscription_id: str) -> list[str]:
     """Return the events that a subscription was ever owed, each as `Type/id` and its version."""
-    with sqlite3.connect(service.database) as connection:
-        query = "SELECT event || '/' || coalesce(edition, '') FROM notification WHERE subscription=? ORDER BY number"
-        return [row[0] for row in connection.execute(query, (subscription_id,))]
+    query = "SELECT event, edition FROM notification WHERE subscription=? ORDER BY number"
+    with contextlib.closing(open_known(service.database)) as connection:
+        rows = connection.execute(query, (subscription_id,)).fetchall()
+    return [f"{event}/{edition or ''}" for event, edition in rows]
 
 
 def observation(patient_id: str, code: str = "789-8", **elements: Any) -> dict[str, Any]:

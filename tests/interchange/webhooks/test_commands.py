@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.interchange.kit import Running
 from tests.interchange.nursery import ran
+from tests.interchange.places import address_of
 from tests.interchange.subscriptions.subscribing import R4, patched, subscribe
 from tests.interchange.test_access_log import ROWS
 from tests.interchange.webhooks.receiver import Receiver
@@ -16,7 +17,7 @@ FIELDS |= {"server", "attempts"}
 
 def webhooks(service: Running, *arguments: str, code: int = 0) -> Any:
     """Run a command on the database of a service, and return what it prints as JSON, or what it says of an error."""
-    done = ran("interchange", "webhooks", *arguments, "--json", "--database", f"sqlite:///{service.database}")
+    done = ran("interchange", "webhooks", *arguments, "--json", "--database", address_of(service.database))
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout) if not code else done.stderr
 
@@ -48,7 +49,7 @@ def test_events_are_listed_shown_and_sent_again(sending: Running, hook: Receiver
     shown = webhooks(sending, "show", number)
     assert [(each["status"], each["reason"]) for each in shown["attempts"]] == [(500, "")] * 6
     assert shown["server"] == f"127.0.0.1:{hook.port}"
-    place = f"sqlite:///{sending.database}"
+    place = address_of(sending.database)
     printed = [
         ran("interchange", "webhooks", *each, "--database", place).stdout for each in (("list",), ("show", number))
     ]

@@ -20,7 +20,8 @@ from engine.interchange.oauth.local import issue_locally
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.verify import verify
 from tests.interchange.kit import configuration, patient, secret_file
-from tests.interchange.process import DATABASE, FORKED, started
+from tests.interchange.places import DATABASE
+from tests.interchange.process import FORKED, started
 from tests.interchange.subscriptions.subscribing import R4, observation, subscription
 from tests.interchange.test_job_kills import KILLED
 from tests.interchange.webhooks.conftest import HERE

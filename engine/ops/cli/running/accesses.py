@@ -16,7 +16,7 @@ from engine.clock import now
 from engine.errors import AdtEngineError, UsageError
 from engine.interchange.audit.trail import export_log, verify_log
 from engine.interchange.store.access import Access, Logged
-from engine.interchange.store.connection import database_path
+from engine.interchange.store.place import place_of
 from engine.interchange.store.transaction import EPOCH
 from engine.ops.terminal.options import DATABASE, Database
 from engine.ops.views.table_file import plain
@@ -50,7 +50,7 @@ def export(
 
     Example: adt-engine interchange audit export --since 2025-07-01 --format csv --to july.csv
     """
-    rows = export_log(database_path(database), _moment("since", since), _moment("until", until), now)
+    rows = export_log(place_of(database), _moment("since", since), _moment("until", until), now)
     lines = _lines(rows, form)
     if to is None:
         for line in lines:
@@ -76,7 +76,7 @@ def verify(
 
     Example: adt-engine interchange audit verify --anchor 48211:9f2c… --database sqlite:///adt-data/interchange.db
     """
-    proof = verify_log(database_path(database), anchor)
+    proof = verify_log(place_of(database), anchor)
     typer.echo(f"{proof.rows} rows, {len(proof.faults)} faults")
     for fault in proof.faults[:SHOWN_FAULTS]:
         typer.echo(f"row {fault.seq}: {fault.text}")

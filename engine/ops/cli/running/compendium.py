@@ -14,7 +14,7 @@ from engine.interchange.compendium.files.read import Read, load_file, read_file
 from engine.interchange.compendium.load import Summary, load
 from engine.interchange.compendium.overview import QuestionSeen, TestSeen, list_laboratories, list_tests, show_test
 from engine.interchange.compendium.settle import Outcome
-from engine.interchange.store.connection import database_path
+from engine.interchange.store.place import place_of
 from engine.ops.terminal.faults import arm_as_asked
 from engine.ops.terminal.options import DATABASE, Database, Json
 from engine.ops.terminal.table import errors, note, output, print_json, print_line, progress, table
@@ -81,7 +81,7 @@ def load_(
         def report(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-        summary = load(configuration, database_path(database), tenant, compendium, now, report)
+        summary = load(configuration, place_of(database), tenant, compendium, now, report)
     if as_json:
         counts = {name: _counts(summary, kind) for kind, name in NAMES.items()}
         print_json({"laboratory_id": summary.laboratory, **counts})
@@ -104,7 +104,7 @@ def show(
 
     Example: adt-engine interchange compendium show lab-1 --code LIPID --tenant riverbend
     """
-    path = database_path(database)
+    path = place_of(database)
     if code and not laboratory:
         raise UsageError("name the laboratory, too: adt-engine interchange compendium show LAB --code CODE")
     if code:

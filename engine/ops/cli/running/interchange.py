@@ -25,7 +25,7 @@ from engine.interchange.oauth.password import SHORTEST_PASSWORD, hash_password
 from engine.interchange.oauth.scope import FLAGS, WILDCARDS, right
 from engine.interchange.patient360.connectors.configured import complaints
 from engine.interchange.resource.catalogue import INDEXERS
-from engine.interchange.store.connection import database_path
+from engine.interchange.store.place import place_of
 from engine.interchange.store.verify import verify
 from engine.ops.cli.running import accesses, charts, compendium, jobs, orders, webhooks
 from engine.ops.terminal.faults import arm_as_asked
@@ -106,7 +106,7 @@ def token(
     configuration = load(config)
     if configuration.environment is not Environment.SANDBOX and not yes:
         raise UsageError("this is a production service: add --yes if you really want a token")
-    issued = issue_locally(configuration, database_path(database), client, scope, now, new_token)
+    issued = issue_locally(configuration, place_of(database), client, scope, now, new_token)
     typer.echo(orjson.dumps(token_answer(issued)).decode() if as_json else issued.access)
 
 
@@ -167,12 +167,14 @@ def verify_database(database: Database = DATABASE) -> None:
 
     Example: adt-engine interchange verify --database sqlite:///adt-data/interchange.db
     """
-    found = verify(database_path(database), INDEXERS)
+    place = place_of(database)
+    found = verify(place, INDEXERS)
     typer.echo(f"{found.resources} resources, {sum(found.faults.values())} faults")
     for kind, number in found.faults.items():
         typer.echo(f"{kind}: {number}")
     if found.faults:
-        typer.echo("Stop the service, put this file aside, and restore the last backup that verifies.", err=True)
+        aside = "put this file aside" if isinstance(place, Path) else "rename this database"
+        typer.echo(f"Stop the service, {aside}, and restore the last backup that verifies.", err=True)
         raise typer.Exit(1)
 
 

@@ -7,8 +7,8 @@ import typer
 
 from engine.clock import now
 from engine.interchange.jobs.overview import Seen, cancel_job, list_jobs, show_job
-from engine.interchange.store.connection import database_path
 from engine.interchange.store.job import State
+from engine.interchange.store.place import place_of
 from engine.ops.terminal.options import DATABASE, Database, Json
 from engine.ops.terminal.table import output, print_json, print_line, table, utc
 
@@ -29,7 +29,7 @@ def list_(
 
     Example: adt-engine interchange jobs list --state running --database sqlite:///adt-data/interchange.db
     """
-    found = list_jobs(database_path(database), tenant, state or "")
+    found = list_jobs(place_of(database), tenant, state or "")
     if as_json:
         print_json([asdict(one) for one in found])
         return
@@ -44,7 +44,7 @@ def show(job: JobId, tenant: Tenant = "", database: Database = DATABASE, as_json
 
     Example: adt-engine interchange jobs show 9c1d5f0e7a2b4c6d8e0f1a2b
     """
-    _print(show_job(database_path(database), job, tenant), as_json=as_json)
+    _print(show_job(place_of(database), job, tenant), as_json=as_json)
 
 
 @app.command()
@@ -53,7 +53,7 @@ def cancel(job: JobId, tenant: Tenant = "", database: Database = DATABASE, as_js
 
     Example: adt-engine interchange jobs cancel 9c1d5f0e7a2b4c6d8e0f1a2b
     """
-    _print(cancel_job(database_path(database), job, now, tenant), as_json=as_json)
+    _print(cancel_job(place_of(database), job, now, tenant), as_json=as_json)
 
 
 def _print(seen: Seen, *, as_json: bool) -> None:

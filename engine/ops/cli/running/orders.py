@@ -15,7 +15,7 @@ from engine.interchange.laboratory.overview import (
     retry_order,
     show_order,
 )
-from engine.interchange.store.connection import database_path
+from engine.interchange.store.place import place_of
 from engine.interchange.store.transmission import Standing
 from engine.ops.terminal.options import DATABASE, Database, Json
 from engine.ops.terminal.table import output, print_json, print_line, table, utc
@@ -42,7 +42,7 @@ def list_(
 
     Example: adt-engine interchange orders list --state held --database sqlite:///adt-data/interchange.db
     """
-    found = list_orders(database_path(database), tenant, state or "", laboratory)
+    found = list_orders(place_of(database), tenant, state or "", laboratory)
     if as_json:
         print_json([asdict(one) for one in found])
         return
@@ -59,7 +59,7 @@ def show(order: OrderId, tenant: Tenant = "", database: Database = DATABASE, as_
 
     Example: adt-engine interchange orders show 9c1d5f0e7a2b4c6d8e0f1a2b
     """
-    _print(show_order(Asked(database_path(database), order, tenant)), as_json=as_json)
+    _print(show_order(Asked(place_of(database), order, tenant)), as_json=as_json)
 
 
 @app.command()
@@ -71,7 +71,7 @@ def retry(
     Example: adt-engine interchange orders retry 9c1d5f0e7a2b4c6d8e0f1a2b --yes
     """
     _confirm(TWICE, yes=yes, as_json=as_json)
-    _print(retry_order(Asked(database_path(database), order, tenant), now), as_json=as_json)
+    _print(retry_order(Asked(place_of(database), order, tenant), now), as_json=as_json)
 
 
 @app.command()
@@ -83,7 +83,7 @@ def cancel(
     Example: adt-engine interchange orders cancel 9c1d5f0e7a2b4c6d8e0f1a2b --yes
     """
     _confirm(HAS_IT, yes=yes, as_json=as_json)
-    _print(cancel_order(Asked(database_path(database), order, tenant), now), as_json=as_json)
+    _print(cancel_order(Asked(place_of(database), order, tenant), now), as_json=as_json)
 
 
 def _confirm(question: str, *, yes: bool, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from engine.clock import now
 from engine.errors import UsageError
-from engine.interchange.store.connection import database_path
+from engine.interchange.store.place import place_of
 from engine.interchange.webhooks.overview import Seen, list_events, retry_events, show_event
 from engine.ops.terminal.options import DATABASE, Database, Json
 from engine.ops.terminal.table import output, print_json, print_line, table, utc
@@ -43,7 +43,7 @@ def list_(
 
     Example: adt-engine interchange webhooks list --state dropped --database sqlite:///adt-data/interchange.db
     """
-    found = list_events(database_path(database), tenant, subscription, state or "")
+    found = list_events(place_of(database), tenant, subscription, state or "")
     if as_json:
         print_json([asdict(one) for one in found])
         return
@@ -74,7 +74,7 @@ def show(
 
     Example: adt-engine interchange webhooks show 17
     """
-    _print((show_event(database_path(database), number),), as_json=as_json)
+    _print((show_event(place_of(database), number),), as_json=as_json)
 
 
 @app.command()
@@ -94,7 +94,7 @@ def retry(
     """
     if bool(number) == bool(subscription):
         raise UsageError("name either an event (its number) or a --subscription")
-    _print(retry_events(database_path(database), now, number, subscription), as_json=as_json)
+    _print(retry_events(place_of(database), now, number, subscription), as_json=as_json)
 
 
 def _print(found: tuple[Seen, ...], *, as_json: bool) -> None:

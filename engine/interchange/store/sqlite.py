@@ -1,20 +1,26 @@
-"""Connections to the service's SQLite file, opened durable or not at all."""
+"""The service's SQLite file, opened durable or not at all, by one service at a time."""
 
 import fcntl
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from sqlite_utils import Database
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
+from engine.database.connection import Connection
+from engine.database.dialect import SQLITE
 from engine.database.sqlite import DURABLE, Setting, SqliteConnection, SqliteError, library_fault, untaken
 from engine.errors import StartError
+from engine.interchange.store.deadline import DEADLINE, NEVER, STEPS_BETWEEN, passed
+from engine.interchange.store.home import settle
 from engine.interchange.store.schema import STEPS, migrations
+from engine.interchange.store.sqlite_writer import SqliteWriter
 
-SETTLE: Final = "INSERT INTO home (one, environment) VALUES (1, ?) ON CONFLICT (one) DO NOTHING"
-SETTLED: Final = "SELECT environment FROM home"
-PREFIX: Final = "sqlite:///"
+T = TypeVar("T")
+
 LOG_PAGES: Final = 4000
 
 SETTINGS: Final[tuple[Setting, ...]] = (
@@ -23,13 +29,6 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ("cache_size", -16_384, -16_384),
     ("wal_autocheckpoint", LOG_PAGES, LOG_PAGES),
 )
-
-
-def database_path(url: str) -> Path:
-    """Return the file that `sqlite:///PATH` names; StartError for any other URL."""
-    if not url.startswith(PREFIX) or len(url) == len(PREFIX):
-        raise StartError(f"--database {url.rpartition('@')[2]}: expected sqlite:///PATH")
-    return Path(url.removeprefix(PREFIX))
 
 
 def prepare(path: Path, environment: str = "") -> None:
@@ -48,15 +47,11 @@ def prepare(path: Path, environment: str = "") -> None:
         try:
             _refuse_other(Database(connection), path)
             migrations.apply(Database(connection))
-            if environment:
-                connection.execute(SETTLE, (environment,))
-            settled = [name for (name,) in connection.execute(SETTLED)]
+            settle(connection, environment, str(path))
         finally:
             connection.close()
     except (OSError, SqliteError) as error:
         raise _unusable(path, error) from error
-    if environment and settled != [environment]:
-        raise StartError(f"the database {path} belongs to {settled[0]}, and this is {environment}: name another file")
 
 
 def connect(path: Path, *, reading: bool = False) -> SqliteConnection:
@@ -90,16 +85,6 @@ def open_known(path: Path) -> SqliteConnection:
     return connection
 
 
-def shrink(connection: SqliteConnection, wait_ms: int) -> bool:
-    """Move the write-ahead log into the file and free its room; False where readers kept it for so long."""
-    connection.execute(f"PRAGMA busy_timeout={wait_ms}").fetchall()
-    try:
-        busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
-    finally:
-        connection.execute("PRAGMA busy_timeout=10000").fetchall()
-    return not busy
-
-
 def _check_library() -> None:
     if fault := library_fault():
         raise StartError(fault)
@@ -123,6 +108,78 @@ def _refuse_other(database: Database, path: Path) -> None:
             f"the database {path} was changed by a newer adt-engine (step {unknown[0]}): "
             "install that one, or restore a backup from before"
         )
+
+
+class SqliteReader:
+    """One thread's connection for reading; a query is broken off once the deadline of its request has passed."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = connect(path, reading=True)
+        self._until = NEVER
+        self.connection.set_progress_handler(lambda: passed(self._until), STEPS_BETWEEN)
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` on one snapshot; TimeoutError once the request's deadline has passed."""
+        self.connection.execute(SQLITE.reading)
+        self._until = DEADLINE.get()
+        try:
+            return work(self.connection)
+        except SqliteError as error:
+            if passed(self._until):
+                raise TimeoutError from error
+            raise
+        finally:
+            self._until = NEVER
+            self.connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self.connection.close()
+
+
+class SqliteBackend:
+    """A file of SQLite, as `backend.Backend` says."""
+
+    shared = False
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock: Lock | None = None
+
+    def claim(self) -> None:
+        """Take the right to be the only service; StartError where another has it."""
+        self._lock = Lock(self._path)
+
+    def release(self) -> None:
+        """Give the right back."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def prepare(self, environment: str) -> None:
+        """Make the file, or bring it up to date."""
+        prepare(self._path, environment)
+
+    def reader(self) -> SqliteReader:
+        """Return a connection for reading."""
+        return SqliteReader(self._path)
+
+    @contextmanager
+    def changing(self) -> Iterator[Connection]:
+        """Return a connection for a row or two."""
+        connection = connect(self._path)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def index(self, work: Callable[[Connection, str], None]) -> None:
+        """Run `work`; the file's only service is alone."""
+        with self.changing() as connection:
+            work(connection, SQLITE.writing)
+
+    def writer(self, edition: str, *, serves: bool) -> SqliteWriter:  # noqa: ARG002 - nobody else has the file
+        """Return the writer, begun."""
+        return SqliteWriter(connect(self._path), Path(f"{self._path}-wal"))
 
 
 class Lock:
