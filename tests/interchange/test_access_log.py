@@ -17,6 +17,7 @@ from engine.config.account import Client, Role
 from engine.config.secret import Secret
 from engine.interchange.oauth.scope import allows, covers
 from engine.interchange.store.access import faults
+from engine.interchange.store.place import open_known as open_place
 from engine.interchange.store.sqlite import open_known
 from tests.interchange.kit import (
     SECRET,
@@ -54,8 +55,8 @@ def logged(tmp_path: Path) -> Iterator[Outside]:
 
 
 def rows(service: Running) -> list[tuple[Any, ...]]:
-    """Return what the log has now, oldest first; its file is read beside the running service."""
-    connection = sqlite3.connect(service.database)
+    """Return what the log has now, oldest first; its database is read beside the running service."""
+    connection = open_place(service.database)
     try:
         return connection.execute(ROWS).fetchall()
     finally:

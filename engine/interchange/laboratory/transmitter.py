@@ -148,13 +148,19 @@ class Transmitter:
             head = following if following is not None and self._due(following, self._service.clock()) else None
 
     async def _send(self, head: Sent) -> Standing | None:
-        """Send an order, and return where it stands then; None where it was not to be sent. StoreFailedError."""
+        """Send an order, and return where it stands then; None where it was not to be sent.
+
+        StoreFailedError: what becomes of it cannot be kept, or is no longer this process's business.
+        """
         began = monotonic()
         sis = self._service.configuration.service_identifier_system
         taken = await self._write(head.tenant, partial(settling.take, head=head, sis=sis))
         if taken is None:
             return None
         fault.point("F39")
+        if not self._service.store.term:
+            # Another process may be the one who sends by now: it finds this order as one that was left behind.
+            raise StoreFailedError
         verdict = await self._transmitted(taken)
         if verdict.outcome is Outcome.UNKNOWN:
             verdict = await self._asked(taken.sent, verdict)

@@ -3,10 +3,12 @@
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.interchange.laboratory import transmitter
+from engine.interchange.laboratory import settling, transmitter
+from engine.interchange.store.store import Store
 from engine.interchange.store.transmission import enqueue, withdraw
 from tests.interchange.jobs import until
 from tests.interchange.kit import MRN
@@ -38,6 +40,26 @@ def test_an_order_is_sent(tmp_path: Path) -> None:
     assert laboratory.control_ids == [told.control_id]
     assert (sent.tries, told.outcome) == (1, "accepted")
     assert found['adt_interchange_transmissions_total{outcome="accepted"}'] == 1
+
+
+def test_who_lost_the_turn_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An order that was taken up just before another process took over does not leave; it is held for a person."""
+    term = [1]
+    take = settling.take
+
+    def taken(*arguments: Any, **named: Any) -> Any:
+        term[0] = 0
+        return take(*arguments, **named)
+
+    monkeypatch.setattr(Store, "term", property(lambda _: term[0]))
+    with scripted("AA") as laboratory, bench(tmp_path, lab_1=line(laboratory.port)) as service:
+        monkeypatch.setattr(settling, "take", taken)
+        service.place("o1")
+        service.until("sending")
+        monkeypatch.setattr(settling, "take", take)
+        term[0] = 2
+        service.until("held")
+    assert laboratory.messages == []
 
 
 def test_a_refusal(tmp_path: Path) -> None:

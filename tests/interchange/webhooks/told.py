@@ -1,10 +1,11 @@
 """What the service has kept of deliveries, read from its own tables once it stands there."""
 
-import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any, TypeVar
 
+from engine.interchange.store.place import open_known
 from tests.interchange.kit import Running
 
 T = TypeVar("T")
@@ -37,6 +38,6 @@ def until(look: Callable[[], T], done: Callable[[T], bool]) -> T:
 
 
 def rows(service: Running, query: str, *arguments: Any) -> list[Any]:
-    """Return what a query finds in a service's file."""
-    with sqlite3.connect(service.database) as connection:
+    """Return what a query finds in a service's database."""
+    with closing(open_known(service.database)) as connection:
         return connection.execute(query, arguments).fetchall()
