@@ -86,7 +86,7 @@ def whole(process: psutil.Process) -> float:
 async def reads(url: str, token: str, patient_id: str, given: argparse.Namespace) -> list[float]:
     """Return how long reads took."""
     head = f"GET /fhir/R4/Patient/{patient_id} HTTP/1.1\r\nhost: b\r\nauthorization: Bearer {token}\r\n\r\n"
-    return await drive(url, [head.encode()] * given.requests, given.connections)
+    return await drive([url], [head.encode()] * given.requests, given.connections)
 
 
 def told(name: str, seconds: list[float]) -> None:

@@ -1,10 +1,12 @@
 """CPU of the interchange service for each kind of request, as its own process under full durability.
 
     python -m tests.benchmarks.bench_interchange [--patients 100000] [--requests 3000] [--connections 8] [--charts 20]
-                                                 [--only read,update]
+                                                 [--only read,update] [--postgresql] [--processes 2]
 
 The service keeps `--patients` patients, laid in through its own store; then each kind of request runs over kept
 connections. Printed: CPU milliseconds of the service a request (user and system), p50 and p99 of the answers, rate.
+With --postgresql on a server of its own, under `database` the CPU milliseconds of that; its connections go to
+--processes of the service in turn.
 Then `everything`: `--charts` patients with charts of 5,000 resources each, each chart asked for once, one after the
 other.
 """
@@ -30,10 +32,13 @@ import httpx
 import orjson
 import psutil
 
+from engine.database.postgresql import connect
 from engine.interchange.patient.index import index_patient
+from engine.interchange.store.place import Place, place_of
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from tests.benchmarks.charts import SIZE, lay_in_charts
+from tests.postgresql import a_postgres
 
 MRN = "https://mrn.riverbend.example"
 TYPE = {"coding": [{"system": "http://terminology.hl7.org/CodeSystem/v2-0203", "code": "MR"}], "text": "MRN"}
@@ -56,6 +61,8 @@ CHART_QUERIES = {
     "STU3": "Patient/{}/$everything",
 }
 BATCH = 2000
+# A small server's memory, as its manual advises it: a quarter of 2 GB.
+SERVER = ("shared_buffers=512MB", "max_wal_size=4GB")
 FAMILIES = [
     f"{first}{middle}{last}"
     for first in ("Quin", "Van", "Sor", "Kel", "Mar", "Ob")
@@ -125,9 +132,9 @@ def person(number: int) -> dict[str, Any]:
     }
 
 
-def lay_in(path: Path, patients: int) -> None:
+def lay_in(place: Place, patients: int) -> None:
     """Put patients into a store before the service starts."""
-    store = Store(path, ["riverbend"], lambda: datetime.now(UTC), {"Patient": index_patient})
+    store = Store(place, ["riverbend"], lambda: datetime.now(UTC), {"Patient": index_patient})
 
     def some(numbers: range) -> Callable[[Transaction], None]:
         def work(transaction: Transaction) -> None:
@@ -243,13 +250,14 @@ def requests(kind: Kind, count: int, token: str) -> Iterator[bytes]:
         yield f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body
 
 
-async def drive(url: str, work: list[bytes], connections: int) -> list[float]:
-    """Send all requests over some connections; return the seconds each took."""
-    address = urlsplit(url)
+async def drive(urls: list[str], work: list[bytes], connections: int) -> list[float]:
+    """Send all requests over some connections, to each address in turn; return the seconds each took."""
+    addresses = itertools.cycle([urlsplit(url) for url in urls])
     waiting = iter(work)
     seconds: list[float] = []
 
     async def line() -> None:
+        address = next(addresses)
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         for request in waiting:
             started = time.perf_counter()
@@ -263,10 +271,15 @@ async def drive(url: str, work: list[bytes], connections: int) -> list[float]:
     return seconds
 
 
-def cpu(process: psutil.Process) -> float:
-    """Return the seconds of CPU that a process has used."""
+def cpu(*processes: psutil.Process) -> float:
+    """Return the seconds of CPU that processes have used."""
+    return sum(float(times.user + times.system) for times in (one.cpu_times() for one in processes))
+
+
+def cpu_of_all(process: psutil.Process) -> float:
+    """Return the seconds of CPU that a server and its processes have used, those that have ended too."""
     times = process.cpu_times()
-    return float(times.user + times.system)
+    return cpu(process, *process.children()) + float(times.children_user + times.children_system)
 
 
 def main() -> None:
@@ -277,9 +290,17 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--charts", type=int, default=20)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(AIMS), help=", ".join(AIMS))
+    parser.add_argument("--postgresql", action="store_true", help="on PostgreSQL in place of SQLite")
+    parser.add_argument("--processes", type=int, default=1, help="of the service, on one PostgreSQL")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        run(Path(folder), given)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if not given.postgresql:
+            run(folder, given, f"sqlite:///{folder}/b.db")
+            return
+        server = stack.enter_context(a_postgres())
+        server.start(*SERVER)
+        run(folder, given, server.address, psutil.Process(server.pid))
 
 
 def show(line: str) -> None:
@@ -304,8 +325,11 @@ def everything(url: str, token: str, process: psutil.Process, charts: int) -> No
 
 
 @contextlib.contextmanager
-def serving(folder: Path, **tenant: Any) -> Iterator[tuple[str, str, psutil.Process]]:
-    """Run the service over `b.db` of a folder; yield its address, a token for everything, and its process."""
+def serving(folder: Path, database: str = "", **tenant: Any) -> Iterator[tuple[str, str, psutil.Process]]:
+    """Run the service; yield its address, a token for everything, and its process.
+
+    `database` is where it keeps its data, '' for `b.db` of the folder.
+    """
     configuration = {
         "environment": "sandbox",
         "base_url": "http://127.0.0.1:0",
@@ -321,7 +345,7 @@ def serving(folder: Path, **tenant: Any) -> Iterator[tuple[str, str, psutil.Proc
         "--config",
         f"{folder}/b.yaml",
     ]
-    command += ["--database", f"sqlite:///{folder}/b.db"]
+    command += ["--port", "0", "--database", database or f"sqlite:///{folder}/b.db"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, env={**os.environ, "BENCH_SECRET": "b"}, text=True
     ) as service:
@@ -334,32 +358,40 @@ def serving(folder: Path, **tenant: Any) -> Iterator[tuple[str, str, psutil.Proc
         service.terminate()
 
 
-def run(folder: Path, given: argparse.Namespace) -> None:
-    """Lay in, start the service, measure."""
+def run(folder: Path, given: argparse.Namespace, database: str, server: psutil.Process | None = None) -> None:
+    """Lay in, start the service, measure; `server` is that of the database."""
     patients, count, connections, charts = given.patients, given.requests, given.connections, given.charts
     started = time.perf_counter()
-    lay_in(folder / "b.db", patients)
+    lay_in(place_of(database), patients)
     laid = time.perf_counter() - started
-    lay_in_charts(folder / "b.db", charts)
+    lay_in_charts(place_of(database), charts)
+    if server is not None:
+        with contextlib.closing(connect(database)) as connection:
+            # What autovacuum does within a minute.
+            connection.execute("VACUUM ANALYZE")
     started = time.perf_counter()
-    with serving(folder) as (url, token, process):
+    with contextlib.ExitStack() as stack:
+        services = [stack.enter_context(serving(folder, database)) for _ in range(given.processes)]
+        urls, token, processes = [one[0] for one in services], services[0][1], [one[2] for one in services]
         ready = time.perf_counter() - started
-        show(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; WAL, synchronous=FULL")
+        show(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; durable")
         show(f"{patients} patients laid in, {laid / patients * 1e6:.0f} us each")
-        show(f"ready in {ready:.2f} s, {process.memory_info().rss >> 20} MiB")
-        show(f"{'request':<18}{'CPU ms':>8}{'aim':>7}{'p50 ms':>9}{'p99 ms':>9}{'per s':>8}")
+        show(f"ready in {ready:.2f} s, {processes[0].memory_info().rss >> 20} MiB")
+        show(f"{'request':<18}{'CPU ms':>8}{'aim':>7}{'p50 ms':>9}{'p99 ms':>9}{'per s':>8}{'database':>10}")
         for kind in (one for one in kinds(patients) if one.name in given.only):
-            asyncio.run(drive(url, list(requests(kind, 100, token)), connections))
+            asyncio.run(drive(urls, list(requests(kind, 100, token)), connections))
             work = list(requests(kind, count, token))
-            before, started = cpu(process), time.perf_counter()
-            seconds = sorted(asyncio.run(drive(url, work, connections)))
-            wall, used = time.perf_counter() - started, cpu(process) - before
+            before, started = cpu(*processes), time.perf_counter()
+            database_before = cpu_of_all(server) if server is not None else 0
+            seconds = sorted(asyncio.run(drive(urls, work, connections)))
+            wall, used = time.perf_counter() - started, cpu(*processes) - before
+            behind = cpu_of_all(server) - database_before if server is not None else 0
             p50, p99 = seconds[len(seconds) // 2] * 1000, seconds[len(seconds) * 99 // 100] * 1000
             cost = f"{kind.name:<18}{used / count * 1000:>8.3f}{AIMS[kind.name]:>7}"
-            show(f"{cost}{p50:>9.2f}{p99:>9.2f}{count / wall:>8.0f}")
+            show(f"{cost}{p50:>9.2f}{p99:>9.2f}{count / wall:>8.0f}{behind / count * 1000:>10.3f}")
         if charts:
-            everything(url, token, process, charts)
-        show(f"memory at the end: {process.memory_info().rss >> 20} MiB")
+            everything(urls[0], token, processes[0], charts)
+        show(f"memory at the end: {processes[0].memory_info().rss >> 20} MiB")
 
 
 if __name__ == "__main__":

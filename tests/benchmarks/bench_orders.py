@@ -215,7 +215,7 @@ def measure(process: psutil.Process, url: str, token: str, kind: Kind, count: in
     """Ask a kind of request so often; return its line without the aim."""
     work = list(requests(kind, count, token))
     before, started = cpu(process), time.perf_counter()
-    seconds = sorted(asyncio.run(drive(url, work, connections)))
+    seconds = sorted(asyncio.run(drive([url], work, connections)))
     wall, used = time.perf_counter() - started, cpu(process) - before
     p50, p99 = seconds[len(seconds) // 2] * 1000, seconds[len(seconds) * 99 // 100] * 1000
     return f"{used / count * 1000:>8.3f}{{}}{p50:>9.2f}{p99:>9.2f}{count / wall:>8.0f}"

@@ -4,10 +4,10 @@ import asyncio
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from engine.interchange.resource.catalogue import INDEXERS
+from engine.interchange.store.place import Place
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 
@@ -18,9 +18,9 @@ START = datetime(2015, 1, 1, 8, tzinfo=UTC)
 LOINC = "http://loinc.org"
 
 
-def lay_in_charts(path: Path, charts: int) -> None:
+def lay_in_charts(place: Place, charts: int) -> None:
     """Put patients `c0`, `c1`... with charts of 5,000 resources each into a store, and the directory."""
-    store = Store(path, ["riverbend"], lambda: datetime.now(UTC), INDEXERS)
+    store = Store(place, ["riverbend"], lambda: datetime.now(UTC), INDEXERS)
     asyncio.run(store.write("riverbend", _directory))
     for number in range(charts):
         asyncio.run(store.write("riverbend", _chart(f"c{number}")))
