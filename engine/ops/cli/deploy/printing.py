@@ -1,4 +1,4 @@
-"""`adt-engine deploy`: prints a hardened systemd unit, and a file to build a container from."""
+"""`adt-engine deploy`: prints a hardened systemd unit, a file to build a container from, and several nodes of it."""
 
 import shutil
 import sys
@@ -9,11 +9,15 @@ import typer
 
 from engine import __version__
 from engine.errors import UsageError
+from engine.ops.cli.deploy import nodes
 from engine.ops.terminal.table import errors
 
 app = typer.Typer(
-    help="Print files that run the engine as a service: a systemd unit, a container.", no_args_is_help=True
+    help="Print files that run the engine as a service: a systemd unit, a container, several nodes.",
+    no_args_is_help=True,
 )
+app.command()(nodes.compose)
+app.command()(nodes.kubernetes)
 
 HERE: Final = Path(__file__).parent
 STATE: Final = Path("/var/lib")
@@ -26,6 +30,10 @@ def unit(
     channels: Annotated[Path, typer.Option(help="The folder of channel files.")] = Path("/etc/adt-engine/channels"),
     data: Annotated[Path, typer.Option(help="The data folder, on a local ext4 or xfs disk.")] = STATE / "adt-engine",
     mappings: Annotated[Path | None, typer.Option(help="A folder of mapping files beside the shipped ones.")] = None,
+    journal: Annotated[
+        str, typer.Option(help="The PostgreSQL database of several nodes, as a URL without password; default: SQLite.")
+    ] = "",
+    node: Annotated[str, typer.Option(help="With --journal: this machine's name among the nodes.")] = "",
 ) -> None:
     """Print a systemd unit: its own user, nothing writable but the data folder, no privileges, no core dumps.
 
@@ -40,6 +48,9 @@ def unit(
     for path in (channels, data, mappings):
         if path is not None and not path.is_absolute():
             raise UsageError(f"{path} is relative: a service needs absolute paths, such as /etc/adt-engine/channels")
+    if journal:
+        nodes.user_of(journal)
+    several = [f" --{name} {value}" for name, value in (("journal", journal), ("node", node)) if value]
     _print(
         "adt-engine.service",
         user=user,
@@ -47,6 +58,7 @@ def unit(
         channels=channels,
         data=data,
         mappings=f" --mappings {mappings}" if mappings else "",
+        several="".join(several).replace("%", "%%"),
         state=data.relative_to(STATE) if data.is_relative_to(STATE) else "adt-engine",
     )
 
