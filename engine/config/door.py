@@ -53,6 +53,9 @@ class Mllp(Frozen):
         examples=[{"certificate": "server.pem", "key": "server.key"}],
     )
     commit_bytes: bool = Field(default=False, description="answer each block with the commit byte of MLLP release 2")
+    reuse_port: bool = Field(
+        default=False, description="share the port with other nodes on this machine, which then take turns at it"
+    )
 
 
 class Http(Frozen):

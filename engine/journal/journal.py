@@ -45,6 +45,8 @@ class Journal:
     ) -> None:
         self._lock = FolderLock(folder)
         try:
+            # The newest entry that was recorded here since the start.
+            self.newest = 0
             self._group = group = GroupCommit(self._put, clock, fail)
             self._place: Place = (
                 FilePlace(folder, DiskReserve(folder, reserve_bytes), configured())
@@ -120,7 +122,9 @@ class Journal:
 
     async def record(self, entry: NewEntry) -> Recorded:
         """Record a message; DiskReserveError where there is no room, JournalError where it is not stored."""
-        return cast(Recorded, await self._group.submit(Kind.RECORD, entry))
+        recorded = cast(Recorded, await self._group.submit(Kind.RECORD, entry))
+        self.newest = max(self.newest, recorded.seq)
+        return recorded
 
     def acknowledged(self, seq: int, outcome: AckOutcome) -> None:
         """Note what became of an acknowledgement; stored with the next settlement, at most 0.2 s later."""

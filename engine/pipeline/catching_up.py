@@ -1,8 +1,11 @@
 """Catching up: what other nodes of a shared journal have changed takes effect here, a second later at the latest."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
+from typing import Final
 
 from engine import telemetry
 from engine.errors import AdtEngineError, place_of
@@ -13,8 +16,12 @@ from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.inbound.outcomes import Outcome
 from engine.pipeline.listeners import Listeners
+from engine.pipeline.nodes import keep_newest
 from engine.pipeline.repair.bulk_replay import BulkReplays
 from engine.pipeline.shared import Shared
+
+# How often a node keeps at the latest what it has recorded last.
+KEEP_SECONDS: Final = 2.0
 
 _log = telemetry.logger()
 
@@ -25,6 +32,7 @@ class CatchingUp:
     def __init__(
         self,
         journal: Journal,
+        folder: Path,
         shared: Shared,
         dispatches: Mapping[str, Dispatch],
         listeners: Listeners,
@@ -33,6 +41,7 @@ class CatchingUp:
     ) -> None:
         self.heard = asyncio.Event()
         self._journal = journal
+        self._folder = folder
         self._shared = shared
         self._dispatches = dispatches
         self._listeners = listeners
@@ -42,10 +51,14 @@ class CatchingUp:
     async def run(self) -> None:
         """Catch up until cancelled; what fails is logged and tried at the next notice. A failed journal ends it."""
         while True:
-            await self.heard.wait()
-            self.heard.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(KEEP_SECONDS):
+                    await self.heard.wait()
             try:
-                await self.catch_up()
+                await asyncio.to_thread(keep_newest, self._journal, self._folder)
+                if self.heard.is_set():
+                    self.heard.clear()
+                    await self.catch_up()
             except AdtEngineError as error:
                 if self._journal.failed:
                     return

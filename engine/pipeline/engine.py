@@ -29,7 +29,7 @@ from engine.pipeline.inbound.merge_limit import MergeBrake
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
 from engine.pipeline.listeners import Listeners
-from engine.pipeline.nodes import fence, shared_of
+from engine.pipeline.nodes import fence, keep_newest, notice_restored, shared_of
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.timekeeping import Timekeeper
@@ -75,7 +75,7 @@ class Engine:
         self.entry_operations = EntryOperations(files.data, journal, self.feeds, self.dispatches, clock)
         self.bulk_replays = BulkReplays(self.entry_operations)
         self.catching_up = CatchingUp(
-            journal, self._shared, self.dispatches, self.listeners, self.alerts, self.bulk_replays
+            journal, files.data, self._shared, self.dispatches, self.listeners, self.alerts, self.bulk_replays
         )
 
     @classmethod
@@ -99,6 +99,8 @@ class Engine:
         engine.catching_up.heard = told
         try:
             await engine.time.open()
+            if journal.is_shared:
+                await notice_restored(journal, files.data, clock())
             await engine.pauses.open(configuration.destinations)
             await engine.merges.open()
             await engine.listeners.recall()
@@ -173,6 +175,8 @@ class Engine:
         await self.listeners.leave_all()
         await self.bulk_replays.close()
         await self._end(set(self.dispatches))
+        if self.journal.is_shared:
+            await asyncio.to_thread(keep_newest, self.journal, self.files.data)
         await self.journal.close()
 
     def wake(self, destinations: tuple[str, ...]) -> None:

@@ -7,20 +7,26 @@ import asyncio
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from engine import __version__, telemetry
 from engine.config.channels import channel_files
+from engine.database.connection import Connection
 from engine.errors import JournalFailedError
 from engine.journal.file.lock import give_to_owner
 from engine.journal.journal import Journal
 from engine.journal.opening import address_of, keep_address
+from engine.journal.state.pausing import pause_everywhere
 from engine.journal.write.places import Shared
+from engine.journal.write.recording import newest_entry
+from engine.pipeline.alerts.kind import PauseReason
 from engine.pipeline.configuration import Configuration, Files
 
 HOME_FILE: Final = "node.id"
+NEWEST_FILE: Final = "node.newest"
 # A write is begun only while so much of the lease is left, or as much as its answer may take.
 MOST_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.1
@@ -42,6 +48,36 @@ def shared_of(files: Files, configuration: Configuration, heard: Callable[[], No
     home = _home_of(files.data)
     name = files.node or f"{socket.gethostname()}-{home[:4]}"
     return Shared(address, name, home, __version__, digest_of(files.channels, configuration), _took_over, heard)
+
+
+async def notice_restored(journal: Journal, folder: Path, now: datetime) -> bool:
+    """Pause every destination of a shared journal that has gone back behind what this folder's node recorded there.
+
+    A database that was restored, or a standby that took over and lacks the last commits: senders hold acknowledgements
+    of messages that are not there, and destinations hold what the journal does not know of. Say whether it was so.
+    """
+    path = folder / NEWEST_FILE
+    known = int(path.read_text(encoding="ascii")) if path.exists() else 0
+
+    def look(connection: Connection) -> bool:
+        if newest_entry(connection) >= known:
+            return False
+        pause_everywhere(connection, PauseReason.RESTORED, now)
+        return True
+
+    restored = await journal.write(look)
+    if restored:
+        _log.error("journal went back", count=known)
+        path.unlink()
+    return restored
+
+
+def keep_newest(journal: Journal, folder: Path) -> None:
+    """Keep in the data folder which entry is the newest that this node has recorded."""
+    if journal.newest:
+        part = folder / f"{NEWEST_FILE}.part"
+        part.write_text(str(journal.newest), encoding="ascii")
+        part.replace(folder / NEWEST_FILE)
 
 
 def digest_of(channels: Path, configuration: Configuration) -> str:

@@ -68,6 +68,7 @@ CHANNEL_ROWS: Final = (
     ("listen.mllp.tls.client_ca", "/no/such.ca", "No such file", NO_FILE),
     ("listen.mllp.tls.client_names", {"lab": "LAB"}, "without client_ca", "client_ca too"),
     ("listen.mllp.commit_bytes", "perhaps", "found 'perhaps'", "true or false"),
+    ("listen.mllp.reuse_port", "perhaps", "found 'perhaps'", "true or false"),
     ("listen.http.path", "a/b", "found 'a/b'", "letters, digits"),
     ("allow", ["10.1.2.3/8"], "found '10.1.2.3/8'", "beyond its mask"),
     ("insecure", "acceptd", "found 'acceptd'", "'accepted'"),

@@ -52,7 +52,10 @@ async def open_door() -> AsyncIterator[OpenDoor]:
             peers.append(peer)
             return await (answer or echo)(block, peer)
 
-        mllp = Mllp(port=0, **{name: options.pop(name) for name in ("tls", "commit_bytes") if name in options})
+        given = {"port": 0} | {
+            name: options.pop(name) for name in ("port", "tls", "commit_bytes", "reuse_port") if name in options
+        }
+        mllp = Mllp(**given)
         limits = Limits(**options.pop("limits", {}))
         door = Listener("test", mllp, limits, **options)
         listening = await listen(door, heard, lambda word: events.update([word]))

@@ -531,3 +531,20 @@ async def test_keepalive_is_on(open_door: Any, dial: Any, eventually: Eventually
     assert handle.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
     assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
     assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+async def test_nodes_on_one_machine_share_a_port(open_door: Any) -> None:
+    """Where both say so, each gets some of the connections; a third that does not is refused."""
+    one = await open_door(reuse_port=True)
+    other = await open_door(reuse_port=True, port=one.listening.port)
+    for _ in range(64):
+        reader, writer = await asyncio.open_connection("127.0.0.1", one.listening.port)
+        writer.write(enclose(b"A"))
+        assert await reader.readexactly(len(ACK_A)) == ACK_A
+        writer.close()
+        await writer.wait_closed()
+    assert len(one.blocks) + len(other.blocks) == 64
+    assert one.blocks
+    assert other.blocks
+    with pytest.raises(StartError, match="the port is in use"):
+        await open_door(port=one.listening.port)

@@ -99,7 +99,7 @@ class Recording:
 
     def catch_up(self) -> None:
         """Read the newest number anew: another node may have recorded something."""
-        self._last: int = self._connection.execute(LAST).fetchone()[0]
+        self._last = newest_entry(self._connection)
 
     def record(self, entries: list[NewEntry], *, hand_out: bool = False) -> list[Recorded]:
         """Return what became of each entry, in order; numbers are given in that order.
@@ -292,6 +292,11 @@ class _Sheet:
         places = list({(name, lane) for name, lane, _seq in behind})
         if self._connection.execute(AGAIN, (json_list(places), self.queued[0][2])).rowcount:
             self._claims.stir()
+
+
+def newest_entry(connection: Connection) -> int:
+    """Return the newest entry's number, 0 where there is none."""
+    return int(connection.execute(LAST).fetchone()[0])
 
 
 def fingerprint(digest: bytes) -> int:

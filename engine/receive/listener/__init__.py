@@ -2,8 +2,9 @@
 
 import asyncio
 import errno
+import socket
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from twisted.internet import tcp
 from twisted.internet.error import CannotListenError
@@ -96,7 +97,9 @@ async def listen(listener: Listener, answer: Answer, observe: Observe, *, backlo
     outer: Any = factory
     if listener.mllp.tls is not None:
         outer = TlsConversations(Certificates(listener.mllp.tls, observe), factory, reactor)
-    port = _Port(listener.mllp.port, outer, backlog, listener.mllp.host, reactor)
+    port = (_SharedPort if listener.mllp.reuse_port else _Port)(
+        listener.mllp.port, outer, backlog, listener.mllp.host, reactor
+    )
     try:
         port.startListening()
     except CannotListenError as error:
@@ -116,3 +119,12 @@ def _refusal(listener: Listener, error: CannotListenError) -> str:
 
 class _Port(tcp.Port):
     transport = Socket
+
+
+class _SharedPort(_Port):
+    """A port that several processes listen on; the system gives each new connection to one of them."""
+
+    def createInternetSocket(self) -> socket.socket:  # noqa: N802 - Twisted's name
+        opened = cast(socket.socket, super().createInternetSocket())  # type: ignore[no-untyped-call]
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        return opened

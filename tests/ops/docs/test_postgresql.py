@@ -10,14 +10,14 @@ from typing import Final, LiteralString, cast
 import psycopg
 import pytest
 
-from tests.interchange.postgres import running_postgres
+from engine.journal.nodes.database import open_writer
+from tests.postgresql import running_postgres
 
 HELP: Final = Path(__file__).resolve().parents[3] / "engine/ops/docs"
 PAGE: Final = (HELP / "postgresql.md").read_text("utf-8")
 BLOCK: Final = re.compile(r"^```sql\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HAPROXY: Final = re.compile(r"For HAProxy:\n\n```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Tables of the journal that the page's statements name.
-TABLES: Final = ("entry", "queue", "delivery")
 
 
 def blocks(heading: str) -> list[str]:
@@ -39,14 +39,13 @@ def server() -> Iterator[str]:
     with running_postgres() as address:
         anywhere, inside, watching = blocks("Roles and rights")
         run(address, anywhere)
-        adt = address.replace("dbname=postgres", "dbname=adt")
+        adt = address.replace("/postgres?", "/adt?")
         run(adt, inside)
         run(adt, watching)
         for heading in ("Settings", "What the server logs"):
             for block in blocks(heading):
                 run(adt, block)
-        engine = adt.replace("user=postgres", "user=engine")
-        run(engine, "".join(f"CREATE TABLE {name} (seq BIGINT PRIMARY KEY, state TEXT);\n" for name in TABLES))
+        open_writer(adt.replace("//postgres@", "//engine@"), "test").close()
         yield adt
 
 
@@ -55,12 +54,12 @@ def test_what_the_owner_is_told_to_run_works(server: str) -> None:
     told = [block for heading in ("Sizes", "Vacuum", "Indexes") for block in blocks(heading)]
     assert len(told) == 5
     for block in told:
-        run(server.replace("user=postgres", "user=engine"), block)
+        run(server.replace("//postgres@", "//engine@"), block)
 
 
 def test_what_watchers_are_told_to_run_works(server: str) -> None:
     """Each query of what to watch runs by a role that sees no row of the journal."""
-    watcher = server.replace("user=postgres", "user=watcher")
+    watcher = server.replace("//postgres@", "//watcher@")
     told = [block for heading in ("Connections", "Watch") for block in blocks(heading)]
     assert len(told) == 7
     for block in told:
@@ -80,7 +79,7 @@ def test_every_block_of_the_page_was_run() -> None:
 
 def test_the_engine_role_may_do_no_more_than_it_needs(server: str) -> None:
     """It makes tables in its schema and nowhere else, and is no superuser; its settings hold for its sessions."""
-    with psycopg.connect(server.replace("user=postgres", "user=engine"), autocommit=True) as connection:
+    with psycopg.connect(server.replace("//postgres@", "//engine@"), autocommit=True) as connection:
         found = connection.execute("SELECT rolsuper, rolcreatedb, rolcreaterole FROM pg_roles WHERE rolname = 'engine'")
         assert found.fetchone() == (False, False, False)
         (schema,) = connection.execute("SELECT schemaname FROM pg_tables WHERE tablename = 'queue'").fetchone() or ("",)

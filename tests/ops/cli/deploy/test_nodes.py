@@ -17,7 +17,7 @@ from engine.config.channels import load_channels
 from engine.ops.web.listener import PagesListener
 from engine.ops.web.origin import is_known
 from tests.interchange.nursery import ran
-from tests.interchange.postgres import FOLDER, running_postgres
+from tests.postgresql import FOLDER, running_postgres
 
 SCHEMAS: Final = Path(__file__).with_name("schemas")
 ELSEWHERE: Final = "postgresql://adt@db.example:5433/journal?sslmode=verify-full&sslrootcert=/run/secrets/db.pem"
@@ -179,7 +179,7 @@ def test_the_database_beside_is_the_engines(site: Path) -> None:
     secret = site / "engine"
     secret.write_text("it's a secret\n")
     with running_postgres() as address:
-        folder = address.split()[0].removeprefix("host=")
+        folder = address.partition("host=")[2]
         environment = {"PATH": f"{psql()}:{os.environ['PATH']}", "PGHOST": folder}
         command = ["bash", "-euc", script.replace("/run/secrets/engine", str(secret))]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
