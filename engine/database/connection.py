@@ -5,6 +5,7 @@ themselves.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, cast
 
 import orjson
@@ -66,6 +67,16 @@ def by_name(connection: Connection, query: str, values: Sequence[object] = ()) -
         cursor.row_factory = SqliteRow
         return cast(Cursor, cursor.execute(query, values))
     return cast(Cursor, connection.by_name(query, values))  # type: ignore[attr-defined]
+
+
+def together(connection: Connection) -> AbstractContextManager[object]:
+    """Send statements on without waiting for what comes of each, where a database is a round trip away.
+
+    An error then comes with a later statement or the end of the block, and `rowcount` is not known within.
+    """
+    if isinstance(connection, SqliteConnection):
+        return nullcontext()
+    return cast(AbstractContextManager[object], connection.together())  # type: ignore[attr-defined]
 
 
 def json_list(values: Sequence[object]) -> str:

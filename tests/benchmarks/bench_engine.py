@@ -3,6 +3,7 @@
     python -m tests.benchmarks.bench_engine [--scenario NAME ...] [--messages N] [--journal-entries N] [--json]
                                             [--patients N] [--connections N] [--concurrency N] [--resources TYPE ...]
                                             [--engine TREE] [--python INTERPRETER] [--folder DIR]
+                                            [--postgresql] [--nodes N]
 
 A real engine process with its shipped mapping and full durability takes ADT messages over MLLP, answers each after the
 commit, and writes what they say to a fast sink (sink.py, a process of its own). What is sent stands in scenarios.py;
@@ -13,6 +14,7 @@ engine's process alone, from /proc. What it is at is told on standard error.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import resource
 import statistics
@@ -30,6 +32,7 @@ from tests.benchmarks.figures import Figure, table, to_json
 from tests.benchmarks.machine import machine
 from tests.benchmarks.rig import HERE, TREE, Bench, Run, Source
 from tests.benchmarks.scenarios import SCENARIOS, Scenario
+from tests.postgresql import a_postgres
 
 MOST_FILES: Final = 4096
 
@@ -37,16 +40,20 @@ MOST_FILES: Final = 4096
 async def measure(scenario: Scenario, options: argparse.Namespace) -> dict[str, Figure]:
     """Run every part of a scenario once and return the figures."""
     source = Source(options.engine, options.python)
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder, contextlib.ExitStack() as stack:
+        server = stack.enter_context(a_postgres()) if options.postgresql else None
+        if server is not None:
+            server.start()
         if options.journal_entries:
             _tell(f"filling the journal with {options.journal_entries} entries")
             await asyncio.to_thread(_fill, Path(folder) / "data", options.journal_entries, source)
-        bench = Bench(Path(folder), scenario, source, options.patients)
+        bench = Bench(Path(folder), scenario, source, options.patients, server, options.nodes)
         await bench.open()
         try:
             _tell(f"{scenario.name}: starting the engine {options.starts} times")
             starts = [await bench.start_seconds() for _ in range(options.starts)]
             idle = bench.memory_mib()
+            await bench.start_others()
             _tell("warming up")
             await bench.run(options.patients * 2, 8)
             runs = {}
@@ -89,6 +96,8 @@ def _figures(run: Run, scenario: Scenario) -> dict[str, Figure]:
         "HTTP requests per message": Figure(run.requests / count),
         "HTTP writes per message": Figure(run.writes / count),
     }
+    if run.database_seconds:
+        figures["PostgreSQL's CPU per message"] = Figure(run.database_seconds / count * 1000, "ms")
     if scenario.latency_ms:
         most = scenario.concurrency * 1000 / scenario.latency_ms
         figures["delivered of what latency and concurrency allow"] = Figure(delivered / most * 100, "%")
@@ -117,6 +126,8 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--concurrency", type=int, help="deliveries at once; a channel's default is 16")
     parser.add_argument("--resources", nargs="+", help="FHIR types to send")
     parser.add_argument("--journal-entries", type=int, default=0, help="old entries in the journal")
+    parser.add_argument("--postgresql", action="store_true", help="the journal on a PostgreSQL of its own")
+    parser.add_argument("--nodes", type=int, default=1, help="engines that share it")
     parser.add_argument("--starts", type=int, default=5, help="how often the engine is started to time it")
     parser.add_argument("--engine", type=Path, default=TREE, metavar="TREE", help="checkout whose engine is measured")
     parser.add_argument("--python", default=sys.executable, metavar="INTERPRETER", help="what runs the engine")

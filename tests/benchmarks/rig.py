@@ -7,18 +7,21 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import orjson
+import psutil
 
 from tests.benchmarks.line import Answered, Line
 from tests.benchmarks.scenarios import Scenario
 from tests.benchmarks.usage import Usage, memory_mib
 from tests.flow.program import Program
 from tests.flow.rig import channel_file
+from tests.postgresql import Postgres
 
 HERE: Final = Path(__file__).parent
 TREE: Final = HERE.parents[1]
@@ -54,6 +57,7 @@ class Run:
     """What sending some messages took, until the last of them was delivered.
 
     `memory`: MiB of the engine at each quarter of the answers. `requests` and `writes`: of HTTP, as the sink saw them.
+    `database_seconds`: CPU seconds of PostgreSQL, where the journal is there.
     """
 
     messages: int
@@ -63,14 +67,37 @@ class Run:
     memory: tuple[float, ...]
     requests: int
     writes: int
+    database_seconds: float = 0.0
 
 
 class Bench:
-    """An engine with its sink in a folder of their own, and the number of messages made so far."""
+    """An engine with its sink in a folder of their own, and the number of messages made so far.
 
-    def __init__(self, folder: Path, scenario: Scenario, source: Source, patients: int) -> None:
-        arguments = ("run", "--channels", "channels", "--mappings", "mappings", "--data", "data")
-        self.engine = Program(folder, *arguments, environment=source.environment(), forked=False, python=source.python)
+    `server`: a PostgreSQL for the journal, which `nodes` engines share; messages come to all of them alike.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        scenario: Scenario,
+        source: Source,
+        patients: int,
+        server: Postgres | None = None,
+        nodes: int = 1,
+    ) -> None:
+        self.engines = [
+            Program(
+                folder,
+                *("run", "--channels", "channels", "--mappings", "mappings", "--data", f"data{number or ''}"),
+                *(("--journal", server.address) if server else ()),
+                environment=source.environment(),
+                forked=False,
+                python=source.python,
+            )
+            for number in range(nodes)
+        ]
+        self.engine = self.engines[0]
+        self._server = server
         self.scenario = scenario
         self._folder = folder
         self._patients = patients
@@ -94,8 +121,9 @@ class Bench:
 
     async def close(self) -> None:
         """End both processes."""
-        if self.engine.alive:
-            await self.engine.stop()
+        for engine in self.engines:
+            if engine.alive:
+                await engine.stop()
         if self._sink is not None:
             self._sink.kill()
             await self._sink.wait()
@@ -120,7 +148,8 @@ class Bench:
         RuntimeError where one ends otherwise, or where nothing moves for STALL_SECONDS.
         """
         settled, sunk = await self._settled(), await self._sunk()
-        before, began = Usage.of(self.engine.pid), time.monotonic()
+        database = self._database_seconds()
+        before, began = self._usage(), time.monotonic()
         answered, memory = await self._send(count, connections)
         usage, after = await self._delivered(settled + count)
         return Run(
@@ -131,7 +160,23 @@ class Bench:
             memory=memory,
             requests=after["requests"] - sunk["requests"],
             writes=after["writes"] - sunk["writes"],
+            database_seconds=self._database_seconds() - database,
         )
+
+    async def start_others(self) -> None:
+        """Start the nodes beside the first one."""
+        await asyncio.gather(*(engine.start() for engine in self.engines[1:]))
+        await asyncio.gather(*(engine.line("started") for engine in self.engines[1:]))
+
+    def _usage(self) -> Usage:
+        return reduce(Usage.plus, (Usage.of(engine.pid) for engine in self.engines))
+
+    def _database_seconds(self) -> float:
+        if self._server is None:
+            return 0.0
+        server = psutil.Process(self._server.pid)
+        times = [one.cpu_times() for one in (server, *server.children(recursive=True))]
+        return float(sum(one.user + one.system for one in times))
 
     async def _send(self, count: int, connections: int) -> tuple[Answered, tuple[float, ...]]:
         taken: list[float] = []
@@ -148,12 +193,12 @@ class Bench:
             person = self.scenario.person(number, self._patients)
             hands[person % connections].append((number, person))
         self._number += count
-        host, port = "127.0.0.1", await self.engine.up()
+        host, ports = "127.0.0.1", [await engine.up() for engine in self.engines]
         loop = asyncio.get_running_loop()
         began = time.perf_counter()
         lines = [
             (await loop.create_connection(partial(Line, self._made(hand), take), host, port))[1]
-            for hand in hands
+            for hand, port in zip(hands, cycle(ports), strict=False)
             if hand
         ]
         answers = asyncio.gather(*(line.done for line in lines))
@@ -175,7 +220,7 @@ class Bench:
             while True:
                 counts.update(await self._sunk())
                 if time.monotonic() - counts["last"] > 1:
-                    found.append(Usage.of(self.engine.pid))
+                    found.append(self._usage())
                     if await self._settled() >= wanted:
                         return
                 await asyncio.sleep(0.1)
@@ -189,7 +234,11 @@ class Bench:
 
     async def _settled(self) -> float:
         """Return how many messages were delivered so far; RuntimeError where any ended otherwise."""
-        reader, writer = await asyncio.open_unix_connection(str(self._folder / "data" / "admin.sock"), limit=1 << 24)
+        return sum([await self._settled_by(number) for number in range(len(self.engines))])
+
+    async def _settled_by(self, number: int) -> float:
+        socket = self._folder / f"data{number or ''}" / "admin.sock"
+        reader, writer = await asyncio.open_unix_connection(str(socket), limit=1 << 24)
         writer.write(orjson.dumps({"do": "metrics", "with": {}}) + b"\n")
         text = orjson.loads(await reader.read())["done"]
         writer.close()

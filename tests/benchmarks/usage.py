@@ -41,6 +41,15 @@ class Usage:
             written_bytes=self.written_bytes - before.written_bytes,
         )
 
+    def plus(self, other: "Usage") -> "Usage":
+        """Return what two processes have used together."""
+        return Usage(
+            main=self.main,
+            cpu_seconds=self.cpu_seconds + other.cpu_seconds,
+            threads=self.threads | other.threads,
+            written_bytes=self.written_bytes + other.written_bytes,
+        )
+
     def split(self) -> tuple[float, float, float]:
         """Return the CPU seconds of the main thread, of the busiest of the others, and of all the rest."""
         main = self.threads[self.main]

@@ -97,7 +97,7 @@ JOURNAL: Final = (
     Bug(
         "a request that needed no intent leaves no trace",
         "journal/write/settling.py",
-        "        self._write(INTEND, requests)\n",
+        "            self._write(INTEND, requests)\n",
         "",
         ("journal/write/test_settling.py",),
     ),
@@ -640,8 +640,8 @@ OAUTH: Final = (
     Bug(
         "an assertion is good twice",
         "interchange/oauth/assertion.py",
-        "return bool(connection.execute(SPEND, (digest, until)).rowcount == 1)",
-        "return bool(connection.execute(SPEND, (digest, until)).rowcount >= -1)",
+        "return bool(connection.execute(SPEND, (digest, until)).fetchall())",
+        "return bool(connection.execute(SPEND, (digest, until)).fetchall() or True)",
         ("interchange/test_assertion.py",),
     ),
     Bug(
@@ -712,7 +712,7 @@ TENANTS: Final = (
     ),
     Bug(
         "a refused write of one request is kept with the others of its commit",
-        "interchange/store/writer.py",
+        "interchange/store/sqlite_writer.py",
         '            self._connection.execute("ROLLBACK TO job")\n',
         "",
         ("interchange/test_store.py", "interchange/test_fault_points.py"),
@@ -757,9 +757,9 @@ SERVICE: Final = (
     ),
     Bug(
         "a write is answered before it is on the disk",
-        "interchange/store/writer.py",
+        "interchange/store/sqlite_writer.py",
         '            fault.point("F28")\n',
-        '            _tell(batch)\n            fault.point("F28")\n',
+        '            tell(batch)\n            fault.point("F28")\n',
         ("interchange/test_fault_points.py",),
     ),
     Bug(

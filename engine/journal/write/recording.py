@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from engine.database.connection import Connection, by_name, json_list
+from engine.database.connection import Connection, by_name, json_list, together
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.holders import ALONE
 from engine.journal.claim.lanes import Lanes
@@ -242,22 +242,27 @@ class _Sheet:
 
     def write(self) -> None:
         """Write what was added."""
-        for statement, rows in (
-            (ENTRY, self.entries),
-            (PAYLOAD, self.payloads),
-            (NAMED, self.named),
-            (COUNT_RECEIPT, self.receipts),
-            (NOTE, self.noted),
-        ):
-            if rows:
-                self._connection.executemany(statement, rows)
-                rows.clear()
-        self.arrivals.write(self._connection)
-        if self.deliveries:
-            self._write_deliveries()
+        with together(self._connection):
+            for statement, rows in (
+                (ENTRY, self.entries),
+                (PAYLOAD, self.payloads),
+                (NAMED, self.named),
+                (COUNT_RECEIPT, self.receipts),
+                (NOTE, self.noted),
+            ):
+                if rows:
+                    self._connection.executemany(statement, rows)
+                    rows.clear()
+            self.arrivals.write(self._connection)
+            behind = self._behind() if self.queued else []
+            if self.deliveries:
+                self._write_deliveries(behind)
+        if behind:
+            self._try_again(behind)
+        self.queued.clear()
+        self.deliveries.clear()
 
-    def _write_deliveries(self) -> None:
-        behind = self._behind() if self.queued else []
+    def _write_deliveries(self, behind: list[tuple[str, int, int]]) -> None:
         blocked = {(name, seq) for name, _lane, seq in behind}
         rows = []
         for one in self.deliveries:
@@ -265,10 +270,6 @@ class _Sheet:
             holder = self._claims.holder if state is State.CLAIMED else ALONE
             rows.append((one.seq, one.destination, json_list(one.lanes), state.value, holder))
         self._connection.executemany(DELIVERY, rows)
-        if behind:
-            self._try_again(behind)
-        self.queued.clear()
-        self.deliveries.clear()
 
     def _begun(self, delivery: Claimed) -> State:
         """Return the state in which a delivery that heads its lanes begins."""

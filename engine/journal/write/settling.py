@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import orjson
 
-from engine.database.connection import Connection, json_list
+from engine.database.connection import Connection, json_list, together
 from engine.errors import ForbiddenMoveError, UnknownEntryError
 from engine.http.request import Request
 from engine.journal.claim.claiming import Claims, Out
@@ -123,15 +123,16 @@ class Settling:
             if settlement.state not in UNFINISHED or (settlement.state is State.HELD and not settlement.keep_lane):
                 lanes = freed.setdefault(settlement.destination, [])
                 lanes.extend((lane, settlement.seq, position) for lane in out.lanes)
-        self._write(INTEND, requests)
-        self._write(ANSWER, answers)
-        self._write(UNANSWERED, unanswered)
-        self._write(PLAN, [(one.seq, one.destination, self._plan(one)) for one in settlements if one.plan])
-        self._write(SETTLE, ends)
-        self._write(NOTE, notes_of(settlements))
-        count_ends(self._connection, settlements)
-        remember(self._connection, self._sealing, settlements, lanes_of)
-        promise(self._connection, settlements)
+        with together(self._connection):
+            self._write(INTEND, requests)
+            self._write(ANSWER, answers)
+            self._write(UNANSWERED, unanswered)
+            self._write(PLAN, [(one.seq, one.destination, self._plan(one)) for one in settlements if one.plan])
+            self._write(SETTLE, ends)
+            self._write(NOTE, notes_of(settlements))
+            count_ends(self._connection, settlements)
+            remember(self._connection, self._sealing, settlements, lanes_of)
+            promise(self._connection, settlements)
         runnable = self._free(freed, len(settlements))
         if any(runnable) or any(one.state is State.RECEIVED for one in settlements):
             self._claims.stir()
