@@ -128,6 +128,19 @@ class Cache:
         held = self._held(logical_id)
         return held.owned.get(source) if held else None
 
+    def tag(self, logical_id: str) -> str | None:
+        """Return the version in which a Patient is remembered, None where it is not."""
+        held = self._held(logical_id)
+        return held.patient.tag if held else None
+
+    def met(self, patient: Stored) -> None:
+        """Forget what is remembered of a Patient that the server has in another version.
+
+        Whoever wrote that may have been another node of this engine: what the source owns is not what it was, either.
+        """
+        if self.tag(patient.logical_id) not in {None, patient.tag}:
+            self.drop(patient.logical_id)
+
     def put(self, patient: Stored, identities: Iterable[Identity], source: str, owned: Slices) -> None:
         """Remember a Patient under the identifiers that stand for it."""
         keys = tuple(identities)[: self.KEYS]

@@ -95,3 +95,15 @@ def test_what_is_no_patient_is_none():
     body = {"resourceType": "Patient", "id": "a"}
     assert stored(body, {"etag": 'W/"7"'}).tag == 'W/"7"'
     assert stored(body | {"meta": {"versionId": "8"}}, {}).tag == 'W/"8"'
+
+
+def test_what_others_have_written_since_is_forgotten():
+    """Met in another version, a Patient is not remembered any more, nor what anybody owned of it."""
+    cache = Cache()
+    cache.put(Stored("a", 'W/"1"', {}), numbers("1"), "adt", {"name": ("old",)})
+    cache.met(Stored("b", 'W/"7"', {}))
+    cache.met(Stored("a", 'W/"1"', {}))
+    assert cache.owned("a", "adt") == {"name": ("old",)}
+    cache.met(Stored("a", 'W/"2"', {}))
+    assert cache.owned("a", "adt") is None
+    assert cache.find(numbers("1")) is None

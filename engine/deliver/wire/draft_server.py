@@ -139,6 +139,11 @@ class Layer(Cache):
         own = self._own.owned(logical_id, source)
         return own if own is not None or logical_id in self._dropped else self._below.owned(logical_id, source)
 
+    def tag(self, logical_id: str) -> str | None:
+        """Return the version in which a resource is remembered, None where neither cache knows."""
+        own = self._own.tag(logical_id)
+        return own if own is not None or logical_id in self._dropped else self._below.tag(logical_id)
+
     def put(self, patient: Stored, identities: Iterable[Identity], source: str, owned: Slices) -> None:
         """Remember a resource here."""
         keys = tuple(identities)

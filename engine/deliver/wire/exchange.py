@@ -138,7 +138,7 @@ class Exchange:
         self.deleted = self.deleted or answer.status == 410
         if answer.status in GONE:
             return None
-        return self._resource(answer, type_, write=False)
+        return self._met(self._resource(answer, type_, write=False))
 
     async def look(self, logical_id: str, type_: str) -> Answer:
         """Return the answer to a read, in the server's FHIR version; one with 404 or 410, too."""
@@ -158,7 +158,7 @@ class Exchange:
             mode = (entry.get("search") or {}).get("mode", "match") if isinstance(entry, dict) else ""
             patient = stored(self.server.inward(entry.get("resource")), {}, type_) if mode == "match" else None
             if patient is not None:
-                found[patient.logical_id] = patient
+                found[patient.logical_id] = self._met(patient)
         return tuple(found.values())
 
     async def find(self, identities: Iterable[Identity]) -> tuple[Stored, ...]:
@@ -267,6 +267,10 @@ class Exchange:
         attempt = Attempt(request, answer.status, codes, failure, answer.milliseconds, answer.body, journaled=False)
         self.attempts.append(attempt)
         raise self._refusal(answer, failure, codes)
+
+    def _met(self, found: Stored) -> Stored:
+        self.server.cache_of(found.type_).met(found)
+        return found
 
     def _resource(self, answer: Answer, type_: str, *, write: bool) -> Stored:
         resource = stored(self.server.inward(answer.json), answer.headers, type_)
