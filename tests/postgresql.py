@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -21,7 +22,7 @@ INDEX_SCAN = re.compile(r"Index (Only )?Scan")
 
 
 class Postgres:
-    """A server of the tests' own; it can be stopped as by a crash, and started again."""
+    """A server of the tests' own; it can be stopped as by a crash, and started again. It listens on `port`, too."""
 
     def __init__(self, folder: Path) -> None:
         # PostgreSQL refuses to run as root, and the folders of pytest are closed to everybody else.
@@ -29,6 +30,8 @@ class Postgres:
         self._folder = folder
         self._programs = _programs(folder, copied=bool(self._as))
         self._log = folder / "log"
+        with socket.create_server(("127.0.0.1", 0)) as place:
+            self.port = int(place.getsockname()[1])
         self._run: subprocess.Popen[bytes] | None = None
         if self._as:
             shutil.chown(folder, "nobody")
@@ -39,7 +42,7 @@ class Postgres:
     @property
     def address(self) -> str:
         """How to connect to it."""
-        return f"postgresql://postgres@/postgres?host={self._folder}"
+        return f"postgresql://postgres@/postgres?host={self._folder}&port={self.port}"
 
     @property
     def pid(self) -> int:
@@ -48,9 +51,15 @@ class Postgres:
         return self._run.pid
 
     def start(self, *settings: str) -> None:
-        """Start it, with settings (`name=value`) beside those of its file, and wait until it takes connections."""
+        """Start it, with settings (`name=value`) beside those of its file, and wait until it takes connections.
+
+        Where it runs it is left alone.
+        """
+        if self._run is not None:
+            return
         told = [part for one in settings for part in ("-c", one)]
-        command = [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder, "-h", "", *told]
+        command = [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder]
+        command += ["-h", "127.0.0.1", "-p", str(self.port), *told]
         with self._log.open("w") as told:
             self._run = subprocess.Popen(command, cwd=self._folder, stderr=told, **self._as)
         _wait(self._run, self._log)
@@ -88,9 +97,10 @@ def new_database(address: str) -> Iterator[str]:
     name = f"d{uuid.uuid4().hex[:12]}"
     with contextlib.closing(connect(address)) as server:
         server.execute(f"CREATE DATABASE {name}")
-        try:
-            yield address.replace("/postgres?", f"/{name}?")
-        finally:
+    try:
+        yield address.replace("/postgres?", f"/{name}?")
+    finally:
+        with contextlib.closing(connect(address)) as server:
             server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 

@@ -98,7 +98,8 @@ class Program:
         """Wait, over any number of lives, until the process listens, and return its port."""
         while True:
             await self._up.wait()
-            line = self._said("listening")
+            # A node that was taken for dead begins anew in the same process, on another port.
+            line = next((line for line in reversed(self.lines) if line.get("event") == "listening"), None)
             if line is not None:
                 return int(line["port"])
 
@@ -129,6 +130,14 @@ class Program:
         """Kill the process where it stands (SIGKILL)."""
         self._signal(signal.SIGKILL)
         await self.ended()
+
+    def pause(self) -> None:
+        """Stop the process where it stands (SIGSTOP)."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a process that was stopped go on (SIGCONT)."""
+        self._signal(signal.SIGCONT)
 
     async def ended(self, seconds: float = STOP_SECONDS) -> int:
         """Wait until the process has ended by itself; TimeoutError where it does not."""

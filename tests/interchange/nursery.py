@@ -207,6 +207,8 @@ def _live(asked: dict[str, Any]) -> int:
         os.chdir(asked["folder"])
         os.environ.update(asked["environment"])
         sys.argv = ["adt-engine", *asked["arguments"]]
+        # A process that begins anew in its place becomes what it would be without the nursery.
+        sys.orig_argv = [sys.executable, "-m", "engine", *asked["arguments"]]
         import_module(asked["program"]).main()
     except SystemExit as ended:
         code = ended.code or 0

@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+
+import aiohttp
 
 from engine.database.postgresql import PostgresqlError, connect
 from tests.crash.checker import History, Judgement, judge
@@ -21,11 +24,15 @@ POINTS: Final = ("F02", "F03", "F05", "F07", "F08", "F10", "F11", "F12", "F14", 
 
 
 class NodesRig(Rig):
-    """A rig whose journal is in PostgreSQL; `nodes` are its engines, `deaths` what befell them."""
+    """A rig whose journal is in PostgreSQL; `nodes` are its engines, `deaths` what befell them.
 
-    def __init__(self, folder: Path, journal: str, count: int) -> None:
+    `ways` are addresses by which single nodes, counted from 1, reach the journal.
+    """
+
+    def __init__(self, folder: Path, journal: str, count: int, ways: Mapping[int, str]) -> None:
         super().__init__(folder)
         self.journal = journal
+        self._ways = ways
         self.nodes = [self._node(number) for number in range(1, count + 1)]
         self.engine = self.nodes[0]
         self.deaths: list[str] = []
@@ -34,9 +41,8 @@ class NodesRig(Rig):
     def _node(self, number: int) -> Program:
         arguments = ("run", "--channels", "channels", "--data", f"data{number}")
         environment = {"ENGINE_SECRET": SECRET}
-        return Program(
-            self.folder, *arguments, "--journal", self.journal, "--node", f"n{number}", environment=environment
-        )
+        journal = self._ways.get(number, self.journal)
+        return Program(self.folder, *arguments, "--journal", journal, "--node", f"n{number}", environment=environment)
 
     async def open(self, **channel: Any) -> "NodesRig":
         """Start service and proxy and write the channel file; keywords override keys of the channel."""
@@ -54,6 +60,36 @@ class NodesRig(Rig):
                 await node.kill()
         await super().close()
 
+    def live(self, number: int) -> int:
+        """Return the incarnation of a node that lives; 0 where there is none."""
+        found = self.ask_database("SELECT incarnation FROM node WHERE name = ? AND state = 'live'", (f"n{number}",))
+        return int(found[0][0]) if found else 0
+
+    def claimed(self, incarnation: int) -> int:
+        """Return how many deliveries an incarnation holds."""
+        asked = "SELECT COUNT(*) FROM delivery WHERE state = 'claimed' AND holder = ?"
+        return int(self.ask_database(asked, (incarnation,))[0][0])
+
+    async def sees(self, condition: Callable[[], bool], seconds: float) -> float:
+        """Wait until a condition holds and return how long that took; AssertionError where it does not in time."""
+        begun = time.monotonic()
+        while not condition():
+            assert time.monotonic() - begun < seconds, f"not within {seconds} s\n{self.logs()}"
+            await asyncio.sleep(0.05)
+        return time.monotonic() - begun
+
+    async def is_ready(self, number: int) -> bool:
+        """Ask a node, in its newest life, whether it takes messages."""
+        assert self._session is not None
+        node = self.nodes[number - 1]
+        await node.line("pages listening")
+        pages = next(line for line in reversed(node.lines) if line.get("event") == "pages listening")
+        url = f"http://127.0.0.1:{pages['port']}/readyz"
+        with contextlib.suppress(aiohttp.ClientConnectionError):
+            async with self._session.get(url, timeout=aiohttp.ClientTimeout(5)) as answer:
+                return answer.status == 200
+        return False
+
     async def start(self) -> None:
         """Start all nodes that do not run, and wait until they listen."""
         resting = [node for node in self.nodes if not node.alive]
@@ -68,6 +104,14 @@ class NodesRig(Rig):
                     async with asyncio.timeout(0.5):
                         return "127.0.0.1", await node.up()
             await asyncio.sleep(0.02)
+
+    async def hear(self, seconds: float = 60.0) -> None:
+        """Wait until every node takes messages."""
+        async with asyncio.timeout(seconds):
+            for number in range(1, len(self.nodes) + 1):
+                await self.nodes[number - 1].up()
+                while not await self.is_ready(number):  # noqa: ASYNC110 - another process
+                    await asyncio.sleep(0.1)
 
     def sender(self, feed: Sequence[FeedMessage], connections: int) -> Sender:
         """Return a sender of the feed to these nodes."""
@@ -132,9 +176,11 @@ class NodesRig(Rig):
 
 
 @contextlib.asynccontextmanager
-async def nodes(folder: Path, journal: str, count: int, **channel: Any) -> AsyncIterator[NodesRig]:
+async def nodes(
+    folder: Path, journal: str, count: int, ways: Mapping[int, str] | None = None, **channel: Any
+) -> AsyncIterator[NodesRig]:
     """Give a rig with service and proxy running; the test starts the nodes."""
-    rig = NodesRig(folder, journal, count)
+    rig = NodesRig(folder, journal, count, ways or {})
     try:
         yield await rig.open(**channel)
     finally:
