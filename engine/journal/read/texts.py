@@ -167,7 +167,7 @@ class Texts:
                             self._work(indexing)
                 if not is_ours:
                     remove(self._folder)
-            except (sqlite3.DatabaseError, OSError, JournalError) as error:
+            except Exception as error:  # noqa: BLE001 - a database that goes away, of whatever kind, comes back
                 self._failed(error)
                 if is_damage(error):
                     remove(self._folder)
