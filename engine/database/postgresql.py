@@ -5,13 +5,14 @@ PGPASSWORD, PGPASSFILE or ~/.pgpass.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import psycopg
 from psycopg import errors
-from psycopg.abc import Buffer
+from psycopg.abc import Buffer, PQGen
 from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
@@ -50,6 +51,33 @@ SERVER: Final = (
 )
 
 PostgresqlError: Final = psycopg.Error
+# Says of a server that has kept us waiting for so many seconds whether to wait on.
+Patience = Callable[[float], bool]
+
+_T = TypeVar("_T")
+
+
+class _Waiting(psycopg.Connection[TupleRow]):
+    """A connection that ends by itself where its server is silent for too long: a cut line may never tell of that."""
+
+    patience: Patience | None = None
+
+    def wait(self, gen: PQGen[_T], *given: Any, **named: Any) -> _T:
+        return super().wait(gen if self.patience is None else self._patient(gen, self.patience), *given, **named)
+
+    def _patient(self, gen: PQGen[_T], waits_on: Patience) -> PQGen[_T]:
+        begun = time.monotonic()
+        try:
+            ready = next(gen)
+            while True:
+                # Ten times a second this goes on though nothing has come.
+                heard = yield ready
+                if not heard and not waits_on(time.monotonic() - begun):
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError("the server does not answer")
+                ready = gen.send(heard)
+        except StopIteration as ended:
+            return cast(_T, ended.value)
 
 
 class PostgresqlConnection:
@@ -111,27 +139,36 @@ class PostgresqlConnection:
         self.inner.close()
 
 
-def connect(address: str, *, name: str = "adt-engine", options: str = "") -> PostgresqlConnection:
+def connect(
+    address: str,
+    *,
+    name: str = "adt-engine",
+    options: str = "",
+    patience: Patience | None = None,
+    seconds: int = CONNECT_SECONDS,
+) -> PostgresqlConnection:
     """Connect; psycopg.Error where the server cannot be reached or does not let us in.
 
     `name` is what the server's list of sessions shows. `options`: settings of the session (`-c name=value`), beside
-    those that the address has.
+    those that the address has. `patience` is asked while the server is silent; `seconds`: how long it may take to
+    connect.
     """
     given = str(conninfo_to_dict(address).get("options") or "")
-    inner = psycopg.connect(
+    inner = _Waiting.connect(
         address,
         autocommit=True,
         row_factory=tuple_row,
         cursor_factory=psycopg.RawCursor,
         prepare_threshold=2,
         application_name=name,
-        connect_timeout=CONNECT_SECONDS,
+        connect_timeout=seconds,
         keepalives_idle=5,
         keepalives_interval=2,
         keepalives_count=3,
         tcp_user_timeout=10_000,
         options=f"{given} {options}".strip(),
     )
+    inner.patience = patience
     inner.prepared_max = 400
     inner.adapters.register_dumper(int, Int8Dumper)
     inner.adapters.register_dumper(str, _TextDumper)
@@ -218,6 +255,11 @@ def is_lost(error: BaseException) -> bool:
         errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow | errors.IdleInTransactionSessionTimeout
         | errors.IdleSessionTimeout | errors.ReadOnlySqlTransaction | errors.TooManyConnections,
     ) or (isinstance(error, psycopg.OperationalError) and (error.sqlstate or "08").startswith("08"))  # fmt: skip
+
+
+def is_too_long(error: BaseException) -> bool:
+    """Say whether a statement was ended because it took longer than it may."""
+    return isinstance(error, errors.QueryCanceled)
 
 
 def _text(sql: str) -> bytes:

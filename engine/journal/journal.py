@@ -116,6 +116,12 @@ class Journal:
         return lease is None or lease.leads
 
     @property
+    def away(self) -> bool:
+        """Whether its database cannot be reached, so that nothing new is accepted."""
+        lease = self._place.lease
+        return lease is not None and lease.away
+
+    @property
     def counts(self) -> tuple[int, int]:
         """How many commits there were since the start, and how many jobs they made durable."""
         return self._writer.counts

@@ -2,14 +2,27 @@
 
 from typing import Final
 
-from engine.database.postgresql import OLDEST, PostgresqlConnection, PostgresqlError, connect, shown
+from engine.database.postgresql import OLDEST, Patience, PostgresqlConnection, PostgresqlError, connect, shown
 from engine.errors import JournalUnusableError
 from engine.journal.nodes.schema import migrate, refuse_newer, refuse_older, steps_made
 
 # A node that was paused within its turn keeps nobody waiting for longer: the database ends its transaction.
 TURN_SECONDS: Final = 3
-WRITER: Final = f"-c idle_in_transaction_session_timeout={TURN_SECONDS}s -c statement_timeout=30s -c jit=off"
-READER: Final = "-c default_transaction_read_only=on -c statement_timeout=60s -c jit=off"
+# Nor does one that has vanished: the server asks whether its clients are there.
+ASKED: Final = (
+    "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c tcp_user_timeout=10000"
+)
+STATEMENT_SECONDS: Final = 30
+WRITER: Final = (
+    f"{ASKED} -c idle_in_transaction_session_timeout={TURN_SECONDS}s -c statement_timeout={STATEMENT_SECONDS}s "
+    "-c jit=off"
+)
+# How long a node tries to connect before it says that its database is away.
+CONNECT_SECONDS: Final = 4
+READ_SECONDS: Final = 60
+READER: Final = f"{ASKED} -c default_transaction_read_only=on -c statement_timeout={READ_SECONDS}s -c jit=off"
+# A server that is there has ended a statement so long after it had to.
+SLACK_SECONDS: Final = 5
 
 # What a commit promises, and of which version the server is.
 SETTINGS: Final = """
@@ -18,9 +31,9 @@ SELECT current_setting('server_version_num'), current_setting('fsync'), current_
 """
 
 
-def open_writer(address: str, name: str) -> PostgresqlConnection:
+def open_writer(address: str, name: str, patience: Patience | None = None) -> PostgresqlConnection:
     """Open a writing connection and bring the tables up to date; JournalUnusableError says what to mend."""
-    connection = _open(address, f"adt-engine {name}", WRITER)
+    connection = _open(address, f"adt-engine {name}", WRITER, patience)
     try:
         _refuse_unsafe(connection, address)
         migrate(connection)
@@ -49,7 +62,7 @@ def open_checked(address: str) -> PostgresqlConnection:
 
 def open_reader(address: str) -> PostgresqlConnection:
     """Open a connection that can only read; JournalUnusableError where there is no journal that this program knows."""
-    connection = _open(address, "adt-engine reader", READER)
+    connection = _open(address, "adt-engine reader", READER, lambda waited: waited < READ_SECONDS + SLACK_SECONDS)
     try:
         made = steps_made(connection)
         refuse_newer(made)
@@ -72,9 +85,9 @@ def unusable(address: str, error: Exception) -> JournalUnusableError:
     )
 
 
-def _open(address: str, name: str, options: str) -> PostgresqlConnection:
+def _open(address: str, name: str, options: str, patience: Patience | None = None) -> PostgresqlConnection:
     try:
-        return connect(address, name=name, options=options)
+        return connect(address, name=name, options=options, patience=patience)
     except PostgresqlError as error:
         raise unusable(address, error) from error
 

@@ -14,14 +14,18 @@ from typing import Final, NamedTuple
 
 from engine.database.postgresql import PostgresqlConnection, PostgresqlError, connect
 from engine.errors import JournalUnusableError
-from engine.journal.nodes.database import open_reader, unusable
-from engine.journal.nodes.schema import LEADER_LOCK
+from engine.journal.nodes.database import ASKED, CONNECT_SECONDS, TURN_SECONDS, open_reader, unusable
+from engine.journal.nodes.schema import LEADER_LOCK, TURN_LOCK
 from engine.journal.write.places import Shared
 
 LEASE_SECONDS: Final = 10.0
 RENEW_SECONDS: Final = 2.0
 LOOK_SECONDS: Final = 1.0
-SESSION: Final = "-c statement_timeout=4s"
+STATEMENT_SECONDS: Final = 4
+# A session that says nothing for as long as a lease lasts is a vanished or paused node's, which may hold the lead.
+SESSION: Final = (
+    f"{ASKED} -c statement_timeout={STATEMENT_SECONDS}s -c idle_session_timeout={int(LEASE_SECONDS)}s -c jit=off"
+)
 # Of ended incarnations so many are kept for people.
 KEPT: Final = 50
 
@@ -66,6 +70,14 @@ FROM node AS n ORDER BY n.state <> 'live', n.name, n.incarnation DESC LIMIT ?
 """
 # Lead, unless somebody does.
 LEAD: Final = "SELECT pg_try_advisory_lock(?)"
+# End whoever keeps the turn and stands still in the middle of a statement; between two the server itself does that.
+EVICT: Final = """
+SELECT COUNT(pg_terminate_backend(a.pid)) FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = ?::bigint::oid AND l.objsubid = 1 AND l.granted
+  AND a.datname = current_database() AND a.usename = current_user
+  AND a.state = 'active' AND a.wait_event_type = 'Client'
+  AND GREATEST(a.query_start, a.state_change) < clock_timestamp() - make_interval(secs => ?)
+"""
 
 
 class Node(NamedTuple):
@@ -171,13 +183,14 @@ class Lease:
     ) -> None:
         self.incarnation = incarnation
         self.count = 1
-        self.leads = False
         self.configuration = who.configuration
         self._address = address
         self._who = who
         self._woken = woken
         self._expired = expired
         self._lost = lost
+        self._leads = False
+        self._connected = True
         self._began = time.monotonic()
         self._renewed = self._began
         self._stop = threading.Event()
@@ -188,6 +201,16 @@ class Lease:
     def seconds_left(self) -> float:
         """How much of the lease is left, by this machine's clock since it was last renewed."""
         return self._renewed + LEASE_SECONDS - time.monotonic()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node does what only one does; its session holds that, and no longer than the lease lasts."""
+        return self._leads and self.seconds_left > 0
+
+    @property
+    def away(self) -> bool:
+        """Whether the database cannot be reached, as far as this thread has tried."""
+        return not self._connected or self.seconds_left < 0
 
     def start(self) -> None:
         """Begin to renew."""
@@ -208,12 +231,16 @@ class Lease:
                 with closing(self._connect()) as connection:
                     self._work(connection)
             except (PostgresqlError, OSError):
-                self.leads = False
+                self._leads = self._connected = False
                 self._stop.wait(0.5)
 
     def _connect(self) -> PostgresqlConnection:
         connection = connect(
-            self._address, name=f"adt-engine {self._who.name} lease", options="-c statement_timeout=4s"
+            self._address,
+            name=f"adt-engine {self._who.name} lease",
+            options=SESSION,
+            patience=lambda waited: waited < STATEMENT_SECONDS + 1,
+            seconds=CONNECT_SECONDS,
         )
         connection.raw("LISTEN adt_engine")
         return connection
@@ -228,7 +255,7 @@ class Lease:
                     self._lost()
                     return
                 due = now + RENEW_SECONDS
-            if self._heard(connection, LOOK_SECONDS) or self.count > 1:
+            if self._heard(connection, min(LOOK_SECONDS, max(0.0, due - time.monotonic()))) or self.count > 1:
                 self._woken()
 
     def _renew(self, connection: PostgresqlConnection) -> bool:
@@ -240,8 +267,10 @@ class Lease:
             # It was away, as the others may have been: they get the time that it takes to say that they are back.
             self._began = began
         self._renewed = began
-        self.leads = self.leads or bool((connection.execute(LEAD, (LEADER_LOCK,)).fetchone() or (False,))[0])
+        self._connected = True
+        self._leads = self._leads or bool((connection.execute(LEAD, (LEADER_LOCK,)).fetchone() or (False,))[0])
         self.count = len(living(connection))
+        connection.execute(EVICT, (TURN_LOCK, TURN_SECONDS))
         if began - self._began > LEASE_SECONDS:
             gone = [incarnation for (incarnation,) in connection.execute(EXPIRED, (self.incarnation,)).fetchall()]
             gone += orphans(connection)

@@ -7,7 +7,7 @@ from functools import partial
 from engine.database.postgresql import PostgresqlConnection, PostgresqlError, is_again, is_full, is_lost
 from engine.errors import CommitInDoubtError, JournalAwayError, JournalError, JournalFailedError
 from engine.journal.nodes import lease
-from engine.journal.nodes.database import open_writer, unusable
+from engine.journal.nodes.database import SLACK_SECONDS, STATEMENT_SECONDS, TURN_SECONDS, open_writer, unusable
 from engine.journal.nodes.lease import Lease
 from engine.journal.nodes.turn import NodeTurns
 from engine.journal.write.job import Job, Kind, Rooms
@@ -30,7 +30,7 @@ class NodePlace:
 
     def open(self) -> Transactions:
         """Open the database and become a node."""
-        connection = open_writer(self._address, self._who.name)
+        connection = open_writer(self._address, self._who.name, self._waits_on)
         try:
             return self._begin(connection)
         except PostgresqlError as error:
@@ -42,7 +42,7 @@ class NodePlace:
 
     def _begin(self, connection: PostgresqlConnection) -> Transactions:
         incarnation = lease.begin(connection, self._who)
-        self._turns = NodeTurns(connection, self._address, self._who.name, incarnation)
+        self._turns = NodeTurns(connection, self._address, self._who.name, incarnation, self._waits_on)
         self._transactions = Transactions(connection, self._key, self._turns)
         self.lease = Lease(self._address, self._who, incarnation, self._woken, self._expired, self._lost)
         self.lease.start()
@@ -75,6 +75,8 @@ class NodePlace:
             return Trouble.DOUBT
         if isinstance(error, JournalFailedError):
             return Trouble.END
+        if isinstance(error, JournalAwayError):
+            return Trouble.AWAY
         for is_so, trouble in ((is_again, Trouble.AGAIN), (is_full, Trouble.FULL), (is_lost, Trouble.AWAY)):
             if is_so(error):
                 return trouble
@@ -101,6 +103,15 @@ class NodePlace:
             self._transactions.take_back([self._turns.holder])
             self._turns.commit(joins=0, wake=True)
         self._turns.connection.close()
+
+    def _waits_on(self, seconds: float) -> bool:
+        """Say whether to wait on for a database that has been silent for so long: a turn may take its time.
+
+        Where it does not let the lease be renewed either, it is away.
+        """
+        if seconds < TURN_SECONDS:
+            return True
+        return seconds < STATEMENT_SECONDS + SLACK_SECONDS and not (self.lease is not None and self.lease.away)
 
     def _woken(self) -> None:
         self._put([Job(Kind.ACT, _stir, None)])

@@ -7,9 +7,16 @@ where another one had a turn in between.
 
 from typing import Final
 
-from engine.database.postgresql import PostgresqlConnection, PostgresqlError, connect, is_lost
-from engine.errors import CommitInDoubtError, LeaseLostError
-from engine.journal.nodes.database import WRITER
+from engine.database.postgresql import (
+    Patience,
+    PostgresqlConnection,
+    PostgresqlError,
+    connect,
+    is_lost,
+    is_too_long,
+)
+from engine.errors import CommitInDoubtError, JournalAwayError, JournalFailedError, LeaseLostError
+from engine.journal.nodes.database import CONNECT_SECONDS, WRITER
 from engine.journal.nodes.lease import orphans
 from engine.journal.nodes.schema import TURN_LOCK
 from engine.journal.write.job import Kind
@@ -36,12 +43,15 @@ class NodeTurns:
     # Whoever holds the turn keeps others waiting: it ends with each batch.
     lazy: frozenset[Kind] = frozenset()
 
-    def __init__(self, connection: PostgresqlConnection, address: str, name: str, incarnation: int) -> None:
+    def __init__(
+        self, connection: PostgresqlConnection, address: str, name: str, incarnation: int, patience: Patience
+    ) -> None:
         self.connection = connection
         self.holder = incarnation
         self.is_alone = False
         self._address = address
         self._name = name
+        self._patience = patience
         self._joins = -1
         self._last = 0
         self._transaction = ""
@@ -56,10 +66,18 @@ class NodeTurns:
         return orphans(self.connection)
 
     def begin(self) -> News:
-        """Wait for the turn; LeaseLostError where this incarnation is no node any more."""
+        """Wait for the turn; LeaseLostError where this incarnation is no node any more.
+
+        JournalAwayError where the turn does not come: that is no fault of what was to be written in it.
+        """
         execute = self.connection.execute
         execute("BEGIN")
-        execute(TAKE, (TURN_LOCK,))
+        try:
+            execute(TAKE, (TURN_LOCK,))
+        except PostgresqlError as error:
+            if is_too_long(error):
+                raise JournalAwayError from error
+            raise
         last, joins, state, self._transaction = execute(HEAD, (self.holder,)).fetchone() or (0, 0, None, "")
         if state != "live":
             raise LeaseLostError
@@ -78,11 +96,14 @@ class NodeTurns:
         if wake and not self.is_alone:
             self.connection.execute(WAKE, (str(self.holder),))
         try:
-            self.connection.execute("COMMIT")
+            said = self.connection.execute("COMMIT").statusmessage
         except PostgresqlError as error:
             if not is_lost(error):
                 raise
             raise CommitInDoubtError from error
+        if said != "COMMIT":
+            # A transaction in which a statement failed is undone, and that is no error to PostgreSQL.
+            raise JournalFailedError(f"the database answered a commit with {said}")
 
     def roll_back(self) -> None:
         """Undo what was written in this turn; read anew what is in memory at the next one."""
@@ -95,16 +116,22 @@ class NodeTurns:
                 raise
 
     def reconnect(self) -> None:
-        """Connect anew where the connection is gone; psycopg.Error where that fails."""
-        if not self.connection.inner.closed:
-            return
-        self.connection.inner = connect(self._address, name=f"adt-engine {self._name}", options=WRITER).inner
+        """Connect anew, as what was connected may be gone or no primary any more; psycopg.Error where that fails."""
+        self.connection.close()
+        self.connection.inner = connect(
+            self._address,
+            name=f"adt-engine {self._name}",
+            options=WRITER,
+            patience=self._patience,
+            seconds=CONNECT_SECONDS,
+        ).inner
 
     def was_committed(self) -> bool | None:
         """Ask what became of the turn whose commit was not answered; None while that is not decided.
 
         psycopg.Error where the database cannot be asked.
         """
-        self.reconnect()
+        if self.connection.inner.closed:
+            self.reconnect()
         (status,) = self.connection.execute(STATUS, (self._transaction,)).fetchone() or (None,)
         return None if status == "in progress" else status == "committed"

@@ -64,6 +64,10 @@ class Lease(Protocol):
     def incarnation(self) -> int:
         """Return the number of this process among all that ever were nodes."""
 
+    @property
+    def away(self) -> bool:
+        """Whether the journal cannot be reached."""
+
 
 class Place(Protocol):
     """Where a journal lives; all of it is called in the writer's thread. `lease` is None where nobody shares it."""

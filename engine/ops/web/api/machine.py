@@ -45,6 +45,8 @@ async def readyz(engine: Engine) -> Health:
 async def _journal(engine: Engine) -> str:
     if engine.journal.failed:
         return "failed"
+    if engine.journal.away:
+        return "away"
     disk = await asyncio.to_thread(os.statvfs, engine.files.data)
     return "no-room" if disk.f_bavail * disk.f_frsize < free_bytes_kept(engine.files.data) else "ok"
 
