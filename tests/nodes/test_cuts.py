@@ -27,7 +27,7 @@ async def test_a_node_cut_from_the_database(
     ways = {1: f"postgresql://postgres@127.0.0.1:{line.port}/{name}"}
     async with nodes(tmp_path, journal, 3, ways) as rig:
         try:
-            sender = rig.sender(make_feed(seed, 900, 90), CONNECTIONS)
+            sender = rig.sender(make_feed(seed, 450, 60), CONNECTIONS)
             await rig.start()
             await rig.hear()
             sending = asyncio.create_task(sender.run())

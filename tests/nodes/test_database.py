@@ -58,7 +58,7 @@ async def test_connections_killed_under_load(tmp_path: Path, journal: str, seed:
     """Killed in a commit or anywhere else: nothing that was acknowledged is missing, and nothing is there twice."""
     random = Random(seed)
     async with nodes(tmp_path, journal, 3) as rig:
-        sender = rig.sender(make_feed(seed, 900, 90), CONNECTIONS)
+        sender = rig.sender(make_feed(seed, 450, 60), CONNECTIONS)
         await rig.start()
         sending = asyncio.create_task(sender.run())
         struck = 0

@@ -23,7 +23,7 @@ TURN_SECONDS = 10.0
 async def test_a_node_that_wakes_up_begins_anew(tmp_path: Path, journal: str, seed: int, full_sweep: bool) -> None:
     """It settles and writes nothing of what others have taken over, and comes back by itself as a new incarnation."""
     async with nodes(tmp_path, journal, 3) as rig:
-        sender = rig.sender(make_feed(seed, 900, 90), CONNECTIONS)
+        sender = rig.sender(make_feed(seed, 450, 60), CONNECTIONS)
         await rig.start()
         sending = asyncio.create_task(sender.run())
         await sender.answers(60)
@@ -50,7 +50,7 @@ async def test_a_node_that_wakes_up_begins_anew(tmp_path: Path, journal: str, se
 async def test_a_turn_that_stands_still_is_ended(tmp_path: Path, journal: str, seed: int, point: str) -> None:
     """A node hangs within its transaction: the others go on, and what it had written in it is nowhere."""
     async with nodes(tmp_path, journal, 2) as rig:
-        sender = rig.sender(make_feed(seed, 200, 20), CONNECTIONS)
+        sender = rig.sender(make_feed(seed, 100, 10), CONNECTIONS)
         await rig.nodes[0].start(ENGINE_FAULT=f"{point}:hang:3")
         await rig.nodes[1].start()
         sending = asyncio.create_task(sender.run())
