@@ -19,6 +19,12 @@ TERMINATE = """
 SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name LIKE ? AND (? = '' OR query = ?)
 """
+# Ends the connection of a writer that has done everything but its commit.
+BEFORE_COMMIT = """
+SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'adt-engine n1' AND state = 'idle in transaction'
+  AND state_change < clock_timestamp() - interval '0.05 s'
+"""
 
 
 async def test_the_database_stops_and_comes_back(
@@ -72,3 +78,18 @@ async def test_connections_killed_under_load(tmp_path: Path, journal: str, seed:
         judgement = await rig.judged(sender, sending)
         assert not judgement.violations, judgement.report() + rig.logs()
         assert [node.lives for node in rig.nodes] == [1, 1, 1]
+
+
+async def test_a_commit_that_never_arrived(tmp_path: Path, journal: str, seed: int) -> None:
+    """The connection is gone when the commit is sent: what was undone is not acknowledged, and is written again."""
+    async with nodes(tmp_path, journal, 1) as rig:
+        sender = rig.sender(make_feed(seed, 60, 6), 8)
+        await rig.nodes[0].start(ENGINE_FAULT="F08:slow:2")
+        sending = asyncio.create_task(sender.run())
+        while not rig.ask_database(BEFORE_COMMIT)[0][0]:
+            assert not sending.done(), rig.logs()
+            await asyncio.sleep(0.01)
+        rig.deaths.append("terminated")
+        judgement = await rig.judged(sender, sending)
+        assert not judgement.violations, judgement.report() + rig.logs()
+        assert judgement.verdict is Verdict.VALID

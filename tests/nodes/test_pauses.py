@@ -1,6 +1,7 @@
 """A node that stands still, alone or with the turn in its hands, and one that wakes up after it was given up."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -69,13 +70,13 @@ async def test_whoever_keeps_the_turn_loses_it(tmp_path: Path, journal: str, see
     async with nodes(tmp_path, journal, 2) as rig:
         sender = rig.sender(make_feed(seed, 60, 6), 4)
         await rig.start()
-        keeper = connect(journal, options="-c idle_in_transaction_session_timeout=3s -c statement_timeout=30s")
-        keeper.execute("BEGIN")
-        keeper.execute("SELECT pg_advisory_xact_lock(?)", (TURN_LOCK,))
-        _stand_still(keeper.inner, where)
-        async with asyncio.timeout(TURN_SECONDS):
-            await rig.sender(make_feed(seed + 1, 1, 0, prefix="ZZ", first_stamp=9_000_000), 1).run()
-        keeper.close()
+        options = "-c idle_in_transaction_session_timeout=3s -c statement_timeout=30s"
+        with contextlib.closing(connect(journal, options=options)) as keeper:
+            keeper.execute("BEGIN")
+            keeper.execute("SELECT pg_advisory_xact_lock(?)", (TURN_LOCK,))
+            _stand_still(keeper.inner, where)
+            async with asyncio.timeout(TURN_SECONDS):
+                await rig.sender(make_feed(seed + 1, 1, 0, prefix="ZZ", first_stamp=9_000_000), 1).run()
         await sender.run()
         await rig.drained()
 

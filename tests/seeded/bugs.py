@@ -18,6 +18,34 @@ class Bug(NamedTuple):
 
 JOURNAL: Final = (
     Bug(
+        "a message is acknowledged whose commit never reached the database",
+        "journal/write/transactions.py",
+        "        committed = self._turns.was_committed()\n",
+        "        committed = self._turns.was_committed() is not None\n",
+        ("nodes/test_database.py",),
+    ),
+    Bug(
+        "a node that was taken for dead settles what others have taken over",
+        "journal/nodes/turn.py",
+        'if state != "live":',
+        "if state is None:",
+        ("nodes/test_pauses.py",),
+    ),
+    Bug(
+        "what a killed node had under way is never done",
+        "journal/nodes/place.py",
+        "rooms.claims.recover([incarnation]))",
+        "0)",
+        ("nodes/test_takeover.py",),
+    ),
+    Bug(
+        "a node that stands still with the turn in its hands stops all others",
+        "journal/nodes/lease.py",
+        "        connection.execute(EVICT, (TURN_LOCK, TURN_SECONDS))\n",
+        "",
+        ("nodes/test_pauses.py",),
+    ),
+    Bug(
         "the engine answers before what a killed process wrote is on the disk",
         "journal/file/database.py",
         "        barrier(connection)\n    except sqlite3.Error",
