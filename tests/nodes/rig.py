@@ -139,7 +139,8 @@ class NodesRig(Rig):
         await self.start()
         await sending
         await self.drained()
-        assert await asyncio.gather(*(node.stop() for node in self.nodes)) == [0] * len(self.nodes)
+        codes = await asyncio.gather(*(node.stop() for node in self.nodes))
+        assert codes == [0] * len(self.nodes), (codes, self.logs())
         patients = await self.patients()
         return judge(
             History(

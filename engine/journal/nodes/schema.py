@@ -25,7 +25,7 @@ _NODE: Final = """
 CREATE TABLE node (
   incarnation INTEGER PRIMARY KEY, name TEXT NOT NULL, home TEXT NOT NULL, host TEXT NOT NULL, version TEXT NOT NULL,
   configuration TEXT NOT NULL, started_at BIGINT NOT NULL, renewed_at BIGINT NOT NULL, until BIGINT NOT NULL,
-  state TEXT NOT NULL, ended_at BIGINT)
+  state TEXT NOT NULL, ended_at BIGINT, turn BIGINT NOT NULL DEFAULT 0)
 """
 # Microseconds since 1970 by the database's clock.
 _MOMENT: Final = """

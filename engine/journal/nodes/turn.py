@@ -24,15 +24,17 @@ from engine.journal.write.turns import News
 
 # Wait for the turn.
 TAKE: Final = "SELECT pg_advisory_xact_lock(?)"
-# Who wrote last, how often lanes were united, whether this node still is one, and the transaction's number.
+# Who wrote last, how often lanes were united, whether this node still is one, and the number of its last turn.
 HEAD: Final = """
-SELECT head.node, head.joins, node.state, pg_current_xact_id()::text
+SELECT head.node, head.joins, node.state, node.turn
 FROM head LEFT JOIN node ON node.incarnation = ? WHERE head.id = 1
 """
 # This node wrote last.
 KEEP: Final = "UPDATE head SET node = ?, joins = ? WHERE id = 1"
-# What became of a transaction whose commit was not answered.
-STATUS: Final = "SELECT pg_xact_status(?::xid8)"
+# This turn was this node's; what the database says of a transaction's number may be another one's after a crash.
+MARK: Final = "UPDATE node SET turn = ? WHERE incarnation = ?"
+# The number of this node's last turn.
+MARKED: Final = "SELECT turn FROM node WHERE incarnation = ?"
 # Wake the other nodes: something may run.
 WAKE: Final = "SELECT pg_notify('adt_engine', ?)"
 
@@ -54,7 +56,7 @@ class NodeTurns:
         self._patience = patience
         self._joins = -1
         self._last = 0
-        self._transaction = ""
+        self._turn = 0
 
     @property
     def is_open(self) -> bool:
@@ -71,14 +73,16 @@ class NodeTurns:
         JournalAwayError where the turn does not come: that is no fault of what was to be written in it.
         """
         execute = self.connection.execute
-        execute("BEGIN")
         try:
-            execute(TAKE, (TURN_LOCK,))
+            with self.connection.together():
+                execute("BEGIN")
+                execute(TAKE, (TURN_LOCK,))
+                last, joins, state, turn = execute(HEAD, (self.holder,)).fetchone() or (0, 0, None, 0)
         except PostgresqlError as error:
             if is_too_long(error):
                 raise JournalAwayError from error
             raise
-        last, joins, state, self._transaction = execute(HEAD, (self.holder,)).fetchone() or (0, 0, None, "")
+        self._turn = (turn or 0) + 1
         if state != "live":
             raise LeaseLostError
         news = News(written=last != self.holder, joined=joins != self._joins)
@@ -90,13 +94,17 @@ class NodeTurns:
 
         `joins`: how often lanes were united in it. `wake`: something may run that other nodes may wait for.
         """
-        if self._last != self.holder or joins:
-            self._joins += joins
-            self.connection.execute(KEEP, (self.holder, self._joins))
-        if wake and not self.is_alone:
-            self.connection.execute(WAKE, (str(self.holder),))
+        execute = self.connection.execute
+        self._joins += joins
         try:
-            said = self.connection.execute("COMMIT").statusmessage
+            with self.connection.together():
+                if self._last != self.holder or joins:
+                    execute(KEEP, (self.holder, self._joins))
+                if wake and not self.is_alone:
+                    execute(WAKE, (str(self.holder),))
+                execute(MARK, (self._turn, self.holder))
+                ended = execute("COMMIT")
+            said = ended.statusmessage
         except PostgresqlError as error:
             if not is_lost(error):
                 raise
@@ -133,5 +141,16 @@ class NodeTurns:
         """
         if self.connection.inner.closed:
             self.reconnect()
-        (status,) = self.connection.execute(STATUS, (self._transaction,)).fetchone() or (None,)
-        return None if status == "in progress" else status == "committed"
+        execute = self.connection.execute
+        try:
+            execute("BEGIN")
+            # Whoever still holds it may be the session that was cut off, in the middle of its commit.
+            execute(TAKE, (TURN_LOCK,))
+            (turn,) = execute(MARKED, (self.holder,)).fetchone() or (None,)
+            execute("ROLLBACK")
+        except PostgresqlError as error:
+            if is_too_long(error):
+                self.connection.close()
+                return None
+            raise
+        return bool(turn == self._turn)
