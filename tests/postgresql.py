@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from engine.database.postgresql import PostgresqlConnection, connect
 
 FOLDER = "pginstall18"
@@ -112,6 +114,15 @@ def scanned(connection: PostgresqlConnection, sql: str, values: Sequence[Any]) -
         for step, following in zip(plan, [*plan[1:], ""], strict=True)
         if "Seq Scan" in step or (INDEX_SCAN.search(step) and "Index Cond" not in following)
     ]
+
+
+def address_of(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Give the address of an empty database for the parameter `postgresql`, none for `sqlite`."""
+    if request.param == "sqlite":
+        yield ""
+        return
+    with new_database(request.getfixturevalue("postgres")) as made:
+        yield made
 
 
 def _programs(folder: Path, *, copied: bool) -> Path:

@@ -11,7 +11,7 @@ import pytest
 from engine.journal.opening import keep_address
 from engine.journal.write.places import Shared
 from tests.journal.desk import Desk, Opener, open_desk
-from tests.postgresql import new_database, running_postgres
+from tests.postgresql import address_of, running_postgres
 
 
 @pytest.fixture(scope="session")
@@ -27,11 +27,7 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
 
     What is said of the file alone asks for it by `parametrize("address", ["sqlite"], indirect=True)`.
     """
-    if request.param == "sqlite":
-        yield ""
-        return
-    with new_database(request.getfixturevalue("postgres")) as made:
-        yield made
+    yield from address_of(request)
 
 
 @pytest.fixture

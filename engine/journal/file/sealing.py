@@ -29,6 +29,8 @@ KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 NUMBER_BYTES: Final = 4
 NAMED: Final = "sealed:"
+# What is sealed and stands in a column of text; what is in clear there begins with a bracket.
+TEXTUAL: Final = "sealed-text:"
 # The key under which names are made; days count from 1970, so that none is below 0.
 NAMES: Final = -1
 # The number, which no key of a day has, of the key for what outlives bodies; it is made of the names' key.
@@ -95,9 +97,13 @@ class Sealing:
         """Return content as it is stored at a place until its body leaves; what is empty stays empty."""
         return self._sealed(self._number, content, place) if content else content
 
-    def seal_lasting(self, content: bytes, place: str) -> bytes:
-        """Return content as it is stored at a place that retention leaves alone."""
-        return self._sealed(LASTING, content, place)
+    def seal_text(self, content: bytes, place: str) -> str:
+        """Return content as `seal` does, for a column of text."""
+        return textual(self.seal(content, place)) if content else ""
+
+    def seal_lasting(self, content: bytes, place: str) -> str:
+        """Return content as it is stored, in a column of text, at a place that retention leaves alone."""
+        return textual(self._sealed(LASTING, content, place))
 
     def unseal(self, content: bytes, place: str) -> bytes:
         """Return what is stored at a place as it was; SealError where it was changed, or its key was taken away."""
@@ -109,6 +115,22 @@ class Sealing:
             return self._cipher(number).decrypt(rest[:NONCE_BYTES], rest[NONCE_BYTES:], place.encode())
         except (InvalidTag, ValueError):
             raise SealError(f"what stands at {place} was changed, or belongs elsewhere") from None
+
+    def unseal_text(self, kept: str | bytes, place: str) -> str | bytes:
+        """Return what is stored in a column of text as it was, in clear or sealed; SealError as `unseal`.
+
+        Journals of older versions hold sealed bytes there.
+        """
+        if isinstance(kept, bytes):
+            return self.unseal(kept, place)
+        return self.unseal(_of_textual(kept, place), place) if kept.startswith(TEXTUAL) else kept
+
+    def legible_text(self, kept: str | bytes, place: str) -> str | bytes:
+        """Return what is stored in a column of text as it was; empty where `unseal_text` raises SealError."""
+        try:
+            return self.unseal_text(kept, place)
+        except SealError:
+            return ""
 
     def legible(self, content: bytes, place: str) -> bytes:
         """Return what is stored at a place as it was; empty where `unseal` raises SealError."""
@@ -144,6 +166,18 @@ class Sealing:
             return _unwrap(self._master, wrapped, day)
         except JournalUnusableError:
             raise SealError(f"the key {number} was changed") from None
+
+
+def textual(sealed: bytes) -> str:
+    """Return what is sealed as it stands in a column of text, which PostgreSQL keeps no bytes in."""
+    return TEXTUAL + base64.b64encode(sealed).decode()
+
+
+def _of_textual(kept: str, place: str) -> bytes:
+    try:
+        return base64.b64decode(kept.removeprefix(TEXTUAL), validate=True)
+    except ValueError:
+        raise SealError(f"what stands at {place} was changed, or belongs elsewhere") from None
 
 
 def message_at(seq: int) -> str:

@@ -64,6 +64,6 @@ def lineage(folder: Path, seq: int) -> tuple[tuple[Replayed, ...], Edit | None]:
         if edit is None:
             return replays, None
         changes = edit["changes"]
-        if sealing is not None and isinstance(changes, bytes):
-            changes = sealing.legible(changes, edit_at(seq)) or "[]"
+        if sealing is not None:
+            changes = sealing.legible_text(changes, edit_at(seq)) or "[]"
         return replays, Edit(edit["by"], optional_from_micros(edit["at"]), tuple(orjson.loads(changes)))

@@ -139,15 +139,15 @@ def choose(
 
 def _owned_row(
     sealing: Sealing | None, key: tuple[str, str, str], slices: Mapping[str, Sequence[str]]
-) -> tuple[str | bytes, ...]:
+) -> tuple[str, ...]:
     text = orjson.dumps(dict(slices))
-    kept: str | bytes = text.decode() if sealing is None else sealing.seal_lasting(text, owned_at(*key))
+    kept = text.decode() if sealing is None else sealing.seal_lasting(text, owned_at(*key))
     return (*key, kept)
 
 
 def _slices(sealing: Sealing | None, key: tuple[str, str, str], kept: str | bytes) -> dict[str, tuple[str, ...]]:
     """Return what is kept as owned; older sealed journals hold digests as text."""
-    text = sealing.unseal(kept, owned_at(*key)) if sealing is not None and isinstance(kept, bytes) else kept
+    text = kept if sealing is None else sealing.unseal_text(kept, owned_at(*key))
     return {name: tuple(digests) for name, digests in orjson.loads(text).items()}
 
 

@@ -178,9 +178,9 @@ class Operations:
         if discard and unfinished:
             self.discard(seq, discard, by=asked.by)
         recorded = self._recording.record([edited])[0]
-        kept: str | bytes = changes.decode()
+        kept = changes.decode()
         if self._sealing is not None:
-            kept = self._sealing.seal(changes, edit_at(recorded.seq))
+            kept = self._sealing.seal_text(changes, edit_at(recorded.seq))
         self._connection.execute(EDIT, (recorded.seq, seq, asked.by, optional_micros(asked.at), kept))
         return recorded
 

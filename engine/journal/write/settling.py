@@ -96,11 +96,12 @@ class Settling:
         self._last += 1
         url, _, asked = intent.url.partition("?")
         listed, query, body = orjson.dumps(intent.headers), asked.encode(), intent.body
-        headers: str | bytes = listed.decode()
+        headers = listed.decode()
         if self._sealing is not None:
             self._sealing.prepare(self._connection, intent.at)
             place = request_at(seq, destination, intent.number)
-            headers, query, body = (self._sealing.seal(part, place) for part in (listed, query, body))
+            headers = self._sealing.seal_text(listed, place)
+            query, body = self._sealing.seal(query, place), self._sealing.seal(body, place)
         at = to_micros(intent.at)
         return (self._last, seq, destination, intent.number, intent.method, url, query, headers, body, at)
 

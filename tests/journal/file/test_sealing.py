@@ -1,6 +1,8 @@
 """What is sealed is read with its key in its place, and with nothing else."""
 
-from collections.abc import AsyncIterator
+import base64
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,14 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import JournalUnusableError, SealError
-from engine.journal.entry import Ownership
+from engine.journal.entry import Ownership, State
 from engine.journal.file.sealing import (
     KEY_FILE_VARIABLE,
+    TEXTUAL,
     Sealing,
     _wrap,
     begun,
     key_of,
     new_key,
+    owned_at,
     read_key,
     rewrap,
     shred,
@@ -23,8 +27,13 @@ from engine.journal.file.sealing import (
 from engine.journal.file.sealing import (
     opened as opened_sealing,
 )
+from engine.journal.read.lineage import lineage
+from engine.journal.read.reading import Reader
 from engine.journal.state import memory
-from tests.journal.desk import Desk, Opener, settlement
+from engine.journal.write.job import Rooms
+from engine.journal.write.standing import Asked
+from tests.journal.desk import Desk, Opener, entry, intent, settlement
+from tests.postgresql import address_of
 
 MASTER = bytes(range(32))
 OTHER = bytes(32)
@@ -72,6 +81,12 @@ def test_a_patients_key_has_one_name_and_shows_nothing() -> None:
     assert "12345" not in name
     assert sealing.name(name) == name
     assert sealing.name("") == ""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Give the address of an empty database; none for SQLite's file. What is sealed is so in both."""
+    yield from address_of(request)
 
 
 async def test_a_journal_is_sealed_from_its_first_message_or_never(desk: Desk) -> None:
@@ -176,7 +191,9 @@ async def test_what_is_owned_is_sealed_as_well_and_older_journals_are_read(key: 
         await desk.journal.settle(settlement(seq, inherited=(("Patient/p0", "Patient/p1"),)))
     async with opened() as desk:
         kept = await desk.journal.read(lambda connection: connection.execute("SELECT slices FROM owned").fetchall())
-        assert not any(mark in bytes(row[0]) for row in kept for mark in (b"b" * 43, b"c" * 43, b"d" * 43, b"V4711"))
+        assert all(row[0].startswith(TEXTUAL) for row in kept)
+        shown = [base64.b64decode(row[0].removeprefix(TEXTUAL)) for row in kept]
+        assert not any(mark in one for one in shown for mark in (b"b" * 43, b"c" * 43, b"d" * 43, b"V4711"))
         for resource, source in (("Patient/p1", "REG|RVB"), ("Patient/p1", "LAB|RVB")):
             assert await desk.remembered(memory.owned, "d", resource, source) == OWNED[resource, source]
         inherited = await desk.remembered(memory.owned, "d", "Patient/p1 Encounter", "REG|RVB")
@@ -188,6 +205,48 @@ async def test_what_is_owned_is_sealed_as_well_and_older_journals_are_read(key: 
         assert await desk.remembered(memory.owned, "d", "Patient/p1", "LAB|RVB") == {"PID-7": ("e",)}
 
 
+async def test_a_sealed_request_and_an_edit_are_read_back(key: None, opened: Opener) -> None:
+    """Headers and changes are sealed in columns of text: none shows, each comes back as it was."""
+    headers, changes = (("If-Match", 'W/"4711"'),), b'[{"path":"PID-5","now":"Quintero"}]'
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+        await desk.claim()
+        await desk.journal.intend(seq, "d", replace(intent(), headers=headers))
+        await desk.journal.settle(settlement(seq, State.HELD))
+        made = await desk.journal.act(
+            lambda rooms: rooms.operations.edit(seq, entry("2", ("s|1",), parent=seq), changes, Asked(by="nina"))
+        )
+        texts = "SELECT headers FROM attempt UNION ALL SELECT changes FROM edit"
+        kept = await desk.journal.read(lambda connection: connection.execute(texts).fetchall())
+        assert [row[0].startswith(TEXTUAL) for row in kept] == [True, True]
+        with Reader(desk.folder) as reader:
+            (delivery,) = reader.show(seq).deliveries
+        assert delivery.attempts[0].intent.headers == headers
+        _replays, edit = lineage(desk.folder, made.seq)
+        assert edit is not None
+        assert edit.changes == ({"path": "PID-5", "now": "Quintero"},)
+
+
+@pytest.mark.parametrize("address", ["sqlite"], indirect=True)
+async def test_what_an_older_version_sealed_as_bytes_is_read(key: None, opened: Opener) -> None:
+    """Until PostgreSQL, columns of text held sealed bytes in SQLite's file."""
+    older = "UPDATE owned SET slices = ? WHERE source = 'REG'"
+    async with opened() as desk:
+        seq = await desk.record("1", ("s|1",))
+        await desk.claim()
+        mine = Ownership("d", "Patient/p1", "REG", {"PID-7": ("b",)})
+        await desk.journal.settle(settlement(seq, owned=(mine,)))
+
+        def as_before(rooms: Rooms) -> None:
+            assert rooms.sealing is not None
+            place = owned_at("d", "Patient/p1", "REG")
+            text = rooms.sealing.seal_lasting(b'{"PID-7":["e"]}', place).removeprefix(TEXTUAL)
+            rooms.connection.execute(older, (base64.b64decode(text),))
+
+        await desk.journal.act(as_before)
+        assert await desk.remembered(memory.owned, "d", "Patient/p1", "REG") == {"PID-7": ("e",)}
+
+
 async def test_a_list_that_the_disk_changed_ends_no_settlement(key: None, opened: Opener) -> None:
     """After a merge the survivor inherits what can be read; what cannot is known no more, and the journal goes on."""
     places = ("Patient/1 Encounter", "Patient/1 Condition")
@@ -196,7 +255,7 @@ async def test_a_list_that_the_disk_changed_ends_no_settlement(key: None, opened
         await desk.claim()
         owned = tuple(Ownership("d", place, "REG", {"PID-5": ("a",)}) for place in places)
         await desk.journal.settle(settlement(seq, owned=owned))
-        damage = "UPDATE owned SET slices = CAST(substr(slices, 1, 20) || x'00' AS BLOB) WHERE resource = ?"
+        damage = "UPDATE owned SET slices = substr(slices, 1, 40) WHERE resource = ?"
         await desk.journal.write(lambda connection: connection.execute(damage, places[:1]) and None)
         seq = await desk.record("2", ("s|1",))
         await desk.claim()
