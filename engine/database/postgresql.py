@@ -4,7 +4,6 @@ An address is a URI as libpq reads it (`postgresql://user@host/name?sslmode=veri
 PGPASSWORD, PGPASSFILE or ~/.pgpass.
 """
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -20,14 +19,11 @@ from psycopg.rows import DictRow, TupleRow, dict_row, tuple_row
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
-from engine.database.dialect import POSTGRESQL
+from engine.database.dialect import POSTGRESQL, without_nul
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 OLDEST: Final = 14
 CONNECT_SECONDS: Final = 10
-# A text of PostgreSQL holds no NUL; SQLite's does. It is kept as a character that no message means, in JSON, too.
-NUL: Final = "\ufdd0"
-NUL_IN_JSON: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 # SQLite's view of a JSON list as rows: `key` counts from 0, `value` is a whole number, `atom` the text of a number or
 # text, `list` a list within the list.
@@ -114,6 +110,21 @@ class PostgresqlConnection:
         """Run statements one after the other."""
         for statement in statements:
             self.execute(statement)
+
+    def copy_in(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Add rows to a table by COPY."""
+        with self.inner.cursor().copy(f"COPY {table} ({', '.join(columns)}) FROM STDIN".encode()) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    def copy_out(self, sql: str, types: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query by COPY, one after the other, so that few are in memory at a time.
+
+        `types`: of its columns, as PostgreSQL names them.
+        """
+        with self.inner.cursor().copy(f"COPY ({POSTGRESQL.render(sql)}) TO STDOUT".encode()) as copy:
+            copy.set_types(types)
+            yield from copy.rows()
 
     @contextmanager
     def moment(self, seconds: float) -> Iterator[None]:
@@ -268,11 +279,7 @@ def _text(sql: str) -> bytes:
 
 class _TextDumper(StrDumperUnknown):
     def dump(self, obj: str) -> Buffer | None:
-        if "\0" in obj:
-            obj = obj.replace("\0", NUL)
-        if "\\u0000" in obj:
-            obj = NUL_IN_JSON.sub(rf"\1{NUL}", obj)
-        return super().dump(obj)
+        return super().dump(without_nul(obj))
 
 
 class _Number(Loader):

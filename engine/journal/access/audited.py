@@ -1,12 +1,13 @@
 """Reading the audit trail, beside a running engine or without one: lists, and the proof that nothing was changed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from engine.database.connection import Connection, Row, by_name
+from engine.database.dialect import with_nul
 from engine.database.sqlite import SqliteConnection
 from engine.errors import JournalUnusableError
 from engine.journal.access.audit import COLUMNS, FIRST, digest
@@ -21,6 +22,7 @@ _THERE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'au
 # The number of the last row.
 _LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM audit"
 MOST_FAULTS: Final = 100
+AT_ONCE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -133,20 +135,33 @@ class AuditReader:
 
     def verify(self, witnesses: Sequence[Witness] = ()) -> Verified:
         """Follow the chain from its beginning, and hold it against what witnesses saw."""
-        seen = {witness.seq: "" for witness in witnesses}
-        faults: list[AuditFault] = []
-        count, last, before = 0, 0, FIRST
-        for row in by_name(self._connection, f"{_ROWS} ORDER BY seq"):
-            seq, written = row["seq"], bytes(row["hash"])
-            faults += _faults(row, last, before)
-            count, last, before = count + 1, seq, written
-            if seq in seen:
-                seen[seq] = written.hex()
-        disagreeing = _disagreeing(witnesses, seen, last)
-        return Verified(
-            count, last, before.hex(), (*faults[:MOST_FAULTS], *disagreeing[:MOST_FAULTS]),
-            len(witnesses) - len(disagreeing),
-        )  # fmt: skip
+        return verified(self._connection, witnesses)
+
+
+def verified(connection: Connection, witnesses: Sequence[Witness] = ()) -> Verified:
+    """Follow the chain of a journal from its beginning, as `AuditReader.verify` does."""
+    seen = {witness.seq: "" for witness in witnesses}
+    faults: list[AuditFault] = []
+    count, last, before = 0, 0, FIRST
+    for row in _oldest_first(connection):
+        seq, written = row["seq"], bytes(row["hash"])
+        faults += _faults(row, last, before)
+        count, last, before = count + 1, seq, written
+        if seq in seen:
+            seen[seq] = written.hex()
+    disagreeing = _disagreeing(witnesses, seen, last)
+    return Verified(
+        count, last, before.hex(), (*faults[:MOST_FAULTS], *disagreeing[:MOST_FAULTS]),
+        len(witnesses) - len(disagreeing),
+    )  # fmt: skip
+
+
+def _oldest_first(connection: Connection) -> Iterator[Row]:
+    """Yield all rows, of which few are in memory at a time."""
+    last = -(1 << 63)
+    while rows := by_name(connection, f"{_ROWS} WHERE seq > ? ORDER BY seq LIMIT ?", (last, AT_ONCE)).fetchall():
+        yield from rows
+        last = rows[-1]["seq"]
 
 
 def _faults(row: Row, last: int, before: bytes) -> list[AuditFault]:
@@ -155,10 +170,16 @@ def _faults(row: Row, last: int, before: bytes) -> list[AuditFault]:
     if seq != last + 1:
         gap = f"row {last + 1} is" if seq == last + 2 else f"rows {last + 1} to {seq - 1} are"
         return [AuditFault(seq, "missing", f"{gap} missing before row {seq}")]
-    if digest(before, [row[name] for name in COLUMNS]) != bytes(row["hash"]):
+    stored, wanted = [row[name] for name in COLUMNS], bytes(row["hash"])
+    if wanted not in (digest(before, one) for one in (stored, list(map(_as_written, stored)))):
         text = f"row {seq} does not continue row {last}: it was changed, moved, or put in place of another"
         return [AuditFault(seq, "changed", text)]
     return []
+
+
+def _as_written(value: Any) -> Any:
+    """Return a value as it was when its row was hashed, though PostgreSQL keeps no NUL."""
+    return with_nul(value) if isinstance(value, str) else value
 
 
 def _disagreeing(witnesses: Sequence[Witness], seen: dict[int, str], last: int) -> list[AuditFault]:

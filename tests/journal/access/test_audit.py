@@ -240,6 +240,15 @@ async def test_the_chain_goes_on_after_a_restart_and_after_a_rollback(opened: Op
     assert (found.rows, found.last, found.faults) == (10, 10, ())
 
 
+async def test_a_nul_that_somebody_typed_breaks_no_chain(desk: Desk) -> None:
+    """PostgreSQL keeps another character for it, in JSON as well: the row is the one that was hashed."""
+    typed = record(reason="[a\0b", detail='{"of":"\\u0000"}')
+    await desk.journal.write(partial(audit.append, record=typed))
+    await desk.journal.write(partial(audit.append, record=record()))
+    found = verified(desk.folder)
+    assert (found.rows, found.faults) == (2, ())
+
+
 async def test_rows_are_filtered_and_paged(desk: Desk) -> None:
     """By who, what, which entry, whose, how it ended and when; newest first, in pages that do not overlap."""
     for number in range(1, 7):
