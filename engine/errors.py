@@ -17,6 +17,7 @@ AdtEngineError
 │   ├── JournalFailedError             an I/O error while running: stop, never go on
 │   ├── DiskReserveError               the disk is too full to accept more
 │   ├── ClockAheadError                retention that would go by a clock far ahead
+│   ├── CopyError                      a journal that cannot be copied to another database
 │   ├── BackupError                    a backup that cannot be made, or has no place
 │   │   └── UnsoundBackupError             one that does not prove sound
 │   └── SealError                      a sealed body that was changed, or whose key is gone
@@ -173,6 +174,10 @@ class ClockAheadError(JournalError):
             f"the clock is {days} days beyond the last time that is known, so nothing is taken away: mend it, or "
             "acknowledge the alert `clock-ahead` if it is right (the engine was off for long)"
         )
+
+
+class CopyError(JournalError):
+    """The journal cannot be copied."""
 
 
 class BackupError(JournalError):

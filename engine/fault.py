@@ -54,6 +54,7 @@ POINTS: Final = {
     "F46": "service: a webhook is about to be sent",
     "F47": "delivery: a notice of a delivered event is about to be sent",
     "F48": "delivery: a notice was answered, before its outcome is written",
+    "F49": "copy: rows are written with how far it came, before the commit",
 }
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})
 SLOW_SECONDS: Final = 0.2

@@ -81,12 +81,12 @@ def back_up(folder: Path, target: Path, watch: Watch) -> Proven:
         raise BackupError(f"{target} exists: name a new file, a backup is never written over")
     part = target.with_name(target.name + PART)
     _make_empty(part)
-    keep = free_bytes_kept(folder)
+    least = free_bytes_kept(folder)
 
     def progress(_status: int, remaining: int, total: int) -> None:
         fault.point("F24")
         _check_room(part.parent, remaining * size)
-        if shutil.disk_usage(folder).free < keep:
+        if shutil.disk_usage(folder).free < least:
             raise BackupError(f"the disk of {folder} is nearly full: the backup was given up, the engine goes on")
         watch("pages copied", total - remaining, total)
 
@@ -96,7 +96,7 @@ def back_up(folder: Path, target: Path, watch: Watch) -> Proven:
             _check_room(part.parent, (folder / FILE).stat().st_size)
             copy_whole(source, part, PAGES_AT_ONCE, progress)
         proven = _proven(part, folder, watch)
-        _keep(part, target)
+        keep(part, target)
     return dataclasses.replace(proven, path=target)
 
 
@@ -150,7 +150,7 @@ def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False,
                 _reopen(connection, now)
             _sync(part)
         _set_aside(place, ASIDE.format(now))
-        _keep(part, place)
+        keep(part, place)
     finally:
         lock.release()
     return proven
@@ -232,7 +232,7 @@ def _make_empty(path: Path, owned_as: Path | None = None) -> None:
         raise BackupError(f"{path.parent} cannot be written ({error.strerror}): name another place") from error
 
 
-def _keep(part: Path, place: Path) -> None:
+def keep(part: Path, place: Path) -> None:
     """Give a finished file its name, and let the disk mean it."""
     _sync(part)
     part.rename(place)

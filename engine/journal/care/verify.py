@@ -16,9 +16,10 @@ from engine.errors import SealError
 from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.opening import open_reader
 
-# Bodies with the digest that they had when they came in.
+# Bodies with the digest that they had when they came in. Both numbers are bound, or PostgreSQL reads all before them.
 BODIES: Final = """
-SELECT e.seq, e.sha256, p.raw FROM payload AS p JOIN entry AS e ON e.seq = p.seq WHERE p.seq > ? ORDER BY p.seq LIMIT ?
+SELECT e.seq, e.sha256, p.raw FROM payload AS p JOIN entry AS e ON e.seq = p.seq WHERE p.seq > ?1 AND e.seq > ?1
+ORDER BY p.seq LIMIT ?2
 """
 BODIES_AT_ONCE: Final = 500
 MOST_FINDINGS: Final = 100
@@ -126,10 +127,15 @@ def faults(
     yield from damaged
     if damaged:
         return
+    yield from broken_rules(connection)
+    yield from altered_bodies(connection, watch, sealing)
+
+
+def broken_rules(connection: Connection) -> Iterator[Fault]:
+    """Yield what breaks a rule among the tables, at most 100 a rule."""
     for name, query, meaning in RULES:
         for (seq,) in connection.execute(f"{query} LIMIT {MOST_FINDINGS}").fetchall():
             yield Fault(name, seq, meaning)
-    yield from _digests(connection, watch, sealing)
 
 
 def _damage(connection: Connection) -> Iterator[Fault]:
@@ -141,7 +147,10 @@ def _damage(connection: Connection) -> Iterator[Fault]:
         yield Fault("file", 0, f"the file cannot be read ({failure_of(error)})")
 
 
-def _digests(connection: Connection, watch: Callable[[int], None] | None, sealing: Sealing | None) -> Iterator[Fault]:
+def altered_bodies(
+    connection: Connection, watch: Callable[[int], None] | None, sealing: Sealing | None
+) -> Iterator[Fault]:
+    """Yield bodies without the digest that they came with, at most 100; `watch` hears how many were read since."""
     seq, found = 0, 0
     while rows := by_name(connection, BODIES, (seq, BODIES_AT_ONCE)).fetchall():
         seq = rows[-1]["seq"]

@@ -21,6 +21,8 @@ FILE: Final = "journal.db"
 PART: Final = ".part"
 # A restore that was cut off leaves this: the journal beside it, or none, is not the one to go on with.
 RESTORING: Final = FILE + PART
+# A copy that is not finished: its engine may not start before it is.
+COPYING: Final = FILE + ".copying"
 # Of a new journal; one that was made with 4 KiB keeps them. A message changes a little of some fourteen pages, and each
 # is written whole to the log: smaller ones save a third of that.
 PAGE_BYTES: Final = 2048
@@ -202,6 +204,11 @@ def _check_folder(folder: Path) -> None:
         raise JournalUnusableError(
             f"a restore into {folder} was cut off: repeat `adt-engine journal restore FILE --data {folder} --replace`; "
             f"what it had set aside is still there, as {FILE}.before-restore-*"
+        )
+    if (folder / COPYING).exists():
+        raise JournalUnusableError(
+            f"a copy into {folder} was cut off: repeat the command `adt-engine journal copy --from URL --to {folder}`, "
+            f"which goes on where it stopped, or delete {COPYING} to give it up"
         )
     mount = mount_of(folder.absolute())
     if mount.remote:

@@ -1,10 +1,12 @@
 """The journal's PostgreSQL database: opened durable or not at all."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from engine.database.postgresql import OLDEST, Patience, PostgresqlConnection, PostgresqlError, connect, shown
 from engine.errors import JournalUnusableError
-from engine.journal.nodes.schema import migrate, refuse_newer, refuse_older, steps_made
+from engine.journal.nodes.schema import migrate, refuse_newer, refuse_older, refuse_unfinished, steps_made
 
 # A node that was paused within its turn keeps nobody waiting for longer: the database ends its transaction.
 TURN_SECONDS: Final = 3
@@ -17,6 +19,8 @@ WRITER: Final = (
     f"{ASKED} -c idle_in_transaction_session_timeout={TURN_SECONDS}s -c statement_timeout={STATEMENT_SECONDS}s "
     "-c jit=off"
 )
+# A copy takes as long as it takes.
+COPY: Final = f"{ASKED} -c statement_timeout=0 -c idle_in_transaction_session_timeout=0 -c jit=off"
 # How long a node tries to connect before it says that its database is away.
 CONNECT_SECONDS: Final = 4
 READ_SECONDS: Final = 60
@@ -33,46 +37,39 @@ SELECT current_setting('server_version_num'), current_setting('fsync'), current_
 
 def open_writer(address: str, name: str, patience: Patience | None = None) -> PostgresqlConnection:
     """Open a writing connection and bring the tables up to date; JournalUnusableError says what to mend."""
-    connection = _open(address, f"adt-engine {name}", WRITER, patience)
-    try:
+    with _opened(address, f"adt-engine {name}", WRITER, patience) as connection:
+        _refuse_unsafe(connection, address)
+        refuse_unfinished(connection)
+        migrate(connection)
+    return connection
+
+
+def open_to_copy_into(address: str) -> PostgresqlConnection:
+    """Open a connection for a copy into a database, and bring the tables up to date; as `open_writer`."""
+    with _opened(address, "adt-engine copy", COPY) as connection:
         _refuse_unsafe(connection, address)
         migrate(connection)
-    except PostgresqlError as error:
-        connection.close()
-        raise unusable(address, error) from error
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 
 def open_checked(address: str) -> PostgresqlConnection:
     """Open a connection that can only read, whatever is there; JournalUnusableError where commits are unsafe."""
-    connection = _open(address, "adt-engine doctor", READER)
-    try:
+    with _opened(address, "adt-engine doctor", READER) as connection:
         _refuse_unsafe(connection, address)
-    except PostgresqlError as error:
-        connection.close()
-        raise unusable(address, error) from error
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 
 def open_reader(address: str) -> PostgresqlConnection:
     """Open a connection that can only read; JournalUnusableError where there is no journal that this program knows."""
-    connection = _open(address, "adt-engine reader", READER, lambda waited: waited < READ_SECONDS + SLACK_SECONDS)
-    try:
-        made = steps_made(connection)
-        refuse_newer(made)
-        refuse_older(made)
-    except PostgresqlError as error:
-        connection.close()
-        raise unusable(address, error) from error
-    except BaseException:
-        connection.close()
-        raise
+    with _opened(address, "adt-engine reader", READER, _reads_on) as connection:
+        _refuse_others(connection)
+    return connection
+
+
+def open_to_copy_from(address: str) -> PostgresqlConnection:
+    """Open a connection that only reads for a copy out of a database; as `open_reader`."""
+    with _opened(address, "adt-engine copy", f"-c default_transaction_read_only=on {COPY}") as connection:
+        _refuse_others(connection)
     return connection
 
 
@@ -85,11 +82,32 @@ def unusable(address: str, error: Exception) -> JournalUnusableError:
     )
 
 
-def _open(address: str, name: str, options: str, patience: Patience | None = None) -> PostgresqlConnection:
+def _reads_on(waited: float) -> bool:
+    """Say whether to wait on for a server that has been silent for so many seconds of reading."""
+    return waited < READ_SECONDS + SLACK_SECONDS
+
+
+@contextmanager
+def _opened(address: str, name: str, options: str, patience: Patience | None = None) -> Iterator[PostgresqlConnection]:
+    """Connect, and look at what is there; the connection is closed where that fails."""
+    connection = None
     try:
-        return connect(address, name=name, options=options, patience=patience)
-    except PostgresqlError as error:
-        raise unusable(address, error) from error
+        connection = connect(address, name=name, options=options, patience=patience)
+        yield connection
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, PostgresqlError):
+            raise unusable(address, error) from error
+        raise
+
+
+def _refuse_others(connection: PostgresqlConnection) -> None:
+    """Raise JournalUnusableError where there is no journal of this program's version."""
+    made = steps_made(connection)
+    refuse_newer(made)
+    refuse_older(made)
+    refuse_unfinished(connection)
 
 
 def _refuse_unsafe(connection: PostgresqlConnection, address: str) -> None:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from engine.database.postgresql import PostgresqlConnection, PostgresqlError, connect
 from engine.errors import JournalUnusableError
 from engine.journal.nodes.database import ASKED, CONNECT_SECONDS, TURN_SECONDS, open_reader, unusable
-from engine.journal.nodes.schema import LEADER_LOCK, TURN_LOCK
+from engine.journal.nodes.schema import COPY_LOCK, LEADER_LOCK, TURN_LOCK, refuse_unfinished
 from engine.journal.write.places import Shared
 
 LEASE_SECONDS: Final = 10.0
@@ -68,6 +68,8 @@ SELECT n.incarnation, n.name, n.host, n.version, n.configuration, n.started_at, 
     AND d.state <> 'delivered' AND d.holder = n.incarnation)
 FROM node AS n ORDER BY n.state <> 'live', n.name, n.incarnation DESC LIMIT ?
 """
+# Be no node of a journal that is being copied; until the end of the transaction.
+SHARE: Final = "SELECT pg_try_advisory_xact_lock_shared(?)"
 # Lead, unless somebody does.
 LEAD: Final = "SELECT pg_try_advisory_lock(?)"
 # End whoever keeps the turn and stands still in the middle of a statement; between two the server itself does that.
@@ -109,6 +111,7 @@ def begin(connection: PostgresqlConnection, who: Shared) -> int:
         _replace(connection, who)
         lease = int(LEASE_SECONDS * 1_000_000)
         values = (who.name, who.home, socket.gethostname(), who.version, who.configuration, lease)
+        _refuse_copied(connection)
         (mine,) = execute(BEGIN, values).fetchone() or (0,)
         execute(FORGET, (KEPT,))
         execute("COMMIT")
@@ -117,6 +120,13 @@ def begin(connection: PostgresqlConnection, who: Shared) -> int:
             execute("ROLLBACK")
         raise
     return int(mine)
+
+
+def _refuse_copied(connection: PostgresqlConnection) -> None:
+    """Raise JournalUnusableError while the journal is copied, and where a copy into it was cut off."""
+    if not (connection.execute(SHARE, (COPY_LOCK,)).fetchone() or (False,))[0]:
+        raise JournalUnusableError("the journal is being copied at this moment: start again once that has ended")
+    refuse_unfinished(connection)
 
 
 def _replace(connection: PostgresqlConnection, who: Shared) -> None:

@@ -14,6 +14,10 @@ from engine.journal.file.schema import STEPS
 SCHEMA_LOCK: Final = 0x41445401
 TURN_LOCK: Final = 0x41445402
 LEADER_LOCK: Final = 0x41445403
+# Whoever copies the journal holds it; a node that begins shares it for a moment.
+COPY_LOCK: Final = 0x41445404
+# A table that is there while a copy into the database is not finished: how far it came.
+COPYING: Final = "copying"
 
 # `joins` counts how often lanes were united, `node` is the incarnation that wrote last.
 _HEAD: Final = """
@@ -118,6 +122,15 @@ def steps_made(connection: PostgresqlConnection) -> set[str]:
 def tables(connection: PostgresqlConnection) -> set[str]:
     """Return the names of the tables that are there."""
     return {name for (name,) in connection.execute(TABLES).fetchall()}
+
+
+def refuse_unfinished(connection: PostgresqlConnection) -> None:
+    """Raise JournalUnusableError where a copy into a database was cut off."""
+    if COPYING in tables(connection):
+        raise JournalUnusableError(
+            "a copy into the journal's database was cut off: repeat the command `adt-engine journal copy`, which goes "
+            "on where it stopped, or drop the database and make a new one"
+        )
 
 
 def _refuse_strange(connection: PostgresqlConnection) -> None:

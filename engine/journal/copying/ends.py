@@ -1,0 +1,113 @@
+"""The two ends of a copy, as whoever copies sees them, and the mark in the target of how far it came.
+
+The mark is a table of its own, which is there as long as the copy is not finished: a row for each table, written with
+the rows of that table, which names what is copied. It is taken away in the transaction that ends the copy.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from engine.database.connection import Connection
+from engine.errors import CopyError
+from engine.journal.claim.claiming import DESTINATIONS, GIVE_BACK
+from engine.journal.copying.shape import Table
+
+Row = tuple[Any, ...]
+
+# A copy begins: the mark.
+MARK: Final = "CREATE TABLE copying (name TEXT PRIMARY KEY, done BIGINT NOT NULL, source TEXT NOT NULL)"
+# Nothing is copied of a table yet.
+BEGIN: Final = "INSERT INTO copying (name, done, source) VALUES (?, 0, ?)"
+# So many rows of each table are here, and of which journal.
+DONE: Final = "SELECT name, done, source FROM copying"
+# So many rows of a table are here now.
+KEEP: Final = "UPDATE copying SET done = ? WHERE name = ?"
+# The copy is finished.
+UNMARK: Final = "DROP TABLE copying"
+
+
+class Source(Protocol):
+    """A journal that is copied; nobody writes it before `close`. `name` is for people."""
+
+    name: str
+
+    @property
+    def connection(self) -> Connection:
+        """The connection that it is read by."""
+
+    def rows(self, table: Table) -> Iterator[Row]:
+        """Yield the rows of a table in no order, as PostgreSQL would keep them."""
+
+    def rows_after(self, table: Table, count: int) -> Iterator[Row]:
+        """Yield the rows of a table in the order of its key, but for the first so many."""
+
+    def highest(self, table: Table) -> int:
+        """Return the highest number that the table's own column has given; 0 where it gave none."""
+
+    def said(self, error: BaseException) -> str | None:
+        """Return what an error of this database or its disk says; None for another error."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class Target(Source, Protocol):
+    """Where a journal is copied to; no engine starts on it before the copy is finished."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether an earlier try has left its mark."""
+
+    def add(self, table: Table, rows: Sequence[Row]) -> None:
+        """Add rows to a table, in a transaction that is open."""
+
+    def settle_down(self) -> None:
+        """Make what was copied ready to be asked."""
+
+    def count_on(self, numbers: Mapping[Table, int]) -> None:
+        """Let the columns that count by themselves go on after these numbers, in a transaction that is open."""
+
+    def keep(self) -> None:
+        """Make the finished copy a journal that an engine starts on."""
+
+
+def marked(target: Target, tables: Sequence[Table], fingerprint: str) -> dict[str, int]:
+    """Mark an empty target, or find the mark of the same copy; return how many rows of each table are there.
+
+    CopyError: it holds a journal, or a part of another one.
+    """
+    connection = target.connection
+    if target.is_marked:
+        found = connection.execute(DONE).fetchall()
+        if {source for _name, _done, source in found} != {fingerprint} or len(found) != len(tables):
+            raise CopyError(
+                f"{target.name} holds a part of another journal, or this one was changed since: name an empty one, or "
+                "empty it, and begin again"
+            )
+        return {name: done for name, done, _source in found}
+    if any(connection.execute(f"{table.select} LIMIT 1").fetchone() is not None for table in tables):
+        raise CopyError(f"{target.name} holds a journal already: name an empty one")
+    with transaction(connection):
+        connection.execute(MARK)
+        connection.executemany(BEGIN, [(table.name, fingerprint) for table in tables])
+    return dict.fromkeys((table.name for table in tables), 0)
+
+
+@contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
+    """Do what is within in one transaction."""
+    connection.execute("BEGIN")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def give_back(connection: Connection) -> int:
+    """Let go of what was claimed at the source, in a transaction that is open; return how much."""
+    destinations = connection.execute(DESTINATIONS).fetchall()
+    return sum(connection.execute(GIVE_BACK, destination).rowcount for destination in destinations)
