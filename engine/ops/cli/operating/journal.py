@@ -1,23 +1,19 @@
 """`adt-engine journal`: size and counts, verification, backup, restore, and what retention deletes."""
 
-import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
-from rich.progress import TaskID
 
 from engine.config.channels import load_channels
 from engine.database.sqlite import SqliteError
 from engine.errors import UsageError
-from engine.journal.care.backup import Proven, Watch, back_up, prove, restore
+from engine.journal.care.backup import Proven, back_up, prove, restore
 from engine.journal.care.retention import due
 from engine.journal.care.verify import faults
 from engine.journal.file.database import FILE, open_reader, open_writer
@@ -25,14 +21,15 @@ from engine.journal.file.lock import FolderLock
 from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, configured, new_key, opened, read_key, rewrap
 from engine.journal.read.reading import Reader
+from engine.ops.cli.operating.copying import copy
 from engine.ops.operations.care import AnnounceBackup, PruneJournal
 from engine.ops.terminal.command import ask, ask_if_running
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json
+from engine.ops.terminal.steps import end, steps
 from engine.ops.terminal.table import POSITIVE, note, output, print_json, print_line, progress, table
 from engine.pipeline.care.care import rules_of
 
-app = typer.Typer(help="Maintain the journal: stats, verify, backup, restore, prune.", no_args_is_help=True)
-
+app = typer.Typer(help="Maintain the journal: stats, verify, backup, restore, copy, prune.", no_args_is_help=True)
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
@@ -77,7 +74,7 @@ def verify(
     Example: adt-engine journal verify --data /var/lib/adt-engine
     """
     if backup is not None:
-        with _steps(shown=not as_json) as watch:
+        with steps(shown=not as_json) as watch:
             proven = prove(backup, watch)
         _print_proven(proven, "sound", as_json=as_json)
         return
@@ -113,8 +110,8 @@ def backup(
     Example: adt-engine journal backup --to /backup/adt-2026-07-01.db --data /var/lib/adt-engine
     """
     ask_if_running(data, AnnounceBackup())
-    signal.signal(signal.SIGTERM, _end)
-    with _steps(shown=not as_json) as watch:
+    signal.signal(signal.SIGTERM, end)
+    with steps(shown=not as_json) as watch:
         proven = back_up(data, to, watch)
     _print_proven(proven, "saved and verified", as_json=as_json)
 
@@ -133,7 +130,7 @@ def restore_(
 
     Example: adt-engine journal restore /backup/adt-2026-07-01.db --data /var/lib/adt-engine --replace
     """
-    with _steps(shown=not as_json) as watch:
+    with steps(shown=not as_json) as watch:
         proven = restore(file, data, now=datetime.now(UTC), replace=replace, watch=watch)
     _print_proven(proven, f"restored into {data}", as_json=as_json)
     if not as_json:
@@ -141,6 +138,9 @@ def restore_(
             f"Every destination is paused. Start the engine, look at the {proven.unfinished} unfinished entries "
             "(`messages list --state received`), then `adt-engine destinations resume NAME`."
         )
+
+
+app.command()(copy)
 
 
 @app.command()
@@ -257,22 +257,3 @@ def _print_proven(proven: Proven, done: str, *, as_json: bool) -> None:
     counts = f"{proven.entries} entries, {proven.unfinished} unfinished, {_mib(proven.size_bytes)}"
     print_line(f"{proven.path}: {done}; {counts}", POSITIVE)
     print_line(f"SHA-256 {proven.sha256}")
-
-
-@contextlib.contextmanager
-def _steps(*, shown: bool) -> Iterator[Watch]:
-    """Show how far one step after the other has come."""
-    with progress(shown=shown) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def watch(what: str, done: int, of: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=of)
-            bar.update(tasks[what], completed=done, total=of)
-
-        yield watch
-
-
-def _end(number: int, _frame: FrameType | None) -> None:
-    """End as after Ctrl-C, so that nothing half done is left."""
-    raise SystemExit(128 + number)

@@ -16,9 +16,10 @@ import uvloop
 from engine import garbage, telemetry
 from engine.clock import now
 from engine.database.sqlite import SqliteError
-from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError, place_of
+from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, place_of
 from engine.ops.access.keys import Keys
 from engine.ops.audit.trail import Trail
+from engine.ops.terminal.address import database_address
 from engine.ops.terminal.faults import arm_as_asked
 from engine.ops.terminal.options import (
     ADMIN,
@@ -70,10 +71,11 @@ def run(
     telemetry.hush()
     os.umask(0o077)
     arm_as_asked()
+    address = database_address("--journal", journal) if journal else ""
     where = pages_listener(admin, admin_certificate, admin_key, admin_allow)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            code = runner.run(serve(Files(channels, mappings, data, _address(journal), node), where))
+            code = runner.run(serve(Files(channels, mappings, data, address, node), where))
         except (JournalFailedError, SqliteError) as error:
             _log.critical("journal failed", error=type(error).__name__, point=place_of(error))
             code = EXIT_FAILED
@@ -82,20 +84,6 @@ def run(
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - its own command
     if code:
         raise typer.Exit(code)
-
-
-def _address(journal: str) -> str:
-    """Return the address of a shared journal; UsageError for another database's, or one with a password in it."""
-    if not journal:
-        return ""
-    account = journal.partition("://")[2].partition("@")[0] if "@" in journal else ""
-    if not journal.startswith(("postgresql://", "postgres://")):
-        raise UsageError("--journal: expected postgresql://USER@HOST/NAME")
-    if ":" in account or "password=" in journal:
-        raise UsageError(
-            "--journal holds a password, which others on this machine can read: give it by PGPASSWORD or PGPASSFILE"
-        )
-    return journal
 
 
 async def serve(files: Files, where: PagesListener) -> int:
