@@ -8,6 +8,7 @@ from engine.database.postgresql import connect
 from engine.ops.sender.line import send_messages
 from tests.flow.feed import make_feed
 from tests.nodes.rig import nodes
+from tests.postgresql import Postgres
 
 
 def copied(server: str, journal: str) -> str:
@@ -32,7 +33,7 @@ def name_of(address: str) -> str:
 
 
 async def test_a_journal_that_went_back_pauses_every_destination(
-    tmp_path: Path, postgres: str, journal: str, seed: int
+    tmp_path: Path, server: Postgres, journal: str, seed: int
 ) -> None:
     """Nothing is delivered before somebody has looked; then it goes on."""
     feed = [message.raw for message in make_feed(seed, 12, 0)]
@@ -41,12 +42,12 @@ async def test_a_journal_that_went_back_pauses_every_destination(
         await send_messages("127.0.0.1", await rig.nodes[0].up(), feed[:4])
         await rig.drained()
         await rig.nodes[0].stop()
-        backup, before = copied(postgres, journal), len(rig.rows())
+        backup, before = copied(server.address, journal), len(rig.rows())
         await rig.start()
         await send_messages("127.0.0.1", await rig.nodes[0].up(), feed[4:8])
         await rig.drained()
         await rig.nodes[0].stop()
-        put_back(postgres, journal, backup)
+        put_back(server.address, journal, backup)
         await rig.start()
         await rig.nodes[0].line("journal went back")
         await rig.nodes[0].line("started")

@@ -108,6 +108,8 @@ class NodeTurns:
         except PostgresqlError as error:
             if not is_lost(error):
                 raise
+            # What was sent on together may be neither at its end nor known to be broken: nothing more is asked on it.
+            self.connection.close()
             raise CommitInDoubtError from error
         if said != "COMMIT":
             # A transaction in which a statement failed is undone, and that is no error to PostgreSQL.
@@ -149,8 +151,8 @@ class NodeTurns:
             (turn,) = execute(MARKED, (self.holder,)).fetchone() or (None,)
             execute("ROLLBACK")
         except PostgresqlError as error:
+            self.connection.close()
             if is_too_long(error):
-                self.connection.close()
                 return None
             raise
         return bool(turn == self._turn)
