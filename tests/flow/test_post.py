@@ -151,7 +151,7 @@ async def test_without_room_on_the_disk_the_answer_is_ar_and_the_engine_goes_on(
 
     reserve = door.engine.journal._writer._place._reserve
     kept = reserve.free_bytes
-    monkeypatch.setattr("engine.journal.write.writer.shrink", full)
+    monkeypatch.setattr("engine.journal.write.places.shrink", full)
     for turn in range(2):
         reserve.free_bytes = 1 << 60
         status, _, ack = await door.post(message(f"F{turn}"))
