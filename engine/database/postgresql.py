@@ -43,7 +43,8 @@ AS $$ SELECT substr(of, first::integer, count::integer) $$
 
 SERVER: Final = (
     "SELECT current_setting('server_version_num')::int, current_setting('server_encoding'), current_setting('fsync'),"
-    " current_setting('synchronous_commit'), current_setting('synchronous_standby_names')"
+    " current_setting('full_page_writes'), current_setting('synchronous_commit'),"
+    " current_setting('synchronous_standby_names'), pg_is_in_recovery()"
 )
 
 PostgresqlError: Final = psycopg.Error
@@ -205,13 +206,17 @@ def address_fault(address: str) -> str:
 
 def server_fault(connection: PostgresqlConnection) -> str:
     """Return why a server would not keep what it is told, and what to mend; '' where it does."""
-    version, encoding, fsync, commit, standbys = connection.execute(SERVER).fetchone() or (0, "", "", "", "")
+    found = connection.execute(SERVER).fetchone() or (0, "", "", "", "", "", False)
+    version, encoding, fsync, pages, commit, standbys, is_standby = found
     if version < OLDEST * 10_000:
         return f"PostgreSQL {version // 10_000} is too old: {OLDEST} or newer is needed"
     if encoding != "UTF8":
         return f"its encoding is {encoding}: CREATE DATABASE … ENCODING UTF8 TEMPLATE template0"
-    if fsync != "on":
-        return "fsync is off, so that a crash loses what was answered: set fsync = on in postgresql.conf, and reload"
+    if is_standby:
+        return "it is a standby, which only reads: name the primary"
+    for name, value in (("fsync", fsync), ("full_page_writes", pages)):
+        if value != "on":
+            return f"{name} is off, so that a crash loses what was answered: set {name} = on, and reload"
     if commit == "off" or (standbys and commit not in {"on", "remote_apply"}):
         return (
             f"synchronous_commit is {commit}, so that a crash loses what was answered: set it to on, for this role or"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from engine.database.postgresql import OLDEST, Patience, PostgresqlConnection, PostgresqlError, connect, shown
+from engine.database.postgresql import Patience, PostgresqlConnection, PostgresqlError, connect, server_fault, shown
 from engine.errors import JournalUnusableError
 from engine.journal.nodes.schema import migrate, refuse_newer, refuse_older, refuse_unfinished, steps_made
 
@@ -27,12 +27,6 @@ READ_SECONDS: Final = 60
 READER: Final = f"{ASKED} -c default_transaction_read_only=on -c statement_timeout={READ_SECONDS}s -c jit=off"
 # A server that is there has ended a statement so long after it had to.
 SLACK_SECONDS: Final = 5
-
-# What a commit promises, and of which version the server is.
-SETTINGS: Final = """
-SELECT current_setting('server_version_num'), current_setting('fsync'), current_setting('full_page_writes'),
-  current_setting('synchronous_commit'), pg_is_in_recovery()
-"""
 
 
 def open_writer(address: str, name: str, patience: Patience | None = None) -> PostgresqlConnection:
@@ -112,18 +106,5 @@ def _refuse_others(connection: PostgresqlConnection) -> None:
 
 def _refuse_unsafe(connection: PostgresqlConnection, address: str) -> None:
     """Raise JournalUnusableError where a commit would not be durable."""
-    version, fsync, pages, commit, standby = connection.execute(SETTINGS).fetchone() or ()
-    major = int(version) // 10_000
-    if major < OLDEST:
-        raise JournalUnusableError(f"{shown(address)} is PostgreSQL {major}: {OLDEST} or newer is needed")
-    if standby:
-        raise JournalUnusableError(f"{shown(address)} is a standby, which only reads: name the primary")
-    wrong = [
-        name
-        for name, value in (("fsync", fsync), ("full_page_writes", pages), ("synchronous_commit", commit))
-        if value == "off"
-    ]
-    if wrong:
-        raise JournalUnusableError(
-            f"{shown(address)} has {wrong[0]} = off, and would lose acknowledged messages in a crash: set it to on"
-        )
+    if fault := server_fault(connection):
+        raise JournalUnusableError(f"{shown(address)} cannot hold a journal: {fault}")

@@ -183,3 +183,36 @@ async def test_a_name_is_one_nodes(tmp_path: Path, address: str) -> None:
         assert one.journal.incarnation > first
         states = {each.incarnation: each.state for each in lease.nodes(address)}
         assert states == {first: "stopped", one.journal.incarnation: "live"}
+
+
+async def test_a_database_that_would_lose_a_commit_is_refused(tmp_path: Path, postgres: str, address: str) -> None:
+    """No node starts on it; the text names the setting and what to set."""
+    name = address.partition("?")[0].rpartition("/")[2]
+    told(postgres, f"ALTER DATABASE {name} SET synchronous_commit = off")
+    with pytest.raises(
+        JournalUnusableError, match="synchronous_commit is off, so that a crash loses what was answered"
+    ):
+        async with opened(tmp_path / "a", address):
+            pass
+
+
+async def test_tables_of_another_program_are_left_alone(tmp_path: Path, address: str) -> None:
+    """A journal is made in an empty database, or where it is already."""
+    told(address, "CREATE TABLE theirs (id BIGINT)")
+    with pytest.raises(JournalUnusableError, match="tables of another program"):
+        async with opened(tmp_path / "a", address):
+            pass
+    assert told(address, "SELECT COUNT(*) FROM theirs") == [(0,)]
+
+
+async def test_a_folder_goes_with_one_journal(tmp_path: Path, postgres: str, address: str) -> None:
+    """A data folder that was another database's, or holds a file of its own, is refused with what to do."""
+    async with opened(tmp_path / "a", address):
+        pass
+    with pytest.raises(JournalUnusableError, match=r"the journal of .* is in"):
+        node(postgres, tmp_path / "a")
+    (tmp_path / "b").mkdir()
+    async with open_desk(tmp_path / "b"):
+        pass
+    with pytest.raises(JournalUnusableError, match="journal copy"):
+        node(address, tmp_path / "b")
