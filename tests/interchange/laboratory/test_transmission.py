@@ -185,7 +185,7 @@ def test_heads_are_the_first_of_each_laboratory(store: Store) -> None:
         (transmission.NEXT, ("t", "lab")),
         (transmission.RESULTS_DUE, (1, 1)),
         (transmission.COUNTS, ()),
-        (transmission.MOVE, ("held", "", 1, 0, None, None, 1, "sending")),
+        (transmission.MOVE, ("held", "", 1, 0, None, None, 1, "sending", 1)),
         (transmission.FORMER, (1, "o")),
         (transmission.TRIES, ("t", "o")),
         (transmission.DOUBT, (1, "o")),

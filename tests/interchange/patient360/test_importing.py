@@ -222,13 +222,13 @@ async def test_a_corrected_fact_beside_what_it_was(chart: Chart) -> None:
     assert sorted(one["valueQuantity"]["value"] for one in chart.facts()) == [98, 99]
 
 
-async def test_details_are_kept_of_the_others(chart: Chart) -> None:
+async def test_details_are_kept_of_the_others(tmp_path: Path) -> None:
     """The newest statement leads; the reaction that only an older one knows stays, whichever comes first."""
     old = paper(PINE, {**PENICILLIN, "reaction": [{"manifestation": [{"text": "Anaphylaxis"}]}]}, at="2020-01-01")
     inactive = coded("http://terminology.hl7.org/CodeSystem/allergyintolerance-clinical", "inactive")
     new = paper(LAKE, {**PENICILLIN, "clinicalStatus": inactive}, at="2024-01-01")
     for documents in ((old, new), (new, old)):
-        other = Chart(chart.service.store._path.parent / documents[0].organization)
+        other = Chart(tmp_path / documents[0].organization)
         await other.take(*documents)
         (one,) = other.facts()
         assert one["clinicalStatus"]["coding"][0]["code"] == "inactive"

@@ -7,6 +7,7 @@ import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 import jsonschema_rs
 import psycopg
@@ -179,12 +180,12 @@ def test_the_database_beside_is_the_engines(site: Path) -> None:
     secret = site / "engine"
     secret.write_text("it's a secret\n")
     with running_postgres() as address:
-        folder = address.partition("host=")[2]
-        environment = {"PATH": f"{psql()}:{os.environ['PATH']}", "PGHOST": folder}
+        (folder,), (port,) = (parse_qs(address.partition("?")[2])[name] for name in ("host", "port"))
+        environment = {"PATH": f"{psql()}:{os.environ['PATH']}", "PGHOST": folder, "PGPORT": port}
         command = ["bash", "-euc", script.replace("/run/secrets/engine", str(secret))]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        with psycopg.connect(host=folder, user="engine", dbname="adt") as connection:
+        with psycopg.connect(host=folder, port=int(port), user="engine", dbname="adt") as connection:
             connection.execute("CREATE TABLE queue (seq BIGINT)")
             (schema,) = connection.execute("SELECT schemaname FROM pg_tables WHERE tablename = 'queue'").fetchone() or (
                 "",
