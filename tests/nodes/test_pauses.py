@@ -51,7 +51,8 @@ async def test_a_node_that_wakes_up_begins_anew(tmp_path: Path, journal: str, se
 async def test_a_turn_that_stands_still_is_ended(tmp_path: Path, journal: str, seed: int, point: str) -> None:
     """A node hangs within its transaction: the others go on, and what it had written in it is nowhere."""
     async with nodes(tmp_path, journal, 2) as rig:
-        sender = rig.sender(make_feed(seed, 100, 10), CONNECTIONS)
+        # So many that the other node is still at work by then.
+        sender = rig.sender(make_feed(seed, 300, 30), CONNECTIONS)
         await rig.nodes[0].start(ENGINE_FAULT=f"{point}:hang:3")
         await rig.nodes[1].start()
         sending = asyncio.create_task(sender.run())
