@@ -5,7 +5,7 @@ themselves.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol, cast
 
 import orjson
@@ -77,6 +77,19 @@ def together(connection: Connection) -> AbstractContextManager[object]:
     if isinstance(connection, SqliteConnection):
         return nullcontext()
     return cast(AbstractContextManager[object], connection.together())  # type: ignore[attr-defined]
+
+
+@contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
+    """Do what is within in one transaction."""
+    connection.execute("BEGIN")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def json_list(values: Sequence[object]) -> str:

@@ -95,8 +95,8 @@ POSTGRESQL: Final = Dialect(
         ".value": ".list",
     },
     reading="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-    # Two processes that decide on the same rows cannot both be right: one is told to try again (40001).
-    writing="BEGIN ISOLATION LEVEL SERIALIZABLE",
+    # Whoever writes takes a lock first, which turns its processes into one writer.
+    writing="BEGIN",
     numbered=True,
 )
 DIFFERENCES: Final = re.compile(

@@ -21,7 +21,6 @@ from psycopg.types.string import StrDumperUnknown
 
 from engine.database.dialect import POSTGRESQL, without_nul
 
-SCHEMES: Final = ("postgresql://", "postgres://")
 OLDEST: Final = 14
 CONNECT_SECONDS: Final = 10
 
@@ -188,11 +187,6 @@ def connect(
     return PostgresqlConnection(inner)
 
 
-def is_address(place: str) -> bool:
-    """Say whether a text is the address of a PostgreSQL database."""
-    return place.startswith(SCHEMES)
-
-
 def address_fault(address: str) -> str:
     """Return why an address is not to be used: it cannot be read, or holds a password; '' where it may."""
     try:
@@ -271,11 +265,6 @@ def is_lost(error: BaseException) -> bool:
         errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow | errors.IdleInTransactionSessionTimeout
         | errors.IdleSessionTimeout | errors.ReadOnlySqlTransaction | errors.TooManyConnections,
     ) or (isinstance(error, psycopg.OperationalError) and (error.sqlstate or "08").startswith("08"))  # fmt: skip
-
-
-def is_too_long(error: BaseException) -> bool:
-    """Say whether a statement was ended because it took longer than it may."""
-    return isinstance(error, errors.QueryCanceled)
 
 
 def _text(sql: str) -> bytes:

@@ -14,12 +14,13 @@ from types import ModuleType
 from typing import Final, cast
 
 from engine import fault
+from engine.database.connection import transaction
 from engine.errors import CopyError
 from engine.journal.access.audit import head
 from engine.journal.access.audited import verified
 from engine.journal.care.backup import Watch
 from engine.journal.care.verify import altered_bodies, broken_rules
-from engine.journal.copying.ends import KEEP, UNMARK, Row, Source, Target, give_back, marked, transaction
+from engine.journal.copying.ends import KEEP, UNMARK, Row, Source, Target, give_back, marked
 from engine.journal.copying.file_end import FileSource, FileTarget
 from engine.journal.copying.shape import Table, shape
 from engine.journal.file.sealing import OF_NAMES, configured, opened

@@ -5,10 +5,9 @@ the rows of that table, which names what is copied. It is taken away in the tran
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
-from engine.database.connection import Connection
+from engine.database.connection import Connection, transaction
 from engine.errors import CopyError
 from engine.journal.claim.claiming import DESTINATIONS, GIVE_BACK
 from engine.journal.copying.shape import Table
@@ -92,19 +91,6 @@ def marked(target: Target, tables: Sequence[Table], fingerprint: str) -> dict[st
         connection.execute(MARK)
         connection.executemany(BEGIN, [(table.name, fingerprint) for table in tables])
     return dict.fromkeys((table.name for table in tables), 0)
-
-
-@contextmanager
-def transaction(connection: Connection) -> Iterator[None]:
-    """Do what is within in one transaction."""
-    connection.execute("BEGIN")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def give_back(connection: Connection) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple
 
+from engine.database.connection import transaction
 from engine.database.postgresql import PostgresqlConnection, PostgresqlError, connect
 from engine.errors import JournalUnusableError
 from engine.journal.nodes.database import ASKED, CONNECT_SECONDS, TURN_SECONDS, open_reader, unusable
@@ -105,20 +106,13 @@ def begin(connection: PostgresqlConnection, who: Shared) -> int:
 
     JournalUnusableError: another folder's node has the name.
     """
-    execute = connection.execute
-    execute("BEGIN")
-    try:
+    with transaction(connection):
         _replace(connection, who)
         lease = int(LEASE_SECONDS * 1_000_000)
         values = (who.name, who.home, socket.gethostname(), who.version, who.configuration, lease)
         _refuse_copied(connection)
-        (mine,) = execute(BEGIN, values).fetchone() or (0,)
-        execute(FORGET, (KEPT,))
-        execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            execute("ROLLBACK")
-        raise
+        (mine,) = connection.execute(BEGIN, values).fetchone() or (0,)
+        connection.execute(FORGET, (KEPT,))
     return int(mine)
 
 

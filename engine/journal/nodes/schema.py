@@ -6,6 +6,7 @@ minor version only add; a database that knows a step which this program does not
 
 from typing import Final
 
+from engine.database.connection import transaction
 from engine.database.postgresql import JSON_EACH, SUBSTR, PostgresqlConnection
 from engine.errors import JournalUnusableError
 from engine.journal.file.schema import STEPS
@@ -92,8 +93,7 @@ TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_sche
 
 def migrate(connection: PostgresqlConnection) -> None:
     """Bring the tables up to this program's; JournalUnusableError where that cannot be done."""
-    connection.execute("BEGIN")
-    try:
+    with transaction(connection):
         connection.execute("SELECT pg_advisory_xact_lock(?)", (SCHEMA_LOCK,))
         made = steps_made(connection)
         refuse_newer(made)
@@ -107,11 +107,6 @@ def migrate(connection: PostgresqlConnection) -> None:
         if not made:
             for statement in RAW:
                 connection.raw(statement)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def steps_made(connection: PostgresqlConnection) -> set[str]:

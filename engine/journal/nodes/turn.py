@@ -12,8 +12,8 @@ from engine.database.postgresql import (
     PostgresqlConnection,
     PostgresqlError,
     connect,
+    is_late,
     is_lost,
-    is_too_long,
 )
 from engine.errors import CommitInDoubtError, JournalAwayError, JournalFailedError, LeaseLostError
 from engine.journal.nodes.database import CONNECT_SECONDS, WRITER
@@ -79,7 +79,7 @@ class NodeTurns:
                 execute(TAKE, (TURN_LOCK,))
                 last, joins, state, turn = execute(HEAD, (self.holder,)).fetchone() or (0, 0, None, 0)
         except PostgresqlError as error:
-            if is_too_long(error):
+            if is_late(error):
                 raise JournalAwayError from error
             raise
         self._turn = (turn or 0) + 1
@@ -152,7 +152,7 @@ class NodeTurns:
             execute("ROLLBACK")
         except PostgresqlError as error:
             self.connection.close()
-            if is_too_long(error):
+            if is_late(error):
                 return None
             raise
         return bool(turn == self._turn)
