@@ -8,6 +8,7 @@ from engine.errors import UsageError
 from engine.journal.moment import from_micros
 from engine.journal.nodes.lease import Node, nodes
 from engine.journal.opening import address_of
+from engine.ops.terminal.address import database_address
 from engine.ops.terminal.options import DATA, Data, Json
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, table, utc
 
@@ -35,7 +36,7 @@ def list_(
 
     Example: adt-engine nodes list --data /var/lib/adt-engine
     """
-    address = journal or address_of(data)
+    address = database_address("--journal", journal) if journal else address_of(data)
     if not address:
         raise UsageError(
             f"the journal of {data} is not shared: name its database by --journal postgresql://USER@HOST/NAME"
