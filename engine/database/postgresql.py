@@ -6,7 +6,7 @@ PGPASSWORD, PGPASSFILE or ~/.pgpass.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar, cast
 
 import psycopg
@@ -81,6 +81,7 @@ class PostgresqlConnection:
 
     def __init__(self, inner: "psycopg.Connection[TupleRow]") -> None:
         self.inner = inner
+        self._together = False
 
     @property
     def in_transaction(self) -> bool:
@@ -138,12 +139,22 @@ class PostgresqlConnection:
         finally:
             self.execute("ROLLBACK")
 
-    def together(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def together(self) -> Iterator[None]:
         """Send statements on without waiting for each until the block ends, or a row is asked for.
 
-        An error then comes with a later statement, or with the end of the block. `rowcount` is not known within.
+        An error then comes with a later statement, or with the end of the block. `rowcount` is not known within. A
+        block within such a block is part of it.
         """
-        return self.inner.pipeline()
+        if self._together:
+            yield
+            return
+        self._together = True
+        try:
+            with self.inner.pipeline():
+                yield
+        finally:
+            self._together = False
 
     def close(self) -> None:
         """End the connection; what was not committed is undone."""

@@ -22,8 +22,8 @@ WHERE datname = current_database() AND application_name LIKE ? AND (? = '' OR qu
 # Ends the connection of a writer that has done everything but its commit.
 BEFORE_COMMIT = """
 SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name = 'adt-engine n1' AND state = 'idle in transaction'
-  AND state_change < clock_timestamp() - interval '0.05 s'
+WHERE datname = current_database() AND application_name = 'adt-engine n1' AND xact_start IS NOT NULL
+  AND wait_event = 'ClientRead' AND GREATEST(query_start, state_change) < clock_timestamp() - interval '0.05 s'
 """
 
 

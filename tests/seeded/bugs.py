@@ -62,8 +62,8 @@ JOURNAL: Final = (
     Bug(
         "messages are acknowledged before they are committed",
         "journal/write/turns.py",
-        "LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM})",
-        "LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM, Kind.RECORD})",
+        "LAZY: Final = frozenset({Kind.NOTE, Kind.LOOK, Kind.CLAIM})",
+        "LAZY: Final = frozenset({Kind.NOTE, Kind.LOOK, Kind.CLAIM, Kind.RECORD})",
         ("journal/file/test_durability.py",),
     ),
     Bug(

@@ -5,8 +5,11 @@ and whatever decides by what is there decides as a single process would. What a 
 where another one had a turn in between.
 """
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
+from engine.database.dialect import POSTGRESQL
 from engine.database.postgresql import (
     Patience,
     PostgresqlConnection,
@@ -42,8 +45,9 @@ WAKE: Final = "SELECT pg_notify('adt_engine', ?)"
 class NodeTurns:
     """The turns of one incarnation on its writing connection; `is_alone` says whether there is no other node."""
 
-    # Whoever holds the turn keeps others waiting: it ends with each batch.
+    # Whoever holds the turn keeps others waiting: it ends with each batch, and nobody waits for it to read.
     lazy: frozenset[Kind] = frozenset()
+    apart: frozenset[Kind] = frozenset({Kind.LOOK})
 
     def __init__(
         self, connection: PostgresqlConnection, address: str, name: str, incarnation: int, patience: Patience
@@ -57,27 +61,33 @@ class NodeTurns:
         self._joins = -1
         self._last = 0
         self._turn = 0
+        self._is_open = False
+        # Statements of a turn that are sent on together: each answer that is waited for is a round trip.
+        self._sent_on = ExitStack()
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is open."""
-        return self.connection.in_transaction
+        """Whether a turn has begun and is not over; the library learns that late of what was sent on together."""
+        return self._is_open
 
     def gone(self) -> list[int]:
         """Return those that hold deliveries and are no nodes any more."""
         return orphans(self.connection)
 
-    def begin(self) -> News:
+    def begin(self, *, together: bool = False) -> News:
         """Wait for the turn; LeaseLostError where this incarnation is no node any more.
 
         JournalAwayError where the turn does not come: that is no fault of what was to be written in it.
         """
         execute = self.connection.execute
         try:
-            with self.connection.together():
-                execute("BEGIN")
-                execute(TAKE, (TURN_LOCK,))
-                last, joins, state, turn = execute(HEAD, (self.holder,)).fetchone() or (0, 0, None, 0)
+            self._sent_on.enter_context(self.connection.together())
+            self._is_open = True
+            execute("BEGIN")
+            execute(TAKE, (TURN_LOCK,))
+            last, joins, state, turn = execute(HEAD, (self.holder,)).fetchone() or (0, 0, None, 0)
+            if not together:
+                self._sent_on.close()
         except PostgresqlError as error:
             if is_late(error):
                 raise JournalAwayError from error
@@ -89,27 +99,42 @@ class NodeTurns:
         self._last, self._joins = last, joins
         return news
 
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Read, in this context, what is there at one moment, without a turn: nothing to sync, nobody to wait for."""
+        try:
+            with self.connection.together():
+                self.connection.execute(POSTGRESQL.reading)
+                yield
+                self.connection.execute("COMMIT")
+        except BaseException:
+            self.roll_back()
+            raise
+
     def commit(self, *, joins: int, wake: bool) -> None:
         """End the turn, durable; CommitInDoubtError where the connection broke before the database answered.
 
         `joins`: how often lanes were united in it. `wake`: something may run that other nodes may wait for.
         """
         execute = self.connection.execute
+        self._is_open = False
         self._joins += joins
         try:
-            with self.connection.together():
-                if self._last != self.holder or joins:
-                    execute(KEEP, (self.holder, self._joins))
-                if wake and not self.is_alone:
-                    execute(WAKE, (str(self.holder),))
-                execute(MARK, (self._turn, self.holder))
-                ended = execute("COMMIT")
+            self._sent_on.enter_context(self.connection.together())
+            if self._last != self.holder or joins:
+                execute(KEEP, (self.holder, self._joins))
+            if wake and not self.is_alone:
+                execute(WAKE, (str(self.holder),))
+            execute(MARK, (self._turn, self.holder))
+            ended = execute("COMMIT")
+            self._sent_on.close()
             said = ended.statusmessage
         except PostgresqlError as error:
             if not is_lost(error):
                 raise
             # What was sent on together may be neither at its end nor known to be broken: nothing more is asked on it.
             self.connection.close()
+            self._give_up_sent()
             raise CommitInDoubtError from error
         if said != "COMMIT":
             # A transaction in which a statement failed is undone, and that is no error to PostgreSQL.
@@ -118,12 +143,19 @@ class NodeTurns:
     def roll_back(self) -> None:
         """Undo what was written in this turn; read anew what is in memory at the next one."""
         self._joins = -1
+        self._is_open = False
+        self._give_up_sent()
         try:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
         except PostgresqlError as error:
             if not is_lost(error):
                 raise
+
+    def _give_up_sent(self) -> None:
+        """Forget what was sent on together; what went wrong with it has been told, or the next statement tells it."""
+        with suppress(PostgresqlError):
+            self._sent_on.close()
 
     def reconnect(self) -> None:
         """Connect anew, as what was connected may be gone or no primary any more; psycopg.Error where that fails."""

@@ -124,7 +124,7 @@ class GroupCommit:
             outcomes = {outcome: json_list(seqs) for outcome, seqs in self._acknowledged.items()}
             work = partial(acknowledge, outcomes=outcomes, sent=json_list(self._sent))
             self._acknowledged, self._sent = {}, []
-            self._gathered.append(Job(Kind.LOOK, work, None))
+            self._gathered.append(Job(Kind.NOTE, work, None))
 
     def _kick_soon(self) -> None:
         """Hand over in a later turn of the loop, so that whoever is woken in this one can join."""

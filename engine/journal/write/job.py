@@ -24,9 +24,10 @@ class Kind(IntEnum):
     INTEND = 1
     SETTLE = 2
     ACT = 3
-    LOOK = 4
-    CLAIM = 5
-    CLOSE = 6
+    NOTE = 4
+    LOOK = 5
+    CLAIM = 6
+    CLOSE = 7
 
 
 class Job(NamedTuple):
@@ -38,7 +39,7 @@ class Job(NamedTuple):
 
 
 class Rooms(NamedTuple):
-    """What works on the connection, for jobs of kind ACT and LOOK."""
+    """What works on the connection, for jobs of kind ACT, NOTE and LOOK; a LOOK only reads."""
 
     connection: Connection
     claims: Claims

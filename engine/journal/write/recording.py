@@ -82,6 +82,7 @@ WHERE (seq, destination) IN (
 AND state = 'held' AND reason = 'missing-required' AND NOT EXISTS (
   SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
   WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq)
+RETURNING 1
 """
 
 _Row = tuple[Any, ...]
@@ -291,7 +292,7 @@ class _Sheet:
     def _try_again(self, behind: list[tuple[str, int, int]]) -> None:
         """Let what is held for want of demographics ahead of these places run again."""
         places = list({(name, lane) for name, lane, _seq in behind})
-        if self._connection.execute(AGAIN, (json_list(places), self.queued[0][2])).rowcount:
+        if self._connection.execute(AGAIN, (json_list(places), self.queued[0][2])).fetchall():
             self._claims.stir()
 
 

@@ -62,6 +62,7 @@ WHERE destination = ?1 AND seq = (SELECT MIN(seq) FROM queue WHERE destination =
 AND state = 'waiting' AND NOT EXISTS (
   SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
   WHERE q.destination = ?1 AND q.lane = mine.value AND q.seq < delivery.seq)
+RETURNING 1
 """
 
 _Row = tuple[Any, ...]
@@ -198,7 +199,7 @@ class Settling:
             lanes = json_list([lane for lane, _seq, _position in places])
             for (key,) in self._connection.execute(STILL_HELD, (lanes, destination)).fetchall():
                 lane, _seq, position = places[key]
-                runnable[position] += self._connection.execute(PROMOTE, (destination, lane)).rowcount
+                runnable[position] += len(self._connection.execute(PROMOTE, (destination, lane)).fetchall())
         return runnable
 
 
@@ -208,5 +209,5 @@ def leave(connection: Connection, seq: int, destination: str, lanes: list[int]) 
     for lane in lanes:
         connection.execute(LEAVE, (destination, lane, seq))
     for lane in lanes:
-        runnable += connection.execute(PROMOTE, (destination, lane)).rowcount
+        runnable += len(connection.execute(PROMOTE, (destination, lane)).fetchall())
     return runnable

@@ -57,9 +57,13 @@ class Transactions:
         After a CommitInDoubtError `decided` must have said what became of it before there is another one.
         """
         kinds = {job.kind for job in batch}
+        if kinds <= self._turns.apart:
+            with self._turns.looking():
+                return self._work(batch)
         try:
             if not self._turns.is_open:
-                self._begin()
+                # An act may ask how many rows it changed.
+                self._begin(together=Kind.ACT not in kinds)
             results = self._work(batch)
             if not kinds.isdisjoint(_SUPPLYING):
                 results += self._supply(kinds)
@@ -95,9 +99,9 @@ class Transactions:
         """Let go, in an open transaction, of all that these hold."""
         self._claims.recover(holders)
 
-    def _begin(self) -> None:
+    def _begin(self, *, together: bool = False) -> None:
         """Begin a transaction, and read anew what others may have changed."""
-        news = self._turns.begin()
+        news = self._turns.begin(together=together)
         stale = news.joined or self._rolled_back
         if stale:
             self._lanes.forget()
@@ -137,10 +141,10 @@ class Transactions:
         self._claims.withdrawn()
 
     def _work(self, batch: list[Job]) -> list[Result]:
-        by_kind: tuple[list[Job], ...] = ([], [], [], [], [], [])
+        by_kind: tuple[list[Job], ...] = ([], [], [], [], [], [], [])
         for job in batch:
             by_kind[job.kind].append(job)
-        records, intents, settlements, acts, looks, claims = by_kind
+        records, intents, settlements, acts, notes, looks, claims = by_kind
         results: list[Result] = []
         if acts:
             self._claims.stir()
@@ -157,7 +161,7 @@ class Transactions:
             counts = self._settling.settle([one.argument for one in settlements])
             results.extend((one, count, None) for one, count in zip(settlements, counts, strict=True))
             fault.point("F15")
-        results.extend((one, one.argument(self._rooms), None) for one in (*acts, *looks))
+        results.extend((one, one.argument(self._rooms), None) for one in (*acts, *notes, *looks))
         if claims:
             results.extend((one, one.argument(self._claims), None) for one in claims)
             fault.point("F08")

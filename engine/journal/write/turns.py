@@ -1,5 +1,6 @@
 """Turns: one transaction of the writer at a time, and what others wrote since its last one."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, NamedTuple, Protocol
 
 from engine.database.connection import Connection
@@ -7,7 +8,7 @@ from engine.journal.claim.holders import ALONE
 from engine.journal.write.job import Kind
 
 # What need not be durable to be answered, where nobody else has turns.
-LAZY: Final = frozenset({Kind.LOOK, Kind.CLAIM})
+LAZY: Final = frozenset({Kind.NOTE, Kind.LOOK, Kind.CLAIM})
 
 
 class News(NamedTuple):
@@ -20,11 +21,13 @@ class News(NamedTuple):
 class Turns(Protocol):
     """The transactions of a writer on its connection.
 
-    `holder` names it in what it claims, `lazy` are the kinds of jobs that may wait for the next commit.
+    `holder` names it in what it claims, `lazy` are the kinds of jobs that may wait for the next commit, `apart` those
+    that need no turn: a batch of nothing else is carried out within `looking`.
     """
 
     holder: int
     lazy: frozenset[Kind]
+    apart: frozenset[Kind]
 
     @property
     def is_open(self) -> bool:
@@ -33,8 +36,14 @@ class Turns(Protocol):
     def gone(self) -> list[int]:
         """Return the holders that are no more: what they hold is taken back at the start."""
 
-    def begin(self) -> News:
-        """Begin a transaction that writes, once it is this writer's turn."""
+    def begin(self, *, together: bool = False) -> News:
+        """Begin a transaction that writes, once it is this writer's turn.
+
+        `together`: statements may be sent on as `connection.together` says, until its end.
+        """
+
+    def looking(self) -> AbstractContextManager[object]:
+        """Read, in this context, what is there at one moment, without a turn."""
 
     def commit(self, *, joins: int, wake: bool) -> None:
         """Make it durable; `joins`: how often lanes were united in it. `wake`: others may have something to do."""
@@ -51,6 +60,7 @@ class FileTurns:
 
     holder = ALONE
     lazy = LAZY
+    apart: frozenset[Kind] = frozenset()
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -64,10 +74,14 @@ class FileTurns:
         """Return the process before this one."""
         return [ALONE]
 
-    def begin(self) -> News:
+    def begin(self, *, together: bool = False) -> News:  # noqa: ARG002 - a file is no round trip away
         """Begin a transaction that writes."""
         self._connection.execute("BEGIN IMMEDIATE")
         return News(written=False, joined=False)
+
+    def looking(self) -> AbstractContextManager[object]:
+        """Read what is there, together with what is written and not yet durable."""
+        return nullcontext()
 
     def commit(self, *, joins: int, wake: bool) -> None:  # noqa: ARG002 - nobody else has turns
         """Make it durable."""

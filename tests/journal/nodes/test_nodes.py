@@ -11,6 +11,8 @@ from engine.database.postgresql import connect
 from engine.errors import JournalUnusableError, LeaseLostError
 from engine.journal.nodes import lease
 from engine.journal.nodes.place import NodePlace
+from engine.journal.nodes.schema import TURN_LOCK
+from engine.journal.state import memory
 from tests.journal.conftest import node
 from tests.journal.desk import Desk, open_desk, settlement
 from tests.postgresql import new_database
@@ -73,6 +75,19 @@ async def test_numbers_go_on_across_nodes(both: tuple[Desk, Desk]) -> None:
         for seq in await desk.claimed(limit=6):
             await desk.deliver(seq)
     assert await one.claimed() == await other.claimed() == []
+
+
+async def test_reading_needs_no_turn(both: tuple[Desk, Desk], address: str) -> None:
+    """What delivery asks to be reminded of is answered while somebody else writes, and writes nothing itself."""
+    one, _other = both
+    asked = "SELECT turn FROM node ORDER BY incarnation"
+    before = told(address, asked)
+    with contextlib.closing(connect(address)) as writer:
+        writer.execute("BEGIN")
+        writer.execute("SELECT pg_advisory_xact_lock(?)", (TURN_LOCK,))
+        async with asyncio.timeout(5):
+            assert await one.remembered(memory.known, "d", [("s", "1")]) == {}
+    assert told(address, asked) == before
 
 
 async def test_a_resend_through_another_node_is_recognised(both: tuple[Desk, Desk]) -> None:
