@@ -34,7 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     for name, repository in (("schemas", "CDA-core-2.0"), ("schematron", "CDA-ccda-2.1")):
         parser.addoption(f"--{name}", type=Path, metavar="DIR", help=f"copy of github.com/HL7/{repository}")
-    parser.addoption("--postgresql", action="store_true", help="the service's tests on PostgreSQL in place of SQLite")
+    parser.addoption(
+        "--postgresql", action="store_true", help="the tests of service and flow on PostgreSQL, not SQLite"
+    )
     parser.addoption("--full-sweep", action="store_true", help="the long runs: 10,000 messages, 1,000 kills")
     parser.addoption("--seed", type=int, default=2026, help="seed of feeds and of random kills")
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import aiohttp
 import orjson
 
+from engine.database.postgresql import PostgresqlError, connect
 from tests.flow.feed import SYSTEM, FeedMessage
 from tests.flow.program import Program
 from tests.flow.proxy import Proxy
@@ -66,7 +67,12 @@ class Tried:
 
 
 class Rig:
-    """One folder with a service, a proxy before it, and an engine that delivers through the proxy."""
+    """One folder with a service, a proxy before it, and an engine that delivers through the proxy.
+
+    `journal` is the address of the database that keeps the journal; empty: a file in the data folder.
+    """
+
+    journal = ""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -78,7 +84,8 @@ class Rig:
             *("--database", f"sqlite:///{folder}/service.db"),
             environment={"ENGINE_SECRET": SECRET},
         )
-        arguments = ("run", "--channels", "channels", "--data", "data")
+        shared = ("--journal", self.journal, "--node", "n1") if self.journal else ()
+        arguments = ("run", "--channels", "channels", "--data", "data", *shared)
         self.engine = Program(folder, *arguments, environment={"ENGINE_SECRET": SECRET})
         self._token = ""
         self._session: aiohttp.ClientSession | None = None
@@ -222,7 +229,18 @@ class Rig:
         async with self._session.post(url, data=form) as answer:
             return str((await answer.json())["access_token"])
 
+    def ask_database(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
+        """Ask the journal's database, where it is none of files."""
+        with contextlib.closing(connect(self.journal)) as connection:
+            cursor = connection.execute(sql, tuple(values))
+            return cursor.fetchall() if cursor.description else []
+
     def _query(self, sql: str) -> list[tuple[Any, ...]]:
+        if self.journal:
+            try:
+                return self.ask_database(sql)
+            except PostgresqlError:
+                return [(1,)] if sql == OPEN else []
         files = list((self.folder / "data").glob("*.db"))
         if not files:
             return [(0,)] if sql == OPEN else []

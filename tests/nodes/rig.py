@@ -4,18 +4,17 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import aiohttp
 
-from engine.database.postgresql import PostgresqlError, connect
 from tests.crash.checker import History, Judgement, judge
 from tests.flow.feed import FeedMessage
 from tests.flow.program import Program
-from tests.flow.rig import OPEN, SECRET, Rig, channel_file, write
+from tests.flow.rig import SECRET, Rig, channel_file, write
 from tests.flow.sender import Sender
 
 KILLED: Final = -9
@@ -30,8 +29,8 @@ class NodesRig(Rig):
     """
 
     def __init__(self, folder: Path, journal: str, count: int, ways: Mapping[int, str]) -> None:
-        super().__init__(folder)
         self.journal = journal
+        super().__init__(folder)
         self._ways = ways
         self.nodes = [self._node(number) for number in range(1, count + 1)]
         self.engine = self.nodes[0]
@@ -162,18 +161,6 @@ class NodesRig(Rig):
     def logs(self) -> str:
         """Return what the nodes said last."""
         return "\n".join(f"--- {node.arguments[-3]}\n{node.log()}" for node in self.nodes)
-
-    def ask_database(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """Ask the journal's database."""
-        with contextlib.closing(connect(self.journal)) as connection:
-            cursor = connection.execute(sql, tuple(values))
-            return cursor.fetchall() if cursor.description else []
-
-    def _query(self, sql: str) -> list[tuple[Any, ...]]:
-        try:
-            return self.ask_database(sql)
-        except PostgresqlError:
-            return [(1,)] if sql == OPEN else []
 
 
 @contextlib.asynccontextmanager

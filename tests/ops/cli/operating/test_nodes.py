@@ -1,0 +1,150 @@
+"""`adt-engine nodes list`, and what the doctor says of a journal that nodes share."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+import pytest
+
+from engine.database.postgresql import PostgresqlConnection, connect
+from engine.errors import JournalUnusableError, UsageError
+from engine.journal.nodes.database import open_writer
+from engine.journal.nodes.lease import begin, end
+from engine.journal.opening import keep_address
+from engine.journal.write.places import Shared
+from engine.ops.cli.examine.check import Check, Standing
+from engine.ops.cli.examine.shared_journal import shared_journal
+from engine.ops.cli.operating import nodes
+from tests.ops.command import invoked
+from tests.postgresql import new_database, running_postgres
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """A PostgreSQL server."""
+    with running_postgres() as address:
+        yield address
+
+
+@pytest.fixture
+def empty(server: str) -> Iterator[str]:
+    """A database that no engine has used."""
+    with new_database(server) as address:
+        yield address
+
+
+@pytest.fixture
+def address(empty: str) -> str:
+    """A journal's database whose nodes are none yet."""
+    open_writer(empty, "test").close()
+    return empty
+
+
+@pytest.fixture
+def journal(address: str) -> Iterator[PostgresqlConnection]:
+    """A connection to the journal."""
+    with closing(connect(address)) as connection:
+        yield connection
+
+
+def node(address: str, name: str, configuration: str = "0123456789ab") -> Shared:
+    """Return a node that runs from a folder of its own."""
+    return Shared(address, name, f"home of {name}", "9.8.7", configuration, lambda *_: None, lambda: None)
+
+
+def listed(*arguments: str) -> list[list[str]]:
+    """Return the words of each line that `nodes list` prints."""
+    code, shown = invoked(nodes.app, "list", *arguments)
+    assert code == 0
+    return [line.split() for line in shown.splitlines() if line.strip()]
+
+
+def found(address: str) -> dict[str, Check]:
+    """Return what the doctor finds, by what it looked at."""
+    return {one.what: one for one in shared_journal(address)}
+
+
+def test_nodes_are_listed_with_how_they_are(address: str, journal: PostgresqlConnection) -> None:
+    """One that lives with its lease, one whose lease has ended, and one that was stopped in good order."""
+    begin(journal, node(address, "n1"))
+    begin(journal, node(address, "n2"))
+    stopped = begin(journal, node(address, "n3"))
+    assert end(journal, stopped, "stopped")
+    journal.execute("UPDATE node SET until = moment() - 3000000 WHERE name = 'n2'")
+    by_name = {row[0]: row for row in listed("--journal", address) if row[0] in {"n1", "n2", "n3"}}
+    assert by_name["n1"][1] == "live"
+    assert 5 <= int(by_name["n1"][2]) <= 10
+    assert by_name["n2"][1:3] == ["lease", "ended"]
+    assert by_name["n3"][1] == "stopped"
+    assert [{"9.8.7", "01234567"} < set(row) for row in by_name.values()] == [True] * 3
+
+
+def test_the_data_folder_says_which_database(tmp_path: Path, address: str, journal: PostgresqlConnection) -> None:
+    """Whoever is on a node's machine names its data folder and nothing else; the same is told as JSON."""
+    keep_address(tmp_path, address)
+    begin(journal, node(address, "n1"))
+    code, shown = invoked(nodes.app, "list", "--data", str(tmp_path), "--json")
+    (one,) = orjson.loads(shown)
+    assert (code, one["name"], one["state"], one["claimed"]) == (0, "n1", "live", 0)
+    assert one["started_at"].endswith("+00:00")
+
+
+def test_different_files_are_told_by_both(address: str, journal: PostgresqlConnection) -> None:
+    """Nodes that decide differently are named by the list and by the doctor; one that has ended does not count."""
+    begin(journal, node(address, "n1"))
+    other = begin(journal, node(address, "n2", "ffff"))
+    assert "different files" in " ".join(listed("--journal", address)[-1])
+    assert (found(address)["nodes"].standing, found(address)["nodes"].found) == (
+        Standing.LOOK,
+        "2 live, different files",
+    )
+    assert end(journal, other, "stopped")
+    assert "different" not in " ".join(listed("--journal", address)[-1])
+    assert (found(address)["nodes"].standing, found(address)["nodes"].found) == (
+        Standing.GOOD,
+        "1 live, the same files",
+    )
+
+
+def test_a_journal_without_nodes_says_so(address: str) -> None:
+    """Nothing to list is a sentence."""
+    assert listed("--journal", address) == [["no", "node", "has", "ever", "used", "this", "journal"]]
+
+
+def test_an_empty_database_is_no_fault_for_the_doctor(empty: str) -> None:
+    """The first engine makes the tables; the list has none to read and says what is there."""
+    assert found(empty)["nodes"].standing is Standing.GOOD
+    assert found(empty)["nodes"].found.startswith("none yet")
+    with pytest.raises(JournalUnusableError):
+        invoked(nodes.app, "list", "--journal", empty)
+
+
+def test_the_doctor_names_a_database_that_is_away(empty: str) -> None:
+    """It is the one line there is, with the next step, and no password in it."""
+    away = empty.replace("/d", "/no_such_database_d")
+    (one,) = shared_journal(away)
+    assert one.standing is Standing.FIX
+    assert one.do == "bring the database up, then try again"
+
+
+def test_the_doctor_refuses_commits_that_are_not_kept(empty: str, journal: PostgresqlConnection) -> None:
+    """`synchronous_commit = off` would lose what was acknowledged: it is to be fixed."""
+    name = journal.execute("SELECT current_database()").fetchall()[0][0]
+    journal.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    (one,) = shared_journal(empty)
+    assert one.standing is Standing.FIX
+    assert "synchronous_commit" in one.found
+
+
+def test_a_folder_of_a_file_is_told_what_to_name(tmp_path: Path) -> None:
+    """A journal in a file has no nodes; the error says how a database is named."""
+    with pytest.raises(UsageError, match="--journal postgresql://"):
+        invoked(nodes.app, "list", "--data", str(tmp_path))
+
+
+def test_a_password_on_the_command_line_is_refused() -> None:
+    """Others on the machine could read it; it is not repeated."""
+    with pytest.raises(UsageError, match="PGPASSWORD") as refused:
+        invoked(nodes.app, "list", "--journal", "postgresql://engine:tell-nobody@db/adt")
+    assert "tell-nobody" not in str(refused.value)
