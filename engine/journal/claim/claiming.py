@@ -53,9 +53,9 @@ WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state = 'r
 """
 # Let go of what was taken and not begun, or not ended when the engine died: it waits where an older one is ahead.
 GIVE_BACK: Final = """
-UPDATE delivery SET state = CASE WHEN EXISTS (
-    SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
-    WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq)
+UPDATE delivery SET state = CASE WHEN EXISTS (SELECT 1 FROM json_each(delivery.lanes) AS mine WHERE EXISTS (
+    SELECT 1 FROM queue AS q
+    WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq LIMIT 1 OFFSET 0))
   THEN 'waiting' ELSE 'received' END
 WHERE destination = ? AND state = 'claimed' AND state <> 'delivered'
 """

@@ -21,7 +21,7 @@ SELECT seq, lanes FROM delivery WHERE destination = ? AND state = 'claimed' AND 
 """
 # Which node had lanes (a JSON list) last at a destination.
 HAD: Final = """
-SELECT lane, holder FROM lane_holder WHERE lane IN (SELECT value FROM json_each(?)) AND destination = ?
+SELECT i.value, (SELECT holder FROM lane_holder WHERE lane = i.value AND destination = ?) FROM json_each(?) AS i
 """
 # Have lanes.
 HAVE: Final = """
@@ -54,9 +54,9 @@ class Holders:
         if self.holder == ALONE or not claims:
             return claims
         lanes = {lane for one in claims for lane in one.lanes}
-        had = dict(self._connection.execute(HAD, (json_list([*lanes]), destination)).fetchall())
-        others = {lane for lane, holder in had.items() if holder != self.holder}
-        wanted = sorted(others | (lanes - had.keys()))
+        had = dict(self._connection.execute(HAD, (destination, json_list([*lanes]))).fetchall())
+        others = {lane for lane, holder in had.items() if holder not in {None, self.holder}}
+        wanted = sorted(lane for lane, holder in had.items() if holder != self.holder)
         if wanted:
             self._connection.execute(HAVE, (destination, self.holder, json_list(wanted)))
         return tuple(one if others.isdisjoint(one.lanes) else replace(one, foreign=True) for one in claims)

@@ -21,10 +21,12 @@ CROWDED: Final = "lane-crowded"
 # The newest entry's number.
 LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
 
-# Which of the control ids at hand (a JSON list of [control id, source, channel]) were seen before.
+# Which of the control ids at hand (a JSON list of [control id, source, channel]) were seen before. No index but that
+# of control ids serves, so that no planner takes another.
 SEEN: Final = """
 SELECT i.key FROM json_each(?) AS i WHERE EXISTS (
-  SELECT 1 FROM entry WHERE control_id = i.value ->> 0 AND source = i.value ->> 1 AND channel = i.value ->> 2)
+  SELECT 1 FROM entry
+  WHERE control_id = i.value ->> 0 AND source || '' = i.value ->> 1 AND channel || '' = i.value ->> 2 LIMIT 1 OFFSET 0)
 """
 
 # The channel's first receipt of the same bytes, unless it was refused or discarded, at the door or by its deliveries.
@@ -66,7 +68,7 @@ QUEUE: Final = "INSERT INTO queue (destination, lane, seq) VALUES (?, ?, ?)"
 BLOCKED: Final = """
 SELECT place.key FROM json_each(?) AS place WHERE EXISTS (SELECT 1 FROM queue
   WHERE destination = place.value ->> 0 AND lane = CAST(place.value ->> 1 AS BIGINT)
-  AND seq < CAST(place.value ->> 2 AS BIGINT))
+  AND seq < CAST(place.value ->> 2 AS BIGINT) LIMIT 1 OFFSET 0)
 """
 # A delivery in its lanes.
 DELIVERY: Final = "INSERT INTO delivery (seq, destination, lanes, state, holder) VALUES (?, ?, ?, ?, ?)"
@@ -79,9 +81,9 @@ WHERE (seq, destination) IN (
   SELECT (SELECT MIN(seq) FROM queue
     WHERE destination = place.value ->> 0 AND lane = CAST(place.value ->> 1 AS BIGINT) AND seq < ?2), place.value ->> 0
   FROM json_each(?1) AS place)
-AND state = 'held' AND reason = 'missing-required' AND NOT EXISTS (
-  SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
-  WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq)
+AND state = 'held' AND reason = 'missing-required'
+AND NOT EXISTS (SELECT 1 FROM json_each(delivery.lanes) AS mine WHERE EXISTS (SELECT 1 FROM queue AS q
+  WHERE q.destination = delivery.destination AND q.lane = mine.value AND q.seq < delivery.seq LIMIT 1 OFFSET 0))
 RETURNING 1
 """
 

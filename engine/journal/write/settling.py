@@ -48,20 +48,20 @@ ON CONFLICT (seq, destination) DO UPDATE SET content = excluded.content
 LEAVE: Final = "DELETE FROM queue WHERE destination = ? AND lane = ? AND seq = ?"
 # Whether an older delivery is ahead in a lane.
 IS_BLOCKED: Final = """
-SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine CROSS JOIN queue AS q
-  WHERE q.destination = ? AND q.lane = mine.value AND q.seq < ?)
+SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine WHERE EXISTS (
+  SELECT 1 FROM queue AS q WHERE q.destination = ? AND q.lane = mine.value AND q.seq < ? LIMIT 1 OFFSET 0))
 """
 # Which of the lanes at hand (a JSON list) still hold something.
 STILL_HELD: Final = """
-SELECT i.key FROM json_each(?) AS i WHERE EXISTS (SELECT 1 FROM queue WHERE destination = ? AND lane = i.value)
+SELECT i.key FROM json_each(?) AS i
+WHERE EXISTS (SELECT 1 FROM queue WHERE destination = ? AND lane = i.value LIMIT 1 OFFSET 0)
 """
 # The next in a lane may run if it heads its other lanes too.
 PROMOTE: Final = """
 UPDATE delivery SET state = 'received'
 WHERE destination = ?1 AND seq = (SELECT MIN(seq) FROM queue WHERE destination = ?1 AND lane = ?2)
-AND state = 'waiting' AND NOT EXISTS (
-  SELECT 1 FROM json_each(delivery.lanes) AS mine CROSS JOIN queue AS q
-  WHERE q.destination = ?1 AND q.lane = mine.value AND q.seq < delivery.seq)
+AND state = 'waiting' AND NOT EXISTS (SELECT 1 FROM json_each(delivery.lanes) AS mine WHERE EXISTS (
+  SELECT 1 FROM queue AS q WHERE q.destination = ?1 AND q.lane = mine.value AND q.seq < delivery.seq LIMIT 1 OFFSET 0))
 RETURNING 1
 """
 

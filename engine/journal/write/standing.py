@@ -23,8 +23,8 @@ SELECT destination, state, lanes, reason, mapping, due_at FROM delivery WHERE se
 """
 # Whether something newer than an entry was applied in these lanes (a JSON list).
 NEWER: Final = """
-SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine CROSS JOIN applied AS a
-  WHERE a.destination = ? AND a.lane = mine.value AND a.seq > ?)
+SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine WHERE EXISTS (
+  SELECT 1 FROM applied AS a WHERE a.destination = ? AND a.lane = mine.value AND a.seq > ? LIMIT 1 OFFSET 0))
 """
 # The lanes of identity keys (a JSON list).
 LANES_OF_KEYS: Final = "SELECT DISTINCT l.lane FROM json_each(?) AS mine JOIN lane_of AS l ON l.key = mine.atom"
