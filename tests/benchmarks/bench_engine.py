@@ -1,7 +1,8 @@
 """What one message costs the engine, end to end, and how quickly it is answered.
 
     python -m tests.benchmarks.bench_engine [--scenario NAME ...] [--messages N] [--journal-entries N] [--json]
-                                            [--patients N] [--connections N] [--concurrency N] [--resources TYPE ...]
+                                            [--patients N] [--connections N] [--concurrency N] [--latency-ms N]
+                                            [--resources TYPE ...]
                                             [--engine TREE] [--python INTERPRETER] [--folder DIR]
                                             [--postgresql] [--nodes N]
 
@@ -69,7 +70,7 @@ async def measure(scenario: Scenario, options: argparse.Namespace) -> dict[str, 
             await bench.close()
     figures: dict[str, Figure] = {}
     for name, run in runs.items():
-        figures |= {f"{name}: {what}": figure for what, figure in _figures(run, scenario).items()}
+        figures |= {f"{name}: {what}": figure for what, figure in _figures(run, scenario, options.nodes).items()}
     quarters = zip(("1/4", "2/4", "3/4", "4/4"), next(iter(runs.values())).memory, strict=False)
     memory = {"idle": idle} | {f"after {part} of the messages": mib for part, mib in quarters} | {"at the end": loaded}
     return {
@@ -80,7 +81,7 @@ async def measure(scenario: Scenario, options: argparse.Namespace) -> dict[str, 
     }
 
 
-def _figures(run: Run, scenario: Scenario) -> dict[str, Figure]:
+def _figures(run: Run, scenario: Scenario, nodes: int) -> dict[str, Figure]:
     count, delivered = run.messages, run.messages / run.delivered_seconds
     loop, writer, rest = run.usage.split()
     figures = {
@@ -99,7 +100,7 @@ def _figures(run: Run, scenario: Scenario) -> dict[str, Figure]:
     if run.database_seconds:
         figures["PostgreSQL's CPU per message"] = Figure(run.database_seconds / count * 1000, "ms")
     if scenario.latency_ms:
-        most = scenario.concurrency * 1000 / scenario.latency_ms
+        most = nodes * scenario.concurrency * 1000 / scenario.latency_ms
         figures["delivered of what latency and concurrency allow"] = Figure(delivered / most * 100, "%")
     return figures
 
@@ -124,6 +125,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--patients", type=int, default=512)
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--concurrency", type=int, help="deliveries at once; a channel's default is 16")
+    parser.add_argument("--latency-ms", type=float, help="what the destination takes for a request")
     parser.add_argument("--resources", nargs="+", help="FHIR types to send")
     parser.add_argument("--journal-entries", type=int, default=0, help="old entries in the journal")
     parser.add_argument("--postgresql", action="store_true", help="the journal on a PostgreSQL of its own")
@@ -143,7 +145,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (MOST_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     about = machine() | {"engine's Python": Source(options.engine, options.python).version()}
     names = dict.fromkeys(options.scenario or ["known"])
-    given: dict[str, Any] = {"concurrency": options.concurrency, "resources": options.resources}
+    given: dict[str, Any] = {name: getattr(options, name) for name in ("concurrency", "latency_ms", "resources")}
     given = {name: value for name, value in given.items() if value}
     found = {}
     for scenario in SCENARIOS.values() if "all" in names else map(SCENARIOS.__getitem__, names):

@@ -1,8 +1,7 @@
 """Claiming: deliveries that may run now leave in journal order, each heading all its lanes."""
 
-from collections.abc import Sequence
-from contextlib import closing
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -36,11 +35,17 @@ SELECT d.seq, d.lanes, d.tries, d.replay, d.forced, d.settled_by <> '', e.channe
   (SELECT MAX(number) FROM attempt AS a WHERE a.seq = d.seq AND a.destination = d.destination)
 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq JOIN payload AS p ON p.seq = d.seq
 WHERE d.destination = ?1 AND d.state = 'received' AND d.state <> 'delivered' AND (d.due_at IS NULL OR d.due_at <= ?2)
-ORDER BY d.seq
+AND d.seq > ?4
+ORDER BY d.seq LIMIT ?3
 """
+# Where the time of receipt stands in such a row.
+RECEIVED_AT: Final = 10
+# How long a delivery is left to the node that had its lanes last, and how many such are looked at in one go.
+PATIENCE: Final = timedelta(seconds=1)
+MOST_LEFT: Final = 256
 # Beside it, for probes: the same, of those tried least. Chosen first, so that no bodies are sorted.
 LEAST_TRIED: Final = CLAIM.replace(
-    "ORDER BY d.seq",
+    "AND d.seq > ?4\nORDER BY d.seq LIMIT ?3",
     """AND d.seq IN (SELECT seq FROM delivery
     WHERE destination = ?1 AND state = 'received' AND state <> 'delivered' AND (due_at IS NULL OR due_at <= ?2)
     ORDER BY tries, seq LIMIT ?3)
@@ -176,8 +181,17 @@ class Claims:
                 supplied.append(self._supplied(name, claims, one))
         return supplied
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether any destination waits for something to come."""
+        return any(one.limit > 0 for one in self._demand.values())
+
+    def look_again(self) -> None:
+        """Note that something which another node left may run now."""
+        self._stirred = True
+
     def stir(self) -> None:
-        """Note that something in the file may run now."""
+        """Note that something in the file may run now, here or at another node."""
         self._stirred = self._offered = True
 
     def offer(self) -> None:
@@ -188,6 +202,14 @@ class Claims:
         """Say whether something may run that others may take, and forget it."""
         offered, self._offered = self._offered, False
         return offered
+
+    def begin(self) -> None:
+        """Read anew, in a new turn, what other nodes may have changed."""
+        self._holders.begin()
+
+    def elsewhere(self, destination: str, lanes: Iterable[int]) -> set[int]:
+        """Return those of some lanes that another node had last which is still there: it goes first."""
+        return self._holders.elsewhere(destination, lanes)
 
     def waits(self, destination: str) -> bool:
         """Say whether a destination waits for the next delivery that comes."""
@@ -215,16 +237,23 @@ class Claims:
         busy = {lane for one in out.values() for lane in one.lanes}
         busy.update(lane for lanes in self._holders.taken(destination).values() for lane in lanes)
         claims: list[Claimed] = []
+        left: list[Claimed] = []
         self._passed_over.discard(destination)
-        with closing(self._rows(destination, limit + len(out), to_micros(now), least_tried=least_tried)) as cursor:
-            for row in cursor:
-                lanes = tuple(orjson.loads(row[1]))
+        for page in self._pages(destination, limit, limit + len(out), to_micros(now), least_tried=least_tried):
+            found = [(row, tuple(orjson.loads(row[1]))) for row in page]
+            elsewhere = self._holders.elsewhere(destination, (lane for _, lanes in found for lane in lanes))
+            for row, lanes in found:
                 if row[0] in out or not busy.isdisjoint(lanes):
                     self._passed_over.add(destination)
-                    continue
-                claims.append(self._claimed(destination, row, lanes))
+                elif elsewhere.isdisjoint(lanes):
+                    claims.append(self._claimed(destination, row, lanes))
+                elif row[RECEIVED_AT] < to_micros(now - PATIENCE):
+                    left.append(self._claimed(destination, row, lanes))
                 if len(claims) >= limit:
                     break
+            if len(claims) >= limit or len(left) >= MOST_LEFT:
+                break
+        claims += left[: limit - len(claims)]
         if claims:
             for claim in claims:
                 self._note_out(claim)
@@ -232,10 +261,20 @@ class Claims:
             self._connection.execute(TAKE, (self.holder, destination, wanted))
         return self._holders.had(destination, tuple(claims))
 
-    def _rows(self, destination: str, most: int, now: int, *, least_tried: bool) -> Any:
+    def _pages(
+        self, destination: str, wanted: int, most: int, now: int, *, least_tried: bool
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield what may run: so many as are wanted, then more and more, as a database may send all it is asked for."""
         if least_tried:
-            return self._connection.execute(LEAST_TRIED, (destination, now, most))
-        return self._connection.execute(CLAIM, (destination, now))
+            yield self._connection.execute(LEAST_TRIED, (destination, now, most)).fetchall()
+            return
+        after, count = 0, wanted
+        while True:
+            rows = self._connection.execute(CLAIM, (destination, now, count, after)).fetchall()
+            yield rows
+            if len(rows) < count:
+                return
+            after, count = rows[-1][0], count * 4
 
     def _claimed(self, destination: str, row: tuple[Any, ...], lanes: tuple[int, ...]) -> Claimed:
         (

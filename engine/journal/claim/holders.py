@@ -1,5 +1,9 @@
-"""Holders: what other nodes of a shared journal have claimed, and which of them had a lane last."""
+"""Holders: what other nodes of a shared journal have claimed, and which of them had a lane last.
 
+Who had it last knows what the server holds, and goes on without reading; so a lane stays with its node where it can.
+"""
+
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -19,9 +23,13 @@ SELECT seq, lanes FROM delivery WHERE destination = ? AND state = 'claimed' AND 
 OWN: Final = """
 SELECT seq, lanes FROM delivery WHERE destination = ? AND state = 'claimed' AND state <> 'delivered' AND holder = ?
 """
-# Which node had lanes (a JSON list) last at a destination.
+# Which node had lanes (a JSON list) last at a destination; 0 for one that is no more.
 HAD: Final = """
-SELECT i.value, (SELECT holder FROM lane_holder WHERE lane = i.value AND destination = ?) FROM json_each(?) AS i
+SELECT i.value, (SELECT CASE
+    WHEN EXISTS (SELECT 1 FROM node WHERE incarnation = h.holder AND state = 'live' LIMIT 1 OFFSET 0) THEN h.holder
+    ELSE 0 END
+  FROM lane_holder AS h WHERE h.lane = i.value AND h.destination = ?)
+FROM json_each(?) AS i
 """
 # Have lanes.
 HAVE: Final = """
@@ -40,6 +48,12 @@ class Holders:
     def __init__(self, connection: Connection, holder: int) -> None:
         self._connection = connection
         self.holder = holder
+        # Within a turn nobody else changes what was read in it.
+        self._read: dict[tuple[str, int], int | None] = {}
+
+    def begin(self) -> None:
+        """Read anew, in a new turn."""
+        self._read.clear()
 
     def taken(self, destination: str) -> Lanes:
         """Return what other nodes have out at a destination, and the lanes of each."""
@@ -53,18 +67,35 @@ class Holders:
         """Have the lanes of claims from now on, and mark those of which another node had one."""
         if self.holder == ALONE or not claims:
             return claims
-        lanes = {lane for one in claims for lane in one.lanes}
-        had = dict(self._connection.execute(HAD, (destination, json_list([*lanes]))).fetchall())
+        had = self._last(destination, (lane for one in claims for lane in one.lanes))
         others = {lane for lane, holder in had.items() if holder not in {None, self.holder}}
         wanted = sorted(lane for lane, holder in had.items() if holder != self.holder)
         if wanted:
             self._connection.execute(HAVE, (destination, self.holder, json_list(wanted)))
+            self._read |= {(destination, lane): self.holder for lane in wanted}
         return tuple(one if others.isdisjoint(one.lanes) else replace(one, foreign=True) for one in claims)
+
+    def elsewhere(self, destination: str, lanes: Iterable[int]) -> set[int]:
+        """Return those of some lanes that another node had last which is still there."""
+        if self.holder == ALONE:
+            return set()
+        last = self._last(destination, lanes)
+        return {lane for lane, holder in last.items() if holder not in {None, 0, self.holder}}
 
     def united(self, into: int) -> None:
         """Note that lanes went into another one."""
         if self.holder != ALONE:
             self._connection.execute(UNKNOWN, (into,))
+            self._read.clear()
+
+    def _last(self, destination: str, lanes: Iterable[int]) -> dict[int, int | None]:
+        """Return which node had each of some lanes last: 0 for one that is no more, None where there was none."""
+        asked = set(lanes)
+        unread = [lane for lane in asked if (destination, lane) not in self._read]
+        if unread:
+            rows = self._connection.execute(HAD, (destination, json_list(unread))).fetchall()
+            self._read |= {(destination, lane): holder for lane, holder in rows}
+        return {lane: self._read[destination, lane] for lane in asked}
 
     def _out(self, query: str, destination: str) -> Lanes:
         rows = self._connection.execute(query, (destination, self.holder)).fetchall()

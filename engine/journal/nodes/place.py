@@ -114,7 +114,7 @@ class NodePlace:
         return seconds < STATEMENT_SECONDS + SLACK_SECONDS and not (self.lease is not None and self.lease.away)
 
     def _woken(self) -> None:
-        self._put([Job(Kind.ACT, _stir, None)])
+        self._put([Job(Kind.WAKE, None, None)])
         self._who.heard()
 
     def _expired(self, gone: Sequence[int]) -> None:

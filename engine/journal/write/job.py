@@ -27,7 +27,8 @@ class Kind(IntEnum):
     NOTE = 4
     LOOK = 5
     CLAIM = 6
-    CLOSE = 7
+    WAKE = 7
+    CLOSE = 8
 
 
 class Job(NamedTuple):

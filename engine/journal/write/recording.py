@@ -267,16 +267,23 @@ class _Sheet:
 
     def _write_deliveries(self, behind: list[tuple[str, int, int]]) -> None:
         blocked = {(name, seq) for name, _lane, seq in behind}
+        elsewhere = {
+            name: self._claims.elsewhere(name, (lane for of, lane, _seq in self.queued if of == name))
+            for name in dict.fromkeys([name for name, _lane, _seq in self.queued])
+        }
         rows = []
         for one in self.deliveries:
-            state = State.WAITING if (one.destination, one.seq) in blocked else self._begun(one)
+            if (one.destination, one.seq) in blocked:
+                state = State.WAITING
+            else:
+                state = self._begun(one, here=elsewhere.get(one.destination, set()).isdisjoint(one.lanes))
             holder = self._claims.holder if state is State.CLAIMED else ALONE
             rows.append((one.seq, one.destination, json_list(one.lanes), state.value, holder))
         self._connection.executemany(DELIVERY, rows)
 
-    def _begun(self, delivery: Claimed) -> State:
-        """Return the state in which a delivery that heads its lanes begins."""
-        if not self._claims.waits(delivery.destination):
+    def _begun(self, delivery: Claimed, *, here: bool) -> State:
+        """Return the state in which a delivery that heads its lanes begins; `here`: no other node had them last."""
+        if not here or not self._claims.waits(delivery.destination):
             self._claims.offer()
             return State.RECEIVED
         if self._hand_out:

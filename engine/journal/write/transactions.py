@@ -20,7 +20,7 @@ from engine.journal.write.settling import Settling
 from engine.journal.write.turns import Turns
 
 # What may let deliveries run that nothing was waiting for before.
-_SUPPLYING: Final = frozenset({Kind.RECORD, Kind.SETTLE, Kind.ACT})
+_SUPPLYING: Final = frozenset({Kind.RECORD, Kind.SETTLE, Kind.ACT, Kind.WAKE})
 _AFTER_COMMIT: Final = ((Kind.RECORD, "F05"), (Kind.INTEND, "F11"), (Kind.SETTLE, "F17"), (Kind.CLAIM, "F09"))
 
 
@@ -60,6 +60,8 @@ class Transactions:
         if kinds <= self._turns.apart:
             with self._turns.looking():
                 return self._work(batch)
+        if kinds == {Kind.WAKE} and not self._claims.is_asked:
+            return [(job, None, None) for job in batch]
         try:
             if not self._turns.is_open:
                 # An act may ask how many rows it changed.
@@ -102,6 +104,7 @@ class Transactions:
     def _begin(self, *, together: bool = False) -> None:
         """Begin a transaction, and read anew what others may have changed."""
         news = self._turns.begin(together=together)
+        self._claims.begin()
         stale = news.joined or self._rolled_back
         if stale:
             self._lanes.forget()
@@ -141,13 +144,16 @@ class Transactions:
         self._claims.withdrawn()
 
     def _work(self, batch: list[Job]) -> list[Result]:
-        by_kind: tuple[list[Job], ...] = ([], [], [], [], [], [], [])
+        by_kind: tuple[list[Job], ...] = ([], [], [], [], [], [], [], [])
         for job in batch:
             by_kind[job.kind].append(job)
-        records, intents, settlements, acts, notes, looks, claims = by_kind
+        records, intents, settlements, acts, notes, looks, claims, wakes = by_kind
         results: list[Result] = []
         if acts:
             self._claims.stir()
+        if wakes:
+            self._claims.look_again()
+            results.extend((one, None, None) for one in wakes)
         if records:
             # With acts or claims who waits for what may be another one at the end of the batch.
             hand_out = not (acts or claims)

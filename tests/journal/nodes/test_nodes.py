@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from engine.journal.nodes.place import NodePlace
 from engine.journal.nodes.schema import TURN_LOCK
 from engine.journal.state import memory
 from tests.journal.conftest import node
-from tests.journal.desk import Desk, open_desk, settlement
+from tests.journal.desk import LATE, NOW, Desk, open_desk, settlement
 from tests.postgresql import new_database
 
 
@@ -62,7 +63,32 @@ async def test_what_one_has_the_other_does_not_get(both: tuple[Desk, Desk]) -> N
     assert await other.claimed() == [first]
     assert await one.claimed() == []
     await other.deliver(first)
+    assert await one.claimed(now=LATE) == [second]
+
+
+async def test_who_had_a_lane_last_goes_first(both: tuple[Desk, Desk], address: str) -> None:
+    """That node knows what the server holds: another one, though it waits for work, leaves it the next."""
+    one, other = both
+    first = await one.record("1", ("s|1",))
+    assert await one.claimed() == [first]
+    await one.deliver(first)
+    await other.journal.ask("d", 5, NOW, lambda _claims, _left: None)
+    second = await other.record("2", ("s|1",))
+    strange = await other.record("3", ("s|3",))
+    out = told(address, "SELECT seq, holder FROM delivery WHERE state = 'claimed'")
+    assert out == [(strange, other.journal.incarnation)]
     assert await one.claimed() == [second]
+
+
+async def test_what_is_left_to_another_node_is_not_left_for_ever(both: tuple[Desk, Desk]) -> None:
+    """Where that one does not take it within a second, or is no more, whoever has time does."""
+    one, other = both
+    first = await one.record("1", ("s|1",))
+    assert await one.claimed() == [first]
+    await one.deliver(first)
+    second = await other.record("2", ("s|1",))
+    assert await other.claimed() == []
+    assert await other.claimed(now=NOW + timedelta(seconds=2)) == [second]
 
 
 async def test_numbers_go_on_across_nodes(both: tuple[Desk, Desk]) -> None:
@@ -111,9 +137,9 @@ async def test_lanes_that_another_node_united_are_one_lane_here(both: tuple[Desk
     assert await other.claimed() == await one.claimed() == []
     await one.deliver(first)
     assert await other.claimed() == [merge]
-    assert await one.claimed() == []
+    assert await one.claimed(now=LATE) == []
     await other.deliver(merge)
-    assert await one.claimed() == [third]
+    assert await one.claimed(now=LATE) == [third]
 
 
 async def test_a_later_delivery_that_is_out_elsewhere_is_waited_for(both: tuple[Desk, Desk]) -> None:
@@ -134,7 +160,7 @@ async def test_who_did_not_have_a_lane_last_is_told(both: tuple[Desk, Desk]) -> 
     seqs = [await one.record(str(number), ("s|1",)) for number in range(4)]
     foreign = []
     for desk, seq in zip((one, one, other, one), seqs, strict=True):
-        (claimed,) = await desk.claim(limit=1)
+        (claimed,) = await desk.claim(limit=1, now=LATE)
         foreign.append(claimed.foreign)
         await desk.deliver(seq)
     assert foreign == [False, False, True, True]
@@ -149,7 +175,10 @@ async def test_what_a_stopped_node_leaves_is_there_at_once(
         seq = await third.record("1", ("s|1",))
         assert await third.claimed() == [seq]
         assert await one.claimed() == []
-    assert await one.claimed() == [seq]
+        await third.deliver(seq)
+        left = await third.record("2", ("s|1",))
+        assert await one.claimed() == []
+    assert await one.claimed() == [left]
 
 
 async def test_who_was_taken_for_dead_settles_nothing(address: str, both: tuple[Desk, Desk]) -> None:
