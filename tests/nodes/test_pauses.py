@@ -96,8 +96,8 @@ def _stand_still(keeper: "Connection[tuple[object, ...]]", where: str) -> None:
 
 def _standing(rig: NodesRig) -> list[tuple[object, ...]]:
     return rig.ask_database(
-        "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction' AND application_name = 'adt-engine n1' "
-        "AND state_change < clock_timestamp() - interval '0.5 s'"
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'adt-engine n1' AND xact_start IS NOT NULL "
+        "AND wait_event = 'ClientRead' AND GREATEST(query_start, state_change) < clock_timestamp() - interval '0.5 s'"
     )
 
 
