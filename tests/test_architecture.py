@@ -41,13 +41,15 @@ HOMES = {
     "yaml": ("config/source.py",),
     "markdown_it": ("ops/web/markdown.py",),
     "fhir": ("fhir/opinion.py",),
+    "re2": ("mapping/language/comparison.py",),
 }
 # Twisted's reactor must not be imported before it is installed on the running loop; what explains a mapping is a
 # compiler of its own, which commands and the engine need not load at every start; and an engine takes messages before
-# it reads what its pages and operations are made of. PostgreSQL's driver is read by whom it serves only.
+# it reads what its pages and operations are made of. PostgreSQL's driver is read by whom it serves only,
+# and RE2 where a mapping has a pattern.
 LATE_IMPORTS = (
     *("receive/reactor.py", "ops/operations/messages.py", "ops/cli/running/run.py"),
-    "interchange/store/place.py",
+    *("interchange/store/place.py", "mapping/language/comparison.py"),
 )
 FORBIDDEN_NAMES = {"utils", "util", "common", "base", "helpers", "helper", "misc"}
 FORBIDDEN_ENDINGS = ("Manager", "Handler", "Processor", "Helper")

@@ -284,7 +284,8 @@ def _arguments(function: Function) -> str:
     least, most = function.tables
     if not most and not function.words:
         return ""
-    return r"\([^()]+\)" if least or function.words else r"(?:\([^()]+\))?"
+    words = r"\((?:'[^']*'|[^()'])+\)"
+    return words if least or function.words else f"(?:{words})?"
 
 
 # Tables and cases

@@ -16,7 +16,7 @@ from engine.mapping.files.table import Table
 from engine.mapping.language.check import Checks
 from engine.mapping.language.coding import UNMAPPED_CODE
 from engine.mapping.language.compiled import Compiled
-from engine.mapping.language.expression import Alternative, Call, Condition, Field, Part
+from engine.mapping.language.expression import Alternative, Call, Condition, Field, Part, parse_path
 from engine.mapping.language.kit import Function, Kit, Takes
 from engine.mapping.language.node import Apply, Called, Step, function_of
 from engine.mapping.language.node import Node as TemplateNode
@@ -234,6 +234,12 @@ class TracingCompiler(Compiler):
             function = next((stage.name for stage in one.stages if isinstance(stage, Call)), "")
             self._trace.reads.append(Read(scope, one.head, takes, function))
         return Called(self._trace.watch_head(function_of(super()._head(one, takes, scope))))
+
+    def piece(self, word: str, scope: Scope) -> TemplateNode:
+        """Compile a word of a function, and note the path that it is."""
+        if (path := parse_path(word)) is not None:
+            self._trace.reads.append(Read(scope, path, Takes.TEXT))
+        return super().piece(word, scope)
 
     def _function(self, call: Call, scope: Scope) -> Function | None:
         function = super()._function(call, scope)

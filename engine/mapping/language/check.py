@@ -9,6 +9,7 @@ from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import Element, nearest, segments
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import event_fault, never, path_fault
+from engine.mapping.language.comparison import comparison_fault
 from engine.mapping.language.compiled import is_sure
 from engine.mapping.language.expression import Alternative, Call, Condition, Constant, Field, Guard, Head, Part
 from engine.mapping.language.functions import FUNCTIONS
@@ -51,11 +52,12 @@ class Checks:
         """Check every path of a condition."""
         for group in condition:
             for term in group:
-                if isinstance(term.source, str):
-                    if fault := event_fault(term):
-                        self._add(scope, *fault)
-                else:
+                if term.test and (fault := comparison_fault(term)):
+                    self._add(scope, *fault)
+                if not isinstance(term.source, str):
                     self.path(term.source, scope)
+                elif not term.test and (fault := event_fault(term)):
+                    self._add(scope, *fault)
 
     def alternative(self, one: Alternative, scope: Scope) -> None:
         """Check the path and the conditions of an alternative whose functions are not known."""

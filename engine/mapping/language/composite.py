@@ -1,6 +1,6 @@
 """What is made of words and paths: nodes of lists, objects, alternatives, conditions and functions of values."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -15,14 +15,23 @@ DELETION_WITHIN_LIST: Final = "deletion-within-list"
 
 
 class Term(NamedTuple):
-    """One test of a condition: that a source (EVENT, or a node) is a text, or one of `values`; or is not."""
+    """One test of a condition: that a source (EVENT, or a node) is a text, or one of `values`; or is not.
+
+    `holds`: that it says so of the source, in place of these.
+    """
 
     source: Node | str
     values: frozenset[str]
     negated: bool
+    holds: Callable[[Any], bool] | None = None
 
     def write(self, source: Source) -> str:
         """Return the test as an expression."""
+        if self.holds is not None:
+            found = f"reading.{EVENT}" if isinstance(self.source, str) else ""
+            found = found or f"{source.name(function_of(self.source))}(scope, reading)"  # type: ignore[arg-type]
+            test = f"{source.name(self.holds)}({found})"
+            return f"not {test}" if self.negated else test
         values = source.name(self.values)
         if isinstance(self.source, str):
             test = f"reading.{EVENT} in {values}"
@@ -155,6 +164,23 @@ class Staged(NamedTuple):
         self.node.write(source, to, mask)
         with source.under(f"if {to}:" if isinstance(self.node, Cell) else _valued(to)):
             source.line(f"{to} = {source.name(self.apply)}({to}, reading)")
+
+
+class Concatenated(NamedTuple):
+    """What a function makes of what a node finds and what stands in others; of nothing it makes nothing."""
+
+    node: Node
+    pieces: tuple[Node, ...]
+    apply: Apply
+
+    def write(self, source: Source, to: str, mask: int) -> None:
+        """Write what sets a variable to what the function makes of the values."""
+        self.node.write(source, to, mask)
+        with source.under(_valued(to)):
+            found = [source.variable() for _ in self.pieces]
+            for piece, variable in zip(self.pieces, found, strict=True):
+                piece.write(source, variable, EVERYTHING)
+            source.line(f"{to} = {source.name(self.apply)}(({', '.join([to, *found])},), reading)")
 
 
 class Guarded(NamedTuple):

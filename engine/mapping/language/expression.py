@@ -5,8 +5,11 @@ alternative = head { "|" stage }
 head        = path | word | 'quoted text'          (paths begin with a capital letter, bare words do not)
 path        = PID-3 | PID-3(2).4.1 | PID-3[CX.5=MR].1 | CX.4.1 | CX
 stage       = function [ "(" argument { argument } ")" ] | Resource | "when" condition | "unless" condition
+argument    = word | path | 'quoted text'
 condition   = term { "and" term } { "or" ... }     ("and" binds tighter than "or"; no parentheses but for lists)
-term        = [ "not" ] ( path | "event" ) [ "=" value | "!=" value | [ "not" ] "in" "(" value { "," value } ")" ]
+term        = [ "not" ] ( path | "event" ) [ test ]
+test        = "exists" | ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
+            | [ "not" ] ( "starts-with" | "ends-with" | "matches" ) value
 
 What was parsed is written again by `str`, as an author would write it.
 """
@@ -20,13 +23,20 @@ from engine.mapping.files.document import FIELD
 
 PART: Final = re.compile(r"([A-Z]{2,3})(?:\.(\d{1,2})(?:\.(\d{1,2}))?)?")
 SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
-STAGE: Final = re.compile(r"([a-z][a-z0-9-]*|[A-Z]{2,3})(?:\(([^()]*)\))?")
+STAGE: Final = re.compile(r"([a-z][a-z0-9-]*|[A-Z]{2,3})(?:\(((?:'[^']*'|[^()'])*)\))?")
+ARGUMENT: Final = re.compile(r"'[^']*'|[^\s,']+(?:'[^']*')?")
 RESOURCE: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)*")
 TERM: Final = re.compile(
-    r"(?P<not>not +)?(?P<path>[^ =!]+)"
-    r"(?: *(?P<op>=|!=) *(?P<value>[^ ].*)| +(?P<none>not +)?in +\((?P<values>[^()]*)\))?"
+    r"(?P<not>not +)?(?P<path>[^ =!<>]+)"
+    r"(?: *(?P<op>=|!=|<=|<|>=|>) *(?P<value>[^ ].*)"
+    r"| +(?P<none>not +)?in +(?:\((?P<values>[^()]*)\)|\[(?P<listed>[^\[\]]*)\])"
+    r"| +(?P<never>not +)?(?P<word>starts-with|ends-with|matches) +(?P<text>[^ ].*)"
+    r"| +exists)?"
 )
+# A word outside of quotes, or quoted text.
+PIECE: Final = re.compile(r"'[^']*'|[^']+|'")
 EVENT: Final = "event"
+ORDERED: Final = frozenset({"<", "<=", ">", ">="})
 MAX_LENGTH: Final = 1000
 # Every channel and every case compiles the same files.
 MAX_TEXTS: Final = 4096
@@ -89,15 +99,24 @@ Source = Field | Part | str
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One test: that the source is valued (`values` empty), or is one of the values; `negated` turns it round."""
+    """One test: that the source is valued (`values` empty), or is one of the values; `negated` turns it round.
+
+    `test` names another one, of the source against the one value: `<`, `<=`, `>`, `>=`, `starts-with`, `ends-with` or
+    `matches`.
+    """
 
     source: Source
     values: tuple[str, ...]
     negated: bool
+    test: str = ""
 
     def __str__(self) -> str:
         if not self.values:
             return f"{'not ' * self.negated}{self.source}"
+        if self.test:
+            value = self.values[0]
+            plain = value if value and not re.search(r"[\s'=]", value) else f"'{value}'"
+            return f"{'not ' * self.negated}{self.source} {self.test} {plain}"
         if len(self.values) == 1:
             return f"{self.source} {'!=' if self.negated else '='} {self.values[0]}"
         return f"{self.source} {'not ' * self.negated}in ({', '.join(self.values)})"
@@ -213,24 +232,27 @@ def _stage(text: str) -> Guard | Call:
         raise ExpressionError(f"found {text!r}", "expected a parenthesis at its end")
     if match is None:
         raise ExpressionError(f"found {text!r}", "expected a function such as date or table(name), when or unless")
-    arguments = tuple(match[2].replace(",", " ").split()) if match[2] else ()
-    return Call(match[1], arguments)
+    return Call(match[1], tuple(ARGUMENT.findall(match[2])) if match[2] else ())
 
 
 def _term(text: str) -> Term:
     match = TERM.fullmatch(text)
     if match is None:
-        raise ExpressionError(f"found {text!r}", "expected PATH, PATH = value, or PATH in (a, b)")
+        raise ExpressionError(
+            f"found {text!r}", "expected PATH, PATH = value, PATH in (a, b), or PATH starts-with text"
+        )
     source = EVENT if match["path"] == EVENT else parse_path(match["path"])
     if source is None:
         raise ExpressionError(f"found {match['path']!r}", "expected a path such as PID-30, or event")
-    negated = bool(match["not"]) != (bool(match["none"]) or match["op"] == "!=")
-    if match["values"] is not None:
-        return Term(source, tuple(_value(value) for value in match["values"].split(",")), negated)
-    value = match["value"]
+    negated = bool(match["not"]) != (bool(match["none"] or match["never"]) or match["op"] == "!=")
+    values = match["values"] if match["values"] is not None else match["listed"]
+    if values is not None:
+        return Term(source, tuple(_value(value) for value in values.split(",")), negated)
+    value = match["value"] or match["text"]
     if value and value[0] != "'" and not {" ", "="}.isdisjoint(value):
         raise ExpressionError(f"found {text!r}", "expected PATH = value, 'several words' in quotes, and, or")
-    return Term(source, (_value(value),) if value else (), negated)
+    test = match["word"] or (match["op"] if match["op"] in ORDERED else "")
+    return Term(source, (_value(value),) if value else (), negated, test)
 
 
 def _value(text: str) -> str:
@@ -239,7 +261,18 @@ def _value(text: str) -> str:
 
 
 def _words(text: str, word: str) -> list[str]:
-    return [part.strip() for part in re.split(rf" +{word} +", text)]
+    """Split at a word outside of quotes; the parts without blanks around them."""
+    parts = [""]
+    for piece in PIECE.findall(text):
+        first, *others = [piece] if piece[0] == "'" else re.split(rf"(?:^| +){word}(?: +|$)", piece)
+        parts[-1] += first
+        parts += others
+    return [part.strip() for part in parts]
+
+
+def unquoted(argument: str) -> str:
+    """Return an argument or a value without the quotes around it."""
+    return _value(argument)
 
 
 def _split(text: str, separator: str) -> list[str]:

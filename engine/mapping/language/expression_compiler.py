@@ -8,7 +8,7 @@ from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import Element, elements, nearest
 from engine.mapping.language.check import Checks, kind_of
 from engine.mapping.language.compiled import NOTHING, Compiled, any_mask, applied, first_of, guarded, masked
-from engine.mapping.language.composite import Check, Staged
+from engine.mapping.language.composite import Check, Concatenated, Staged
 from engine.mapping.language.dependence import Dependence, Said, dependence_of, said_by
 from engine.mapping.language.expression import (
     Alternative,
@@ -19,6 +19,8 @@ from engine.mapping.language.expression import (
     Guard,
     parse_condition,
     parse_expression,
+    parse_path,
+    unquoted,
 )
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.kit import Function, Kit, Takes
@@ -97,7 +99,10 @@ class ExpressionCompiler(ABC):
             if number and function.takes is not Takes.TEXT:
                 self.problem(scope, f"{call.name} after another function", "it must come first")
             apply = function.make(self._kit, call.arguments)
-            node = Staged(node, apply) if number else applied(node, one.head, function.takes, apply)
+            if function.pieces:
+                node = Concatenated(node, tuple(self.piece(word, scope) for word in call.arguments), apply)
+            else:
+                node = Staged(node, apply) if number else applied(node, one.head, function.takes, apply)
         for stage in one.stages:
             if isinstance(stage, Guard):
                 self._checks.condition(stage.condition, scope)
@@ -120,9 +125,11 @@ class ExpressionCompiler(ABC):
             self.problem(scope, f"unknown function {name!r}", nearest(name, FUNCTIONS))
             return None
         least, most = function.tables
-        if not least + function.words <= len(arguments) <= most + function.words:
-            expected = "one word" if function.words else f"{least} to {most} tables" if most else "none"
-            self.problem(scope, f"{name} with {len(arguments)} argument(s)", f"it takes {expected}")
+        if not least + function.words <= len(arguments) <= most + function.words + function.more:
+            self.problem(scope, f"{name} with {len(arguments)} argument(s)", f"it takes {_takes(function)}")
+            return None
+        if function.fault is not None and (fault := function.fault(arguments)):
+            self.problem(scope, f"{call}: {fault}", f"{name}: {function.text}")
             return None
         if function.field:
             self._field(arguments[0], scope)
@@ -137,6 +144,18 @@ class ExpressionCompiler(ABC):
             return Word(head.value)
         self._checks.path(head, scope)
         return field_node(head, takes, scope.at_hand) if isinstance(head, Field) else part_node(head, takes)
+
+    def piece(self, word: str, scope: Scope) -> Node:
+        """Compile a word of a function that takes texts in quotes and paths."""
+        path = parse_path(word)
+        if path is None:
+            if word[0] != "'":
+                self.problem(scope, f"found {word!r}", "expected a path such as PID-5.2, or 'text' in quotes")
+            return Word(unquoted(word))
+        self._checks.path(path, scope)
+        if isinstance(path, Field):
+            return field_node(path, Takes.TEXT, scope.at_hand)
+        return part_node(path, Takes.TEXT)
 
     def _field(self, text: str, scope: Scope) -> Field | None:
         try:
@@ -166,3 +185,14 @@ class ExpressionCompiler(ABC):
     @abstractmethod
     def datatype(self, name: str, scope: Scope) -> DataType | None:
         """Return a compiled data type; None, and a problem, where there is none."""
+
+
+def _takes(function: Function) -> str:
+    """Return how many arguments a function takes, in words."""
+    least, most = (tables + function.words for tables in function.tables)
+    most += function.more
+    if not most:
+        return "none"
+    kind = "table" if function.tables[1] else "word"
+    count = {1: "one", 2: "two"}.get(most, str(most)) if least == most else f"{least} to {most}"
+    return f"{count} {kind}{'s' * (most > 1)}"

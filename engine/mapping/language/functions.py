@@ -17,11 +17,13 @@ from engine.mapping.language.identifier import Authority
 from engine.mapping.language.kit import Function, Kit, Takes
 from engine.mapping.language.node import Apply
 from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.language.string_functions import TEXT_FUNCTIONS
 from engine.mapping.language.value_functions import (
     address_text,
     binary,
     instant,
     joined,
+    lines,
     media_type,
     minutes_after,
     range_high,
@@ -101,10 +103,6 @@ def _if_past(kit: Kit, words: tuple[str, ...]) -> Apply:
         return words[0] if value[:8] < reading.today else None
 
     return made
-
-
-def _lines(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
-    return "\n".join(text for cells in repetitions if (text := text_at(cells.first, 0))) or None
 
 
 def _line(first: Sequence[str | Null], order: Iterable[int]) -> str | None:
@@ -217,6 +215,7 @@ def _plain(apply: Apply) -> Callable[[Kit, tuple[str, ...]], Apply]:
 TEXT, CELLS, ALL = Takes.TEXT, Takes.CELLS, Takes.ALL
 CODES: Final = tuple(range(1, 10))
 FUNCTIONS: Final[Mapping[str, Function]] = {
+    **TEXT_FUNCTIONS,
     "date": Function(TEXT, "date", _date, "the date of a timestamp, never shifted, as precise as it came"),
     "datetime": Function(TEXT, "dateTime", _datetime, "a timestamp with offset, as precise as it came"),
     "birth-time": Function(
@@ -270,7 +269,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         "an XTN's number: XTN.12, else country, area, number, extension, else XTN.1",
         reads=(1, 5, 6, 7, 8, 12),
     ),
-    "lines": Function(ALL, "string", _plain(_lines), "the texts of all repetitions, a line each", reads=(1,)),
+    "lines": Function(ALL, "string", _plain(lines), "the texts of all repetitions, a line each", reads=(1,)),
     "name-text": Function(
         CELLS,
         "string",
@@ -331,7 +330,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         reads=(2, 3, 4),
     ),
     "left-out": Function(
-        TEXT, "string", _plain(_left_out), "nothing, and the warning `value-left-out`: nothing else had a use for it"
+        TEXT, "string", _plain(_left_out), "nothing, and the warning `value-left-out`: nobody uses it"
     ),
     "url": Function(TEXT, "url", _plain(url), "an address: a text without blanks"),
     "binary": Function(TEXT, "base64Binary", _plain(binary), "Base64 without blanks"),

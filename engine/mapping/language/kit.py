@@ -39,7 +39,9 @@ class Function:
     """One entry of the registry; `gives` is a FHIR type, `tables` how many tables it must and may name.
 
     `reads`: the components that it reads of the repetition it is given; empty where it may read any. `field`: its word
-    is a field of the message. `asks`: what it asks of a reading beside what it is given (`today`, `source`).
+    is a field of the message. `asks`: what it asks of a reading beside what it is given (`today`, `source`). `words`:
+    how many words it must have, `more` how many it may have beside; `fault` tells what is wrong with them, or nothing.
+    `pieces`: its words are texts and paths, and it is given what all of these hold, after the value.
     """
 
     takes: Takes
@@ -51,3 +53,6 @@ class Function:
     reads: tuple[int, ...] = ()
     field: bool = False
     asks: str = ""
+    more: int = 0
+    fault: Callable[[tuple[str, ...]], str] | None = None
+    pieces: bool = False

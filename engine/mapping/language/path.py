@@ -1,6 +1,7 @@
 """Paths and conditions compiled to nodes."""
 
 from engine.hl7.leaf import Leaf as Value
+from engine.mapping.language.comparison import comparison_fault, comparison_of
 from engine.mapping.language.composite import Check, Staged
 from engine.mapping.language.composite import Term as Compared
 from engine.mapping.language.expression import Condition, Field, Part, Term
@@ -34,7 +35,7 @@ def part_node(path: Part, takes: Takes) -> Node:
 
 
 def check_of(condition: Condition, segment_at_hand: str) -> Check:
-    """Return a condition with its paths compiled."""
+    """Return a condition with its paths compiled; a comparison that is none (it was told as a fault) never holds."""
     return Check(tuple(tuple(_term(term, segment_at_hand) for term in group) for group in condition))
 
 
@@ -47,4 +48,11 @@ def _term(term: Term, segment_at_hand: str) -> Compared:
         source = part_node(term.source, Takes.TEXT)
     else:
         source = term.source
-    return Compared(source, frozenset(term.values), term.negated)
+    holds = None
+    if term.test:
+        holds = comparison_of(term.test, term.values[0]) if comparison_fault(term) is None else _never
+    return Compared(source, frozenset(term.values), term.negated, holds)
+
+
+def _never(_: object) -> bool:
+    return False

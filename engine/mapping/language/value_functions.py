@@ -75,6 +75,11 @@ def joined(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
     return "\n".join(line for line in lines if line) or None
 
 
+def lines(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
+    """Return the texts of all repetitions, a line each."""
+    return "\n".join(text for cells in repetitions if (text := text_at(cells.first, 0))) or None
+
+
 def media_type(_: Kit, words: tuple[str, ...]) -> Apply:
     """Return the media type that two components of an ED or RP name, the first of them by its number."""
     index = int(words[0]) - 1 if words[0].isdigit() else 1

@@ -1,0 +1,118 @@
+"""Comparisons of conditions: order of numbers and dates, beginnings and endings, patterns in linear time.
+
+A pattern is of RE2 (google-re2), which takes time in proportion to the text, whatever the pattern; what only a
+backtracking engine can do (look-around, back-references) is no pattern there.
+"""
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from operator import ge, gt, le, lt
+from typing import Any, Final
+
+from engine.mapping.files.reference import segments
+from engine.mapping.language.expression import ORDERED, Field, Term
+
+NUMBER: Final = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?")
+DATE: Final = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?")
+STAMP: Final = re.compile(r"\d{4,}(?:\.\d+)?(?:[+-]\d{4})?")
+DAY: Final = 8
+COMPARE: Final = {"<": lt, "<=": le, ">": gt, ">=": ge}
+TIMES: Final = frozenset({"TS", "DTM", "DT"})
+MAX_PATTERN: Final = 200
+# Bytes that a compiled pattern may take.
+MAX_MEMORY: Final = 1 << 20
+
+Holds = Callable[[Any], bool]
+
+
+def comparison_of(test: str, value: str) -> Holds:
+    """Return a comparison as a function of what stands in the message: False of nothing, a deletion, another kind."""
+    if test == "matches":
+        return _pattern(value)
+    if test in ORDERED:
+        return _dates(test, value) if _is_date(value) else _numbers(test, value)
+    holds = str.startswith if test == "starts-with" else str.endswith
+    return lambda found: isinstance(found, str) and holds(found, value)
+
+
+def comparison_fault(term: Term) -> tuple[str, str] | None:
+    """Return what is wrong with a comparison and what would do; None for a good one."""
+    value = term.values[0]
+    if not value:
+        return f"{term.test} without a value", f"write {term.source} {term.test} VALUE"
+    if term.test in ORDERED:
+        return _order_fault(term, value)
+    return _pattern_fault(value) if term.test == "matches" else None
+
+
+def _order_fault(term: Term, value: str) -> tuple[str, str] | None:
+    if not _is_date(value) and not NUMBER.fullmatch(value):
+        return f"{term.test} {value!r}", "expected a number such as 18, or a date such as 2008-01-01"
+    source = term.source
+    field = segments().get(source.segment, {}).get(source.field) if isinstance(source, Field) else None
+    if field is not None and field.type_ in TIMES and not _is_date(value):
+        return f"the number {value} for a date", "write a date such as 2008-01-01, or 2008-01"
+    return None
+
+
+def _pattern_fault(value: str) -> tuple[str, str] | None:
+    if len(value) > MAX_PATTERN:
+        return f"a pattern of {len(value)} characters", f"at most {MAX_PATTERN}"
+    try:
+        _compiled(value)
+    except ValueError as error:
+        return f"the pattern {value!r} ({error})", "expected a pattern of RE2, such as '[A-Z]{2}[0-9]+'"
+    return None
+
+
+def _is_date(value: str) -> bool:
+    # Four digits alone are a number.
+    return bool(DATE.fullmatch(value)) and "-" in value
+
+
+def _dates(test: str, value: str) -> Holds:
+    compare, day = COMPARE[test], value.replace("-", "")
+    size = len(day)
+
+    def holds(found: Any) -> bool:
+        # Two dates are compared as far as both tell.
+        if not isinstance(found, str) or not STAMP.fullmatch(found):
+            return False
+        digits = found[:DAY].partition("+")[0].partition("-")[0]
+        least = min(size, len(digits))
+        return bool(compare(digits[:least], day[:least]))
+
+    return holds
+
+
+def _numbers(test: str, value: str) -> Holds:
+    compare, number = COMPARE[test], Decimal(value)
+    return lambda found: isinstance(found, str) and bool(NUMBER.fullmatch(found)) and compare(Decimal(found), number)
+
+
+def _pattern(value: str) -> Holds:
+    pattern = _compiled(value)
+
+    def holds(found: Any) -> bool:
+        try:
+            return isinstance(found, str) and pattern.fullmatch(found) is not None
+        except UnicodeError:
+            # What is no character matches no pattern.
+            return False
+
+    return holds
+
+
+def _compiled(pattern: str) -> Any:
+    """Compile a pattern; ValueError, with RE2's own words, where it is none. The library is loaded by who needs it."""
+    import re2  # noqa: PLC0415 - few mappings have patterns
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = MAX_MEMORY
+    try:
+        return re2.compile(pattern, options=options)
+    except re2.error as error:
+        said = error.args[0] if error.args else ""
+        raise ValueError(said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)) from error
