@@ -12,6 +12,8 @@ from tests.flow.feed import FeedMessage, make_feed
 from tests.flow.proxy import Fault
 from tests.flow.rig import Rig, Row, channel_file, destination, running
 
+pytestmark = pytest.mark.parametrize("journal", ["sqlite", "postgresql"], indirect=True)
+
 STORM = 60
 HEAD = "MSH|^~\\&|REG|RVB|X|Y|20250701{at}||ADT^{event}|{name}|P|2.5.1\rEVN||20250701{at}\r"
 

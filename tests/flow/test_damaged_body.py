@@ -3,10 +3,15 @@
 import contextlib
 from pathlib import Path
 
+import pytest
+
 from engine.journal.file.database import FILE, sqlite3
 from engine.ops.sender.line import send_messages
 from tests.flow.rig import running
 from tests.ops.at_work import message
+
+# What is said of a file.
+pytestmark = pytest.mark.parametrize("journal", ["sqlite"], indirect=True)
 
 
 async def test_a_body_that_was_changed_on_the_disk_holds_its_patient_only(tmp_path: Path) -> None:

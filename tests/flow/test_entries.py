@@ -3,10 +3,13 @@
 import asyncio
 
 import orjson
+import pytest
 
 from tests.flow.operator import alike, asked, configured, done, ended, merged, message, refused, sent, started
 from tests.flow.proxy import Fault
 from tests.flow.rig import Rig, destination
+
+pytestmark = pytest.mark.parametrize("journal", ["sqlite", "postgresql"], indirect=True)
 
 
 async def test_a_refused_message_is_judged_anew_once_its_channel_is_mended(rig: Rig) -> None:

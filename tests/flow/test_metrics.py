@@ -4,12 +4,16 @@ import asyncio
 from pathlib import Path
 
 import orjson
+import pytest
 
 from engine import telemetry
 from tests.flow.feed import FeedMessage
 from tests.flow.proxy import Fault
 from tests.flow.rig import Rig, channel_file, destination, running, write
 from tests.flow.test_brakes import person, up
+
+# Some metrics are of a file.
+pytestmark = pytest.mark.parametrize("journal", ["sqlite"], indirect=True)
 
 # Moved where they belong: tests/ops/access.
 ELSEWHERE = {"adt_log_ins"}

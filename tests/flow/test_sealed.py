@@ -17,6 +17,9 @@ from tests.flow.rig import SECRET, SYSTEM, Rig, running
 from tests.interchange.nursery import ran
 from tests.ops.command import command
 
+# What is said of files.
+pytestmark = pytest.mark.parametrize("journal", ["sqlite"], indirect=True)
+
 FAMILY: Final = "Kanarivogel"
 CANARIES: Final = (
     FAMILY,

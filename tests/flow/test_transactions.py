@@ -9,6 +9,8 @@ from tests.flow.proxy import Call, Fault
 from tests.flow.rig import Rig, channel_file, destination, write
 from tests.flow.wards import BASE, admission, check_wards, transactions
 
+pytestmark = pytest.mark.parametrize("journal", ["sqlite", "postgresql"], indirect=True)
+
 PATIENTS = 12
 OUTCOME = b'{"resourceType":"OperationOutcome","issue":[{"severity":"error","code":"processing"}]}'
 FHIR = {"Content-Type": "application/fhir+json"}

@@ -104,7 +104,7 @@ def damage_of(folder: Path, stop: Callable[[], bool]) -> str:
     """
     with closing(open_reader(folder)) as connection:
         if not isinstance(connection, SqliteConnection):
-            return ""  # the database's own people look after its pages
+            return ""  # whoever runs the database looks after its pages
         connection.set_progress_handler(stop, STEPS)
         for (table,) in connection.execute(TABLES).fetchall():
             try:
@@ -139,6 +139,8 @@ def broken_rules(connection: Connection) -> Iterator[Fault]:
 
 
 def _damage(connection: Connection) -> Iterator[Fault]:
+    if not isinstance(connection, SqliteConnection):
+        return  # as above
     try:
         for (text,) in connection.execute("PRAGMA integrity_check(20)"):
             if text != "ok":

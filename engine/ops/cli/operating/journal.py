@@ -6,7 +6,7 @@ import signal
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -16,10 +16,11 @@ from engine.errors import UsageError
 from engine.journal.care.backup import Proven, back_up, prove, restore
 from engine.journal.care.retention import due
 from engine.journal.care.verify import faults
-from engine.journal.file.database import FILE, open_reader, open_writer
+from engine.journal.file.database import FILE, open_writer
 from engine.journal.file.lock import FolderLock
 from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, configured, new_key, opened, read_key, rewrap
+from engine.journal.opening import address_of, open_reader
 from engine.journal.read.reading import Reader
 from engine.ops.cli.operating.copying import copy
 from engine.ops.operations.care import AnnounceBackup, PruneJournal
@@ -30,6 +31,13 @@ from engine.ops.terminal.table import POSITIVE, note, output, print_json, print_
 from engine.pipeline.care.care import rules_of
 
 app = typer.Typer(help="Maintain the journal: stats, verify, backup, restore, copy, prune.", no_args_is_help=True)
+# What is told of the file's sizes.
+TITLES: Final = {
+    "journal_bytes": "journal",
+    "log_bytes": "write-ahead log",
+    "free_bytes": "free on the disk",
+    "reserve_bytes": "kept free for outcomes",
+}
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
@@ -51,13 +59,8 @@ def stats(data: Data = DATA, as_json: Json = False) -> None:
     rows += [(f"{state} on arrival", count) for state, count in sorted(found.at_door.items())]
     for destination, states in sorted(found.deliveries.items()):
         rows += [(f"{destination}: {state}", count) for state, count in sorted(states.items())]
-    rows += [
-        ("oldest unfinished", since or "–"),
-        ("journal", _mib(sizes["journal_bytes"])),
-        ("write-ahead log", _mib(sizes["log_bytes"])),
-        ("free on the disk", _mib(sizes["free_bytes"])),
-        ("kept free for outcomes", _mib(sizes["reserve_bytes"])),
-    ]
+    rows.append(("oldest unfinished", since or "–"))
+    rows += [(TITLES[name], _mib(size)) for name, size in sizes.items()]
     output().print(table(("", "#"), rows))
 
 
@@ -109,6 +112,7 @@ def backup(
 
     Example: adt-engine journal backup --to /backup/adt-2026-07-01.db --data /var/lib/adt-engine
     """
+    _refuse_shared(data, "back it up there")
     ask_if_running(data, AnnounceBackup())
     signal.signal(signal.SIGTERM, end)
     with steps(shown=not as_json) as watch:
@@ -130,6 +134,7 @@ def restore_(
 
     Example: adt-engine journal restore /backup/adt-2026-07-01.db --data /var/lib/adt-engine --replace
     """
+    _refuse_shared(data, "restore it there, or name another --data")
     with steps(shown=not as_json) as watch:
         proven = restore(file, data, now=datetime.now(UTC), replace=replace, watch=watch)
     _print_proven(proven, f"restored into {data}", as_json=as_json)
@@ -203,6 +208,7 @@ def reseal(
 
     Example: adt-engine journal reseal --new-key /etc/adt-engine/journal-2027.key --data /var/lib/adt-engine
     """
+    _refuse_shared(data, "copy it to a folder (`journal copy`), change the key there, and copy it back")
     old, fresh = configured(), read_key(new)
     if old is None:
         raise UsageError(f"{KEY_FILE_VARIABLE} names no key file: set it to the one the journal was sealed with")
@@ -228,7 +234,16 @@ def _total(data: Path) -> int | None:
         return None
 
 
+def _refuse_shared(data: Path, instead: str) -> None:
+    """Raise UsageError where the journal of a folder is in a database that nodes share."""
+    if address := address_of(data):
+        raise UsageError(f"the journal of {data} is in {address}: {instead} (`adt-engine help postgresql`)")
+
+
 def _sizes(data: Path) -> dict[str, int]:
+    """Return the sizes of a journal in a file; of one in a database nothing, its server tells."""
+    if address_of(data):
+        return {}
     log = data / f"{FILE}-wal"
     return {
         "journal_bytes": (data / FILE).stat().st_size,

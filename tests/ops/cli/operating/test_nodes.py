@@ -15,6 +15,7 @@ from engine.journal.opening import keep_address
 from engine.journal.write.places import Shared
 from engine.ops.cli.examine.check import Check, Standing
 from engine.ops.cli.examine.shared_journal import shared_journal
+from engine.ops.cli.operating import journal as journal_commands
 from engine.ops.cli.operating import nodes
 from tests.ops.command import invoked
 from tests.postgresql import new_database, running_postgres
@@ -148,3 +149,25 @@ def test_a_password_on_the_command_line_is_refused() -> None:
     with pytest.raises(UsageError, match="PGPASSWORD") as refused:
         invoked(nodes.app, "list", "--journal", "postgresql://engine:tell-nobody@db/adt")
     assert "tell-nobody" not in str(refused.value)
+
+
+def test_what_reads_a_journal_reads_it_where_it_is(tmp_path: Path, address: str) -> None:
+    """`journal verify` and `journal stats` of a node's folder ask the database; sizes of files are not told."""
+    keep_address(tmp_path, address)
+    code, shown = invoked(journal_commands.app, "verify", "--json", "--data", str(tmp_path))
+    assert (code, orjson.loads(shown)) == (0, {"sound": True, "entries": 0, "faults": []})
+    code, shown = invoked(journal_commands.app, "stats", "--json", "--data", str(tmp_path))
+    assert code == 0
+    assert orjson.loads(shown)["entries"] == 0
+    assert "journal_bytes" not in orjson.loads(shown)
+
+
+@pytest.mark.parametrize("arguments", [("backup", "--to", "{0}/copy.db"), ("reseal", "--new-key", "{0}/key")])
+def test_what_works_on_files_says_what_to_do_instead(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """Nothing is made in the folder of a node, whose journal is elsewhere."""
+    keep_address(tmp_path, "postgresql://engine@db.example/adt")
+    given = [one.format(tmp_path) for one in arguments]
+    with pytest.raises(UsageError, match=r"is in postgresql://engine@db\.example/adt") as refused:
+        invoked(journal_commands.app, *given, "--data", str(tmp_path))
+    assert "adt-engine help postgresql" in str(refused.value)
+    assert [one.name for one in tmp_path.iterdir()] == ["journal.address"]
