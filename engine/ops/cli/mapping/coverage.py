@@ -1,13 +1,14 @@
 """`adt-engine mappings coverage`: what a mapping leaves out of real messages, and what they leave out of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.compile import load
 from engine.ops.cli.mapping.mappings import MappingOf, channel_in, folders_of
+from engine.ops.cli.mapping.page import Html, Section, write_page
 from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
 from engine.ops.terminal.command import takes
@@ -16,6 +17,17 @@ from engine.ops.terminal.table import print_json
 from engine.ops.views.answer import Json as JsonValue
 
 Unused = Annotated[bool, typer.Option("--unused", help="List the elements and rules that were never used.")]
+SECTIONS: Final = (
+    Section("outcomes", "Events", {"event": "Event", "action": "Action", "rule": "Rule", "count": "Messages"}),
+    Section("unread", "Read by no rule", {"path": "Field", "name": "Name", "count": "Messages"}),
+    Section(
+        "unmapped", "Codes that no table has", {"table": "Table", "code": "Code", "field": "Field", "count": "Times"}
+    ),
+    Section("elements_never_produced", "Elements never produced", {"element": "Element"}),
+    Section(
+        "rules_never_used", "Rules never used", {"element": "Element", "rule": "Rule", "file": "File", "line": "Line"}
+    ),
+)
 
 
 @takes(SearchFilter, channel=None)
@@ -29,12 +41,13 @@ def coverage(
     name: MappingOf = "",
     values: Values = False,
     unused: Unused = False,
+    html: Html = None,
     as_json: Json = False,
 ) -> None:
     """Show which fields no rule reads, which codes no table has, and which elements and rules messages never use.
 
-    Of a journal codes are counted but not shown, unless --values says so. Elements and rules are counted, and listed
-    with --unused.
+    Of a journal, and in an HTML file, codes are counted but not shown, unless --values says so. Elements and rules are
+    counted, and listed with --unused.
 
     Example: adt-engine mappings coverage samples/04-a01-admit.hl7 --mappings my-mappings
     """
@@ -43,6 +56,9 @@ def coverage(
     chosen = filters.model_copy(update={"channel": on.channel if channel else ""})
     unreadable = each_message(Choice(files, data, chosen, limit), on, lambda _name, message: found.add(message))
     made = _made(found, unreadable, shown=values or data is None)
+    if html is not None:
+        sections = SECTIONS if unused else SECTIONS[:3]
+        write_page(html, "Coverage of a mapping", [_total(made)], sections, _made(found, unreadable, shown=values))
     if as_json:
         print_json(made)
     else:
@@ -76,8 +92,12 @@ def _codes(found: Coverage, *, shown: bool) -> list[dict[str, JsonValue]]:
     ]
 
 
+def _total(made: dict[str, JsonValue]) -> str:
+    return f"{made['messages']} messages" + (f", {made['unreadable']} cannot be read" if made["unreadable"] else "")
+
+
 def _lines(made: dict[str, JsonValue], *, unused: bool) -> Iterator[str]:
-    yield f"{made['messages']} messages" + (f", {made['unreadable']} cannot be read" if made["unreadable"] else "")
+    yield _total(made)
     for one in made["outcomes"]:
         yield f"  {one['count']:>6}  {one['event']}  {one['action']} ({one['rule']})"
     yield from _section(

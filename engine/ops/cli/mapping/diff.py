@@ -14,6 +14,7 @@ from engine.journal.read.dry_runs import shadowed
 from engine.mapping.authoring.difference import Comparison, Group, Grouping, Kind
 from engine.mapping.compile import compile_mapping, load
 from engine.ops.cli.mapping.mappings import MappingOf, channel_in, folders_of
+from engine.ops.cli.mapping.page import Html, Section, write_page
 from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
 from engine.ops.terminal.command import takes
@@ -45,6 +46,7 @@ def diff(
     values: Values = False,
     fail_on_change: Annotated[bool, typer.Option("--fail-on-change", help="Exit 1 if anything differs.")] = False,
     server: Server = False,
+    html: Html = None,
     as_json: Json = False,
 ) -> None:
     """Compare what mappings make of messages, grouped by kind of change, with counts and an example each.
@@ -52,7 +54,8 @@ def diff(
     With --server: what the entries of channels in shadow would have done at their servers, as it was found when they
     came in; no mappings are named then.
 
-    Of a journal no values are shown unless --values says so. Exit 0, or 1 with --fail-on-change if anything differs.
+    Of a journal, and in an HTML file, no values are shown unless --values says so. Exit 0, or 1 with --fail-on-change
+    if anything differs.
 
     Example: adt-engine mappings diff shipped my-mappings --data /var/lib/adt-engine --event A08
     """
@@ -72,6 +75,13 @@ def diff(
         unreadable = each_message(Choice(files, data, chosen, limit), on, compared.add)
         found = compared.found
     shown = values or (data is None and not server)
+    if html is not None:
+        write_page(
+            html,
+            f"From {old} to {new}" if new else "Channels in shadow",
+            [_total(found, unreadable)],
+            *_paged(found, shown=values),
+        )
     if as_json:
         print_json(_made(found, unreadable, shown=shown))
     else:
@@ -109,11 +119,32 @@ def _lines(found: Grouping, unreadable: int | None, *, shown: bool) -> Iterator[
             values = f": {_value(group.before)} -> {_value(group.after)}" if is_shown else ""
             yield f"  {group.count:>6}  {group.path}"
             yield f"          {group.example}{values}"
+    yield _total(found, unreadable)
+
+
+def _total(found: Grouping, unreadable: int | None) -> str:
     if unreadable is None:
-        yield f"{found.messages} messages in shadow, {found.differing} would change something or not be delivered"
-        return
+        return f"{found.messages} messages in shadow, {found.differing} would change something or not be delivered"
     lost = f", {unreadable} cannot be read" if unreadable else ""
-    yield f"{found.messages} messages, {found.differing} come out differently{lost}"
+    return f"{found.messages} messages, {found.differing} come out differently{lost}"
+
+
+def _paged(found: Grouping, *, shown: bool) -> tuple[list[Section], dict[str, JsonValue]]:
+    """Return a section for each kind of change, and its rows; without values the name of the example is none either."""
+    sections: list[Section] = []
+    rows: dict[str, JsonValue] = {}
+    for kind, groups in groupby(found.groups(), key=lambda group: group.kind):
+        key = kind.name.lower()
+        values = {"before": "Before", "after": "After"} if shown or kind in PLAIN else {}
+        example = {"example": "Example"} if shown else {}
+        sections.append(
+            Section(key, kind.value.capitalize(), {"path": "What", "count": "Messages", **values, **example})
+        )
+        rows[key] = [
+            {**_change(group, shown=True), "before": _value(group.before), "after": _value(group.after)}
+            for group in groups
+        ]
+    return sections, rows
 
 
 def _value(value: JsonValue) -> str:

@@ -1,16 +1,19 @@
 """`adt-engine mappings explain`: why each element came out as it did, and what became of each field."""
 
+import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, NamedTuple
 
 import orjson
 import typer
 
-from engine.errors import AdtEngineError
+from engine.errors import AdtEngineError, UsageError
 from engine.hl7.leaf import NULL
 from engine.mapping.authoring.survey import name_of
-from engine.mapping.compile import load
+from engine.mapping.compile import MappingSource, load
+from engine.mapping.files.reference import nearest
 from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_in, folders_of, messages_in
 from engine.ops.operations.messages import ExplainMessage
 from engine.ops.terminal.command import ask_if_running, takes
@@ -20,11 +23,17 @@ from engine.ops.views.answer import Json as JsonValue
 from engine.ops.views.entry import Element, Explained
 from engine.ops.views.explaining import check_parts, explained, plain
 
+SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
+
 
 def explain_(
     file: Annotated[Path, typer.Argument(help="A file of HL7 messages.", metavar="FILE")],
     element: Annotated[str, typer.Option(help="Only this element, such as Patient.birthDate.")] = "",
     field: Annotated[str, typer.Option(help="Only what this field went into, such as PID-7.")] = "",
+    segment: Annotated[str, typer.Option(help="Only what came from this segment, such as PV1.")] = "",
+    rule_file: Annotated[
+        str, typer.Option(help="Only what rules of this mapping file made, such as encounter.yaml.", metavar="FILE")
+    ] = "",
     channel: OfChannel = None,
     mappings: Mappings = None,
     name: MappingOf = "",
@@ -32,23 +41,63 @@ def explain_(
 ) -> None:
     """Say why each element came out as it did: the rule, what it read, what was done with it; and what nobody read.
 
-    The output holds patient data. Exit 0 if every message was read, 1 otherwise.
+    An element stands for all below it: Encounter, Patient.name. The output holds patient data. Exit 0 if every message
+    was read, 1 otherwise.
 
     Example: adt-engine mappings explain samples/01-a28-add-person.hl7 --element Patient.birthDate
     """
     check_parts(element, field)
     on = channel_in(channel)
     source = load(folders_of(mappings), name or on.mapping)
-    made = [explained(source, on, raw, element, field) for raw in messages_in(file)]
+    chosen = Chosen(_segment(segment), _rule_file(rule_file, source))
+    made = [chosen.of(explained(source, on, raw, element, field)) for raw in messages_in(file)]
     found = [Explained.model_validate({"entry": 0, **orjson.loads(orjson.dumps(one, default=plain))}) for one in made]
     if as_json:
         typer.echo(
             orjson.dumps([{"file": str(file), **one} for one in made], default=plain, option=orjson.OPT_INDENT_2)
         )
     else:
-        typer.echo("\n\n".join("\n".join(_lines(one, element, field)) for one in found))
+        texts = (_lines(one, element, field) if one.elements or not any(chosen) else _nothing(one) for one in found)
+        typer.echo("\n\n".join(map("\n".join, texts)))
     if any(one.rule is None for one in found):
         raise typer.Exit(1)
+
+
+class Chosen(NamedTuple):
+    """What is shown of explanations: what came from a segment, what rules of a file made; empty for all."""
+
+    segment: str
+    file: str
+
+    def of(self, made: dict[str, Any]) -> dict[str, Any]:
+        """Return an explanation without what is not chosen."""
+        if not (self.segment or self.file) or "elements" not in made:
+            return made
+        elements = [one for one in made["elements"] if self._has(one["source"], one["file"])]
+        unread = [one for one in made.get("unread", ()) if self._has(one["path"], "")]
+        return {**made, "elements": elements, **({"unread": unread} if "unread" in made else {})}
+
+    def _has(self, path: str, file: str) -> bool:
+        if self.segment and path.partition("-")[0] != self.segment:
+            return False
+        parts = Path(self.file).parts
+        return not parts or Path(file).parts[-len(parts) :] == parts
+
+
+def _segment(name: str) -> str:
+    if name and not SEGMENT.fullmatch(name):
+        raise UsageError(f"--segment {name} is not a segment; give its name of three characters, such as PV1 or ZPI")
+    return name
+
+
+def _rule_file(name: str, source: MappingSource) -> str:
+    """Return the end of the path of a mapping file; UsageError where the mapping has no such file."""
+    if not name:
+        return ""
+    files = sorted({Path(one.source.file).name for one in source.documents.everything()})
+    if Path(name).name not in files:
+        raise UsageError(f"--rule-file {name} is not a file of this mapping; {nearest(Path(name).name, files)}")
+    return name
 
 
 @takes(ExplainMessage, entry="ENTRY")
@@ -70,6 +119,12 @@ def explain_entry(request: ExplainMessage, data: Data = DATA, as_json: Json = Fa
         typer.echo("\n".join(_lines(found, request.element, request.field)))
     if found.rule is None:
         raise typer.Exit(1)
+
+
+def _nothing(found: Explained) -> Iterator[str]:
+    yield from islice(_lines(found, "", ""), 2 if found.rule and found.error else 1)
+    if found.rule is not None:
+        yield "  nothing was made of what is chosen"
 
 
 def _lines(found: Explained, element: str, field: str) -> Iterator[str]:

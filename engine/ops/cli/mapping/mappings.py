@@ -21,6 +21,9 @@ from engine.ops.terminal.table import print_json
 OfChannel = Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")]
 MappingOf = Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")]
 MESSAGES: Final = re.compile(rb"(?:\A|[\r\n\x0b\x1c]+)(?=MSH[^A-Za-z0-9\s])")
+AROUND: Final = b"\x0b\x1c\r\n"
+# Segments of a batch and of a file of batches, which belong to no message.
+ENVELOPE: Final = frozenset({b"FHS", b"BHS", b"BTS", b"FTS"})
 
 
 class Tools(LazyGroup):
@@ -78,12 +81,30 @@ def folders_of(mappings: Path | None) -> list[Path]:
 
 def messages_in(file: Path) -> Iterator[bytes]:
     """Yield the messages of a file, whatever ends its lines; all of it where there is none. UsageError: unreadable."""
+    yield from messages_of(bytes_of(file))
+
+
+def bytes_of(file: Path) -> bytes:
+    """Return what a file holds; UsageError where it cannot be read."""
     try:
-        raw = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
         raise UsageError(f"{file} cannot be read ({error.strerror})") from error
-    parts = (part.strip(b"\x0b\x1c\r\n") for part in MESSAGES.split(raw))
+
+
+def messages_of(raw: bytes) -> Iterator[bytes]:
+    """Yield the messages in bytes, without MLLP and batch around them; all of the bytes where there is none."""
+    parts = (_bare(part.strip(AROUND)) for part in MESSAGES.split(raw))
     yield from [part for part in parts if part.startswith(b"MSH")] or [raw]
+
+
+def _bare(message: bytes) -> bytes:
+    """Return a message without what ends its batch and begins the next one."""
+    end = max(message.rfind(b"\r"), message.rfind(b"\n"))
+    while end > 0 and message[end + 1 : end + 4] in ENVELOPE:
+        message = message[:end].rstrip(AROUND)
+        end = max(message.rfind(b"\r"), message.rfind(b"\n"))
+    return message
 
 
 def channel_in(file: Path | None) -> Channel:

@@ -11,22 +11,24 @@ from engine.config.channel import Channel
 from engine.errors import MessageError, UsageError
 from engine.hl7.message import Message, parse
 from engine.journal.read.reading import Reader
-from engine.ops.cli.mapping.mappings import messages_in
+from engine.ops.cli.mapping.below import messages_below
 from engine.ops.operations.filters import SearchFilter
 
 PAGE: Final = 200
 
-Files = Annotated[list[Path] | None, typer.Argument(help="Files of HL7 messages.", metavar="[FILE...]")]
+Files = Annotated[
+    list[Path] | None, typer.Argument(help="Files of HL7 messages, or folders of them.", metavar="[FILE...]")
+]
 Journal = Annotated[
     Path | None, typer.Option("--data", help="Take the messages that filters choose of this data folder's journal.")
 ]
 On = Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file; only its entries.")]
 Limit = Annotated[int, typer.Option(min=1, help="With --data: at most this many, the newest.")]
-Values = Annotated[bool, typer.Option("--values", help="With --data: show values (patient data).")]
+Values = Annotated[bool, typer.Option("--values", help="With --data or --html: show values (patient data).")]
 
 
 class Choice(NamedTuple):
-    """Which messages are meant: files, or the newest entries of a journal that a filter chooses."""
+    """Which messages are meant: files and folders, or the newest entries of a journal that a filter chooses."""
 
     files: list[Path] | None
     data: Path | None
@@ -47,7 +49,7 @@ def each_message(choice: Choice, channel: Channel, take: Callable[[str, Message]
     UsageError unless the choice is of files or of a journal.
     """
     if bool(choice.files) == (choice.data is not None):
-        raise UsageError("give files of messages, or --data with the data folder of an engine")
+        raise UsageError("give files or folders of messages, or --data with the data folder of an engine")
     unreadable = 0
     with Console(stderr=True).status("reading messages"):
         for sample in _samples(choice, channel):
@@ -63,10 +65,8 @@ def _samples(choice: Choice, channel: Channel) -> Iterator[Sample]:
     if choice.data is not None:
         yield from _journaled(choice.data, choice, channel)
         return
-    for file in choice.files or ():
-        raws = list(messages_in(file))
-        for number, raw in enumerate(raws, 1):
-            yield Sample(f"{file} #{number}" if len(raws) > 1 else str(file), _parsed(raw, channel))
+    for name, raw in messages_below(choice.files or ()):
+        yield Sample(name, _parsed(raw, channel))
 
 
 def _journaled(data: Path, choice: Choice, channel: Channel) -> Iterator[Sample]:
