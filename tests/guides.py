@@ -53,10 +53,11 @@ def at_free_ports(guide: str, *ports: int) -> str:
     return guide.replace("~/adt-engine", str(ROOT))
 
 
-def run(guide: str, folder: Path) -> None:
+def run(guide: str, folder: Path, least: int = 5) -> None:
     """Run a guide in a folder; AssertionError where a command fails or does not print what is shown below it.
 
     A block of `sh` is run; one of `text` is what that block prints, line by line; any other is the file named above it.
+    There are at least so many blocks of `sh`.
     """
     script = SHELL.format(python=sys.executable)
     shown: list[str] = []
@@ -69,7 +70,7 @@ def run(guide: str, folder: Path) -> None:
         else:
             assert block["file"], block["text"]
             script += f"mkdir -p $(dirname {block['file']})\ncat > {block['file']} << '{END}'\n{block['text']}{END}\n"
-    assert len(shown) > 4
+    assert len(shown) >= least
     printed = _ran(script, folder)
     for expected, found in zip(shown, printed.split(MARK), strict=False):
         missing = [line for line in expected.splitlines() if line.rstrip() not in found]

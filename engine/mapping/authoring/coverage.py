@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.config.channel import Channel
 from engine.hl7.message import Message
@@ -39,7 +39,10 @@ class Unused(NamedTuple):
 
 @dataclass(slots=True)
 class Coverage:
-    """What was found over all messages so far; counts are of messages, of codes each time they came."""
+    """What was found over all messages so far; counts are of messages, of codes each time they came.
+
+    `tables` counts the look-ups by table and field.
+    """
 
     source: MappingSource
     channel: Channel
@@ -47,6 +50,7 @@ class Coverage:
     outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     unread: Counter[str] = field(default_factory=Counter)
     codes: Counter[Unmapped] = field(default_factory=Counter)
+    tables: Counter[tuple[str, str]] = field(default_factory=Counter)
     produced: set[str] = field(default_factory=set)
     used: set[int] = field(default_factory=set)
     _trace: Trace = field(default_factory=Trace)
@@ -57,8 +61,8 @@ class Coverage:
         self._mapping = compile_mapping(self.source, self.channel, partial(TracingCompiler, self._trace))
         self._survey = Survey(self._trace, self.source.documents)
 
-    def add(self, message: Message) -> None:
-        """Map one message, and note what was read, looked up and made."""
+    def add(self, message: Message) -> dict[str, Any]:
+        """Map one message, note what was read, looked up and made, and return what became of it."""
         self._trace.roots.clear()
         self._trace.seen.clear()
         message.dialect = Dialect(
@@ -72,6 +76,7 @@ class Coverage:
             self._note(one)
         for root in self._trace.roots:
             self._visit(root)
+        return made
 
     def never_produced(self) -> list[str]:
         """Return the elements that files of resources name and that no message led to; of a whole one only its name."""
@@ -108,6 +113,7 @@ class Coverage:
         names = INDEX.sub("", one.element).split(".")
         self.produced.update(".".join(names[:end]) for end in range(2, len(names) + 1))
         for row in one.rows:
+            self.tables[row.table, one.field] += 1
             if row.unmapped:
                 self.codes[Unmapped(row.table, row.code, one.field)] += 1
 

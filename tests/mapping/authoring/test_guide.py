@@ -9,6 +9,7 @@ from tests.guides import BLOCK, run, section
 
 TITLE: Final = "From a Z segment to production in ten minutes"
 GUIDE: Final = section(shipped("mappings") / "README.md", TITLE)
+NEW_SITE: Final = section(shipped("mappings") / "README.md", "A new site")
 
 
 def test_the_guide_works_as_it_stands(tmp_path: Path) -> None:
@@ -16,6 +17,12 @@ def test_the_guide_works_as_it_stands(tmp_path: Path) -> None:
     run(GUIDE.replace("2575", str(free_port())), tmp_path)
     for name in ("resources/patient.yaml", "tests/interpreter.yaml", "schema/resource.json"):
         assert (tmp_path / "my-mappings" / name).is_file()
+
+
+def test_a_new_site_is_told_as_it_comes_out(tmp_path: Path) -> None:
+    """From a folder of messages to drafts that pass the checks."""
+    run(NEW_SITE, tmp_path, least=3)
+    assert (tmp_path / "findings.html").is_file()
 
 
 def test_every_file_of_the_guide_is_named() -> None:

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import UsageError
 from engine.hl7.charset import wide_codec
 from engine.hl7.lines import LEADING_BYTES
 from engine.ops.cli.mapping.mappings import MESSAGES, bytes_of, messages_of
+
+# What a file is called that should hold a message: below a folder, too, it is told where it holds none.
+HL7: Final = ".hl7"
 
 
 class Found(NamedTuple):
@@ -36,7 +39,7 @@ def _below(folder: Path) -> Iterator[Found]:
         if any(part.startswith(".") for part in file.relative_to(folder).parts) or not file.is_file():
             continue
         raw = bytes_of(file)
-        if _holds_messages(raw):
+        if _holds_messages(raw) or (file.suffix.lower() == HL7 and raw.strip()):
             found = True
             yield from _named(file, raw)
     if not found:

@@ -57,7 +57,8 @@ def coverage(
     unreadable = each_message(Choice(files, data, chosen, limit), on, lambda _name, message: found.add(message))
     made = _made(found, unreadable, shown=values or data is None)
     if html is not None:
-        sections = SECTIONS if unused else SECTIONS[:3]
+        sections = [_without_code(one) if one.key == "unmapped" and not values else one for one in SECTIONS]
+        sections = sections if unused else sections[:3]
         write_page(html, "Coverage of a mapping", [_total(made)], sections, _made(found, unreadable, shown=values))
     if as_json:
         print_json(made)
@@ -90,6 +91,10 @@ def _codes(found: Coverage, *, shown: bool) -> list[dict[str, JsonValue]]:
         {"table": table, **({"code": code} if shown else {}), "field": field, "count": count}
         for (table, code, field), count in sorted(counts.items(), key=lambda one: (one[0][0], -one[1], one[0]))
     ]
+
+
+def _without_code(section: Section) -> Section:
+    return section._replace(columns={key: title for key, title in section.columns.items() if key != "code"})
 
 
 def _total(made: dict[str, JsonValue]) -> str:

@@ -36,6 +36,7 @@ class Tools(LazyGroup):
         "diff": "engine.ops.cli.mapping.diff:diff",
         "coverage": "engine.ops.cli.mapping.coverage:coverage",
         "schema": "engine.ops.cli.mapping.schema:schema",
+        "infer": "engine.ops.cli.mapping.infer:infer",
     }
 
 

@@ -20,6 +20,8 @@ TEMPLATES: Final = Environment(
     lstrip_blocks=True,
 )
 
+EMPTY: Final = "(empty)"
+
 Html = Annotated[
     Path | None, typer.Option("--html", help="Write the report as one HTML file, too.", metavar="FILE", dir_okay=False)
 ]
@@ -51,19 +53,18 @@ def write_page(
 
 def page(title: str, facts: Sequence[str], sections: Sequence[Section], made: Mapping[str, Json]) -> str:
     """Return a report as HTML."""
-    shown = [(section, [_cells(section, row) for row in made[section.key]]) for section in sections]
+    shown = [(section, [list(map(_plain, cells(section, row))) for row in made[section.key]]) for section in sections]
     return TEMPLATES.get_template("page.html").render(
         title=title, facts=facts, sections=[one for one in shown if one[1]], version=__version__
     )
 
 
-def _cells(section: Section, row: Any) -> list[str]:
-    values = [row.get(key) for key in section.columns] if isinstance(row, dict) else [row]
-    return [_text(value) for value in values]
+def cells(section: Section, row: Any) -> list[str]:
+    """Return what stands in the columns of a row; a row begins with something."""
+    values = [row[key] for key in section.columns] if isinstance(row, dict) else [row]
+    texts = [", ".join(map(str, one)) if isinstance(one, list | tuple) else str(one) for one in values]
+    return [texts[0] or EMPTY, *texts[1:]]
 
 
-def _text(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_text, value))
-    text = "" if value is None else str(value)
+def _plain(text: str) -> str:
     return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)

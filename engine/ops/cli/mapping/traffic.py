@@ -43,7 +43,7 @@ class Sample(NamedTuple):
     message: Message | None
 
 
-def each_message(choice: Choice, channel: Channel, take: Callable[[str, Message], None]) -> int:
+def each_message(choice: Choice, channel: Channel, take: Callable[[str, Message], object]) -> int:
     """Give each message and what it is called to `take`, and return how many cannot be read; a terminal shows it.
 
     UsageError unless the choice is of files or of a journal.

@@ -1,0 +1,62 @@
+"""In which character set the bytes of a message really are, whatever its MSH-18 says."""
+
+from enum import StrEnum
+from typing import Final
+
+from engine.errors import UndecodableMessageError
+from engine.hl7.charset import UTF8_MARK, coding_of, decode, wide_codec
+from engine.hl7.header import character_set
+from engine.hl7.iso2022 import ESCAPE
+
+# Bytes that no part of ISO 8859 has characters for, but code pages of Windows do.
+_PAGES: Final = frozenset(range(0x80, 0xA0))
+
+
+class Really(StrEnum):
+    """What bytes are, as far as they tell."""
+
+    ASCII = "ASCII"
+    UTF8 = "UTF-8"
+    MARKED = "UTF-8 with a byte order mark"
+    WIDE = "UTF-16 or UTF-32"
+    SWITCHING = "ISO 2022 (escape sequences)"
+    LATIN = "one byte a character, or a set of the Far East"
+    PAGE = "one byte a character, of a Windows code page"
+
+
+# What a channel's `charset` would say of bytes that declare nothing and are no UTF-8.
+GUESSES: Final = {Really.LATIN: "8859/1", Really.PAGE: "cp1252"}
+
+
+def really(raw: bytes) -> Really:
+    """Return what the bytes of a message are."""
+    if wide_codec(raw):
+        return Really.WIDE
+    if raw.startswith(UTF8_MARK):
+        return Really.MARKED
+    if raw.isascii():
+        return Really.SWITCHING if ESCAPE in raw else Really.ASCII
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return Really.PAGE if _PAGES.intersection(raw) else Really.LATIN
+    return Really.UTF8
+
+
+def fault(raw: bytes) -> str:
+    """Return what is wrong with the character set that a message declares, by its bytes; empty where nothing is."""
+    found = really(raw)
+    # Wide bytes, and a mark, say which set they are; MSH-18 then says nothing.
+    told = found in {Really.WIDE, Really.MARKED}
+    declared, repetition = (b"", b"") if told else character_set(raw)
+    coding = coding_of(declared, repetition, "UTF-8")
+    if coding is None:
+        return "MSH-18 is no character set of table 0211"
+    try:
+        decode(raw, coding)
+    except UndecodableMessageError:
+        unsaid = not declared and not told
+        return "MSH-18 is empty, which means UTF-8, and this is none" if unsaid else "bytes that are not of it"
+    if found is Really.UTF8 and coding.name not in {"utf-8", "gb18030", "big5", "euc_kr"}:
+        return "these bytes are UTF-8"
+    return ""

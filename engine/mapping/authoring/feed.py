@@ -1,0 +1,241 @@
+"""What the messages of a feed are, whatever mapping reads them: who sends, whose numbers, which sets, versions, events.
+
+Names of systems, authorities and events are told as they are. Of patients nothing is: where such a name is also a name
+or a number of the same message's patient, only its length is told.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final, NamedTuple
+
+from engine.errors import MessageError, MessageLimitError, UndecodableMessageError
+from engine.hl7.header import read_header
+from engine.hl7.message import Message, Repetition, Segment, parse
+from engine.hl7.taken import ADT
+from engine.mapping.authoring.encoding import GUESSES, fault, really
+from engine.mapping.authoring.shape import SHORTEST, code_shown, kind_of, name_shown, offset_of
+from engine.mapping.authoring.survey import name_of
+from engine.mapping.files.reference import segments
+from engine.mapping.subject.events import EVENT
+
+# A name of a segment, and how one of a site's own begins.
+SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
+OWN: Final = "Z"
+# Fields that held numbers with an authority before the standard took them away.
+WITHDRAWN: Final = frozenset({("PID", 2), ("PID", 4), ("MRG", 2), ("MRG", 4)})
+# Where the assigning authority and the type stand in what identifies; `parted`: its three parts are components.
+PLACES: Final = {"CX": (4, 5, False), "XCN": (9, 13, False), "XON": (6, 7, False), "EI": (2, 0, True)}
+
+
+class Authority(NamedTuple):
+    """An assigning authority as it is sent, the field it stands in, and the type of the identifiers beside it."""
+
+    namespace: str
+    universal: str
+    kind: str
+    field: str
+    type_: str
+
+
+class Charset(NamedTuple):
+    """What MSH-18 declares, what the bytes are, and what is wrong with that."""
+
+    declared: str
+    really: str
+    fault: str
+
+
+@dataclass(slots=True)
+class Feed:
+    """What was found in all messages so far; each count is of messages."""
+
+    messages: int = 0
+    unreadable: Counter[str] = field(default_factory=Counter)
+    firsts: dict[str, str] = field(default_factory=dict)
+    senders: Counter[tuple[str, str]] = field(default_factory=Counter)
+    receivers: Counter[tuple[str, str]] = field(default_factory=Counter)
+    versions: Counter[str] = field(default_factory=Counter)
+    processing: Counter[str] = field(default_factory=Counter)
+    charsets: Counter[Charset] = field(default_factory=Counter)
+    guesses: Counter[str] = field(default_factory=Counter)
+    types: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+    authorities: Counter[Authority] = field(default_factory=Counter)
+    segments: Counter[str] = field(default_factory=Counter)
+    own: Counter[str] = field(default_factory=Counter)
+    kinds: dict[str, Counter[str]] = field(default_factory=dict)
+    zoneless: Counter[str] = field(default_factory=Counter)
+    zoned: Counter[str] = field(default_factory=Counter)
+    offsets: Counter[str] = field(default_factory=Counter)
+    personal: set[str] = field(default_factory=set)
+
+    def add(self, name: str, raw: bytes) -> None:
+        """Note what one message is; `name` is what an example is called."""
+        message, reason, guess = read_sample(raw)
+        if reason:
+            self.unreadable[reason] += 1
+            self.firsts.setdefault(reason, name)
+        if message is None:
+            return
+        self.messages += 1
+        self.guesses[guess] += bool(guess)
+        header = message.first("MSH")
+        charset = Charset(header.field(18) if header else "", really(raw), fault(raw))
+        personal = set(_personal(message))
+        self.personal |= personal
+        self.charsets[charset._replace(declared=name_shown(charset.declared, personal))] += 1
+        self._header(message, personal)
+        self.authorities.update({_shown(one, personal) for one in _authorities(message)})
+        self._segments(message)
+
+    def _header(self, message: Message, personal: set[str]) -> None:
+        def part(number: int, component: int = 1) -> str:
+            found = message.leaf("MSH", number, component)
+            return name_shown(str(found or ""), personal)
+
+        self.senders[part(3), part(4)] += 1
+        self.receivers[part(5), part(6)] += 1
+        self.versions[part(12)] += 1
+        self.processing[part(11)] += 1
+        self.types[part(9)] += 1
+        self.events[event_shown(message, personal)] += 1
+
+    def _segments(self, message: Message) -> None:
+        """Note which segments there are, what a site's own ones hold, and how times of day are sent."""
+        self.segments.update({one.name for one in message.segments if SEGMENT.fullmatch(one.name)})
+        own: dict[str, set[str]] = {}
+        zones: dict[str, set[str]] = {}
+        for segment, number, path in _valued(message):
+            if segment.name.startswith(OWN):
+                mark = message.delimiters.component
+                own.setdefault(path, set()).update(kind_of(one.text, mark) for one in segment.repetitions(number))
+            if (segment.name, number) in _times():
+                found = (offset_of(str(one.leaf() or "")) for one in segment.repetitions(number))
+                zones.setdefault(path, set()).update(one for one in found if one is not None)
+        self.own.update(own.keys())
+        for path, kinds in own.items():
+            self.kinds.setdefault(path, Counter()).update(kinds)
+        self.zoneless.update(path for path, found in zones.items() if "" in found)
+        self.zoned.update(path for path, found in zones.items() if found - {""})
+        self.offsets.update({one for found in zones.values() for one in found if one})
+
+
+class Sample(NamedTuple):
+    """A message, None where it cannot be read; why it cannot be read as it is; and the set it was read in for that."""
+
+    message: Message | None
+    reason: str = ""
+    charset: str = ""
+
+
+def read_sample(raw: bytes) -> Sample:
+    """Read a message as far as it goes: one whose bytes are not of its set is read, with that as the reason."""
+    try:
+        return Sample(parse(raw))
+    except UndecodableMessageError:
+        header = read_header(raw)
+        guess = "" if header is not None and header.charset_field else GUESSES.get(really(raw), "")
+    except MessageLimitError:
+        return Sample(None, "too-many-parts")
+    except MessageError:
+        return Sample(None, "no-header" if read_header(raw) is None else "unusable-header")
+    try:
+        return Sample(parse(raw, charset=guess or "UTF-8", undecodable="replace"), "undecodable", guess)
+    except MessageError:
+        return Sample(None, "undecodable")
+
+
+def event_shown(message: Message, personal: Collection[str]) -> str:
+    """Return an event as an event table names it: `A01`, of other messages than ADT with its type, `ORU^R01`."""
+    type_ = message.message_type
+    event = message.trigger if type_ in {ADT, ""} else f"{type_}^{message.trigger}"
+    return event if EVENT.fullmatch(event) else name_shown(event, personal)
+
+
+def _valued(message: Message) -> Iterator[tuple[Segment, int, str]]:
+    for segment in message.segments:
+        if SEGMENT.fullmatch(segment.name):
+            for number in range(1, segment.fields() + 1):
+                if segment.field(number):
+                    yield segment, number, f"{segment.name}-{number}"
+
+
+@cache
+def _times() -> frozenset[tuple[str, int]]:
+    return frozenset(
+        (name, number) for name, fields in segments().items() for number, one in fields.items() if one.type_ == "DTM"
+    )
+
+
+@cache
+def _identifying() -> dict[tuple[str, int], str]:
+    """Return the fields that identify somebody or something with an authority, and their data types."""
+    found = {
+        (name, number): one.type_
+        for name, fields in segments().items()
+        for number, one in fields.items()
+        if one.type_ in PLACES
+    }
+    return {**found, **dict.fromkeys(WITHDRAWN, "CX")}
+
+
+def _authorities(message: Message) -> Iterator[Authority]:
+    for segment, number, path in _valued(message):
+        type_ = _identifying().get((segment.name, number))
+        if type_ is None:
+            continue
+        for one in segment.repetitions(number):
+            if (type_ == "CX" and one.leaf() is None) or one.is_null:
+                continue
+            found = _authority(one, path, type_)
+            if type_ == "CX" or found.namespace or found.universal:
+                yield found
+
+
+def _authority(one: Repetition, path: str, type_: str) -> Authority:
+    place, of, parted = PLACES[type_]
+    parts = [one.leaf(place + at) for at in range(3)] if parted else [one.leaf(place, at) for at in (1, 2, 3)]
+    namespace, universal, kind = (str(part or "") for part in parts)
+    return Authority(namespace, universal, kind, path, str(one.leaf(of) or "") if of else "")
+
+
+def _shown(one: Authority, personal: set[str]) -> Authority:
+    namespace, universal, kind = (name_shown(part, personal) for part in one[:3])
+    return Authority(namespace, universal, kind, one.field, code_shown(one.type_, personal) if one.type_ else "")
+
+
+def _personal(message: Message) -> Iterator[str]:
+    """Yield names and numbers of people in a message, each in small letters; no initials, which are codes as well."""
+    for segment, number, _path in _valued(message):
+        last = _people().get((segment.name, number), 0)
+        for one in segment.repetitions(number) if last else ():
+            for leaf in (leaf for component in range(1, last + 1) for leaf in one.subcomponents(component)):
+                if isinstance(leaf, str) and len(leaf) >= SHORTEST:
+                    yield leaf.casefold()
+
+
+@cache
+def _people() -> dict[tuple[str, int], int]:
+    """Return the fields with names and numbers of people, and how many of their components are such."""
+    counts = {"XPN": 3, "XCN": 3, "CX": 1}
+    found = {
+        (name, number): counts[one.type_]
+        for name, fields in segments().items()
+        for number, one in fields.items()
+        if one.type_ in counts
+    }
+    return {**found, **dict.fromkeys((*WITHDRAWN, ("PID", 19), ("PID", 20)), 1)}
+
+
+def named_times(feed: Feed) -> list[tuple[str, str, int, int]]:
+    """Return the fields with times of day: path, the standard's name, messages without a zone, and with one."""
+    paths = sorted({*feed.zoneless, *feed.zoned}, key=lambda path: (-feed.zoneless[path], path))
+    return [(path, name_of(path), feed.zoneless[path], feed.zoned[path]) for path in paths]
+
+
+def told(kinds: Counter[str]) -> str:
+    """Return kinds in a line, the most frequent first."""
+    return ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common(4))

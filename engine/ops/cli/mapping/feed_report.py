@@ -1,0 +1,171 @@
+"""What a feed's messages are, as rows: for JSON, for the terminal, and for a page that is sent on."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.mapping.authoring.coverage import Coverage
+from engine.mapping.authoring.draft import Code
+from engine.mapping.authoring.feed import Feed, named_times, told
+from engine.mapping.authoring.shape import code_shown
+from engine.mapping.files.document import FIELD
+from engine.ops.cli.mapping.page import Section
+from engine.ops.views.answer import Json
+
+COUNT: Final = {"count": "Messages"}
+SECTIONS: Final = (
+    Section("unreadable", "Cannot be read", {"reason": "Reason", **COUNT}),
+    Section("senders", "Who sends", {"application": "Application (MSH-3)", "facility": "Facility (MSH-4)", **COUNT}),
+    Section("receivers", "To whom", {"application": "Application (MSH-5)", "facility": "Facility (MSH-6)", **COUNT}),
+    Section("versions", "HL7 versions", {"version": "Version (MSH-12)", **COUNT}),
+    Section("processing_ids", "Processing IDs", {"id": "ID (MSH-11)", **COUNT}),
+    Section(
+        "character_sets",
+        "Character sets",
+        {"declared": "Declared (MSH-18)", "really": "What the bytes are", "fault": "Fault", **COUNT},
+    ),
+    Section(
+        "events",
+        "Events",
+        {"event": "Event", "does": "What the mapping does", "rule": "Rule", "action": "Outcome", **COUNT},
+    ),
+    Section("refusals", "Why messages would be refused", {"event": "Event", "reason": "Reason", **COUNT}),
+    Section(
+        "authorities",
+        "Assigning authorities",
+        {
+            "namespace": "Authority",
+            "universal_id": "Universal ID",
+            "universal_id_type": "Its type",
+            "field": "Field",
+            "type": "Identifier type",
+            **COUNT,
+        },
+    ),
+    Section("identifier_types", "Identifier types", {"type": "Type", "fields": "Fields", **COUNT}),
+    Section("segments", "Segments", {"segment": "Segment", **COUNT}),
+    Section("z_segments", "Fields of Z segments", {"path": "Field", "kinds": "What they hold", **COUNT}),
+    Section(
+        "timestamps",
+        "Times of day",
+        {"path": "Field", "name": "Name", "without_zone": "Without a zone", "with_zone": "With a zone"},
+        "A time without a zone is read in the zone of the channel.",
+    ),
+    Section("offsets", "Zones of times", {"offset": "Offset", **COUNT}),
+    Section("tables", "Code tables used", {"table": "Table", "fields": "Fields", "count": "Look-ups"}),
+    Section(
+        "unmapped", "Codes that no table has", {"table": "Table", "code": "Code", "field": "Field", "times": "Times"}
+    ),
+    Section("unread", "Read by no rule", {"path": "Field", "name": "Name", **COUNT}),
+)
+# The name of a file may be somebody's: it is shown where the file is, and not on a page that is sent on.
+FIRSTS: Final = SECTIONS[0]._replace(columns={**SECTIONS[0].columns, "first": "First of them"})
+
+
+@dataclass(slots=True)
+class Fates:
+    """What becomes of events: the rule and the outcome of each, and why some are refused."""
+
+    outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, event: str, made: dict[str, Any]) -> None:
+        """Note what became of a message."""
+        self.outcomes[event, made["rule"], "not mapped" if "error" in made else made["action"]] += 1
+        reasons = made["findings"] or ([made["error"]] if "error" in made else [])
+        self.refusals.update({(event, str(reason).strip()) for reason in reasons})
+
+
+def report(feed: Feed, covered: Coverage, fates: Fates) -> dict[str, Json]:
+    """Return all that was found; its keys are those of the sections, beside `messages` and `mapping`."""
+    return {
+        "messages": feed.messages,
+        "mapping": covered.source.name,
+        "unreadable": [
+            {"reason": reason, "count": count, "first": feed.firsts[reason]}
+            for reason, count in feed.unreadable.most_common()
+        ],
+        "senders": [{"application": one[0], "facility": one[1], "count": n} for one, n in feed.senders.most_common()],
+        "receivers": [
+            {"application": one[0], "facility": one[1], "count": n} for one, n in feed.receivers.most_common()
+        ],
+        "versions": [{"version": one, "count": count} for one, count in feed.versions.most_common()],
+        "processing_ids": [{"id": one, "count": count} for one, count in feed.processing.most_common()],
+        "character_sets": [{**one._asdict(), "count": count} for one, count in feed.charsets.most_common()],
+        "events": _outcomes(covered, fates),
+        "refusals": [
+            {"event": one[0], "reason": one[1], "count": count} for one, count in fates.refusals.most_common()
+        ],
+        "authorities": [
+            {
+                "namespace": one.namespace,
+                "universal_id": one.universal,
+                "universal_id_type": one.kind,
+                "field": one.field,
+                "type": one.type_,
+                "count": count,
+            }
+            for one, count in sorted(feed.authorities.items(), key=lambda item: (item[0].field, -item[1], item[0]))
+        ],
+        "identifier_types": _types(feed),
+        "segments": [{"segment": one, "count": count} for one, count in feed.segments.most_common()],
+        "z_segments": [
+            {"path": path, "kinds": told(feed.kinds[path]), "count": count} for path, count in sorted(feed.own.items())
+        ],
+        "timestamps": [
+            {"path": path, "name": title, "without_zone": without, "with_zone": zoned}
+            for path, title, without, zoned in named_times(feed)
+        ],
+        "offsets": [{"offset": one, "count": count} for one, count in feed.offsets.most_common()],
+        "tables": _tables(covered),
+        "unmapped": [one._asdict() for one in codes_of(feed, covered)],
+        "unread": [
+            {"path": path, "name": title, "count": count}
+            for path, title, count in covered.unread_named()
+            if FIELD.fullmatch(path)
+        ],
+    }
+
+
+def _outcomes(covered: Coverage, fates: Fates) -> list[dict[str, Json]]:
+    known = covered.source.documents.events.value.get("events") or {}
+    return [
+        {"event": event, "does": _does(known.get(event)), "rule": rule, "action": action, "count": count}
+        for (event, rule, action), count in sorted(fates.outcomes.items())
+    ]
+
+
+def _does(row: Any) -> str:
+    if not isinstance(row, dict):
+        return "no rule of its own"
+    done = row.get("do")
+    if done is None:
+        return "filtered"
+    return ", ".join(map(str, done)) if isinstance(done, list) else str(done)
+
+
+def _types(feed: Feed) -> list[dict[str, Json]]:
+    fields: dict[str, set[str]] = {}
+    counts: Counter[str] = Counter()
+    for one, count in feed.authorities.items():
+        fields.setdefault(one.type_, set()).add(one.field)
+        counts[one.type_] += count
+    return [{"type": one, "fields": sorted(fields[one]), "count": count} for one, count in counts.most_common()]
+
+
+def _tables(covered: Coverage) -> list[dict[str, Json]]:
+    fields: dict[str, set[str]] = {}
+    counts: Counter[str] = Counter()
+    for (name, path), count in covered.tables.items():
+        fields.setdefault(name, set()).add(path)
+        counts[name] += count
+    return [{"table": one, "fields": sorted(fields[one] - {""}), "count": counts[one]} for one in sorted(counts)]
+
+
+def codes_of(feed: Feed, covered: Coverage) -> list[Code]:
+    """Return the codes that no table has, those of a table together; of what could be a patient's only the length."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    for one, count in covered.codes.items():
+        found[one.table, code_shown(one.code, feed.personal), one.field] += count
+    ranked = sorted(found.items(), key=lambda item: (item[0][0], -item[1], item[0]))
+    return [Code(*key, count) for key, count in ranked]

@@ -1,0 +1,120 @@
+"""`adt-engine mappings infer`: what a site's messages are, and a first channel file and mapping for them."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from engine.config.channel import Channel
+from engine.errors import UsageError
+from engine.mapping.authoring.case import channel_of
+from engine.mapping.authoring.coverage import Coverage
+from engine.mapping.authoring.draft import Lost, authorities_of, draft, feed_name, mapping_for
+from engine.mapping.authoring.feed import Feed, event_shown, read_sample
+from engine.mapping.compile import MappingSource, load
+from engine.ops.cli.mapping.below import messages_below
+from engine.ops.cli.mapping.feed_report import FIRSTS, SECTIONS, Fates, codes_of, report
+from engine.ops.cli.mapping.mappings import folders_of
+from engine.ops.cli.mapping.page import Html, cells, write_page
+from engine.ops.terminal.options import Json, Mappings
+from engine.ops.terminal.table import cell, note, output, print_json, print_line, table
+from engine.ops.views.answer import Json as JsonValue
+
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def infer(
+    samples: Annotated[
+        list[Path], typer.Argument(help="Files of HL7 messages, or folders of them.", metavar="SAMPLES...")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Draft a channel file and a mapping in this folder.", metavar="DIR")
+    ] = None,
+    feed: Annotated[str, typer.Option(help="With --out: what the channel is called; else after its sender.")] = "",
+    mappings: Mappings = None,
+    name: Annotated[str, typer.Option("--name", help="The mapping; else adt or oru, whichever most are for.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Write over drafts that are there.")] = False,
+    html: Html = None,
+    as_json: Json = False,
+) -> None:
+    """Report what a site's messages are: senders, authorities, events, sets, codes, times; and draft files for them.
+
+    With --out a channel file and a mapping that extends the shipped one, each line with its evidence. What only a
+    person can know (systems, time zone, destination) is a placeholder, marked `decide`. Of patients nothing is shown.
+
+    Example: adt-engine mappings infer samples --out my-site
+    """
+    if feed and not NAME.fullmatch(feed):
+        raise UsageError(f"--feed {feed} is no name for a channel; use 1 to 64 letters, digits, - and _")
+    with Console(stderr=True).status("reading messages"):
+        found, covered, fates = _examined(samples, mappings, name)
+    made = report(found, covered, fates)
+    if out is not None:
+        written = draft(found, covered.source, Lost(codes_of(found, covered), covered.unread), feed or feed_name(found))
+        _write(out, written, force=force)
+    facts = [_total(found)]
+    if html is not None:
+        write_page(html, "What a feed's messages are", facts, SECTIONS, made)
+    if as_json:
+        print_json(made)
+        return
+    print_line(facts[0])
+    _print(made)
+    if out is not None:
+        print_line("")
+        print_line(f"next: adt-engine mappings check --mappings {out / 'mappings'} --name {covered.source.name}")
+        print_line(
+            f"      adt-engine channels check --channels {out / 'channels'} --mappings {out / 'mappings'} --offline"
+        )
+
+
+def _examined(samples: Sequence[Path], mappings: Path | None, name: str) -> tuple[Feed, Coverage, Fates]:
+    """Return what messages are, what a mapping makes of them and why it refuses some; they are read twice.
+
+    Whether an event can be mapped hangs on the authorities, which are known once every message was read.
+    """
+    feed = Feed()
+    for sample in messages_below(samples):
+        feed.add(sample.name, sample.raw)
+    source = load(folders_of(mappings), name or mapping_for(feed))
+    covered, fates = Coverage(source, _channel(feed, source)), Fates()
+    for sample in messages_below(samples):
+        message = read_sample(sample.raw).message
+        if message is not None:
+            fates.add(event_shown(message, feed.personal), covered.add(message))
+    return feed, covered, fates
+
+
+def _channel(feed: Feed, source: MappingSource) -> Channel:
+    return channel_of({"authorities": {key: system for key, (system, _) in authorities_of(feed, source).items()}})
+
+
+def _write(out: Path, files: dict[str, str], *, force: bool) -> None:
+    """Write drafts, all or none; UsageError where one is there already, or the folder cannot be written."""
+    there = [out / path for path in files if (out / path).exists()]
+    if there and not force:
+        raise UsageError(f"{there[0]} is there already; name another folder with --out, or write over it with --force")
+    for path, text in files.items():
+        try:
+            (out / path).parent.mkdir(parents=True, exist_ok=True)
+            (out / path).write_text(text, "utf-8")
+        except OSError as error:
+            raise UsageError(f"{out / path} cannot be written ({error.strerror}); name another folder") from error
+    for path in files:
+        note(f"wrote {out / path}")
+
+
+def _total(feed: Feed) -> str:
+    lost = sum(feed.unreadable.values())
+    return f"{feed.messages} messages" + (f", {lost} cannot be read as they are" if lost else "")
+
+
+def _print(made: dict[str, JsonValue]) -> None:
+    for section in (FIRSTS, *SECTIONS[1:]):
+        if rows := made[section.key]:
+            print_line("")
+            texts = [list(map(cell, cells(section, row))) for row in rows]
+            output().print(table(list(section.columns.values()), texts, title=section.title))
