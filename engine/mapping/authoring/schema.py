@@ -36,6 +36,7 @@ TEXTS: Final[Json] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type":
 CONDITION: Final[Json] = {"type": "string", "description": "PATH, not PATH, PATH = value, PATH in (a, b), and, or"}
 NULL: Final[Json] = {"type": "null"}
 MOMENTS: Final = ("arrives", "leaves")
+FURTHER: Final[Json] = {"type": "array", "items": {"$ref": f"#/definitions/{referred.IDENTIFIER}"}}
 LIST: Final[Json] = {"enum": ["snapshot", "additive"]}
 
 
@@ -142,7 +143,7 @@ def _resource() -> Json:
     known |= {"within": {"enum": list(lists.WITHIN)}, "list": LIST, "needs": _ref("needs"), "when": CONDITION}
     found = {**TEXT, "description": "only found, never made: the note where it is not"}
     known |= {"grows": TEXTS, "stays": TEXTS, referred.FIND: found}
-    known |= {"along": {"enum": ["yes", "no", True, False]}}
+    known |= {referred.ALSO: FURTHER, "along": {"enum": ["yes", "no", True, False]}}
     known |= {attest.TARGET: TEXT, "key": _ref("each")}
     keys = PATIENT_KEYS | resources.FILE_KEYS | referred.FILE_KEYS | lists.FILE_KEYS | attest.FILE_KEYS | {ADD}
     of_type = [
@@ -166,7 +167,12 @@ def _sections(name: str) -> Json:
     listed |= {"visit": _ref("Encounter"), "within": {"enum": list(lists.WITHIN)}, "led_by": TEXTS, alike.LIKE: TEXT}
     kind = _object(
         referred.KIND_KEYS,
-        {"from": {"enum": sorted(data_types())}, "identity": _identity(), "elements": _ref(name)},
+        {
+            "from": {"enum": sorted(data_types())},
+            "identity": _identity(),
+            "elements": _ref(name),
+            referred.ALSO: FURTHER,
+        },
     )
     segment = _object(lists.SEGMENT_KEYS | {alike.LIKE}, listed)
     segments = {"type": "object", "additionalProperties": _any(segment, NULL)}
@@ -180,6 +186,7 @@ def _identity() -> Json:
     keys = resources.IDENTITY_KEYS | referred.IDENTITY_KEYS
     side_by_side = {"type": "array", "items": {"type": "array", "items": _ref("expression")}}
     own = {"authority": _any(path, side_by_side), "types": {"type": "object", "additionalProperties": TEXT}}
+    own[referred.NUMBER] = _ref(referred.IDENTIFIER)
     return _object(keys, {**dict.fromkeys(keys, path), **own})
 
 

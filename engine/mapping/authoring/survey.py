@@ -11,11 +11,12 @@ from engine.mapping.language.expression import Field, Part
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.identifier import MERGED
 from engine.mapping.language.kit import Takes
-from engine.mapping.resource.referred import FROM
+from engine.mapping.resource.referred import FROM, KINDS, NUMBER
 
 Place = tuple[str, int]
 EVERYTHING: Final = 0
 PATIENT: Final = "Patient"
+MORE: Final = ("identity", NUMBER)
 # What the engine itself reads: the moment of the event, the visit, one of several births.
 OWN: Final[tuple[Place, ...]] = (("EVN", 2), ("EVN", 6), ("PV1", 19), ("PID", 24))
 # Says nothing that is not said elsewhere: MSH is of the message itself, EVN-1 repeats MSH-9.2.
@@ -35,9 +36,8 @@ class Survey:
     def __init__(self, trace: Trace, documents: Documents) -> None:
         self._types: dict[str, set[int]] = {}
         self._read_types(trace, documents)
-        self.read: dict[Place, set[int]] = {place: {EVERYTHING} for place in OWN}
-        for place in _named(documents):
-            self.read[place] = {1, 4, 5, 8}
+        self.read: dict[Place, set[int]] = {place: {1} for place in OWN}
+        self._read_identities(trace, documents)
         idle = _idle(documents)
         for read in trace.reads:
             if isinstance(read.head, Field) and id(read.scope.document) not in idle:
@@ -93,7 +93,26 @@ class Survey:
         for read in trace.reads:
             name = files.get(id(read.scope.document))
             if name and isinstance(read.head, Part):
-                self._types.setdefault(name, set()).update(self._components(read))
+                path = read.scope.path
+                kind = str(path[1]) if path[:1] == (KINDS,) else name
+                self._types.setdefault(kind, set()).update(self._components(read))
+
+    def _read_identities(self, trace: Trace, documents: Documents) -> None:
+        """Add what is read of the fields that files name outside of expressions: identities, and what marks an event.
+
+        The type of a number of a resource is said by its file, whatever the message calls it.
+        """
+        events, idle = documents.events.value, _idle(documents)
+        identity = {"from": "PID-3", **(events.get("identity") or {})}
+        for place in _named({**events, "identity": identity}):
+            self._add(place, {1, 4, 5, 8})
+        for document in documents.resources.values():
+            if id(document) in idle:
+                continue
+            own = [read for read in trace.reads if read.scope.document is document and _under(read.scope.path, MORE)]
+            more = {component for read in own for component in self._components(read)}
+            for place in _named(document.value.get("identity")):
+                self._add(place, {1, 4, 5, *more})
 
     def _walked(self, each: Each, trace: Trace) -> None:
         """Add what is read of each repetition of a field: by a data type, or by the paths of the entry itself."""
@@ -115,13 +134,9 @@ def name_of(path: str) -> str:
     return found.name if found else ""
 
 
-def _named(documents: Documents) -> Iterator[Place]:
-    """Yield the fields that files name outside of expressions: identities, and what marks an event."""
-    identity = {"from": "PID-3", **(documents.events.value.get("identity") or {})}
-    values: list[Any] = [{**documents.events.value, "identity": identity}]
-    idle = _idle(documents)
-    values += [one.value.get("identity") for one in documents.resources.values() if id(one) not in idle]
-    for text in (text for value in values for text in _texts(value)):
+def _named(value: Any) -> Iterator[Place]:
+    """Yield the fields that an authored value names, with those of MRG that stand for them."""
+    for text in _texts(value):
         for name in (text, MERGED.get(text, "")):
             if match := FIELD.fullmatch(name):
                 yield match[1], int(match[2])

@@ -18,6 +18,9 @@ UNMAPPED_CODE: Final = "unmapped-code"
 LOCAL_NAMES: Final = "99"
 LOCAL_CODES: Final = "urn:adt-engine:code-system:"
 MAX_KEPT: Final = 1024
+# CWE.10 to CWE.13: code, display, system and version of the second alternate code.
+SECOND_ALTERNATE: Final = range(9, 13)
+NO_CODE: Final = ("", "", "", "")
 
 
 def _by_table(table: Table, look_up: Apply) -> Apply:
@@ -96,7 +99,7 @@ def unmapped(kit: Kit, names: tuple[str, ...]) -> Apply:
 
 
 def coded(kit: Kit, names: tuple[str, ...]) -> Apply:
-    """Return the CodeableConcept of a CWE: first code by the table, alternate code and text kept."""
+    """Return the CodeableConcept of a CWE: first code by the table, both alternate codes and text kept."""
     table = kit.tables[names[0]] if names else None
     as_sent = _sender(coding_system(kit, ()))
     known: BoundedCache[tuple[str | Null, ...], dict[str, Any]] = BoundedCache(MAX_KEPT)
@@ -124,11 +127,14 @@ def _concept_of(
     code, display, system, other, other_display, other_system, version, other_version, text = (
         texts if len(texts) == 9 else texts + [""] * (9 - len(texts))
     )
+    third = [text_at(first, index) for index in SECOND_ALTERNATE] if len(first) > SECOND_ALTERNATE[0] else NO_CODE
     codings = []
     if code:
         codings.append(_mapped(table, code, system, reading) or as_sent(code, display, system, version, reading))
     if other:
         codings.append(as_sent(other, other_display, other_system, other_version, reading))
+    if third[0]:
+        codings.append(as_sent(third[0], third[1], third[2], third[3], reading))
     text = text or display or (_shown(codings[0]) if codings else "")
     if not codings:
         return {"text": text} if text else None

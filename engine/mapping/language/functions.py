@@ -23,6 +23,7 @@ from engine.mapping.language.value_functions import (
     binary,
     instant,
     joined,
+    left_out,
     lines,
     media_type,
     minutes_after,
@@ -30,6 +31,7 @@ from engine.mapping.language.value_functions import (
     range_low,
     sender_system,
     time,
+    uri_of_hd,
     url,
 )
 
@@ -53,10 +55,6 @@ def _datetime(kit: Kit, _: tuple[str, ...]) -> Apply:
 def _birth_time(kit: Kit, _: tuple[str, ...]) -> Apply:
     made = _datetime(kit, ())
     return lambda value, reading: made(value, reading) if MIDNIGHT.fullmatch(value[8:]) is None else None
-
-
-def _left_out(_: str, reading: Reading) -> Any:
-    return reading.warn("value-left-out")
 
 
 def _timed(kit: Kit, shape: Callable[[Timestamp], str]) -> Apply:
@@ -213,7 +211,7 @@ def _plain(apply: Apply) -> Callable[[Kit, tuple[str, ...]], Apply]:
 
 
 TEXT, CELLS, ALL = Takes.TEXT, Takes.CELLS, Takes.ALL
-CODES: Final = tuple(range(1, 10))
+CODES: Final = tuple(range(1, 14))
 FUNCTIONS: Final[Mapping[str, Function]] = {
     **TEXT_FUNCTIONS,
     "date": Function(TEXT, "date", _date, "the date of a timestamp, never shifted, as precise as it came"),
@@ -245,7 +243,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         CELLS,
         "CodeableConcept",
         coded,
-        "a CWE: first code by the table named, alternate code and text kept",
+        "a CWE: first code by the table named, alternate codes and text kept",
         (0, 1),
         reads=CODES,
     ),
@@ -258,6 +256,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         reads=CODES,
     ),
     "other-coding": Function(CELLS, "Coding", _one_coding(1), "the alternate code of a CWE", (0, 1), reads=CODES),
+    "third-coding": Function(CELLS, "Coding", _one_coding(2), "the second alternate code of a CWE", reads=CODES),
     "coding-system": Function(TEXT, "uri", coding_system, "the URI of a coding system's name (HL7 table 0396)"),
     "texts": Function(
         ALL, "string", texts, "the texts of all repetitions of a CWE, joined by commas", (0, 3), reads=(1, 2, 9)
@@ -313,6 +312,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         words=1,
         reads=(2, 3, 4),
     ),
+    "universal-uri": Function(CELLS, "uri", _plain(uri_of_hd), "the URI of an HD's universal id", reads=(2, 3)),
     "address-text": Function(
         CELLS,
         "string",
@@ -330,7 +330,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         reads=(2, 3, 4),
     ),
     "left-out": Function(
-        TEXT, "string", _plain(_left_out), "nothing, and the warning `value-left-out`: nobody uses it"
+        TEXT, "string", _plain(left_out), "nothing, and the warning `value-left-out`: nothing else had a use for it"
     ),
     "url": Function(TEXT, "url", _plain(url), "an address: a text without blanks"),
     "binary": Function(TEXT, "base64Binary", _plain(binary), "Base64 without blanks"),

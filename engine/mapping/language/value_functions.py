@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from engine.mapping.language.coding import text_at
 from engine.mapping.language.expression import Field, parse_path
+from engine.mapping.language.identifier import universal_uri
 from engine.mapping.language.kit import Kit, Takes
 from engine.mapping.language.node import Apply, function_of
 from engine.mapping.language.path import field_node
@@ -91,6 +92,16 @@ def media_type(_: Kit, words: tuple[str, ...]) -> Apply:
         return f"{kind}/{part}" if MEDIA.fullmatch(kind) and MEDIA.fullmatch(part) else None
 
     return made
+
+
+def left_out(_: str, reading: Reading) -> Any:
+    """Return nothing, and warn that nothing else had a use for the value."""
+    return reading.warn("value-left-out")
+
+
+def uri_of_hd(cells: Cells, _: Reading) -> str | None:
+    """Return the URI of an HD's universal id."""
+    return universal_uri(text_at(cells.first, 1), text_at(cells.first, 2)) or None
 
 
 def url(value: str, reading: Reading) -> str | None:

@@ -22,20 +22,24 @@ from engine.mapping.language.template import Compiler
 from engine.mapping.resource.slice_writer import body_changes
 
 FROM: Final = "from"
-IDENTITY_KEYS: Final = frozenset({"value", "authority", "type", "system", "display"})
+ALSO: Final = "also"
+NUMBER: Final = "number"
+IDENTITY_KEYS: Final = frozenset({"value", "authority", "type", "system", "display", NUMBER})
 KINDS: Final = "kinds"
 FIND: Final = "find"
 FILE_KEYS: Final = frozenset({
-    "resource", "extends", FROM, "identity", "elements", "levels", "part", KINDS, FIND, "patient",
+    "resource", "extends", FROM, "identity", "elements", "levels", "part", KINDS, FIND, "patient", ALSO,
 })  # fmt: skip
-KIND_KEYS: Final = frozenset({FROM, "identity", "elements"})
+KIND_KEYS: Final = frozenset({FROM, "identity", "elements", ALSO})
 TEXT: Final = Element("string", many=False)
+IDENTIFIER: Final = "Identifier"
 
 
 class Level(NamedTuple):
     """One resource of a repetition: its identity, how it is shown, and its elements.
 
     `authorities`: the steps of namespace, universal id and type of each; the first that has any of them holds.
+    `number`: what else its identifier says (type, check digit).
     """
 
     values: tuple[Step, ...]
@@ -44,6 +48,7 @@ class Level(NamedTuple):
     system: str
     display: Step | None
     body: Step
+    number: Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,14 @@ class Referred:
     """A file, or a kind in it: the resources of a type that a repetition stands for, each `part` of the next.
 
     `find`: they are only found, and what a delivery is noted where there is none; `holder` says whose they must be.
+    `also`: further identifiers of the first of them, which it carries and is never looked for by.
     """
 
     type_: str
     levels: tuple[Level, ...]
     part: str
     identifiers: Identifiers
+    also: tuple[Step, ...] = ()
     find: str = ""
     holder: str = ""
 
@@ -78,6 +85,8 @@ class Referred:
             )
             below = {"reference": f"#{above}", **({"display": display} if display else {})}
         if below is not None:
+            if self.also:
+                self._number(above, cells, reading)
             return below
         shown = self.levels[0].display
         text = shown(cells, reading) if shown else None
@@ -86,6 +95,14 @@ class Referred:
         if any(cells.first):
             reading.warn("not-whole")
         return NULL if NULL in cells.first else None
+
+    def _number(self, local: str, cells: Cells, reading: Reading) -> None:
+        """Add the further identifiers to a resource that was noted."""
+        further = tuple([made for step in self.also if isinstance(made := step(cells, reading), dict)])
+        if further:
+            kept = reading.referred[local]
+            record = kept.record._replace(identifiers=(*kept.record.identifiers, *further))
+            reading.referred[local] = kept._replace(record=record)
 
     def _resource(self, level: Level, cells: Cells, reading: Reading) -> tuple[ResourceRecord, str] | None:
         """Return the resource of a level, and how it is shown; None where nothing identifies it."""
@@ -103,13 +120,14 @@ class Referred:
         authority = Authority(*next(filter(any, parts), ("", "", "")))
         system = self.identifiers.resource_system(authority, kind, reading.facility, level.system)
         identity = Identity(system, "/".join(texts))
-        body = level.body(cells, reading)
+        body, number = level.body(cells, reading), level.number(cells, reading)
+        identifier = {"system": identity.system, "value": identity.value}
         shown = level.display(cells, reading) if level.display else " ".join(texts)
         record = ResourceRecord(
             self.type_,
             f"{self.type_} {system}|{identity.value}",
             (identity,),
-            ({"system": identity.system, "value": identity.value},),
+            ({**number, **identifier} if isinstance(number, dict) else identifier,),
             body_changes(body if isinstance(body, dict) else {}, self.type_),
         )
         return record, shown if isinstance(shown, str) else ""
@@ -152,7 +170,10 @@ def referred(
         compiler.problem(scope.at("elements"), f"elements beside {FIND}", "what is only found has none; leave them out")
     if holder:
         compiler.has(name, holder, scope.at("patient"))
-    return Referred(name, levels, part, identifiers, find, holder).reference
+    also = tuple(
+        compiler.object(one, scope.at(ALSO, at), IDENTIFIER).step for at, one in enumerate(value.get(ALSO) or ())
+    )
+    return Referred(name, levels, part, identifiers, also, find, holder).reference
 
 
 def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Level:
@@ -172,6 +193,7 @@ def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -
         str(identity.get("system") or ""),
         compiler.expression(display, at.at("display"), TEXT).step if display else None,
         compiler.object(value.get("elements") or {}, scope.at("elements"), name).step,
+        compiler.object(identity.get(NUMBER) or {}, at.at(NUMBER), IDENTIFIER).step,
     )
 
 

@@ -10,7 +10,8 @@ from engine.fhir.period import REVERSED, without_reversed
 from engine.fhir.plan import ElementChange, Identity, Needed, ResourceRecord, StatusMove
 from engine.hl7.leaf import Null
 from engine.mapping.language.identifier import Authority, Identifiers
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.node import Step
+from engine.mapping.language.reading import Cells, Reading
 from engine.mapping.resource.slice_cache import SliceReader
 from engine.mapping.resource.status import StatusTable
 
@@ -29,13 +30,15 @@ class Number(NamedTuple):
 class Numbers(NamedTuple):
     """Where the identity comes from: keys, all of them; `others`: the first of these, where no key is valued.
 
-    `listed`: fields whose numbers the resource carries without being found by them.
+    `listed`: fields whose numbers the resource carries without being found by them. `more`: what else an identifier
+    says beside type, system and value.
     """
 
     keys: tuple[Number, ...]
     others: tuple[Number, ...]
     listed: tuple[Number, ...]
     merged: tuple[Number, ...]
+    more: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,13 @@ class ResourceMapping:
         reading.warnings += [f"{REVERSED} {self.type_}.{name}" for name in turned]
         return kept, made
 
+    def _more(self, number: Number, cells: Cells, reading: Reading) -> dict[str, Any]:
+        if self.numbers.more is None:
+            return {}
+        reading.place = f"{number.segment}-{number.field}"
+        more = self.numbers.more(cells, reading)
+        return more if isinstance(more, dict) else {}
+
     def _found(self, reading: Reading, numbers: tuple[Number, ...]) -> tuple[tuple[Identity, dict[str, Any]], ...]:
         found: dict[Identity, dict[str, Any]] = {}
         for number in numbers:
@@ -125,5 +135,12 @@ class ResourceMapping:
                 parts = [cells.leaf(4, part) for part in (1, 2, 3)]
                 authority = Authority(*[part if isinstance(part, str) else "" for part in parts])
                 system = self.identifiers.resource_system(authority, number.type_, reading.facility)
-                found.setdefault(Identity(system, value), {"type": number.kind, "system": system, "value": value})
+                identity = Identity(system, value)
+                if identity not in found:
+                    found[identity] = {
+                        "type": number.kind,
+                        "system": system,
+                        "value": value,
+                        **self._more(number, cells, reading),
+                    }
         return tuple(found.items())

@@ -16,7 +16,7 @@ from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.resource.lists import SEGMENTS
 from engine.mapping.resource.provenance import TARGET
-from engine.mapping.resource.referred import FROM, makers
+from engine.mapping.resource.referred import FROM, IDENTIFIER, NUMBER, makers
 from engine.mapping.resource.resource import NUMBER_TYPE, Number, Numbers, ResourceMapping
 from engine.mapping.resource.resource_file import VISIT, Resource, ResourceRules
 from engine.mapping.resource.slice_cache import Memo, SliceReader
@@ -29,10 +29,11 @@ FILE_KEYS: Final = frozenset({
     "resource", "extends", "patient", "identity", "status", "elements", "missing", "late", "new", "merge",
     "along", "visit", "when",
 })  # fmt: skip
-IDENTITY_KEYS: Final = frozenset({"keys", "else", "also", "merged", "type", "types"})
+IDENTITY_KEYS: Final = frozenset({"keys", "else", "also", "merged", "type", "types", NUMBER})
 MERGE_KEYS: Final = frozenset({"to", "part"})
 MISSING_KEYS: Final = frozenset({"flag", "unless"})
 TYPES_TABLE: Final = "identifier-type"
+CX: Final = "CX"
 
 
 def compile_resources(
@@ -150,4 +151,6 @@ def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, 
             found.append(Number(field[1], int(field[2]), type_, {"coding": [coding]}))
         return tuple(found)
 
-    return Numbers(numbers("keys"), numbers("else"), numbers("also"), numbers("merged"))
+    within = Scope(scope.document, (*scope.path, NUMBER), type_=CX)
+    more = compiler.object(value[NUMBER], within, IDENTIFIER).step if value.get(NUMBER) else None
+    return Numbers(numbers("keys"), numbers("else"), numbers("also"), numbers("merged"), more)

@@ -1,11 +1,18 @@
-"""Every field that the guide maps is read by the shipped mapping, or stands with a reason in `mappings/README.md`."""
+"""What the guide maps is read by the shipped mapping, field by field and component by component, or has a reason.
+
+The reasons stand in `mappings/README.md`.
+"""
 
 import re
+from functools import partial
 from importlib import import_module
-from itertools import chain
+from itertools import chain, takewhile
 
 from engine.config.shipped import shipped
-from engine.mapping.compile import MappingSource
+from engine.mapping.authoring.case import channel_of, sending
+from engine.mapping.authoring.survey import Survey
+from engine.mapping.authoring.trace import Trace, TracingCompiler
+from engine.mapping.compile import MappingSource, compile_mapping
 from engine.mapping.files.document import FIELD
 from engine.mapping.files.reference import segments
 
@@ -30,6 +37,45 @@ GUIDE = {
     "ROL": (1, *range(3, 15)),
     "SFT": (1, 2, 3, 4, 5, 6),
 }
+# The components with a row in the map of a data type, as the guide's segment maps name it for most fields of the type.
+COMPONENTS = {
+    "CNE": range(1, 14),
+    "CWE": range(1, 14),
+    "CX": range(1, 9),
+    "DLD": (1,),
+    "DLN": range(1, 4),
+    "EI": range(1, 5),
+    "HD": range(1, 4),
+    "PL": (1, 2, 3, 4, 7, 8, 9, 10, 11),
+    "XAD": (1, 2, 3, 4, 5, 6, 7, 9, 10, 12, 13, 14, 19),
+    "XCN": (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 17, 18, 19, 20, 21),
+    "XON": (1, 2, 3, 4, 5, 6, 7, 8, 10),
+    "XPN": (1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15),
+    "XTN": (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 18),
+}
+# Where a segment map names another one: CWE[code], CWE[Coding], CWE[Identifier], HD[Location], XON[string], or none.
+OTHERS = {
+    **dict.fromkeys(("NK1-15", "PID-8"), (1, 4)),
+    **dict.fromkeys(("PV1-2", "PV2-38"), (1, 2, 3, 7)),
+    **dict.fromkeys(("IN1-2", "OBX-15"), (1, 2, 3, 4, 5, 6, 10, 11, 13)),
+    **dict.fromkeys(("IN1-16", "OBX-6", "PD1-7", "PID-6", "PID-10", "PID-22"), ()),
+    "EVN-7": (1, 2),
+    "PD1-14": (1,),
+}
+# What fields were that a later version withdrew.
+WITHDRAWN = {"PD1-4": "XCN", "PID-2": "CX", "PID-9": "XPN", "PID-20": "DLN"}
+TYPES = (
+    "Encounter",
+    "RelatedPerson",
+    "Coverage",
+    "AllergyIntolerance",
+    "Condition",
+    "Procedure",
+    "Observation",
+    "Account",
+    "PractitionerRole",
+    "Provenance",
+)
 MAPPED = {f"{segment}-{number}" for segment, numbers in GUIDE.items() for number in numbers}
 README = (shipped("mappings") / "README.md").read_text("utf-8")
 
@@ -47,10 +93,18 @@ def read(source: MappingSource) -> set[str]:
     return {f"{match[1]}-{match[2]}" for match in chain(*found)}
 
 
+def table(head: str) -> list[list[str]]:
+    """The rows of one of the two tables of the README, by the head of its first column."""
+    lines = (
+        README.split("## What the guide maps and we do not")[1].split("## ")[0].split(f"| {head} |")[1].splitlines()[2:]
+    )
+    rows = list(takewhile(lambda line: line.startswith("| "), lines))
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in rows]
+
+
 def reasoned() -> set[str]:
     """Every field with a reason."""
-    table = README.split("## What the guide maps and we do not")[1].split("## ")[0]
-    rows = (line.split("|")[1] for line in table.splitlines() if line.startswith("| ") and "-" in line.split("|")[1])
+    rows = [row[0] for row in table("Fields")]
     return {match.group() for row in rows for match in re.finditer(r"\b[A-Z][A-Z0-9]{2}-\d+", row)}
 
 
@@ -65,6 +119,52 @@ def test_reasons_are_for_fields_of_the_guide(source: MappingSource) -> None:
     assert sorted(reasoned() - MAPPED) == []
     in_part = {"MSH-3", "NK1-31", "NK1-41"}
     assert sorted(reasoned() & read(source) - in_part) == []
+
+
+def type_of(path: str) -> str:
+    """The data type of a field."""
+    segment, number = path.split("-")
+    return WITHDRAWN.get(path) or segments()[segment][int(number)].type_
+
+
+def unread(source: MappingSource) -> set[str]:
+    """Every component that the guide maps of a field which is read, and that nothing reads."""
+    trace, found = Trace(), set()
+    source = sending(source, TYPES)
+    compile_mapping(source, channel_of({}), partial(TracingCompiler, trace))
+    read_of = Survey(trace, source.documents).read
+    for path in MAPPED - reasoned():
+        segment, number = path.split("-")
+        read_here = read_of[segment, int(number)]
+        mapped = OTHERS.get(path, COMPONENTS.get(type_of(path), ()))
+        found |= {f"{path}.{component}" for component in mapped if 0 not in read_here and component not in read_here}
+    return found
+
+
+def with_reason(of: set[str]) -> set[str]:
+    """Which of these components have a reason: a row's, in the fields that it names or in all of their type."""
+    found = set()
+    for components, fields, _ in table("Components"):
+        type_ = components.partition(".")[0]
+        spans = re.findall(rf"{type_}\.(\d+)(?: to {type_}\.(\d+))?", components)
+        numbers = {number for first, last in spans for number in range(int(first), int(last or first) + 1)}
+        places = [one.rpartition(".")[::2] for one in of]
+        row = {(place, number) for place, number in places if int(number) in numbers and _is_of(place, fields)}
+        named = {place for place, _ in row}
+        assert row, f"{components} of {fields}: a reason for nothing"
+        assert fields.startswith("all ") or named == set(fields.split(", "))
+        found |= {f"{place}.{number}" for place, number in row}
+    return found
+
+
+def _is_of(place: str, fields: str) -> bool:
+    return fields == f"all {type_of(place)}" or place in fields.split(", ")
+
+
+def test_every_component_of_the_guide(source: MappingSource) -> None:
+    """None is left out without a reason, and no reason is for one that is read."""
+    found = unread(source)
+    assert sorted(found - with_reason(found)) == []
 
 
 def test_what_was_corrected_by_hand() -> None:
