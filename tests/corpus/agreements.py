@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 REASONS: Final = {
     "account": "without PV1-19 and PV1-50 PID-18 is the number of the visit; the origin leaves it without one",
     "another-message": "the origin expects what its message does not hold (a segment or a field that is not there)",
-    "cause-of-death": "PDA-1 is the cause of death, and PDA is not mapped: it is no diagnosis of the visit",
+    "cause-of-death": "PDA-1 is the cause of death: a condition on both sides, of which the origin leaves out the text",
     "disability": "DB1-3 numbers the disabled person's file at an insurer, and DB1 is not mapped",
     "district": "the county (XAD.9, else PID-12) belongs to the address; the origin drops it or makes an address of it",
     "guessed": "AL1-2 has a code of no table: the origin makes it `environment`, we keep it as it came",
@@ -72,10 +72,9 @@ IG_test_conversions_ADT_A01    Encounter.period.start              1 1 summary
 IG_test_conversions_ADT_A01    Patient.address                     1 1 district
 IG_test_conversions_ADT_A01    Patient.identifier                  2 1 insured placeholder licence
 IG_test_conversions_ADT_A01    Patient.telecom                     0 2 summary
-ADT-A01-01                     agreed 34
+ADT-A01-01                     agreed 35
 ADT-A01-01                     AllergyIntolerance.severity         0 1 severity
-ADT-A01-01                     Condition.code                      1 0 cause-of-death
-ADT-A01-01                     Condition.text                      1 0 cause-of-death
+ADT-A01-01                     Condition.text                      1 1 cause-of-death
 ADT-A01-01                     Coverage.payor                      0 1 reference
 ADT-A01-01                     Encounter.identifier                0 1 pre-admission
 ADT-A01-01                     Encounter.status                    1 1 pre-admission-class
@@ -83,26 +82,23 @@ ADT-A01-01                     Patient.address                     1 0 insured
 ADT-A01-01                     Patient.identifier                  8 0 insured disability
 ADT-A01-01                     Patient.name                        3 2 nickname insured
 ADT-A01-01                     Patient.telecom                     6 3 mobile insured
-ADT-A02-01                     agreed 20
-ADT-A02-01                     Condition.code                      1 0 cause-of-death
-ADT-A02-01                     Condition.text                      1 0 cause-of-death
+ADT-A02-01                     agreed 21
+ADT-A02-01                     Condition.text                      1 1 cause-of-death
 ADT-A02-01                     Encounter.identifier                0 1 pre-admission
 ADT-A02-01                     Patient.identifier                  1 0 insured disability
 ADT-A02-01                     Patient.name                        1 2 nickname insured
 ADT-A02-01                     Patient.telecom                     3 3 mobile
-ADT-A03-01                     agreed 36
+ADT-A03-01                     agreed 37
 ADT-A03-01                     AllergyIntolerance.severity         0 1 severity
-ADT-A03-01                     Condition.code                      1 0 cause-of-death
-ADT-A03-01                     Condition.text                      1 0 cause-of-death
+ADT-A03-01                     Condition.text                      1 1 cause-of-death
 ADT-A03-01                     Coverage.payor                      0 1 reference
 ADT-A03-01                     Encounter.identifier                0 1 pre-admission
 ADT-A03-01                     Patient.identifier                  5 0 insured disability
 ADT-A03-01                     Patient.name                        2 2 nickname insured
 ADT-A03-01                     Patient.telecom                     3 3 mobile
-ADT-A04-01                     agreed 34
+ADT-A04-01                     agreed 35
 ADT-A04-01                     AllergyIntolerance.severity         0 1 severity
-ADT-A04-01                     Condition.code                      1 0 cause-of-death
-ADT-A04-01                     Condition.text                      1 0 cause-of-death
+ADT-A04-01                     Condition.text                      1 1 cause-of-death
 ADT-A04-01                     Coverage.payor                      0 1 reference
 ADT-A04-01                     Encounter.identifier                0 1 pre-admission
 ADT-A04-01                     Encounter.period.end                1 0 another-message
@@ -119,10 +115,9 @@ ADT-A05-01                     Encounter.period.start              1 0 another-m
 ADT-A05-01                     Patient.identifier                  5 0 insured disability
 ADT-A05-01                     Patient.name                        2 2 nickname insured
 ADT-A05-01                     Patient.telecom                     3 3 mobile
-ADT-A08-01                     agreed 36
+ADT-A08-01                     agreed 37
 ADT-A08-01                     AllergyIntolerance.severity         0 1 severity
-ADT-A08-01                     Condition.code                      1 0 cause-of-death
-ADT-A08-01                     Condition.text                      1 0 cause-of-death
+ADT-A08-01                     Condition.text                      1 1 cause-of-death
 ADT-A08-01                     Coverage.payor                      0 1 reference
 ADT-A08-01                     Encounter.identifier                0 1 pre-admission
 ADT-A08-01                     Patient.identifier                  5 0 insured disability
@@ -134,10 +129,9 @@ ADT-A11-01                     Encounter.period.end                1 0 another-m
 ADT-A11-01                     Patient.identifier                  1 0 insured disability
 ADT-A11-01                     Patient.name                        1 2 nickname insured
 ADT-A11-01                     Patient.telecom                     3 3 mobile
-ADT-A13-01                     agreed 35
+ADT-A13-01                     agreed 36
 ADT-A13-01                     AllergyIntolerance.severity         0 1 severity
-ADT-A13-01                     Condition.code                      1 0 cause-of-death
-ADT-A13-01                     Condition.text                      1 0 cause-of-death
+ADT-A13-01                     Condition.text                      1 1 cause-of-death
 ADT-A13-01                     Coverage.payor                      0 1 reference
 ADT-A13-01                     Encounter.identifier                0 1 pre-admission
 ADT-A13-01                     Patient.identifier                  5 0 insured disability

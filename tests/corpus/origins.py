@@ -24,6 +24,9 @@ TYPES = (
     "Procedure",
     "Observation",
     "Account",
+    "CareTeam",
+    "EpisodeOfCare",
+    "Flag",
 )
 # The zones in which the origins read timestamps without one, by the beginning of the file's name.
 ZONES = {"GoogleCloudPlatform": "Etc/GMT-3", "microsoft": "Asia/Kolkata", "HL7": "UTC"}

@@ -144,6 +144,7 @@ def _allowed_stu3(part: Part) -> Part:
 
 
 LENSES: Final = {
+    "CareTeam": (context(),),
     "Immunization": (
         Lens(("status", "notGiven"), ("status",), _immunization_status, _not_given),
         renamed("date", "occurrenceDateTime"),

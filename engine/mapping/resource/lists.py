@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from engine.fhir.plan import ElementChange, Find, Interaction, Keep, PatientRecord
@@ -94,7 +95,9 @@ class Lists:
         if not types or not record.identities:
             return []
         patient = Owner(record.local, record.identities[0])
-        owners = {"patient": patient, "encounter": _visit(before, suffix) or patient}
+        visit = _visit(before, suffix)
+        owners = {"patient": patient, "encounter": visit or patient}
+        told = replace(patient, visit=visit.visit) if visit else patient
         found: list[Interaction] = []
         of_sender = False
         for name in [name for name in self._listings if name in types]:
@@ -102,6 +105,8 @@ class Lists:
                 if listing.rules.segment in reading.all:
                     within = listing.rules.within
                     owner, of_sender = owners.get(within, patient), of_sender or within == SENDER
+                    if owner is patient and listing.rules.on_visit:
+                        owner = told
                     found += listing.interactions(reading, owner, suffix, record.local, earlier)
         return sorted(found, key=_is_written) if of_sender else found
 

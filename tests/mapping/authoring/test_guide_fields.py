@@ -74,6 +74,9 @@ TYPES = (
     "Observation",
     "Account",
     "PractitionerRole",
+    "CareTeam",
+    "EpisodeOfCare",
+    "Flag",
     "Provenance",
 )
 MAPPED = {f"{segment}-{number}" for segment, numbers in GUIDE.items() for number in numbers}
