@@ -1,5 +1,6 @@
 """What HL7 v2 and FHIR R4 know: fields of segments, components of data types, elements of types; for checks only."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -9,6 +10,8 @@ from typing import Any, Final
 FIELDS: Final = "fields.tsv"
 TYPES: Final = "types.tsv"
 ELEMENTS: Final = "elements.tsv"
+# How many names a hint tells.
+MOST_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,20 @@ def elements() -> dict[str, dict[str, Element]]:
 
 
 def nearest(word: str, words: object) -> str:
-    """Return a hint that names the nearest known words."""
+    """Return a hint that names the nearest known word, or the five that are most like it."""
     names = sorted(str(name) for name in words) if isinstance(words, dict | set | frozenset | list | tuple) else []
     close = get_close_matches(word, names, n=1, cutoff=0.5)
     if close:
         return f"did you mean {close[0]!r}?"
-    return "expected one of " + ", ".join(names[:12]) + (" ..." if len(names) > 12 else "")
+    return "expected one of " + folded(names, word)
+
+
+def folded(names: Sequence[str], word: str = "") -> str:
+    """Return names as a list for a reader: the five most like a word, or the first, and how many more there are."""
+    if len(names) <= MOST_NAMED + 1:
+        return ", ".join(names)
+    shown = get_close_matches(word, names, n=MOST_NAMED, cutoff=0.0) if word else names[:MOST_NAMED]
+    return f"{', '.join(shown)} and {len(names) - len(shown)} more"
 
 
 def listed(value: Any) -> list[str]:

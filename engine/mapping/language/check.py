@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.reference import Element, nearest, segments
+from engine.mapping.files.reference import MOST_NAMED, Element, folded, nearest, segments
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import event_fault, never, path_fault
 from engine.mapping.language.comparison import comparison_fault
@@ -133,7 +133,7 @@ class Checks:
         wrong = given - allowed
         if wrong and wrong == given:
             found = f"table {table.name} gives {min(wrong)!r}"
-            self._add(scope, found, "it is not one of " + ", ".join(sorted(allowed)))
+            self._add(scope, found, "it is not one of " + folded(sorted(allowed)))
         elif wrong:
             for path, code in _rows_of(table, wrong):
                 expected = nearest(code, allowed)
@@ -142,7 +142,9 @@ class Checks:
     def _hint(self, wanted: str, head: Head) -> str:
         names = [name for name, function in FUNCTIONS.items() if function.gives == wanted]
         if names:
-            return f"use {' or '.join(names)}"
+            return (
+                f"use {' or '.join(names)}" if len(names) <= MOST_NAMED else f"use a function such as {folded(names)}"
+            )
         type_ = head.type_ if isinstance(head, Part) else type_of(head) if isinstance(head, Field) else ""
         own = self._types.get(type_)
         if own is not None and own.value.get("to") == wanted and isinstance(head, Field):

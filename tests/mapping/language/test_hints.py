@@ -1,0 +1,33 @@
+"""Hints of what would be valid: the nearest name, or five, never a list that nobody reads."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.mapping.files.reference import MOST_NAMED, folded, nearest, segments
+
+
+def test_the_nearest_name_is_named() -> None:
+    """One letter wrong."""
+    assert nearest("PDI", segments()) == "did you mean 'PID'?"
+
+
+def test_else_the_five_most_like_it() -> None:
+    """And how many there are beside these."""
+    hint = nearest("qqqqqq", {f"name-{number}" for number in range(20)})
+    assert hint.startswith("expected one of name-")
+    assert hint.endswith(" and 15 more")
+    assert hint.count(",") == MOST_NAMED - 1
+
+
+def test_a_short_list_is_told_whole() -> None:
+    """`and 1 more` is longer than the one."""
+    assert folded(["a", "b", "c", "d", "e", "f"]) == "a, b, c, d, e, f"
+    assert folded(["a", "b", "c", "d", "e", "f", "g"]) == "a, b, c, d, e and 2 more"
+
+
+@pytest.mark.parametrize("word", ["", "x" * 1000])
+@given(st.lists(st.text(max_size=8), max_size=30))
+def test_any_words(word: str, names: list[str]) -> None:
+    """Whatever stands in a file."""
+    assert isinstance(nearest(word, names), str)
