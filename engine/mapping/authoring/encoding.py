@@ -1,5 +1,6 @@
 """In which character set the bytes of a message really are, whatever its MSH-18 says."""
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -24,6 +25,9 @@ class Really(StrEnum):
     PAGE = "one byte a character, of a Windows code page"
 
 
+# A name of a set that nobody knows: letters with digits, and not what else a broken header may have in MSH-18.
+_NAME: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9 ./_-]{1,20}")
+
 # What a channel's `charset` would say of bytes that declare nothing and are no UTF-8.
 GUESSES: Final = {Really.LATIN: "8859/1", Really.PAGE: "cp1252"}
 
@@ -41,6 +45,16 @@ def really(raw: bytes) -> Really:
     except UnicodeDecodeError:
         return Really.PAGE if _PAGES.intersection(raw) else Really.LATIN
     return Really.UTF8
+
+
+def declared_shown(raw: bytes) -> str:
+    """Return MSH-18; the length of what is no name of a character set."""
+    wide = wide_codec(raw)
+    declared, repetition = character_set(raw.decode(wide, "replace").encode() if wide else raw)
+    text = declared.decode("ascii", "replace")
+    names = [part for part in text.split(repetition.decode("latin-1") or "~") if part.strip()]
+    known = (coding_of(name.encode(), b"~", "UTF-8") or _NAME.fullmatch(name) for name in names)
+    return text if all(known) else f"({len(text)} characters)"
 
 
 def fault(raw: bytes) -> str:

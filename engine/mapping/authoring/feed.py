@@ -15,7 +15,7 @@ from engine.errors import MessageError, MessageLimitError, UndecodableMessageErr
 from engine.hl7.header import read_header
 from engine.hl7.message import Message, Repetition, Segment, parse
 from engine.hl7.taken import ADT
-from engine.mapping.authoring.encoding import GUESSES, fault, really
+from engine.mapping.authoring.encoding import GUESSES, declared_shown, fault, really
 from engine.mapping.authoring.shape import SHORTEST, code_shown, kind_of, name_shown, offset_of
 from engine.mapping.authoring.survey import name_of
 from engine.mapping.files.reference import segments
@@ -82,11 +82,9 @@ class Feed:
             return
         self.messages += 1
         self.guesses[guess] += bool(guess)
-        header = message.first("MSH")
-        charset = Charset(header.field(18) if header else "", really(raw), fault(raw))
         personal = set(_personal(message))
         self.personal |= personal
-        self.charsets[charset._replace(declared=name_shown(charset.declared, personal))] += 1
+        self.charsets[Charset(declared_shown(raw), really(raw), fault(raw))] += 1
         self._header(message, personal)
         self.authorities.update({_shown(one, personal) for one in _authorities(message)})
         self._segments(message)

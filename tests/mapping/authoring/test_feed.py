@@ -110,9 +110,14 @@ def test_fields_of_segments_of_ones_own() -> None:
             _raw("PID|1||1||\x1b$B", charset="~ISO IR87"), Charset("~ISO IR87", Really.SWITCHING, ""), id="iso 2022"
         ),
         pytest.param(
-            _raw(PID, charset="NOWHERE"),
-            Charset("NOWHERE", Really.ASCII, "MSH-18 is no character set of table 0211"),
+            _raw(PID, charset="ISO IR999"),
+            Charset("ISO IR999", Really.ASCII, "MSH-18 is no character set of table 0211"),
             id="unknown",
+        ),
+        pytest.param(
+            _raw(PID, charset="QUINTERO"),
+            Charset("(8 characters)", Really.ASCII, "MSH-18 is no character set of table 0211"),
+            id="something else",
         ),
     ],
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from engine.mapping.authoring.coverage import Coverage
-from engine.mapping.authoring.draft import Code
+from engine.mapping.authoring.draft_mapping import Code
 from engine.mapping.authoring.feed import Feed, named_times, told
 from engine.mapping.authoring.shape import code_shown
 from engine.mapping.files.document import FIELD

@@ -12,7 +12,9 @@ from engine.config.channel import Channel
 from engine.errors import UsageError
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.coverage import Coverage
-from engine.mapping.authoring.draft import Lost, authorities_of, draft, feed_name, mapping_for
+from engine.mapping.authoring.draft import draft, mapping_for
+from engine.mapping.authoring.draft_channel import authorities_of, feed_name
+from engine.mapping.authoring.draft_mapping import Lost
 from engine.mapping.authoring.feed import Feed, event_shown, read_sample
 from engine.mapping.compile import MappingSource, load
 from engine.ops.cli.mapping.below import messages_below
@@ -28,7 +30,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 def infer(
     samples: Annotated[
-        list[Path], typer.Argument(help="Files of HL7 messages, or folders of them.", metavar="SAMPLES...")
+        list[Path], typer.Argument(help="Files of HL7 messages, or folders of them.", metavar="SAMPLES")
     ],
     out: Annotated[
         Path | None, typer.Option("--out", help="Draft a channel file and a mapping in this folder.", metavar="DIR")
@@ -40,10 +42,11 @@ def infer(
     html: Html = None,
     as_json: Json = False,
 ) -> None:
-    """Report what a site's messages are: senders, authorities, events, sets, codes, times; and draft files for them.
+    """Report what a site's messages are: senders, authorities, events, character sets, codes, times; draft its files.
 
-    With --out a channel file and a mapping that extends the shipped one, each line with its evidence. What only a
-    person can know (systems, time zone, destination) is a placeholder, marked `decide`. Of patients nothing is shown.
+    With --out, write a channel file and a mapping that extends the shipped one, each line with its evidence. What only
+    a person can know (identifier systems, time zone, destination) is a placeholder, marked `decide:`. Values of
+    patients are never shown. Exit 0, or 2 where a sample cannot be opened or a draft is there already.
 
     Example: adt-engine mappings infer samples --out my-site
     """
@@ -53,6 +56,8 @@ def infer(
         found, covered, fates = _examined(samples, mappings, name)
     made = report(found, covered, fates)
     if out is not None:
+        if not found.messages:
+            raise UsageError(f"none of these messages can be read ({', '.join(found.unreadable)}): nothing is drafted")
         written = draft(found, covered.source, Lost(codes_of(found, covered), covered.unread), feed or feed_name(found))
         _write(out, written, force=force)
     facts = [_total(found)]

@@ -152,8 +152,9 @@ def test_drafts_pass_the_checks(samples: Path, tmp_path: Path) -> None:
         "RVB: urn:decide:authority:RVB   # decide:",
     ):
         assert line in text
+    assert "whether ORU messages are to be filtered" in text
     events = (site / "mappings" / "adt.yaml").read_text()
-    assert "  Z47: {unhandled: unknown-event}   # decide: what it does; in 1 of 6 messages" in events
+    assert "  Z47: {unhandled: unknown-event}   # decide: what it should do; in 1 of 6 messages" in events
     assert "# resources: [Patient, Encounter, AllergyIntolerance]" in events
     assert "#   NOWHERE: https://...   # PID-16, 1 times" in events
     assert (
@@ -192,7 +193,12 @@ def test_drafts_are_written_over_only_if_told(samples: Path, tmp_path: Path) -> 
 
 
 def test_wrong_use_is_told(samples: Path, tmp_path: Path) -> None:
-    """A name that no channel can have, and a folder that cannot be made."""
+    """A name that no channel can have, a folder that cannot be made, and samples without a single message."""
+    (tmp_path / "rubbish").write_text("rubbish")
+    error = _ran(tmp_path / "rubbish", "--out", tmp_path / "none").exception
+    assert isinstance(error, UsageError)
+    assert "(no-header): nothing is drafted" in str(error)
+    assert not (tmp_path / "none").exists()
     assert isinstance(_ran(samples, "--feed", "a b").exception, UsageError)
     (tmp_path / "file").write_text("")
     error = _ran(samples, "--out", tmp_path / "file").exception
@@ -207,6 +213,7 @@ def test_results_get_their_mapping(write: Write, tmp_path: Path) -> None:
     result = _ran(folder, "--out", site)
     assert result.exit_code == 0, result.output
     assert validate(read(site / "channels" / "rvb-reg.yaml"), Channel).mapping == "oru"
+    assert 'add "CDIS^PLAC": URI to authorities' in (site / "channels" / "rvb-reg.yaml").read_text()
     assert RUNNER.invoke(app, ["check", "--mappings", str(site / "mappings"), "--name", "oru"]).exit_code == 0
 
 

@@ -1,0 +1,185 @@
+"""A channel file drafted from a feed's messages: who sends, whose numbers, in which zone and set."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Final, get_args
+from urllib.parse import quote
+
+from engine.config.channel import ProcessingId, Version
+from engine.mapping.authoring.draft_text import (
+    ALSO,
+    DECIDE,
+    IDENTITY,
+    MAPPINGS,
+    MOST,
+    RESULTS,
+    counted,
+    events_of,
+    in_of,
+    quoted,
+)
+from engine.mapping.authoring.feed import Authority, Feed, named_times, told
+from engine.mapping.authoring.shape import is_shown
+from engine.mapping.compile import MappingSource
+from engine.mapping.language.identifier import OID, UUID
+
+PLACEHOLDER: Final = "urn:decide:authority:"
+LONGEST_NAME: Final = 200
+MERGES: Final = "merge patient"
+# Visits and accounts, whose numbers come with an authority as those of patients do.
+VISITS: Final = frozenset({"PID-18", "PV1-5", "PV1-19", "PV1-50"})
+# A URI that stands in YAML as it is.
+_URI_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9/][A-Za-z0-9/._~%:-]*[A-Za-z0-9/]")
+
+
+def feed_name(feed: Feed) -> str:
+    """Return what a channel could be called: by the facility and the application that send most."""
+    sender = feed.senders.most_common(1)
+    application, facility = sender[0][0] if sender else ("", "")
+    words = re.findall(r"[a-z0-9]+", f"{facility} {application}".lower()) if is_shown(facility + application) else []
+    return "-".join(words)[:64].strip("-") or "new-feed"
+
+
+def authorities_of(feed: Feed, source: MappingSource) -> dict[str, tuple[str, str]]:
+    """Return the authorities of numbers, as a channel names them: the system of each, and the evidence.
+
+    Those whose numbers are all of types that have a system of their own (SS) need none.
+    """
+    systems = (source.documents.events.value.get("identity") or {}).get("systems") or {}
+    found: dict[str, Counter[Authority]] = {}
+    for one, count in feed.authorities.items():
+        key = one.namespace or one.universal
+        if (
+            one.type_ not in systems
+            and _names_numbers(one.field)
+            and _is_authority(key)
+            and (key or one.field == IDENTITY)
+        ):
+            found.setdefault(key, Counter())[one] += count
+    named = sorted(found.items(), key=lambda item: (-item[1].total(), item[0]))
+    return {key: _numbered(key, counts) for key, counts in named[:MOST]}
+
+
+def channel_lines(feed: Feed, source: MappingSource, name: str) -> Iterator[str]:
+    """Yield the lines of a channel file."""
+    yield f"# Drafted from {feed.messages} messages. What only a person can know is marked `{DECIDE}`; see"
+    yield "# channels/README.md for every key. Look for `decide` again before this channel goes live."
+    yield f"channel: {quoted(name)}"
+    yield f"listen: {{mllp: {{host: 127.0.0.1, port: 2575}}}}   # {DECIDE} the port; beyond this machine, tls and allow"
+    yield f"mode: shadow   # {DECIDE} remove this line to go live; until then all is done but the writes"
+    yield from _sources(feed)
+    if found := authorities_of(feed, source):
+        yield "authorities:"
+        for key, (system, why) in found.items():
+            yield f"  {quoted(key)}: {system}   # {why}"
+    yield from _orders(feed, source)
+    yield from _time(feed)
+    yield from _header(feed)
+    yield f"mapping: {source.name}   # {counted(feed.types, feed.messages)}"
+    others = [type_ for type_ in feed.types if type_ and is_shown(type_) and MAPPINGS.get(type_) != source.name]
+    if others:
+        yield f"# {DECIDE} whether {', '.join(others[:5])} messages are to be filtered; as it stands they are refused"
+        yield "# unhandled_messages: filter"
+    if merging := [(event, count) for event, count in feed.events.items() if _does(source, event, MERGES)]:
+        events = ", ".join(f"{event} ({count})" for event, count in sorted(merging))
+        yield f"allow_merge: true   # {DECIDE} may this feed merge records? it sends {events}"
+    yield "destinations:"
+    yield f"  - name: fhir   # {DECIDE} the FHIR server, and auth if it asks for it"
+    yield "    base_url: https://destination.invalid/fhir/R4"
+
+
+def _sources(feed: Feed) -> Iterator[str]:
+    pairs = [(application, facility) for application, facility in feed.senders if _is_source(application, facility)]
+    if len(pairs) < len(feed.senders) or len(pairs) > MOST or not pairs:
+        yield f"# {DECIDE} sources, who may send (MSH-3|MSH-4); not drafted, as some messages do not name their sender"
+        return
+    yield f"sources:   # {DECIDE} are these all? any other sender is refused"
+    for one, count in feed.senders.most_common():
+        yield f"  - {quoted('|'.join(part for part in one if part))}   # {in_of(count, feed.messages)}"
+
+
+def _orders(feed: Feed, source: MappingSource) -> Iterator[str]:
+    """Yield whose order numbers results name, which a channel's authorities call `NAME^PLAC`."""
+    if source.name != MAPPINGS[RESULTS]:
+        return
+    names = Counter[str]()
+    for one, count in feed.authorities.items():
+        if one.field in {"OBR-2", "ORC-2"} and one.namespace and _is_authority(one.namespace):
+            names[one.namespace] += count
+    for name, count in names.most_common(MOST):
+        key = quoted(f"{name}^PLAC")
+        yield f"# {DECIDE} add {key}: URI to authorities, the system of the placer's order numbers; {count} of them"
+
+
+def _time(feed: Feed) -> Iterator[str]:
+    without = [f"{path} ({count})" for path, _, count, _ in named_times(feed) if count][:4]
+    offsets = f"; times with a zone have {told(feed.offsets)}" if feed.offsets else ""
+    if without:
+        yield f"timezone: UTC   # {DECIDE} the zone of times that carry none: {', '.join(without)}{offsets}"
+
+
+def _header(feed: Feed) -> Iterator[str]:
+    """Yield what messages leave open in MSH, or say otherwise than the defaults of a channel."""
+    seen = [one for one in get_args(ProcessingId) if feed.processing[one]]
+    if seen and seen != ["P"]:
+        counts = counted(feed.processing, feed.messages)
+        yield f"processing_ids: [{', '.join(seen)}]   # {DECIDE} which values of MSH-11 to accept; {counts}"
+    known = [one for one, _ in feed.versions.most_common() if one in get_args(Version)]
+    if feed.versions[""]:
+        version = known[0] if known else "2.5.1"
+        yield f'version: "{version}"   # {DECIDE} MSH-12 is empty {in_of(feed.versions[""], feed.messages)}'
+    if guesses := +feed.guesses:
+        charset, count = guesses.most_common(1)[0]
+        yield f"charset: {charset}   # {DECIDE} MSH-18 is empty in {count} messages whose bytes are no UTF-8"
+
+
+def _names_numbers(path: str) -> bool:
+    return path in {IDENTITY, *ALSO} or path.startswith("MRG-") or path in VISITS
+
+
+def _is_authority(key: str) -> bool:
+    return is_shown(key) and key == key.strip() and not any(mark in key for mark in "&~|^")
+
+
+def _is_source(application: str, facility: str) -> bool:
+    text = application + facility
+    return (
+        bool(application) and is_shown(application) and is_shown(facility) and "|" not in text and text == text.strip()
+    )
+
+
+def _numbered(key: str, counts: Counter[Authority]) -> tuple[str, str]:
+    """Return the system of an authority, a placeholder where its universal id makes none; and the evidence."""
+    universals = dict.fromkeys(one.universal for one, _ in counts.most_common() if one.universal)
+    system = next((made for one in universals if (made := _system(one))), "")
+    if not system:
+        name = quote(key, safe="") or "empty"
+        system = PLACEHOLDER + (name if len(name) <= LONGEST_NAME else sha256(key.encode()).hexdigest())
+        return system, f"{DECIDE} the URI of these numbers; {_evidence(counts)}"
+    doubt = f"{DECIDE} it comes with {len(universals)} universal ids; " if len(universals) > 1 else ""
+    return system, f"{doubt}as its universal id says; {_evidence(counts)}"
+
+
+def _system(universal: str) -> str:
+    """Return the system that a universal id makes; empty where it makes none."""
+    if OID.fullmatch(universal):
+        return f"urn:oid:{universal}"
+    if UUID.fullmatch(universal):
+        return f"urn:uuid:{universal.lower()}"
+    return universal if _URI_PLAIN.fullmatch(universal) else ""
+
+
+def _evidence(counts: Counter[Authority]) -> str:
+    """Return in which fields an authority stands, with the types of its numbers."""
+    fields: dict[str, Counter[str]] = {}
+    for one, count in counts.items():
+        fields.setdefault(one.field, Counter())[one.type_ or "without a type"] += count
+    return "; ".join(f"{path} {told(types)}" for path, types in sorted(fields.items()))
+
+
+def _does(source: MappingSource, event: str, what: str) -> bool:
+    row = events_of(source).get(event)
+    done = row.get("do") if isinstance(row, dict) else None
+    return done == what or (isinstance(done, list) and what in done)
