@@ -7,8 +7,8 @@ from typing import Final
 from engine.hl7.leaf import NULL_TEXT
 
 LONGEST: Final = 64
-# A code of a table: short, without blanks, and without a run of digits that could be a number of somebody's.
-_CODE: Final = re.compile(r"(?!.*\d{5})[A-Za-z0-9][A-Za-z0-9_.+/*^-]{0,19}")
+# A code of a table: short, without blanks, and with too few digits for a number or a date of somebody's.
+_CODE: Final = re.compile(r"(?!(?:\D*\d){5})[A-Za-z0-9][A-Za-z0-9_.+/*^-]{0,19}")
 _STAMP: Final = re.compile(r"\d{10,14}(?:\.\d+)?(?P<offset>[+-]\d{4})?")
 _KINDS: Final = (
     (re.compile(r"[YN]"), "Y or N"),

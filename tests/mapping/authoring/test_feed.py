@@ -175,7 +175,7 @@ def test_kinds(text: str, kind: str) -> None:
 def test_codes_are_shown_where_they_look_like_codes() -> None:
     """No texts, no long numbers, nothing that is somebody's."""
     assert [code_shown(code, {"quintero"}) for code in ("ZZ", "M-", "I10", "28b")] == ["ZZ", "M-", "I10", "28b"]
-    for code in ("QUINTERO", "two words", "123456", "A12345B", "x" * 21, "", "\x00"):
+    for code in ("QUINTERO", "two words", "123456", "A12345B", "555-1234", "1984-02", "x" * 21, "", "\x00"):
         assert code_shown(code, {"quintero"}) == f"({len(code)} characters)"
     assert name_shown("x" * 65, ()) == "(65 characters)"
 

@@ -7,6 +7,7 @@ import typer
 
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.compile import load
+from engine.mapping.files.document import FIELD
 from engine.ops.cli.mapping.mappings import MappingOf, channel_in, folders_of
 from engine.ops.cli.mapping.page import Html, Section, write_page
 from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
@@ -57,9 +58,11 @@ def coverage(
     unreadable = each_message(Choice(files, data, chosen, limit), on, lambda _name, message: found.add(message))
     made = _made(found, unreadable, shown=values or data is None)
     if html is not None:
+        paged = _made(found, unreadable, shown=values)
+        # A line that is no segment counts as one: what it says stands in the place of its name.
+        paged["unread"] = [one for one in paged["unread"] if values or FIELD.fullmatch(one["path"])]
         sections = [_without_code(one) if one.key == "unmapped" and not values else one for one in SECTIONS]
-        sections = sections if unused else sections[:3]
-        write_page(html, "Coverage of a mapping", [_total(made)], sections, _made(found, unreadable, shown=values))
+        write_page(html, "Coverage of a mapping", [_total(made)], sections if unused else sections[:3], paged)
     if as_json:
         print_json(made)
     else:

@@ -16,7 +16,8 @@ from engine.ops.cli.mapping.page import Section, page
 RUNNER = CliRunner()
 MESSAGE = (
     "MSH|^~\\&|H|R|||20250701093000||ADT^A01|{}|P|2.5.1\r"
-    "PID|1||RB-1^^^RVB^MR||QUINTERO^MARISOL||19840229|F||||||||ZZ\rPV1|1|I|3W^301||||||||||||||||V1\r"
+    "PID|1||RB-1^^^RVB^MR||QUINTERO^MARISOL||19840229|F||||||||ZZ\r"
+    "PV1|1|I|3W^301||||||||||||||||V1\rMARISOL QUINTERO|a note\r"
 )
 
 
@@ -114,7 +115,7 @@ def test_a_page_stands_alone_and_shows_no_values(folder: Path, site: Path, tmp_p
     assert made.links
     assert made.links == [f"#{one}" for one in made.ids]
     assert "prefers-color-scheme: dark" in text
-    assert all(value not in text for value in ("1984-02-29", "QUINTERO", "RB-1", "<td>ZZ", str(folder)))
+    assert all(value not in text for value in ("1984-02-29", "QUINTERO", "MARISOL", "RB-1", "<td>ZZ", str(folder)))
     _ran(*words(folder, site, file), "--values")
     assert any(value in file.read_text("utf-8") for value in ("1984-02-29", "<td>ZZ"))
 
