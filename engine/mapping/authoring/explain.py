@@ -15,6 +15,7 @@ from engine.mapping.compile import MappingSource, compile_mapping
 from engine.mapping.files.document import Document
 from engine.mapping.language.expression import Constant, Field, Part
 from engine.mapping.language.scope import Scope
+from engine.mapping.resource.referred import ALSO, FROM, NUMBER
 
 # Steps of a path in a file that name no element.
 WORDS: Final = frozenset({"each", "as", "first", "needs", "default", "fill", "also", "when", "unless"})
@@ -308,8 +309,12 @@ def element_names(document: Document, path: tuple[str | int, ...]) -> tuple[str,
         section, rest = (str(path[2]), path[3:]) if len(path) > 2 else ("", ())
     if section == "status":
         return (str((document.value.get("status") or {}).get("element") or section),)
-    if section in IDENTITIES:
+    if section in IDENTITIES and rest[:1] == (NUMBER,):
+        section, rest = "identifier", rest[1:]
+    elif section in IDENTITIES:
         return (section,)
+    elif section == ALSO and FROM in document.value:
+        section = "identifier"
     names = [] if section in ELEMENTS else [section]
     for step, below in zip(rest, (*rest[1:], ""), strict=False):
         if isinstance(step, str) and step not in WORDS and not step.endswith("[x]"):

@@ -91,6 +91,14 @@ def test_a_value_has_its_rule_its_source_and_what_was_done(source: MappingSource
     assert _line(found.file, found.line).startswith("A01: ")
 
 
+def test_what_else_a_number_says_is_of_its_identifier(source: MappingSource, message: Make) -> None:
+    """What stands beside an identity is told as the identifier's, not as what something is found by."""
+    visit = "PV1|1|I|3W^312^A^RVB^^^^^^L-7&BEDS||||47^Hill^Ann^^^^^^RVB^L^7||||||||||||V1"
+    told = {one.element: one.made for one in explain(source, channel_of({}), message("A01", PID, visit)).evidence}
+    assert told["Practitioner.identifier.extension[0].valueString"] == "7"  # XCN.11
+    assert "L-7" in [made for name, made in told.items() if name.endswith(".identifier.value")]  # PL.10
+
+
 def test_repetitions_and_types_are_followed(source: MappingSource, message: Make) -> None:
     """A value of a data type names the repetition and component that it came from."""
     found = explain(source, channel_of({}), message("A01", PID))
