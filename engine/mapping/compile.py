@@ -28,6 +28,7 @@ from engine.mapping.resource.resource_planner import ResourcePlanner
 from engine.mapping.resource.resources import check_acts, compile_resources
 from engine.mapping.resource.slices import Slices
 from engine.mapping.subject.events import Doing, assumed, make_event_table
+from engine.mapping.subject.filters import compile_filters
 from engine.mapping.subject.identify import SubjectReader
 from engine.mapping.subject.subject import Subject, flagged
 
@@ -122,10 +123,11 @@ def _compile(
     lists = Lists(compile_lists(compiler, documents.resources, setting.base_uri), table.sent)
     attestations = compile_attestations(compiler, documents.resources, setting.base_uri)
     check_acts(table, resources, lists.types, attestations.keys(), documents.events, problems)
+    filters = compile_filters(compiler, documents.events)
     if patient is None:
         return None
     beside = ResourcePlanner(resources, lists, attestations, table.sent)
-    return MappingParts(patient, beside, SubjectReader(table, identifiers, setting, stamps))
+    return MappingParts(patient, beside, SubjectReader(table, identifiers, setting, stamps, filters))
 
 
 class Mapping:

@@ -20,7 +20,16 @@ from engine.mapping.language.template import RESERVED, TYPE_KEYS
 from engine.mapping.resource import lists, referred, resources, status
 from engine.mapping.resource import provenance as attest
 from engine.mapping.subject.act import Verb
-from engine.mapping.subject.events import HISTORIC_KEYS, IDENTITY_KEYS, PEOPLE_KEYS, RULE_KEYS, TOP_KEYS, Doing
+from engine.mapping.subject.events import (
+    ELSEWHERE,
+    HISTORIC_KEYS,
+    IDENTITY_KEYS,
+    PEOPLE_KEYS,
+    RULE_KEYS,
+    TOP_KEYS,
+    Doing,
+)
+from engine.mapping.subject.filters import DOES, FILTER_KEYS, FILTERS
 
 Json = dict[str, Any]
 
@@ -33,7 +42,11 @@ HEAD: Final = rf"(?:'[^']*'|{FIELD.pattern}|{PART.pattern}|[^A-Z' |][^ |]*)"
 # In YAML a bare number or `yes` may be more than text to an editor; to the engine all of them are texts.
 TEXT: Final[Json] = {"type": ["string", "number", "boolean"]}
 TEXTS: Final[Json] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "null"}]}
-CONDITION: Final[Json] = {"type": "string", "description": "PATH, not PATH, PATH = value, PATH in (a, b), and, or"}
+CONDITION: Final[Json] = {
+    "type": "string",
+    "description": "PATH, not PATH, PATH = value, PATH in (a, b), PATH < 2008-01-01, PATH starts-with text, "
+    "PATH matches 'pattern', and, or",
+}
 NULL: Final[Json] = {"type": "null"}
 MOMENTS: Final = ("arrives", "leaves")
 FURTHER: Final[Json] = {"type": "array", "items": {"$ref": f"#/definitions/{referred.IDENTIFIER}"}}
@@ -96,7 +109,7 @@ def _any(*choices: Json) -> Json:
 
 def _mapping() -> Json:
     types = sorted(name.lower() for name in _resource_types())
-    doings = [doing.value for doing in Doing if doing not in {Doing.SKIP, Doing.UNHANDLED}]
+    doings = [doing.value for doing in Doing if doing not in ELSEWHERE]
     acts = {"enum": [*doings, *(f"{verb.value} {name}" for verb in Verb for name in types)]}
     rule = _object(
         RULE_KEYS,
@@ -125,6 +138,7 @@ def _mapping() -> Json:
         "resources": TEXTS,
         "identity": identity,
         "placeholder_people": people,
+        FILTERS: {"type": "array", "items": _filter()},
         "historic": _object(HISTORIC_KEYS, dict.fromkeys(HISTORIC_KEYS, TEXT)),
         "events": {"type": "object", "patternProperties": {EVENTS: rule}, "additionalProperties": False},
     }
@@ -132,6 +146,11 @@ def _mapping() -> Json:
 
 
 # Resources and data types
+
+
+def _filter() -> Json:
+    known = {"rule": {**TEXT, "description": "the name that operators see"}, "when": CONDITION, "do": {"enum": [*DOES]}}
+    return {**_object(FILTER_KEYS, known), "required": sorted(FILTER_KEYS)}
 
 
 def _resource() -> Json:

@@ -16,7 +16,18 @@ from engine.mapping.language.identifier import MERGED, URI, IdentityRules, Prefe
 from engine.mapping.subject.act import Act, Verb, identity_acts, parted, read_acts
 
 TOP_KEYS: Final = frozenset(
-    {"mapping", "extends", "assume", "identity", "placeholder_people", "historic", "resources", "events", "others"},
+    {
+        "mapping",
+        "extends",
+        "assume",
+        "identity",
+        "placeholder_people",
+        "historic",
+        "resources",
+        "filters",
+        "events",
+        "others",
+    },
 )
 RULE_KEYS: Final = frozenset({"rule", "do", "if_absent", "reactivate", "clears", "each", "skip", "unhandled"})
 IDENTITY_KEYS: Final = frozenset({"from", "untyped", "not_identity", "prefer", "placeholders", "systems"})
@@ -40,12 +51,15 @@ class Doing(StrEnum):
     MOVE = "move identifiers"
     SKIP = "skip"
     UNHANDLED = "unhandled"
+    REFUSE = "refuse"
 
 
 # An event of ADT, or any other with the type of its message.
 EVENT: Final = re.compile(r"[AZ]\d\d|(?!ADT\^|ACK\^|MCF\^)[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d")
 # What nothing else can be done beside.
 ALONE: Final = frozenset({Doing.MERGE, Doing.RENAME, Doing.LINK, Doing.UNLINK, Doing.MOVE})
+# What is no doing of an event's `do`.
+ELSEWHERE: Final = frozenset({Doing.SKIP, Doing.UNHANDLED, Doing.REFUSE})
 DATE: Final = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 # What lists nothing and brings nothing along: of the patient there is nothing more to be said.
 BARE: Final = frozenset({Doing.IDENTIFY, Doing.DELETE})
@@ -209,7 +223,7 @@ class _EventFile:
 
     def _doing(self, event: str, value: dict[str, Any]) -> Rule | None:
         path = ("events", event)
-        doings = set(Doing) - {Doing.SKIP, Doing.UNHANDLED}
+        doings = set(Doing) - ELSEWHERE
         given, others = parted(value["do"])
         do = given[0] if len(given) == 1 else None
         if do not in doings:

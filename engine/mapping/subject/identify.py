@@ -12,6 +12,7 @@ from engine.mapping.files.setting import Setting
 from engine.mapping.language.identifier import Found, Identifiers
 from engine.mapping.language.moment import Moment, Stamps, moment_of
 from engine.mapping.subject.events import Doing, EventTable, Rule
+from engine.mapping.subject.filters import Filter, first_of
 from engine.mapping.subject.identities import UNKNOWN_AUTHORITY, Identities, IdentityReader
 from engine.mapping.subject.subject import Action, Subject
 
@@ -22,7 +23,15 @@ MOVEMENTS: Final = frozenset({Doing.UPSERT, Doing.UPDATE, Doing.IDENTIFY})
 class SubjectReader:
     """Reads subjects as one mapping on one channel understands them; `identities` reads whom they name."""
 
-    def __init__(self, table: EventTable, identifiers: Identifiers, setting: Setting, stamps: Stamps) -> None:
+    def __init__(
+        self,
+        table: EventTable,
+        identifiers: Identifiers,
+        setting: Setting,
+        stamps: Stamps,
+        filters: Sequence[Filter] = (),
+    ) -> None:
+        self._filters = filters
         self._stamps = stamps
         self._table, self.taken = table, table.taken
         self._beside_adt = table.taken.types - {ADT}
@@ -31,6 +40,7 @@ class SubjectReader:
         self._read_as: dict[Doing, Callable[[Rule, Message, Moment], Subject]] = {
             Doing.SKIP: self._filtered,
             Doing.UNHANDLED: self._filtered,
+            Doing.REFUSE: self._refused,
             Doing.MERGE: self._merge,
             Doing.RENAME: self._rename,
             Doing.LINK: self._link,
@@ -39,7 +49,9 @@ class SubjectReader:
         }
 
     def rule(self, message: Message) -> Rule:
-        """Return the rule of the message's event."""
+        """Return the rule of the first filter that holds, or else of the message's event."""
+        if self._filters and (first := first_of(self._filters, message)) is not None:
+            return first
         event = message.trigger
         if self._beside_adt and (type_ := message.message_type) in self._beside_adt:
             event = f"{type_}^{event}"
@@ -72,6 +84,10 @@ class SubjectReader:
         return Subject(
             rule.name, Action.FILTER, tuple(group for group in groups if group), visit=visit, event_at=moment.at
         )
+
+    def _refused(self, rule: Rule, _: Message, moment: Moment) -> Subject:
+        finding = Finding(ErrorCode.APPLICATION, rule.name, (), "a rule of this site refuses such messages")
+        return Subject(rule.name, Action.REFUSE, findings=(finding,), event_at=moment.at)
 
     def _patient(self, rule: Rule, message: Message, moment: Moment) -> Subject:
         sides = self.identities.sides(rule, message, moment)
