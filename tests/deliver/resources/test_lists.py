@@ -122,6 +122,25 @@ async def test_all_of_a_message(feed):
     assert [one.method for one in feed.writes] == ["PUT"]  # Coverage.order is IN1-1
 
 
+async def test_a_visit_names_what_is_the_patients_own(service_site, interchange, tmp_path):
+    """A list within the patient that says something of the visit: one resource, named by each visit that lists it."""
+    (tmp_path / "resources").mkdir()
+    site = "resource: Condition\nextends: shipped/condition\nwithin: patient\nlist: additive\n"
+    (tmp_path / "resources/condition.yaml").write_text(site, "utf-8")
+    source = sending(load([tmp_path, shipped("mappings")], "adt"), TYPES)
+    mapping = compile_mapping(source, channel_of({"authorities": {"RVB": MRN}}))
+    feed = Feed(service_site, interchange, "ofthepatient", mapping=mapping)
+    await feed.say("DG1|1||E11.9^Diabetes^I10")
+    first, feed.name = feed.name, "again"
+    feed.numbers = f"{first}^^^RVB^MR"
+    await feed.say("DG1|1||E11.9^Diabetes^I10", "DG1|2||I20.9^Angina^I10")
+    feed.name = first
+    found = {one["code"]["text"]: f"Condition/{one['id']}" for one in feed.listed("Condition")}
+    assert len(found) == len(feed.listed("Condition")) == 2
+    named = [[one["condition"]["reference"] for one in visit["diagnosis"]] for visit in feed.listed("Encounter")]
+    assert sorted(named, key=len) == [[found["Diabetes"]], [found["Diabetes"], found["Angina"]]]
+
+
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [
