@@ -11,6 +11,7 @@ from engine.hl7.finding import ErrorCode
 from engine.hl7.message import Message
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.coverage import Coverage
+from engine.mapping.authoring.explain import explain
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping, compile_mapping, load
 from engine.mapping.subject.subject import Action
@@ -65,9 +66,13 @@ def test_who_waits_for_a_filtered_patient_is_known(author: Author, message: Make
 
 
 def test_authors_see_it(author: Author, message: Make) -> None:
-    """`mappings try` and cases name the rule; `coverage` counts what filters read as read."""
+    """`mappings try` and cases name the rule, `explain` its line; `coverage` counts what filters read as read."""
     made = outcome(filtering(author), message("A08", person("ZZTEST")))
     assert (made["action"], made["rule"]) == ("filter", "test-patients")
+    told = explain(
+        load([author(adt=HEAD + LINES), shipped("mappings")], "adt"), channel_of({}), message("A08", person("ZZTEST"))
+    )
+    assert (Path(told.file).name, told.line) == ("adt.yaml", 4)
     lines = "  - {rule: by-ward, when: ZWA-3 = 9, do: filter}\n"
     source = load([author(adt=HEAD + lines), shipped("mappings")], "adt")
     found = Coverage(source, channel_of(AUTHORITIES))
