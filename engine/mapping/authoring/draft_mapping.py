@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from engine.config.shipped import shipped
 from engine.hl7.taken import ADT
 from engine.mapping.authoring.draft_text import ALSO, DECIDE, IDENTITY, MAPPINGS, MOST, events_of, in_of, quoted
 from engine.mapping.authoring.feed import Feed, told
@@ -48,11 +49,16 @@ class Lost(NamedTuple):
     unread: Collection[str]
 
 
+def ships(*names: str) -> bool:
+    """Say whether a mapping file ships, which a draft can then extend."""
+    return shipped("mappings").joinpath(*names).with_suffix(".yaml").is_file()
+
+
 def mapping_files(feed: Feed, source: MappingSource, lost: Lost) -> dict[str, Iterator[str]]:
     """Return the lines of each file, by its path below the folder of mappings."""
     codes, own = [one for one in lost.codes if is_shown(one.code)], [path for path in feed.own if path in lost.unread]
     files = {f"{source.name}.yaml": _events(feed, source, codes)}
-    for table in sorted({one.table for one in codes} - {CODING_SYSTEMS}):
+    for table in sorted({one.table for one in codes if ships("tables", one.table)} - {CODING_SYSTEMS}):
         files[f"tables/{table}.yaml"] = _table(source, table, [one for one in codes if one.table == table])
     if own and source.name == MAPPINGS[ADT]:
         files["resources/patient.yaml"] = _patient(feed, own)

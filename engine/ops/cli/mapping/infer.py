@@ -14,7 +14,7 @@ from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.draft import draft, mapping_for
 from engine.mapping.authoring.draft_channel import authorities_of, feed_name
-from engine.mapping.authoring.draft_mapping import Lost
+from engine.mapping.authoring.draft_mapping import Lost, ships
 from engine.mapping.authoring.feed import Feed, event_shown, read_sample
 from engine.mapping.compile import MappingSource, load
 from engine.ops.cli.mapping.below import messages_below
@@ -52,6 +52,8 @@ def infer(
     """
     if feed and not NAME.fullmatch(feed):
         raise UsageError(f"--feed {feed} is no name for a channel; use 1 to 64 letters, digits, - and _")
+    if out is not None and name and not ships(name):
+        raise UsageError(f"--out drafts what extends a shipped mapping, and {name} is none; give --name adt or oru")
     with Console(stderr=True).status("reading messages"):
         found, covered, fates = _examined(samples, mappings, name)
     made = report(found, covered, fates)

@@ -206,6 +206,28 @@ def test_wrong_use_is_told(samples: Path, tmp_path: Path) -> None:
     assert "name another folder" in str(error)
 
 
+def test_a_draft_extends_what_ships(samples: Path, tmp_path: Path) -> None:
+    """A table or a mapping of the site's own is none that a draft could extend."""
+    own = tmp_path / "own"
+    for folder in ("tables", "resources"):
+        (own / folder).mkdir(parents=True)
+    (own / "ward.yaml").write_text("mapping: ward\nevents: {A01: {do: upsert patient}}\n")
+    (own / "tables" / "wed.yaml").write_text(
+        "table: wed\nsource: ours\nlicence: CC0-1.0\nsystem: urn:x\ncodes: {A: {code: A, display: A}}\n"
+    )
+    (own / "resources" / "patient.yaml").write_text(
+        "resource: Patient\nextends: shipped/patient\nelements:\n  maritalStatus: PID-16 | coded(wed)\n"
+    )
+    site = tmp_path / "site"
+    result = _ran(samples, "--mappings", own, "--out", site)
+    assert result.exit_code == 0, result.exception
+    assert not (site / "mappings" / "tables" / "wed.yaml").exists()
+    assert RUNNER.invoke(app, ["check", "--mappings", str(site / "mappings")]).exit_code == 0
+    error = _ran(samples, "--mappings", own, "--name", "ward", "--out", site, "--force").exception
+    assert isinstance(error, UsageError)
+    assert "give --name adt or oru" in str(error)
+
+
 def test_results_get_their_mapping(write: Write, tmp_path: Path) -> None:
     """A feed of results is drafted for the mapping of results."""
     site = tmp_path / "site"
