@@ -12,11 +12,11 @@ from engine.hl7.message import Message
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.authoring.trace import Applied, Kind, Node, Row, Trace, TracingCompiler
 from engine.mapping.compile import MappingSource, compile_mapping
-from engine.mapping.files.document import Document, Key
+from engine.mapping.files.document import Document
 from engine.mapping.language.expression import Constant, Field, Part
 from engine.mapping.language.scope import Scope
 from engine.mapping.resource.referred import ALSO, FROM, NUMBER
-from engine.mapping.subject.filters import FILTERS
+from engine.mapping.subject.filters import decided
 
 # Steps of a path in a file that name no element.
 WORDS: Final = frozenset({"each", "as", "first", "needs", "default", "fill", "also", "when", "unless"})
@@ -108,18 +108,10 @@ def explain(source: MappingSource, channel: Channel, message: Message) -> Explan
     mapping = compile_mapping(source, channel, partial(TracingCompiler, trace))
     trace.roots.clear()
     made = outcome(mapping, message)
-    file, line = source.documents.events.place(_decided(source.documents.events.value, message, str(made["rule"])))
+    file, line = source.documents.events.place(decided(source.documents.events.value, message, str(made["rule"])))
     walk = Walk(source)
     evidence = tuple(walk.evidence(trace.roots))
     return Explanation(message, file, line, made, walk.placed(evidence, made), trace, mapping.hash)
-
-
-def _decided(events: dict[str, Any], message: Message, rule: str) -> tuple[Key, ...]:
-    """Return where the event file says what is done with a message: in a filter of the rule's name, or its event."""
-    for number, one in enumerate(events.get(FILTERS) or ()):
-        if one["rule"] == rule:
-            return FILTERS, number
-    return ("events", message.trigger) if message.trigger in (events.get("events") or {}) else ("others",)
 
 
 @dataclass(slots=True)

@@ -126,15 +126,10 @@ def _mapping() -> Json:
     )
     identity = _object(IDENTITY_KEYS, {"from": TEXTS, "not_identity": TEXTS, "placeholders": TEXTS, "untyped": TEXT})
     people = _object(PEOPLE_KEYS, dict.fromkeys(PEOPLE_KEYS, TEXTS))
+    said = "names of coding systems and what this feed means by them: {I10: icd-10-cm}"
     known = {
-        "mapping": TEXT,
-        "extends": TEXT,
-        "others": TEXT,
-        "assume": {
-            "type": "object",
-            "additionalProperties": TEXT,
-            "description": "names of coding systems and what this feed means by them: {I10: icd-10-cm}",
-        },
+        **dict.fromkeys(("mapping", "extends", "others"), TEXT),
+        "assume": {"type": "object", "additionalProperties": TEXT, "description": said},
         "resources": TEXTS,
         "identity": identity,
         "placeholder_people": people,

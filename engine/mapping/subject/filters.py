@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from engine.hl7.message import Message
-from engine.mapping.files.document import Document
+from engine.mapping.files.document import Document, Key
 from engine.mapping.language.check import kind_of
 from engine.mapping.language.node import Test
 from engine.mapping.language.reading import Reading
@@ -41,6 +41,14 @@ def first_of(filters: Sequence[Filter], message: Message) -> Rule | None:
     """Return the rule of the first filter that holds for a message; None where none does."""
     reading = Reading(message, message.groups, None, "")
     return next((one.rule for one in filters if one.holds(None, reading)), None)
+
+
+def decided(events: dict[str, Any], message: Message, rule: str) -> tuple[Key, ...]:
+    """Return where the event file says what is done with a message: in a filter of the rule's name, or its event."""
+    for number, one in enumerate(events.get(FILTERS) or ()):
+        if one["rule"] == rule:
+            return FILTERS, number
+    return ("events", message.trigger) if message.trigger in (events.get("events") or {}) else ("others",)
 
 
 def _filter(compiler: Compiler, line: Any, scope: Scope) -> Filter | None:
