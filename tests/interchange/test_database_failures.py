@@ -13,8 +13,9 @@ import httpx
 import orjson
 import pytest
 
-from engine.database.postgresql import connect
+from engine.database.postgresql import PostgresqlError, connect
 from engine.interchange.store.place import open_known
+from engine.interchange.store.postgresql_steps import WRITE_LOCK
 from tests.interchange.kit import Outside, patient
 from tests.interchange.pair import Pair, running_pair
 from tests.postgresql import Postgres, a_postgres
@@ -235,6 +236,24 @@ def address(pair: Pair) -> str:
     """Return how to connect to a pair's database."""
     assert not isinstance(pair.database, Path)
     return pair.database.url
+
+
+def test_whoever_stands_still_in_what_it_sends_loses_the_lock(both: Pair) -> None:
+    """A process that was stopped among statements which it sends on together seems at work to the server."""
+    first, _ = both.processes
+    first.create()
+    codes: list[int] = []
+    # What it sends once it goes on finds its connection ended.
+    with (
+        contextlib.suppress(PostgresqlError),
+        contextlib.closing(connect(address(both))) as stopped,
+        stopped.inner.pipeline(),
+    ):
+        stopped.execute("BEGIN")
+        stopped.execute(f"SELECT pg_advisory_xact_lock({WRITE_LOCK})").fetchone()
+        codes += [first.ask("POST", "/fhir/R4/Patient", json=patient()).status_code for _ in range(2)]
+        stopped.execute("SELECT 1").fetchone()
+    assert codes == [503, 201]
 
 
 def test_a_stranger_s_lock_is_waited_for(both: Pair) -> None:

@@ -55,6 +55,16 @@ COMMIT: Final = (
 )
 COMMITTED: Final = "SELECT number FROM process_commit WHERE process=?"
 FORGET: Final = "DELETE FROM process_commit WHERE process=?"
+# End whoever keeps the lock of writes and stands still in the middle of what it sends; between two statements the
+# server itself does that.
+EVICT: Final = """
+SELECT COUNT(pg_terminate_backend(a.pid)) FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
+  AND (l.classid::bigint, l.objid::bigint) = (728001, hashtext(current_schema())::bigint & 4294967295)
+  AND a.datname = current_database() AND a.usename = current_user
+  AND a.state = 'active' AND a.wait_event_type = 'Client'
+  AND GREATEST(a.query_start, a.state_change) < clock_timestamp() - interval '5 s'
+"""
 TERM: Final = f"SELECT pg_try_advisory_lock({TERM_LOCK})"
 
 
@@ -134,10 +144,19 @@ class PostgresqlWriter(Writer):
         try:
             self._locked(self._connected())
         except PostgresqlError as error:
+            if is_busy(error):
+                self._evict()
             if not is_lost(error):
                 raise
             self._lose(error)
             self._locked(self._connected())
+
+    def _evict(self) -> None:
+        """End a process that keeps the lock and does not stir, so that the next write goes on."""
+        with suppress(PostgresqlError, StoreAwayError):
+            connection = self._connected()
+            connection.execute("ROLLBACK")
+            connection.execute(EVICT)
 
     def _locked(self, connection: PostgresqlConnection) -> None:
         cursor = connection.execute(BEGIN)
