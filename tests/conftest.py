@@ -42,17 +42,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run folders of tests in two processes, as they wait for processes and disks half of their time.
+    """Run folders of tests in three processes, as they wait for processes and disks half of their time.
 
     Named files run at once in this one, and so do the long runs, which measure and print; `-n` says otherwise.
     """
     files = any(Path(argument.partition("::")[0]).is_file() for argument in config.args)
-    return 0 if files or config.getoption("--full-sweep") else 2
+    return 0 if files or config.getoption("--full-sweep") else 3
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin each of two processes with one half of the longest files, so that none of them runs alone at the end."""
+    """Begin two of the processes with one half of the longest files, so that none of them runs alone at the end."""
     ways: tuple[list[pytest.Item], ...] = ([], [], [])
     for item in items:
         file = item.nodeid.partition("::")[0]

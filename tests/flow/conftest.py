@@ -33,7 +33,7 @@ def journal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-async def rig(tmp_path: Path, journal: str) -> AsyncIterator[Rig]:
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     """A service and a proxy that run; the test starts the engine."""
     async with running(tmp_path) as opened:
         yield opened
