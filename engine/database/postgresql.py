@@ -46,6 +46,15 @@ SERVER: Final = (
     " current_setting('synchronous_standby_names'), pg_is_in_recovery()"
 )
 
+# Sessions that hold an advisory lock and have stood still for so many seconds in the middle of what they send.
+STALLED: Final = """
+SELECT COUNT(pg_terminate_backend(a.pid)) FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND (l.classid::bigint, l.objid::bigint, l.objsubid) = ({lock})
+  AND a.datname = current_database() AND a.usename = current_user
+  AND a.state = 'active' AND a.wait_event_type = 'Client'
+  AND GREATEST(a.query_start, a.state_change) < clock_timestamp() - make_interval(secs => ?)
+"""
+
 PostgresqlError: Final = psycopg.Error
 # Says of a server that has kept us waiting for so many seconds whether to wait on.
 Patience = Callable[[float], bool]
@@ -228,6 +237,14 @@ def server_fault(connection: PostgresqlConnection) -> str:
             " in postgresql.conf"
         )
     return ""
+
+
+def end_stalled(connection: PostgresqlConnection, lock: str, seconds: float) -> None:
+    """End the sessions of this database and role that hold a lock and stand still in the middle of what they send.
+
+    Between two statements the server itself does that. `lock`: class, number and kind as pg_locks has them, as SQL.
+    """
+    connection.execute(STALLED.format(lock=lock), (seconds,))
 
 
 def error_text(error: BaseException) -> str:

@@ -41,7 +41,7 @@ JOURNAL: Final = (
     Bug(
         "a node that stands still with the turn in its hands stops all others",
         "journal/nodes/lease.py",
-        "        connection.execute(EVICT, (TURN_LOCK, TURN_SECONDS))\n",
+        "        end_stalled(connection, HELD, TURN_SECONDS)\n",
         "",
         ("nodes/test_pauses.py",),
     ),

@@ -18,6 +18,8 @@ from engine.interchange.store.schema import STEPS, statements_of
 NAME: Final = "adt-engine interchange"
 # Which of the locks of a database an advisory lock is: of the schema that the tables are in.
 WRITE_LOCK: Final = "728001, hashtext(current_schema())"
+# The same as the server lists it.
+HELD: Final = "728001, hashtext(current_schema())::bigint & 4294967295, 2"
 INDEX_LOCK: Final = "728002, hashtext(current_schema())"
 TERM_LOCK: Final = "728003, hashtext(current_schema())"
 LOCK_SECONDS: Final = 10

@@ -16,6 +16,7 @@ from engine.database.postgresql import (
     PostgresqlConnection,
     PostgresqlError,
     connect,
+    end_stalled,
     is_again,
     is_busy,
     is_full,
@@ -23,7 +24,7 @@ from engine.database.postgresql import (
     is_lost,
     server_fault,
 )
-from engine.interchange.store.postgresql_steps import NAME, SESSION, TERM_LOCK, WRITING
+from engine.interchange.store.postgresql_steps import HELD, NAME, SESSION, TERM_LOCK, WRITING
 from engine.interchange.store.writer import (
     Job,
     OutcomeUnknownError,
@@ -55,16 +56,8 @@ COMMIT: Final = (
 )
 COMMITTED: Final = "SELECT number FROM process_commit WHERE process=?"
 FORGET: Final = "DELETE FROM process_commit WHERE process=?"
-# End whoever keeps the lock of writes and stands still in the middle of what it sends; between two statements the
-# server itself does that.
-EVICT: Final = """
-SELECT COUNT(pg_terminate_backend(a.pid)) FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
-WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
-  AND (l.classid::bigint, l.objid::bigint) = (728001, hashtext(current_schema())::bigint & 4294967295)
-  AND a.datname = current_database() AND a.usename = current_user
-  AND a.state = 'active' AND a.wait_event_type = 'Client'
-  AND GREATEST(a.query_start, a.state_change) < clock_timestamp() - interval '5 s'
-"""
+# A process that stands still for so long in the middle of what it sends loses the lock of writes.
+STALLED_SECONDS: Final = 5
 TERM: Final = f"SELECT pg_try_advisory_lock({TERM_LOCK})"
 
 
@@ -156,7 +149,7 @@ class PostgresqlWriter(Writer):
         with suppress(PostgresqlError, StoreAwayError):
             connection = self._connected()
             connection.execute("ROLLBACK")
-            connection.execute(EVICT)
+            end_stalled(connection, HELD, STALLED_SECONDS)
 
     def _locked(self, connection: PostgresqlConnection) -> None:
         cursor = connection.execute(BEGIN)

@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import Final, NamedTuple
 
 from engine.database.connection import transaction
-from engine.database.postgresql import PostgresqlConnection, PostgresqlError, connect
+from engine.database.postgresql import PostgresqlConnection, PostgresqlError, connect, end_stalled
 from engine.errors import JournalUnusableError
 from engine.journal.nodes.database import ASKED, CONNECT_SECONDS, TURN_SECONDS, open_reader, unusable
 from engine.journal.nodes.schema import COPY_LOCK, LEADER_LOCK, TURN_LOCK, refuse_unfinished
@@ -73,14 +73,8 @@ FROM node AS n ORDER BY n.state <> 'live', n.name, n.incarnation DESC LIMIT ?
 SHARE: Final = "SELECT pg_try_advisory_xact_lock_shared(?)"
 # Lead, unless somebody does.
 LEAD: Final = "SELECT pg_try_advisory_lock(?)"
-# End whoever keeps the turn and stands still in the middle of a statement; between two the server itself does that.
-EVICT: Final = """
-SELECT COUNT(pg_terminate_backend(a.pid)) FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
-WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = ?::bigint::oid AND l.objsubid = 1 AND l.granted
-  AND a.datname = current_database() AND a.usename = current_user
-  AND a.state = 'active' AND a.wait_event_type = 'Client'
-  AND GREATEST(a.query_start, a.state_change) < clock_timestamp() - make_interval(secs => ?)
-"""
+# The lock of turns as the server lists it.
+HELD: Final = f"0, {TURN_LOCK}, 1"
 
 
 class Node(NamedTuple):
@@ -274,7 +268,7 @@ class Lease:
         self._connected = True
         self._leads = self._leads or bool((connection.execute(LEAD, (LEADER_LOCK,)).fetchone() or (False,))[0])
         self.count = len(living(connection))
-        connection.execute(EVICT, (TURN_LOCK, TURN_SECONDS))
+        end_stalled(connection, HELD, TURN_SECONDS)
         if began - self._began > LEASE_SECONDS:
             gone = [incarnation for (incarnation,) in connection.execute(EXPIRED, (self.incarnation,)).fetchall()]
             gone += orphans(connection)

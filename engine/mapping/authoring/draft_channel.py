@@ -23,7 +23,7 @@ from engine.mapping.authoring.draft_text import (
 from engine.mapping.authoring.feed import Authority, Feed, named_times, told
 from engine.mapping.authoring.shape import is_shown
 from engine.mapping.compile import MappingSource
-from engine.mapping.language.identifier import OID, UUID
+from engine.mapping.language.identifier import universal_uri
 
 PLACEHOLDER: Final = "urn:decide:authority:"
 LONGEST_NAME: Final = 200
@@ -164,11 +164,8 @@ def _numbered(key: str, counts: Counter[Authority]) -> tuple[str, str]:
 
 def _system(universal: str) -> str:
     """Return the system that a universal id makes; empty where it makes none."""
-    if OID.fullmatch(universal):
-        return f"urn:oid:{universal}"
-    if UUID.fullmatch(universal):
-        return f"urn:uuid:{universal.lower()}"
-    return universal if _URI_PLAIN.fullmatch(universal) else ""
+    made = next((uri for kind in ("ISO", "UUID", "URI") if (uri := universal_uri(universal, kind))), "")
+    return made if _URI_PLAIN.fullmatch(made) else ""
 
 
 def _evidence(counts: Counter[Authority]) -> str:

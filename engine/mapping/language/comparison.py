@@ -7,15 +7,16 @@ backtracking engine can do (look-around, back-references) is no pattern there.
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from engine.mapping.files.reference import segments
-from engine.mapping.language.expression import ORDERED, Field, Term
+from engine.mapping.language.expression import MAX_TEXTS, ORDERED, Field, Term
 
 NUMBER: Final = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?")
 DATE: Final = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?")
-STAMP: Final = re.compile(r"\d{4,}(?:\.\d+)?(?:[+-]\d{4})?")
+STAMP: Final = re.compile(r"(\d{4,})(?:\.\d+)?(?:[+-]\d{4})?")
 DAY: Final = 8
 COMPARE: Final = {"<": lt, "<=": le, ">": gt, ">=": ge}
 TIMES: Final = frozenset({"TS", "DTM", "DT"})
@@ -77,9 +78,10 @@ def _dates(test: str, value: str) -> Holds:
 
     def holds(found: Any) -> bool:
         # Two dates are compared as far as both tell.
-        if not isinstance(found, str) or not STAMP.fullmatch(found):
+        stamp = STAMP.fullmatch(found) if isinstance(found, str) else None
+        if stamp is None:
             return False
-        digits = found[:DAY].partition("+")[0].partition("-")[0]
+        digits = stamp[1][:DAY]
         least = min(size, len(digits))
         return bool(compare(digits[:least], day[:least]))
 
@@ -104,6 +106,7 @@ def _pattern(value: str) -> Holds:
     return holds
 
 
+@lru_cache(maxsize=MAX_TEXTS)
 def _compiled(pattern: str) -> Any:
     """Compile a pattern; ValueError, with RE2's own words, where it is none. The library is loaded by who needs it."""
     import re2  # noqa: PLC0415 - few mappings have patterns

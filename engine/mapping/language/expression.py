@@ -247,15 +247,16 @@ def _term(text: str) -> Term:
     negated = bool(match["not"]) != (bool(match["none"] or match["never"]) or match["op"] == "!=")
     values = match["values"] if match["values"] is not None else match["listed"]
     if values is not None:
-        return Term(source, tuple(_value(value) for value in values.split(",")), negated)
+        return Term(source, tuple(unquoted(value) for value in values.split(",")), negated)
     value = match["value"] or match["text"]
     if value and value[0] != "'" and not {" ", "="}.isdisjoint(value):
         raise ExpressionError(f"found {text!r}", "expected PATH = value, 'several words' in quotes, and, or")
     test = match["word"] or (match["op"] if match["op"] in ORDERED else "")
-    return Term(source, (_value(value),) if value else (), negated, test)
+    return Term(source, (unquoted(value),) if value else (), negated, test)
 
 
-def _value(text: str) -> str:
+def unquoted(text: str) -> str:
+    """Return an argument or a value without blanks and quotes around it."""
     text = text.strip()
     return text[1:-1] if len(text) >= 2 and text[0] == text[-1] == "'" else text
 
@@ -268,11 +269,6 @@ def _words(text: str, word: str) -> list[str]:
         parts[-1] += first
         parts += others
     return [part.strip() for part in parts]
-
-
-def unquoted(argument: str) -> str:
-    """Return an argument or a value without the quotes around it."""
-    return _value(argument)
 
 
 def _split(text: str, separator: str) -> list[str]:

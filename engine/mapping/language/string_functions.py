@@ -19,7 +19,6 @@ from engine.mapping.language.reading import Reading
 BAD_VALUE: Final = "bad-value"
 MOST: Final = 1000
 MOST_DAYS: Final = 40_000
-COUNT: Final = re.compile(r"[1-9]\d{0,3}|0")
 DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})(.*)", re.DOTALL)
 
 Made = Callable[[Kit, tuple[str, ...]], Apply]
