@@ -3,11 +3,14 @@
 import csv
 import gc
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+from tests.postgresql import running_postgres
 
 # No example is refused for the time that it took or was drawn in: that tells of the machine.
 settings.register_profile("tests", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -67,6 +70,13 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server that all tests of a process share; each takes a database of its own."""
+    with running_postgres() as address:
+        yield address
 
 
 @dataclass(frozen=True, slots=True)

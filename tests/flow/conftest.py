@@ -6,14 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.rig import Rig, running
-from tests.postgresql import new_database, running_postgres
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """A PostgreSQL server."""
-    with running_postgres() as address:
-        yield address
+from tests.postgresql import new_database
 
 
 @pytest.fixture(autouse=True)

@@ -11,14 +11,7 @@ import pytest
 from engine.journal.opening import keep_address
 from engine.journal.write.places import Shared
 from tests.journal.desk import Desk, Opener, open_desk
-from tests.postgresql import address_of, running_postgres
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """A PostgreSQL server."""
-    with running_postgres() as address:
-        yield address
+from tests.postgresql import address_of
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -14,20 +14,13 @@ from engine.ops.sender.line import send_messages
 from tests.flow.rig import Rig
 from tests.interchange.nursery import ran
 from tests.ops.at_work import at_work, message
-from tests.postgresql import new_database, running_postgres
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """A PostgreSQL server."""
-    with running_postgres() as address:
-        yield address
+from tests.postgresql import new_database
 
 
 @pytest.fixture
-def database(server: str) -> Iterator[str]:
+def database(postgres: str) -> Iterator[str]:
     """An empty database."""
-    with new_database(server) as address:
+    with new_database(postgres) as address:
         yield address
 
 

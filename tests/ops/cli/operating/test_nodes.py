@@ -18,20 +18,13 @@ from engine.ops.cli.examine.shared_journal import shared_journal
 from engine.ops.cli.operating import journal as journal_commands
 from engine.ops.cli.operating import nodes
 from tests.ops.command import invoked
-from tests.postgresql import new_database, running_postgres
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """A PostgreSQL server."""
-    with running_postgres() as address:
-        yield address
+from tests.postgresql import new_database
 
 
 @pytest.fixture
-def empty(server: str) -> Iterator[str]:
+def empty(postgres: str) -> Iterator[str]:
     """A database that no engine has used."""
-    with new_database(server) as address:
+    with new_database(postgres) as address:
         yield address
 
 
