@@ -26,7 +26,8 @@ from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.synthetic.chart import synthetic_chart
-from tests.benchmarks.bench_interchange import cpu, drive, serving, show
+from tests.benchmarks.bench_interchange import drive, serving, show
+from tests.benchmarks.processes import cpu_of_all
 
 Json = Any
 # Resources of a chart, and the milliseconds of CPU that its document may take.
@@ -67,20 +68,14 @@ def exported(client: httpx.Client, process: psutil.Process, charts: dict[int, li
     for size, chart in charts.items():
         path, seconds = f"/fhir/R4/Patient/{chart[0]['id']}/$export-ccda", []
         client.post(path).raise_for_status()
-        before = whole(process)
+        before = cpu_of_all(process)
         for _ in range(times):
             started = time.perf_counter()
             client.post(path).raise_for_status()
             seconds.append(time.perf_counter() - started)
-        used = (whole(process) - before) / times * 1000
+        used = (cpu_of_all(process) - before) / times * 1000
         line = f"{used:>8.1f} ms CPU (aim {AIMS[size]}), p50 {sorted(seconds)[times // 2] * 1000:.1f} ms"
         show(f"exported {size:>5} resources {line}")
-
-
-def whole(process: psutil.Process) -> float:
-    """Return the seconds of CPU that a process and its children have used."""
-    times = process.cpu_times()
-    return cpu(process) + float(times.children_user + times.children_system)
 
 
 async def reads(url: str, token: str, patient_id: str, given: argparse.Namespace) -> list[float]:

@@ -38,6 +38,7 @@ from engine.interchange.store.place import Place, place_of
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
 from tests.benchmarks.charts import SIZE, lay_in_charts
+from tests.benchmarks.processes import cpu, cpu_of_all
 from tests.postgresql import a_postgres
 
 MRN = "https://mrn.riverbend.example"
@@ -269,17 +270,6 @@ async def drive(urls: list[str], work: list[bytes], connections: int) -> list[fl
 
     await asyncio.gather(*(line() for _ in range(connections)))
     return seconds
-
-
-def cpu(*processes: psutil.Process) -> float:
-    """Return the seconds of CPU that processes have used."""
-    return sum(float(times.user + times.system) for times in (one.cpu_times() for one in processes))
-
-
-def cpu_of_all(process: psutil.Process) -> float:
-    """Return the seconds of CPU that a server and its processes have used, those that have ended too."""
-    times = process.cpu_times()
-    return cpu(process, *process.children()) + float(times.children_user + times.children_system)
 
 
 def main() -> None:

@@ -31,7 +31,8 @@ from engine.interchange.orders.status import OrderStatus
 from engine.interchange.resource.catalogue import INDEXERS
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
-from tests.benchmarks.bench_interchange import BATCH, Kind, cpu, drive, person, requests, serving, show
+from tests.benchmarks.bench_interchange import BATCH, Kind, drive, person, requests, serving, show
+from tests.benchmarks.processes import cpu
 
 Json = Any
 SIS: Final = "https://cdis.example"

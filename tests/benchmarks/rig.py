@@ -1,7 +1,6 @@
 """A real engine, a fast sink for what it delivers, and a load that is sent through both and measured."""
 
 import asyncio
-import contextlib
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import orjson
 import psutil
 
 from tests.benchmarks.line import Answered, Line
+from tests.benchmarks.processes import cpu_of_all
 from tests.benchmarks.scenarios import Scenario
 from tests.benchmarks.usage import Usage, memory_mib
 from tests.flow.program import Program
@@ -175,13 +175,7 @@ class Bench:
     def _database_seconds(self) -> float:
         if self._server is None:
             return 0.0
-        server = psutil.Process(self._server.pid)
-        spent = 0.0
-        for one in server.children():
-            # One that ends meanwhile is among those that have ended, below.
-            with contextlib.suppress(psutil.NoSuchProcess):
-                spent += sum(one.cpu_times()[:2])
-        return float(spent + sum(server.cpu_times()[:4]))
+        return cpu_of_all(psutil.Process(self._server.pid))
 
     async def _send(self, count: int, connections: int) -> tuple[Answered, tuple[float, ...]]:
         taken: list[float] = []

@@ -1,6 +1,7 @@
 """What a feed's messages are, as rows: for JSON, for the terminal, and for a page that is sent on."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -145,21 +146,23 @@ def _does(row: Any) -> str:
 
 
 def _types(feed: Feed) -> list[dict[str, Json]]:
-    fields: dict[str, set[str]] = {}
-    counts: Counter[str] = Counter()
-    for one, count in feed.authorities.items():
-        fields.setdefault(one.type_, set()).add(one.field)
-        counts[one.type_] += count
+    fields, counts = _gathered((one.type_, one.field, count) for one, count in feed.authorities.items())
     return [{"type": one, "fields": sorted(fields[one]), "count": count} for one, count in counts.most_common()]
 
 
 def _tables(covered: Coverage) -> list[dict[str, Json]]:
+    fields, counts = _gathered((name, path, count) for (name, path), count in covered.tables.items())
+    return [{"table": one, "fields": sorted(fields[one] - {""}), "count": counts[one]} for one in sorted(counts)]
+
+
+def _gathered(found: Iterable[tuple[str, str, int]]) -> tuple[dict[str, set[str]], Counter[str]]:
+    """Return in which fields each name stands, and how often, of (name, field, count)."""
     fields: dict[str, set[str]] = {}
     counts: Counter[str] = Counter()
-    for (name, path), count in covered.tables.items():
+    for name, path, count in found:
         fields.setdefault(name, set()).add(path)
         counts[name] += count
-    return [{"table": one, "fields": sorted(fields[one] - {""}), "count": counts[one]} for one in sorted(counts)]
+    return fields, counts
 
 
 def codes_of(feed: Feed, covered: Coverage) -> list[Code]:

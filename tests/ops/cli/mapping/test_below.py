@@ -38,15 +38,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "day"
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """A mapping folder that leaves out the birth date."""
-    (tmp_path / "mine" / "resources").mkdir(parents=True)
-    text = "resource: Patient\nextends: shipped/patient\nelements:\n  birthDate:\n"
-    (tmp_path / "mine" / "resources" / "patient.yaml").write_text(text)
-    return tmp_path / "mine"
-
-
 def test_all_files_below_a_folder_that_hold_messages(folder: Path) -> None:
     """Whatever they are called; what holds no message, and what is hidden, is passed over."""
     names = [one.name.removeprefix(f"{folder}/") for one in messages_below([folder])]

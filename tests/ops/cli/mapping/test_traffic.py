@@ -30,15 +30,6 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """A mapping folder that leaves out the birth date."""
-    (tmp_path / "mine" / "resources").mkdir(parents=True)
-    text = "resource: Patient\nextends: shipped/patient\nelements:\n  birthDate:\n"
-    (tmp_path / "mine" / "resources" / "patient.yaml").write_text(text)
-    return tmp_path / "mine"
-
-
-@pytest.fixture
 async def data(tmp_path: Path) -> Path:
     """A journal with an A31 on one channel, an A08 on another, and bytes that are no message."""
     (tmp_path / "data").mkdir()
