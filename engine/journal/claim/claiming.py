@@ -154,6 +154,7 @@ class Claims:
             count += self._connection.execute(GIVE_UP, (destination, gone)).rowcount
         if count:
             self._stirred = True
+        self._holders.forget()
         return count
 
     def catch_up(self) -> None:
@@ -203,9 +204,9 @@ class Claims:
         offered, self._offered = self._offered, False
         return offered
 
-    def begin(self) -> None:
-        """Read anew, in a new turn, what other nodes may have changed."""
-        self._holders.begin()
+    def forget(self) -> None:
+        """Read anew who had which lane last: other nodes may have changed it, or what this one wrote was undone."""
+        self._holders.forget()
 
     def elsewhere(self, destination: str, lanes: Iterable[int]) -> set[int]:
         """Return those of some lanes that another node had last which is still there: it goes first."""

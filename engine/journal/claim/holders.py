@@ -14,6 +14,8 @@ from engine.journal.entry import Claimed
 
 # The holder of claims in a journal that one process has for itself.
 ALONE: Final = 0
+# How many lanes are remembered, with the node that had each last.
+REMEMBERED: Final = 100_000
 
 # What other nodes have taken, and the lanes of it.
 TAKEN: Final = """
@@ -48,11 +50,11 @@ class Holders:
     def __init__(self, connection: Connection, holder: int) -> None:
         self._connection = connection
         self.holder = holder
-        # Within a turn nobody else changes what was read in it.
+        # Nobody else changes what was read until another node has a turn.
         self._read: dict[tuple[str, int], int | None] = {}
 
-    def begin(self) -> None:
-        """Read anew, in a new turn."""
+    def forget(self) -> None:
+        """Read anew: another node has had a turn, or is no more."""
         self._read.clear()
 
     def taken(self, destination: str) -> Lanes:
@@ -93,6 +95,9 @@ class Holders:
         asked = set(lanes)
         unread = [lane for lane in asked if (destination, lane) not in self._read]
         if unread:
+            if len(self._read) + len(asked) > REMEMBERED:
+                self._read.clear()
+                unread = list(asked)
             rows = self._connection.execute(HAD, (destination, json_list(unread))).fetchall()
             self._read |= {(destination, lane): holder for lane, holder in rows}
         return {lane: self._read[destination, lane] for lane in asked}

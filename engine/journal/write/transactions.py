@@ -104,12 +104,12 @@ class Transactions:
     def _begin(self, *, together: bool = False) -> None:
         """Begin a transaction, and read anew what others may have changed."""
         news = self._turns.begin(together=together)
-        self._claims.begin()
         stale = news.joined or self._rolled_back
         if stale:
             self._lanes.forget()
             self._claims.catch_up()
         if stale or news.written:
+            self._claims.forget()
             self._recording.catch_up()
             self._settling.catch_up()
             self._lanes.catch_up()
