@@ -46,7 +46,8 @@ app = typer.Typer(
     help="An HL7 v2 ADT to FHIR interface engine: every message journaled, answered, and delivered in order, once.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    # Every command within takes it over.
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

@@ -7,6 +7,8 @@ FAULT_VARIABLE: Final = "ENGINE_FAULT"
 # Where the anchors of the audit trail go, and the private key that signs them.
 ANCHORS_VARIABLE: Final = "ENGINE_AUDIT_ANCHORS"
 ANCHOR_KEY_VARIABLE: Final = "ENGINE_AUDIT_KEY"
+# The data folder of commands that are given none.
+DATA_VARIABLE: Final = "ADT_ENGINE_DATA"
 
 
 def environment(name: str) -> str:

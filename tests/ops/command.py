@@ -2,11 +2,14 @@
 
 import asyncio
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import typer
 from typer.testing import CliRunner
 
+from engine.__main__ import app as adt_engine
 from engine.errors import AdtEngineError
 from tests.interchange.nursery import ran
 
@@ -24,3 +27,20 @@ def invoked(app: typer.Typer, *arguments: str) -> tuple[int, str]:
     if isinstance(result.exception, AdtEngineError):
         raise result.exception
     return result.exit_code, result.stdout
+
+
+def leaves() -> Iterator[tuple[str, Any]]:
+    """Yield every command that does something, by its words: `messages list`, `users token add`."""
+    root = typer.main.get_command(adt_engine)
+    with root.make_context("adt-engine", ["--help"], resilient_parsing=True) as context:
+        yield from _below(root, context, ())
+
+
+def _below(command: Any, context: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    if not hasattr(command, "list_commands"):
+        yield " ".join(words), command
+        return
+    if command.invoke_without_command:
+        yield " ".join(words), command
+    for name in command.list_commands(context):
+        yield from _below(command.get_command(context, name), context, (*words, name))

@@ -16,6 +16,7 @@ from engine.ops.operations.fields import NUMBERED, bounds_of, entry_of
 from engine.ops.operations.filters import PageOf
 from engine.ops.operations.operation import Operation, Reading, Request
 from engine.ops.socket import admin
+from engine.ops.terminal.completion import OF_FIELDS
 from engine.ops.terminal.options import DATA, Data, Json
 from engine.ops.terminal.table import print_json
 
@@ -135,7 +136,9 @@ def _option(name: str, field: FieldInfo, how: str, *, optional: bool) -> Paramet
     is_needed = field.is_required() or (is_argument and not how.startswith("["))
     default = ... if is_needed else None if optional else field.default if field.default is not None else ""
     if is_argument:
-        return typer.Argument(default, metavar=how, parser=reader, help=text)  # type: ignore[no-any-return]
+        return typer.Argument(  # type: ignore[no-any-return]
+            default, metavar=how, parser=reader, help=text, autocompletion=OF_FIELDS.get(name)
+        )
     least, most = (None if reader else bounds_of(field)) or (None, None)
     return typer.Option(  # type: ignore[no-any-return]
         default,
@@ -143,6 +146,7 @@ def _option(name: str, field: FieldInfo, how: str, *, optional: bool) -> Paramet
         metavar=name.upper() if reader else None,
         parser=reader,
         help=text,
+        autocompletion=OF_FIELDS.get(name),
         min=least,
         max=most,
     )

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, ClassVar, Final
 
 import typer
+from typer._click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 
 from engine import garbage
@@ -37,6 +39,19 @@ class LazyGroup(TyperGroup):
         made = typer.main.get_group(holder).commands[cmd_name]
         _unwrap(made)
         return made
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first word names, and the rest; a name that is none is told with the nearest."""
+        name = args[0]
+        if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
+            near = " or ".join(f"'{one}'" for one in get_close_matches(name, self.list_commands(ctx)))
+            ctx.fail(f"No such command '{name}'." + (f" Did you mean {near}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin so; no module is read for them: whoever presses Tab waits for the answer."""
+        names = [one for one in self.list_commands(ctx) if one.startswith(incomplete)]
+        return [CompletionItem(one) for one in names] or super().shell_complete(ctx, incomplete)
 
 
 def _unwrap(command: Any) -> None:

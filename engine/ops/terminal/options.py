@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 from typer.models import ParameterInfo
 
+from engine.config.settings import DATA_VARIABLE
 from engine.errors import ConfigurationError, Problem
 from engine.ops.terminal.table import errors
 
@@ -15,7 +16,10 @@ CHANNELS: Final = Path("channels")
 ADMIN: Final = "127.0.0.1:8081"
 DATABASE: Final = "sqlite:///adt-data/interchange.db"
 
-Data = Annotated[Path, typer.Option("--data", help="The engine's data folder (journal, admin socket).")]
+Data = Annotated[
+    Path,
+    typer.Option("--data", envvar=DATA_VARIABLE, help="The engine's data folder (journal, admin socket)."),
+]
 Journal = Annotated[
     str,
     typer.Option(

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from engine import __version__
+from engine.config.settings import DATA_VARIABLE
 from engine.errors import UsageError
 from engine.ops.cli.deploy import nodes
 from engine.ops.terminal.table import errors
@@ -28,7 +29,9 @@ UNSEEN: Final = ("/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/")  # noqa
 def unit(
     user: Annotated[str, typer.Option(help="The user to run it as; use a dedicated one.")] = "adt-engine",
     channels: Annotated[Path, typer.Option(help="The folder of channel files.")] = Path("/etc/adt-engine/channels"),
-    data: Annotated[Path, typer.Option(help="The data folder, on a local ext4 or xfs disk.")] = STATE / "adt-engine",
+    data: Annotated[
+        Path, typer.Option(envvar=DATA_VARIABLE, help="The data folder, on a local ext4 or xfs disk.")
+    ] = STATE / "adt-engine",
     mappings: Annotated[Path | None, typer.Option(help="A folder of mapping files beside the shipped ones.")] = None,
     journal: Annotated[
         str, typer.Option(help="The PostgreSQL database of several nodes, as a URL without password; default: SQLite.")

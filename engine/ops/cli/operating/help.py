@@ -8,6 +8,7 @@ from rich.markdown import Markdown
 
 from engine.ops.operations.alerts import ListReasons
 from engine.ops.terminal.command import takes
+from engine.ops.terminal.completion import pages
 from engine.ops.terminal.options import Json
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, table
 from engine.ops.views.handbook import PAGES, linked, page_of
@@ -17,7 +18,9 @@ _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 def help_(
-    page: Annotated[str, typer.Argument(help="A page, such as repair; the list of them without it.")] = "",
+    page: Annotated[
+        str, typer.Argument(help="A page, such as repair; the list of them without it.", autocompletion=pages)
+    ] = "",
 ) -> None:
     """Show a help page, or list all pages: one a task, from day one to an incident.
 

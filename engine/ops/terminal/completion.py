@@ -1,0 +1,67 @@
+"""What the Tab key offers beside commands and options: names of channels, destinations, states, reasons, pages."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from engine.errors import AdtEngineError
+from engine.journal.entry import State
+from engine.ops.operations.channels import ListChannels
+from engine.ops.operations.destinations import ListDestinations
+from engine.ops.operations.operation import Operation
+from engine.ops.socket import admin
+from engine.ops.terminal.options import DATA
+from engine.ops.views.handbook import PAGES
+from engine.ops.views.reasons import REASONS
+
+Offer = Callable[[typer.Context, str], list[str]]
+
+
+def channels(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the channels of the running engine that begin so; none where none runs."""
+    return _chosen((row.channel for row in _asked(context, ListChannels())), incomplete)
+
+
+def destinations(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the destinations of the running engine that begin so; none where none runs."""
+    return _chosen((row.destination for row in _asked(context, ListDestinations())), incomplete)
+
+
+def states(_context: typer.Context, incomplete: str) -> list[str]:
+    """Return the states of an entry that begin so."""
+    return _chosen(map(str, State), incomplete)
+
+
+def reasons(_context: typer.Context, incomplete: str) -> list[str]:
+    """Return the codes of reasons that begin so."""
+    return _chosen(iter(REASONS), incomplete)
+
+
+def pages(_context: typer.Context, incomplete: str) -> list[str]:
+    """Return the help pages that begin so."""
+    return _chosen(iter(PAGES), incomplete)
+
+
+# By the name of a request's field, on whatever command it stands.
+OF_FIELDS: Final[Mapping[str, Offer]] = {
+    "channel": channels,
+    "channels": channels,
+    "destination": destinations,
+    "state": states,
+    "code": reasons,
+}
+
+
+def _chosen(names: Iterator[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _asked(context: typer.Context, operation: Operation[Any]) -> Any:
+    """Return what the engine answers; an empty list where it cannot: nobody is shown an error for pressing a key."""
+    folder = context.params.get("data") or DATA
+    try:
+        return admin.ask(Path(folder), type(operation), operation.given())
+    except (ConnectionError, AdtEngineError):
+        return []
