@@ -72,6 +72,9 @@ class Alerting(Frozen):
 
     webhook: Webhook | None = Field(None, description="where alerts are sent; without it they are logged and shown")
     held_lanes: int = Field(1, ge=1, le=1_000_000, description="held patients of a destination")
+    destination_down_seconds: float = Field(
+        30, ge=1, le=86_400, description="time without one answer of a destination for which work waits"
+    )
     queue_age_minutes: float = Field(
         15, gt=0, le=_YEAR, description="age of the oldest message waiting for a destination"
     )

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Self
 from engine import fault, telemetry
 from engine.config.channel import Mode
 from engine.deliver.destination import Destination
-from engine.deliver.verdict import Verdict, VerdictKind
+from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.errors import MappingError, MessageError, SealError, place_of
 from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
@@ -91,7 +91,12 @@ class DeliveryWorker:
                 point=place_of(error),
             )
             carried = Carried(held("engine-error"))
-        return carried._replace(verdict=self.pace.heard(claimed.seq, carried.verdict, begun), feed=feed)
+        verdict = self.pace.heard(claimed.seq, carried.verdict, begun)
+        if not self.pace.down:
+            self.health.answered()
+        elif verdict.failure not in {Failure.NONE, Failure.PERMANENT}:
+            self.health.failed(verdict.reason, self.shared.clock())
+        return carried._replace(verdict=verdict, feed=feed)
 
     async def _carry_out(self, claimed: Claimed, feed: Feed) -> Carried:
         message = self._message(claimed, feed)

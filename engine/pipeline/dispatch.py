@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 import random
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
 from engine import telemetry
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
+from engine.deliver.pace.breaker import Gate
 from engine.errors import DeliveryError, DestinationError, JournalError
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
@@ -69,6 +71,7 @@ class Dispatch:
         self._failed: BaseException | None = None
         self._checked = False
         self._checks = 0
+        self._check_at: datetime | None = None
         self._may_be_due = True
         self._due = False
         self._probing = False
@@ -102,8 +105,10 @@ class Dispatch:
                 self._start()
             if self._failed is not None:
                 raise self._failed
+            rest = await self._rest_seconds()
+            self._check_at = None if self._checked else self._clock() + timedelta(seconds=rest)
             try:
-                async with asyncio.timeout(await self._rest_seconds()):
+                async with asyncio.timeout(rest):
                     await self._wake.wait()
             except TimeoutError:
                 self._due = True
@@ -123,6 +128,23 @@ class Dispatch:
         if not self._checked:
             return Condition.UNREACHABLE
         return Condition.OPEN if self.pace.open else Condition.READY
+
+    @property
+    def next_try_at(self) -> datetime | None:
+        """When the destination is tried again by itself; None where it is well or paused, or being tried now."""
+        if self.condition in {Condition.PAUSED, Condition.READY}:
+            return None
+        if not self._checked:
+            return self._check_at
+        is_waiting = self.pace.breaker.gate is Gate.OPEN
+        return self._clock() + timedelta(seconds=self.pace.pause_seconds()) if is_waiting else None
+
+    async def retry_now(self) -> None:
+        """Try the destination at once, and what waits for its next try there; nothing starts while it is paused."""
+        await self._journal.act(lambda rooms: rooms.operations.retry_all(self.name))
+        self.pace.retry_now()
+        self._due = True
+        self.look_again()
 
     def _to_be_asked(self) -> Destination | None:
         """Return the destination while follow-ups may be asked for there: it is well, and stays."""
@@ -156,6 +178,7 @@ class Dispatch:
         self._worker = replace(self._worker, destination=self.destination, pace=self.pace)
         self._next = None
         self._checked, self._checks, self.health.failing = False, 0, ""
+        self.health.answered()
         telemetry.BREAKER.labels(self.name).set(0)
         await self._ahead.give_back()
         await old.close()
@@ -182,12 +205,14 @@ class Dispatch:
                 abilities = await self.destination.check()
             except DeliveryError as error:
                 self.health.failing = str(error) if isinstance(error, DestinationError) else ""
+                self.health.failed(str(error), self._clock())
                 self.pace.unreachable()
                 _log.warning(
                     "destination does not answer", destination=self.name, attempt=self._checks, error=str(error)
                 )
                 return False
             self._checked, self.health.failing = True, ""
+            self.health.answered()
             self.pace.reached()
             for one in self.follow_ups:
                 one.wake()

@@ -162,6 +162,7 @@ ALERT_ROWS: Final = (
     ("webhook.ca_file", "/no/such.pem", "No such file", NO_FILE),
     ("webhook.timeout_seconds", 61, "found '61'", "at most 60"),
     ("held_lanes", 0, "found '0'", "at least 1"),
+    ("destination_down_seconds", 0, "found '0'", "at least 1"),
     ("queue_age_minutes", 0, "found '0'", "above 0"),
     ("queue_depth", 0, "found '0'", "at least 1"),
     ("no_traffic_minutes", -1, "found '-1'", "at least 0"),

@@ -110,9 +110,9 @@ async def test_a_server_that_is_down_is_told_and_not_raised(server: FakeFhir, si
     """Nobody listens: the look-up is to be tried again; `doctor`, who asks for the base, gets the error."""
     site.open()
     await server.stop()
-    assert await asked(site) == Reply(Ending.RETRY, FAILED, ("not-connected",))
+    assert await asked(site) == Reply(Ending.RETRY, FAILED, ("connection-refused",))
     assert site.destination is not None
-    with pytest.raises(DeliveryError, match="not-connected"):
+    with pytest.raises(DeliveryError, match="connection-refused"):
         await site.destination.lookup_base()
 
 

@@ -64,7 +64,9 @@ async def test_destinations_are_paused_and_alerts_acknowledged(rig: Rig) -> None
     assert "destinations resume" in await cli(rig, "alerts", "list")
     assert "acknowledged" in await cli(rig, "alerts", "acknowledge", str(alerts[0]["id"]))
     assert "no alert 99 is open" in await cli(rig, "alerts", "acknowledge", "99", code=2)
+    assert "destinations resume interchange" in await cli(rig, "destinations", "retry", "interchange", code=2)
     assert "is ready" in await cli(rig, "destinations", "resume", "interchange")
+    assert "is tried now" in await cli(rig, "destinations", "retry", "interchange")
     assert "there is no destination" in await cli(rig, "destinations", "resume", "elsewhere", code=2)
     await rig.drained()
 

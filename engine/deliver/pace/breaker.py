@@ -55,6 +55,10 @@ class Breaker:
         """Return the breaker after a delivery that asked nothing of the destination: a probe so spent is repeated."""
         return replace(self, gate=Gate.OPEN, until=now) if self.gate is Gate.HALF_OPEN else self
 
+    def hurried(self, now: float) -> "Breaker":
+        """Return the breaker after somebody asked for the next probe at once; one that is on its way is waited for."""
+        return replace(self, until=min(self.until, now)) if self.gate is Gate.OPEN else self
+
     def failed(
         self, failure: Failure, now: float, retry_after_seconds: float = 0.0, *, entry: int | None = None
     ) -> "Breaker":

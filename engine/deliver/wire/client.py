@@ -50,6 +50,7 @@ CONNECTING: Final[Table] = (
     (ssl.SSLError, Failure.DESTINATION, "tls"),
     (socket.gaierror, Failure.TRANSIENT, "name-not-resolved"),
     (TimeoutError, Failure.TRANSIENT, "connect-timeout"),
+    (ConnectionRefusedError, Failure.TRANSIENT, "connection-refused"),
     (OSError, Failure.TRANSIENT, "not-connected"),
     (ValueError, Failure.DESTINATION, "bad-url"),
 )

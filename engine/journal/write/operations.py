@@ -24,6 +24,10 @@ INSERT INTO delivery (state, lanes, replay, forced, settled_by, seq, destination
 """
 # Try at once what waits for its next try.
 DUE_NOW: Final = "UPDATE delivery SET due_at = NULL, settled_by = ? WHERE seq = ? AND destination = ?"
+# The next try of all that waits for one at a destination is due at once.
+ALL_DUE_NOW: Final = """
+UPDATE delivery SET due_at = NULL WHERE destination = ? AND due_at IS NOT NULL AND state = 'received'
+"""
 # End a delivery without delivering it.
 DISCARD: Final = """
 UPDATE delivery SET state = 'discarded', reason = ?, settled_by = ?, due_at = NULL WHERE seq = ? AND destination = ?
@@ -121,6 +125,10 @@ class Operations:
         for row in due:
             self._connection.execute(DUE_NOW, (asked.by, seq, row.destination))
         return len(held) + len(due)
+
+    def retry_all(self, destination: str) -> int:
+        """Let all that waits for its next try at a destination be tried at once; return how many deliveries."""
+        return self._connection.execute(ALL_DUE_NOW, (destination,)).rowcount
 
     def discard(self, seq: int, reason: str, *, by: str) -> int:
         """End what is unfinished of an entry, for good; return how many others may run because of it.

@@ -22,6 +22,8 @@ MOST_TEXT: Final = 200
 class DestinationView(Answer, facts=True):
     """A destination: ready, paused, failing, open or unreachable.
 
+    `reason`: why it is paused or cannot be used, or how the newest try failed while nothing was answered since `since`;
+    `next_try_at` is None where it is well, paused, or being tried now.
     `failing`: as a whole it cannot be used (`reason`: token, permission, TLS), and is tried again by itself; `open`:
     too many failures in a row, the same; `unreachable`: it has not answered since the start; `lacks`: what its server
     does not do, such as honour If-Match.
@@ -32,6 +34,7 @@ class DestinationView(Answer, facts=True):
     reason: str
     detail: str
     since: Time | None
+    next_try_at: Time | None
     by: str
     under_way: Count
     waiting: Count
@@ -98,6 +101,21 @@ class ResumeDestination(OfDestination, Operation[DestinationView]):
         return (await _views(engine, name))[0]
 
 
+class RetryDestination(OfDestination, Operation[DestinationView]):
+    """Try a destination that does not answer at once, and all that waits for its next try there."""
+
+    name = "destinations.retry"
+    permission = Permission.OPERATE
+
+    async def run(self, engine: Engine, _actor: Actor) -> DestinationView:
+        """Return the destination as it was before that try; UsageError where it is paused."""
+        name = self.found(engine)
+        if engine.pauses.of(name) is not None:
+            raise UsageError(f"{name} is paused, so that nothing is tried: `destinations resume {name}` first")
+        await engine.dispatches[name].retry_now()
+        return (await _views(engine, name))[0]
+
+
 async def _views(engine: Engine, *names: str) -> list[DestinationView]:
     found = await asyncio.to_thread(backlogs, engine.files.data, names)
     return [_one(engine, name, found[name]) for name in names if name in engine.dispatches]
@@ -108,9 +126,10 @@ def _one(engine: Engine, name: str, backlog: Backlog) -> DestinationView:
     return DestinationView(
         destination=name,
         state=dispatch.condition,
-        reason=pause.reason if pause else dispatch.health.failing,
+        reason=pause.reason if pause else dispatch.health.failing or dispatch.health.cause,
         detail=pause.detail if pause else "",
-        since=time_of(pause.since if pause else None),
+        since=time_of(pause.since if pause else dispatch.health.since),
+        next_try_at=time_of(dispatch.next_try_at),
         by=pause.by if pause else "",
         under_way=dispatch.under_way,
         waiting=backlog.depth,
@@ -124,4 +143,4 @@ def _one(engine: Engine, name: str, backlog: Backlog) -> DestinationView:
     )
 
 
-DESTINATIONS: Final = (ListDestinations, PauseDestination, ResumeDestination)
+DESTINATIONS: Final = (ListDestinations, PauseDestination, ResumeDestination, RetryDestination)

@@ -20,7 +20,6 @@ from engine.pipeline.alerts.traffic import is_silent
 
 WINDOW: Final = timedelta(minutes=15)
 LEAST_OF_A_SHARE: Final = 20
-DOWN_SECONDS: Final = 30.0
 ENGINE: Final = "engine"
 # Eight times what the write-ahead log is moved into the file at: somebody reads one moment for very long.
 LONG_LOG_BYTES: Final = 8 * LOG_BYTES
@@ -57,13 +56,14 @@ class ChannelFacts:
 
 @dataclass(frozen=True, slots=True)
 class DestinationFacts:
-    """What is known of a destination now; `down_seconds` is for how long it has failed without an answer."""
+    """What is known of a destination now; `down_seconds` for how long it has not answered, `cause` how it failed."""
 
     pause: Pause | None
     failing: str
     backlog: Backlog
     errors: Share
     down_seconds: float = 0.0
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,9 @@ def _of_destination(
     yield Condition(AlertKind.DESTINATION_PAUSED, name, pause is not None and not storm, detail)
     yield Condition(AlertKind.DESTINATION_FAILURE, name, bool(facts.failing), facts.failing)
     # What has an alert of its own, a pause or a fault of the destination as a whole, opens no second one.
-    down = facts.down_seconds >= DOWN_SECONDS and backlog.depth > 0 and not facts.failing and pause is None
-    waits = f"no answer to a delivery for {facts.down_seconds:.0f} seconds, {backlog.depth} waiting"
+    long = facts.down_seconds >= alerting.destination_down_seconds
+    down = long and backlog.depth > 0 and not facts.failing and pause is None
+    waits = f"{facts.cause or 'no answer'} for {facts.down_seconds:.0f} seconds, {backlog.depth} waiting"
     yield Condition(AlertKind.DESTINATION_DOWN, name, down, waits)
     held = f"{backlog.held} held, {backlog.waiting} waiting behind something older"
     yield Condition(AlertKind.HELD_LANES, name, backlog.held >= alerting.held_lanes, held)

@@ -34,7 +34,7 @@ from engine.pipeline.engine import Engine
 from engine.pipeline.inbound.counters import Counters
 from engine.receive.tls import ends_of
 
-LOOK_SECONDS: Final = 10.0
+LOOK_SECONDS: Final = 5.0
 CERTIFICATES_EVERY: Final = timedelta(hours=1)
 KINDS: Final = {
     "source": AlertKind.NEW_SOURCE,
@@ -97,7 +97,7 @@ class Watch:
         self._gauges = Gauges(engine)
 
     async def run(self) -> None:
-        """Look every ten seconds; a look that fails is logged, and the next one comes all the same."""
+        """Look every five seconds; a look that fails is logged, and the next one comes all the same."""
         while True:
             try:
                 await self.look(self._engine.now())
@@ -214,7 +214,7 @@ class Watch:
         health = dispatch.health
         share = self._destinations.setdefault(name, Window()).share(now, health.failures, health.settled)
         pause, down = self._engine.pauses.of(name), dispatch.pace.down_seconds()
-        return DestinationFacts(pause, health.failing, backlog, share, down)
+        return DestinationFacts(pause, health.failing, backlog, share, down, health.cause)
 
     def _certificates(self, channel: Channel, memory: _Memory, now: datetime) -> tuple[tuple[Path, datetime], ...]:
         tls = channel.listen.mllp.tls if channel.listen.mllp else None

@@ -26,14 +26,24 @@ class DestinationHealth:
     """Counts one destination's deliveries.
 
     `failing` is why the destination as a whole cannot be used (token, permission, TLS), empty while it can; it is
-    tried again by itself. `settled` and `failures` count how deliveries ended.
+    tried again by itself. `settled` and `failures` count how deliveries ended. `cause` and `since`: how the newest try
+    failed, and when the first did, since the destination last answered; empty and None while it answers.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.failing = ""
+        self.failing = self.cause = ""
+        self.since: datetime | None = None
         self.settled = self.failures = 0
         self._storm = HoldStorm()
+
+    def failed(self, cause: str, now: datetime) -> None:
+        """Note a failure that may be the destination's."""
+        self.cause, self.since = cause, self.since or now
+
+    def answered(self) -> None:
+        """Note that the destination answers."""
+        self.cause, self.since = "", None
 
     def count(self, verdict: Verdict, result: Settlement) -> None:
         """Count one delivery that was settled."""

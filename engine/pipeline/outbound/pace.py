@@ -73,6 +73,15 @@ class Pace:
         """Return how long the breaker still keeps the destination closed; 0 where it does not."""
         return max(self.breaker.until - self._monotonic(), 0.0) if self.open else 0.0
 
+    def retry_now(self) -> None:
+        """Let the next probe start at once, unless one is on its way."""
+        self.breaker = self.breaker.hurried(self._monotonic())
+
+    @property
+    def down(self) -> bool:
+        """Whether the destination has failed without an answer since."""
+        return self.suspicion.down_since is not None
+
     def down_seconds(self) -> float:
         """Return for how long the destination has failed without an answer in between; 0 where it is well."""
         since = self.suspicion.down_since

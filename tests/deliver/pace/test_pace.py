@@ -50,6 +50,17 @@ def test_retry_after_takes_anything(header):
     assert 0 <= retry_after_seconds(header, NOW) <= MAX_RETRY_AFTER_SECONDS
 
 
+def test_whoever_asks_gets_the_next_probe_at_once():
+    """An open breaker lets it through now; a closed one, and one whose probe is on its way, stay as they are."""
+    breaker = Breaker().failed(Failure.DESTINATION, 100)
+    assert not breaker.admits(101)
+    assert breaker.hurried(101).admits(101)
+    assert breaker.hurried(101).gate is Gate.OPEN
+    assert Breaker().hurried(101) == Breaker()
+    probing = breaker.admitted(breaker.until)
+    assert probing.hurried(breaker.until) == probing
+
+
 def test_breaker_opens_after_failures_in_a_row():
     """Some failures in a row open it; then one probe at a time, and an answer closes it."""
     breaker = Breaker()

@@ -62,6 +62,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "destinations.pause", {"destination": "interchange", "reason": "upgrade"}),
     ("viewer", "destinations.list", {}),
     ("operator", "destinations.resume", {"destination": "interchange"}),
+    ("operator", "destinations.retry", {"destination": "interchange"}),
     ("operator", "channels.stop", {"channel": "riverbend-adt"}),
     ("operator", "channels.drain", {"channel": "riverbend-adt"}),
     ("operator", "channels.start", {"channel": "riverbend-adt"}),

@@ -90,6 +90,18 @@ def test_each_fault_opens_one_alert(facts: Facts, kind: AlertKind) -> None:
     assert [one for one, wrong in verdicts(facts).items() if wrong] == [kind]
 
 
+def test_how_long_a_destination_may_be_silent_is_a_setting() -> None:
+    """Open from the limit on, with the cause; not where nothing waits, or another alert says why."""
+    waiting = Backlog(421, 0, NOW, 0, None)
+    down = of_destination(down_seconds=20.0, cause="connection-refused", backlog=waiting)
+    assert not verdicts(down)[AlertKind.DESTINATION_DOWN]
+    (opened,) = [one for one in conditions(down, Alerting(destination_down_seconds=20), lambda *_: False) if one.wrong]
+    assert (opened.kind, opened.detail) == ("destination-down", "connection-refused for 20 seconds, 421 waiting")
+    for changes in ({"backlog": Backlog(0, 0, None, 0, None)}, {"pause": PAUSE}, {"failing": "tls"}):
+        facts = of_destination(**{"down_seconds": 99.0, "backlog": waiting} | changes)
+        assert not verdicts(facts)[AlertKind.DESTINATION_DOWN]
+
+
 def test_what_swings_around_its_limit_opens_once() -> None:
     """An open alert clears at half of what opened it."""
     facts = backlog(depth=6_000)

@@ -81,7 +81,7 @@ def test_one_entry_alone_opens_nothing_and_leaves_the_window_as_it_is() -> None:
 def test_no_connection_is_nobodys_fault_and_opens_for_one_entry() -> None:
     """Nothing was sent, so that no entry can be the cause: the only one that waits is enough."""
     pace = made(Clock())
-    refused = Verdict(VerdictKind.RETRY, "not-connected", failure=Failure.TRANSIENT)
+    refused = Verdict(VerdictKind.RETRY, "connection-refused", failure=Failure.TRANSIENT)
     for _ in range(FAILURES_TO_OPEN):
         pace.heard(1, refused, 0)
     assert pace.breaker.gate is Gate.OPEN

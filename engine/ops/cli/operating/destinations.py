@@ -1,12 +1,18 @@
-"""`adt-engine destinations`: how the FHIR servers do, what waits for them; pause and resume."""
+"""`adt-engine destinations`: how the FHIR servers do, what waits for them; pause, resume and retry."""
 
 import typer
 
-from engine.ops.operations.destinations import DestinationView, ListDestinations, PauseDestination, ResumeDestination
+from engine.ops.operations.destinations import (
+    DestinationView,
+    ListDestinations,
+    PauseDestination,
+    ResumeDestination,
+    RetryDestination,
+)
 from engine.ops.terminal.command import asks
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_line, table, utc
 
-app = typer.Typer(help="List, pause and resume destinations.", no_args_is_help=True)
+app = typer.Typer(help="List, pause, resume and retry destinations.", no_args_is_help=True)
 
 
 @app.command(name="list")
@@ -38,6 +44,16 @@ def resume(row: DestinationView) -> None:
     Example: adt-engine destinations resume interchange --data /var/lib/adt-engine
     """
     _print(row)
+
+
+@app.command()
+@asks(RetryDestination, destination="DESTINATION")
+def retry(row: DestinationView) -> None:
+    """Try a destination that does not answer now, and all that waits for its next try there.
+
+    Example: adt-engine destinations retry interchange --data /var/lib/adt-engine
+    """
+    print_line(f"{row.destination} is tried now; {row.waiting} waiting, {row.held} held")
 
 
 def _print(row: DestinationView) -> None:
