@@ -26,6 +26,7 @@ class Commands(LazyGroup):
         "deploy": "engine.ops.cli.deploy.printing:app",
         "messages": "engine.ops.cli.messages.messages:app",
         "lanes": "engine.ops.cli.messages.lanes:app",
+        "patients": "engine.ops.cli.messages.patients:app",
         "channels": "engine.ops.cli.operating.channels:app",
         "destinations": "engine.ops.cli.operating.destinations:app",
         "alerts": "engine.ops.cli.operating.alerts:app",

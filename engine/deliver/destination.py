@@ -1,7 +1,7 @@
 """A destination: carries out plans at one FHIR server and returns a verdict on each."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -13,6 +13,7 @@ from engine.deliver.lookup import UNSUPPORTED, LookUps
 from engine.deliver.memory import Memory
 from engine.deliver.notice import UNSUPPORTED as NOTICE_UNSUPPORTED
 from engine.deliver.notice import Notice, Notices
+from engine.deliver.patient.chart import Chart, chart
 from engine.deliver.patient.question import Question, question
 from engine.deliver.reply import Reply
 from engine.deliver.stored import Cache
@@ -26,7 +27,7 @@ from engine.deliver.wire.oauth import Tokens
 from engine.deliver.wire.server import Fence, Server
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
-from engine.fhir.plan import Find, Keep, Merge, Plan, Upsert
+from engine.fhir.plan import Find, Identity, Keep, Merge, Plan, Upsert
 from engine.http.request import Request
 
 # The patient's name within a plan, as of `PatientRecord.local`.
@@ -148,6 +149,12 @@ class Destination:
         server = DryRunServer(self._server)
         exchange = Exchange(server, self._channel, memory, _unjournaled, at=at, source=plan.source)
         return await question(exchange, plan, named)
+
+    async def chart(self, identities: Sequence[Identity], memory: Memory, *, at: datetime) -> Chart:
+        """Return what the server holds under identifiers now; DeliveryError where it does not answer."""
+        server = DryRunServer(self._server)
+        exchange = Exchange(server, self._channel, memory, _unjournaled, at=at, source="")
+        return await chart(exchange, identities)
 
     async def look_up(self, patient: str, at: datetime) -> Reply:
         """Ask that a patient (`Patient/1`) be looked up on the networks; nothing is raised."""

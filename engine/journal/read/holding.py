@@ -25,6 +25,13 @@ CROSS JOIN entry AS e ON e.seq = d.seq
 WHERE (?1 = '' OR d.destination = ?1) AND (?2 = '' OR d.reason = ?2) AND (?3 = '' OR e.channel = ?3)
 ORDER BY d.seq LIMIT ?4
 """)
+# What is held of those who bear one of these identities (a JSON list), the oldest first.
+HELD_OF: Final = """
+SELECT d.seq, d.destination, d.lanes, d.reason, d.settled_at AS since, e.channel, e.event, e.control_id, e.received_at
+FROM delivery AS d CROSS JOIN entry AS e ON e.seq = d.seq WHERE d.state = 'held' AND d.seq IN (
+  SELECT n.seq FROM json_each(?) AS who CROSS JOIN named_in AS n ON n.identity = who.value)
+ORDER BY d.seq, d.destination LIMIT ?
+"""
 # Where an entry is unfinished, first where it is held.
 HELD_HERE: Final = """
 SELECT d.seq, d.destination, d.lanes, d.reason, d.settled_at AS since, e.channel, e.event, e.control_id, e.received_at
@@ -108,6 +115,12 @@ def held_at(folder: Path, seq: int, destination: str = "", limit: int = 200) -> 
         return _held(connection, here), [
             _waiting(row) for row in by_name(connection, WAITS, (behind, here["destination"]))
         ]
+
+
+def held_of(connection: Connection, identities: list[int], limit: int) -> list[Held]:
+    """Return what is held of the patients who bear one of these identities, the oldest first."""
+    rows = by_name(connection, HELD_OF, (json_list(identities), limit)).fetchall()
+    return [_held(connection, row) for row in rows]
 
 
 def _waiting(row: Row) -> Waiting:

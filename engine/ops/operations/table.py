@@ -12,10 +12,12 @@ from engine.ops.operations.entries import ENTRIES
 from engine.ops.operations.lanes import LANES
 from engine.ops.operations.messages import MESSAGES
 from engine.ops.operations.operation import AnyOperation
+from engine.ops.operations.patients import PATIENTS
 from engine.ops.operations.replays import REPLAYS
 
 ALL: Final[tuple[AnyOperation, ...]] = (
     *MESSAGES,
+    *PATIENTS,
     *ENTRIES,
     *LANES,
     *REPLAYS,

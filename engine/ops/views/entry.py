@@ -9,6 +9,7 @@ from typing import Annotated
 from engine.journal.entry import State
 from engine.ops.views.answer import Answer, Body, Count, EntrySeq, Headers, Json, Time, known_as
 from engine.ops.views.segments import SegmentView
+from engine.ops.views.who import Named
 
 
 class RowFacts(Answer, facts=True):
@@ -198,9 +199,10 @@ class EntryFacts(RowFacts, facts=True):
 
 
 class Entry(Row, EntryFacts):
-    """One entry in full."""
+    """One entry in full; `who` is whom its message is about."""
 
     sha256: str
+    who: Named
     message: str
     acknowledgement: str
     segments: tuple[SegmentView, ...]

@@ -31,6 +31,7 @@ from engine.ops.views.entry import (
     Timing,
 )
 from engine.ops.views.segments import read, segments_of
+from engine.ops.views.who import named
 
 NEIGHBOURS: Final = 5
 BUNDLE: Final = b'{"resourceType":"Bundle"'
@@ -47,6 +48,7 @@ def entry(folder: Path, seq: int) -> Entry:
     return Entry.of(
         view,
         **dict(Row.of(view.row)),
+        who=named(seq, view.raw),
         timing=_timing(view),
         message=message.text if message else text_of(view.raw),
         acknowledgement=text_of(view.acknowledgement),

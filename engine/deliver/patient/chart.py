@@ -1,0 +1,70 @@
+"""What a server holds of a patient now: the records that numbers stand for, those that they link to, and the visits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from engine.deliver.patient.remember import recall
+from engine.deliver.stored import Stored
+from engine.deliver.wire.exchange import Exchange
+from engine.errors import DeliveryError
+from engine.fhir.patient import links, replaced_by
+from engine.fhir.plan import Identity
+
+KINDS: Final = ("replaced-by", "replaces", "seealso", "refer")
+MOST_RECORDS: Final = 20
+MOST_VISITS: Final = 50
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Chart:
+    """Records of Patients, those that stand first, and their Encounters, the newest first.
+
+    `refused`: why the visits could not be read, where the records were. `more`: there are more records or visits.
+    """
+
+    patients: tuple[Stored, ...]
+    visits: tuple[Stored, ...]
+    refused: str = ""
+    more: bool = False
+
+
+async def chart(exchange: Exchange, identities: Sequence[Identity]) -> Chart:
+    """Return what a server holds under identifiers: at most 20 records and 50 visits; DeliveryError as of reading."""
+    found = {one.logical_id: one for one in await exchange.find(identities)}
+    known = await recall(exchange, identities)
+    named = [one for each in known.values() for one in (each.logical_id, each.survivor) if one]
+    ahead = dict.fromkeys([*named, *(other for one in found.values() for other in linked(one))])
+    looked = set(found)
+    while (left := [one for one in ahead if one not in looked]) and len(looked) < MOST_RECORDS:
+        looked.add(left[0])
+        patient = await exchange.read(left[0])
+        if patient is not None:
+            found[left[0]] = patient
+            ahead |= dict.fromkeys(linked(patient))
+    patients = tuple(sorted(found.values(), key=lambda one: bool(replaced_by(one.body))))
+    try:
+        visits = await _visits(exchange, patients)
+    except DeliveryError as error:
+        return Chart(patients, (), str(error), more=bool(left))
+    return Chart(patients, visits[:MOST_VISITS], more=bool(left) or len(visits) > MOST_VISITS)
+
+
+def linked(patient: Stored) -> tuple[str, ...]:
+    """Return the logical ids of all records that one links to."""
+    return tuple(other for kind in KINDS for other in links(patient.body, kind))
+
+
+async def _visits(exchange: Exchange, patients: Sequence[Stored]) -> tuple[Stored, ...]:
+    found: dict[str, Stored] = {}
+    for one in patients:
+        if not replaced_by(one.body):
+            query = f"patient={quote(one.reference, safe='')}&_count={MOST_VISITS + 1}"
+            found |= {visit.logical_id: visit for visit in await exchange.search(query, "Encounter")}
+    return tuple(sorted(found.values(), key=_begin, reverse=True))
+
+
+def _begin(visit: Stored) -> str:
+    period = visit.body.get("period")
+    return str(period.get("start") or "") if isinstance(period, dict) else ""

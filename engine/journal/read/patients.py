@@ -1,0 +1,169 @@
+"""One patient as the journal has it: the numbers that share a lane, its merges, what is held for it, its messages."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from engine.database.connection import Connection, by_name, json_list
+from engine.errors import JournalError, UnknownEntryError
+from engine.journal.entry import KnownIdentity
+from engine.journal.file.sealing import NAMED as SEALED
+from engine.journal.file.sealing import Sealing, configured, opened, stored_patient
+from engine.journal.moment import from_micros
+from engine.journal.opening import moment, open_reader
+from engine.journal.read.filtering import BY_KEY, BY_VALUE, NAMED
+from engine.journal.read.holding import Held, held_of
+from engine.journal.read.searching import AMONG, row_of
+from engine.journal.read.streams import EVERYTHING, Stream, walk
+from engine.journal.read.views import Row
+from engine.journal.state.memory import known
+
+MOST_SECONDS: Final = 4.0
+MOST_NUMBERS: Final = 100
+MOST_HELD: Final = 50
+
+# The lanes of an entry's patients, in the order in which the message names them.
+LANES: Final = """
+SELECT l.lane FROM entry AS e CROSS JOIN json_each(e.patients) AS mine JOIN lane_of AS l ON l.identity = mine.value
+WHERE e.seq = ? ORDER BY mine.key
+"""
+# The lane of an identity.
+LANE: Final = "SELECT lane FROM lane_of WHERE identity = ?"
+# The identities of a lane, with the first and the last entry that names each.
+NUMBERS: Final = """
+SELECT l.identity, l.key, (SELECT MIN(n.seq) FROM named_in AS n WHERE n.identity = l.identity) AS first,
+  (SELECT MAX(n.seq) FROM named_in AS n WHERE n.identity = l.identity) AS last
+FROM lane_of AS l WHERE l.lane = ? ORDER BY l.identity LIMIT ?
+"""
+# When entries (a JSON list) came in.
+RECEIVED: Final = "SELECT e.seq, e.received_at FROM json_each(?) AS i CROSS JOIN entry AS e ON e.seq = i.value"
+# The merges of a number into others at a destination.
+MERGES: Final = """
+SELECT m.source_key, m.survivor_key, m.seq FROM merged AS m WHERE m.destination = ? AND m.source_key = ?
+"""
+# Whether there is such an entry.
+IS_THERE: Final = "SELECT 1 FROM entry WHERE seq = ?"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Number:
+    """A number of a patient as `system|value`, and the first and the last entry that names it, None where none is left.
+
+    `key` is empty where the journal is sealed: only the messages have the number.
+    """
+
+    key: str
+    stored: str
+    first: int | None
+    last: int | None
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MergeRow:
+    """A merge of one number into another that a destination has carried out, by which entry."""
+
+    destination: str
+    source: str
+    survivor: str
+    seq: int
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Patient:
+    """A patient of the journal. `more`: more numbers stand in the lane than the first 100: a number that many share."""
+
+    lane: int
+    numbers: tuple[Number, ...]
+    more: bool
+    merges: tuple[MergeRow, ...]
+    held: tuple[Held, ...]
+    rows: tuple[Row, ...]
+    before: int | None
+
+
+class Patients:
+    """Reads patients from the journal of a data folder; a context manager. All is of one moment."""
+
+    def __init__(self, folder: Path, connection: Connection, sealing: Sealing | None) -> None:
+        self._folder = folder
+        self._connection = connection
+        self._sealing = sealing
+
+    def lanes_of(self, seq: int) -> tuple[int, ...]:
+        """Return the lanes of an entry's patients, as they are now; UnknownEntryError where there is no such entry."""
+        found = dict.fromkeys(lane for (lane,) in self._connection.execute(LANES, (seq,)).fetchall())
+        if not found and self._connection.execute(IS_THERE, (seq,)).fetchone() is None:
+            raise UnknownEntryError(f"there is no entry {seq}")
+        return tuple(found)
+
+    def lanes_named(self, patient: str) -> tuple[int, ...]:
+        """Return the lanes of a number (`system|value`, or a value in any system: UsageError where sealed)."""
+        stored = stored_patient(self._sealing, patient)
+        sql = BY_KEY if "|" in stored or stored.startswith(SEALED) else BY_VALUE
+        identities = [one for (one,) in self._connection.execute(sql, (stored,)).fetchall()]
+        lanes = (self._connection.execute(LANE, (one,)).fetchone()[0] for one in identities)
+        return tuple(dict.fromkeys(lanes))
+
+    def show(self, lane: int, destinations: Sequence[str], limit: int, before: int = 0) -> Patient:
+        """Return a lane's patient, with a page of its messages, the newest first and below `before`, if named."""
+        rows = by_name(self._connection, NUMBERS, (lane, MOST_NUMBERS + 1)).fetchall()
+        identities = [row["identity"] for row in rows[:MOST_NUMBERS]]
+        keys = [row["key"] for row in rows[:MOST_NUMBERS]]
+        merges = [
+            (name, row)
+            for name in destinations
+            for key in keys
+            for row in by_name(self._connection, MERGES, (name, key)).fetchall()
+        ]
+        ends = {row[side] for row in rows for side in ("first", "last") if row[side] is not None}
+        times = self._times(ends | {row["seq"] for _, row in merges})
+        numbers = tuple(
+            Number(
+                "" if row["key"].startswith(SEALED) else row["key"], row["key"], row["first"], row["last"],
+                times.get(row["first"]), times.get(row["last"]),
+            )
+            for row in rows[:MOST_NUMBERS]
+        )  # fmt: skip
+        streams = [Stream(NAMED, (identity,)) for identity in identities]
+        seqs = list(islice(walk(self._connection, streams, before or EVERYTHING, 0), limit + 1))
+        page = by_name(self._connection, AMONG, (json_list(seqs[:limit]),))
+        return Patient(
+            lane, numbers, len(rows) > MOST_NUMBERS,
+            tuple(
+                MergeRow(name, row["source_key"], row["survivor_key"], row["seq"], times.get(row["seq"]))
+                for name, row in sorted(merges, key=lambda one: one[1]["seq"])
+            ),
+            tuple(held_of(self._connection, identities, MOST_HELD)),
+            tuple(sorted(map(row_of, page), key=lambda row: -row.seq)), seqs[limit - 1] if len(seqs) > limit else None,
+        )  # fmt: skip
+
+    def known(self, destination: str, identities: Sequence[tuple[str, str]]) -> tuple[KnownIdentity, ...]:
+        """Return what is known of numbers (system, value) at a destination."""
+        return tuple(known(self._connection, self._sealing, destination, identities).values())
+
+    def stored(self, key: str) -> str:
+        """Return a number (`system|value`) as the journal keeps it."""
+        return key if self._sealing is None else self._sealing.name(key)
+
+    def _times(self, seqs: set[int]) -> dict[int | None, datetime]:
+        found = self._connection.execute(RECEIVED, (json_list(sorted(seqs)),)).fetchall()
+        return {seq: from_micros(at) for seq, at in found}
+
+
+@contextmanager
+def patients(folder: Path) -> Iterator[Patients]:
+    """Read patients of one moment; JournalError where that takes more than 4 seconds."""
+    with closing(open_reader(folder)) as connection:
+        sealing = opened(connection, configured())
+        try:
+            with moment(connection, MOST_SECONDS):
+                yield Patients(folder, connection, sealing)
+        except TimeoutError as error:
+            raise JournalError("that took too long to look up: try again") from error

@@ -1,0 +1,190 @@
+"""Operations on patients: find one by a number, show everything about one, name those whom entries are about."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from engine.errors import ForbiddenMoveError, UsageError
+from engine.fhir.plan import Identity
+from engine.journal.read.patients import Number, patients
+from engine.journal.read.patients import Patient as Found
+from engine.journal.read.reading import Reader
+from engine.ops.access.actor import Actor, Permission
+from engine.ops.operations.fields import Count, EntryNumber, EntryNumbers, Limit, Patient
+from engine.ops.operations.operation import Operation, Reading
+from engine.ops.views.entry import Row
+from engine.ops.views.patient import (
+    HeldOf,
+    MergeView,
+    NumberAt,
+    NumberView,
+    Other,
+    PatientView,
+    held_at,
+    refused_at,
+)
+from engine.ops.views.who import Named, named
+from engine.pipeline.engine import Engine
+from engine.pipeline.repair.charting import charts
+from engine.pipeline.repair.entry_operations import judge_bytes
+
+MOST_NAMED: Final = 100
+# By so many numbers a destination is asked: what stands in an address is bounded.
+MOST_ASKED: Final = 20
+# So many of a sealed journal's messages are read to learn the numbers that it keeps as marks.
+MOST_READ: Final = 20
+
+Lane = Annotated[Count, Field(description="Which patient, where the entry names several: the lane, as it is shown.")]
+PatientNamed = Annotated[Patient, Field(description="The patient's number: value, or system|value.")]
+
+
+class FindPatients(Operation[list[Other]]):
+    """Find the patients who have a number, each with the newest entry that names them."""
+
+    name = "patients.find"
+    permission = Permission.PHI
+
+    patient: PatientNamed = ""
+
+    async def run(self, engine: Engine, _actor: Actor) -> list[Other]:
+        """Return them; nothing where nobody has it."""
+        if not self.patient:
+            raise UsageError("name the patient by a number: value, or system|value")
+        return await asyncio.to_thread(_found, engine.files.data, self.patient)
+
+
+class ShowPatient(Operation[PatientView]):
+    """Show everything about the patient of an entry: records at destinations now, numbers, merges, held, messages."""
+
+    name = "patients.show"
+    permission = Permission.PHI
+
+    entry: EntryNumber
+    lane: Lane = 0
+    before: Count = Field(0, description="Only messages with a smaller number: the next page.")
+    limit: Limit = 50
+
+    async def run(self, engine: Engine, _actor: Actor) -> PatientView:
+        """Return it; UsageError where the entry names nobody, or nobody of that lane."""
+        folder, names = engine.files.data, sorted(engine.dispatches)
+        found, others = await asyncio.to_thread(self._read, folder, names)
+        who = await asyncio.to_thread(_newest, folder, found)
+        keys = await _keys(engine, found)
+        identities = {stored: _identity(key) for stored, key in keys.items()}
+        known = await asyncio.to_thread(_known, folder, names, tuple(identities.values()))
+        asked = tuple(identities.values())[-MOST_ASKED:]
+        there = await charts(engine.entry_operations, asked) if asked else {}
+        return PatientView(
+            entry=self.entry,
+            lane=found.lane,
+            name=who.name,
+            born=who.born,
+            numbers=tuple(_number(one, identities.get(one.stored), known) for one in found.numbers),
+            crowded=found.more,
+            merges=tuple(
+                MergeView.of(one, source=keys.get(one.source, ""), survivor=keys.get(one.survivor, ""))
+                for one in found.merges
+            ),
+            held=tuple(map(HeldOf.of, found.held)),
+            destinations=tuple(
+                refused_at(name, one) if isinstance(one, str) else held_at(name, one) for name, one in there.items()
+            ),
+            others=others,
+            messages=tuple(map(Row.of, found.rows)),
+            before=found.before,
+        )
+
+    def _read(self, folder: Path, destinations: Sequence[str]) -> tuple[Found, tuple[Other, ...]]:
+        with patients(folder) as reader:
+            lanes = reader.lanes_of(self.entry)
+            if not lanes:
+                raise UsageError(f"entry {self.entry} names no patient")
+            lane = self.lane or lanes[0]
+            if lane not in lanes:
+                raise UsageError(f"entry {self.entry} names nobody of lane {lane}: {', '.join(map(str, lanes))}")
+            others = [reader.show(one, (), 1) for one in lanes if one != lane]
+            found = reader.show(lane, destinations, self.limit, self.before)
+        return found, tuple(_other(folder, one) for one in others)
+
+
+class NameEntries(Reading[list[Named]]):
+    """Say whom entries are about, in the words of their messages: name, numbers and birth date."""
+
+    name = "messages.named"
+    permission = Permission.PHI
+
+    entries: EntryNumbers
+
+    def read(self, folder: Path) -> list[Named]:
+        """Return it in the order of the numbers, for at most 100; an entry that is not there is left out."""
+        if len(self.entries) > MOST_NAMED:
+            raise UsageError(f"name at most {MOST_NAMED} entries at once")
+        with Reader(folder) as reader:
+            return [named(seq, reader.raw(seq)) for seq in self.entries]
+
+
+def _found(folder: Path, patient: str) -> list[Other]:
+    with patients(folder) as reader:
+        found = [reader.show(lane, (), 1) for lane in reader.lanes_named(patient)]
+    return [_other(folder, one) for one in found if one.rows]
+
+
+def _other(folder: Path, found: Found) -> Other:
+    who = _newest(folder, found)
+    return Other(lane=found.lane, entry=who.entry, name=who.name, numbers=who.numbers)
+
+
+def _newest(folder: Path, found: Found) -> Named:
+    """Return whom the newest message that has a name is about."""
+    who = [Named(entry=0, name="", numbers=(), born="")]
+    with Reader(folder) as reader:
+        for row in found.rows[:MOST_READ]:
+            who.append(named(row.seq, reader.raw(row.seq)))
+            if who[-1].name:
+                return who[-1]
+    return who[min(1, len(who) - 1)]
+
+
+def _known(folder: Path, destinations: Sequence[str], identities: Sequence[Identity]) -> dict[Identity, list[NumberAt]]:
+    found: dict[Identity, list[NumberAt]] = {one: [] for one in identities}
+    with patients(folder) as reader:
+        for name in destinations:
+            for one in reader.known(name, identities):
+                at = NumberAt.of(one, destination=name, patient=one.logical_id)
+                found[Identity(one.system, one.value)].append(at)
+    return found
+
+
+def _number(one: Number, identity: Identity | None, known: Mapping[Identity, Sequence[NumberAt]]) -> NumberView:
+    system, value = identity or ("", "")
+    return NumberView.of(one, system=system, value=value, at=tuple(known.get(identity, ())) if identity else ())
+
+
+def _identity(key: str) -> Identity:
+    system, _, value = key.partition("|")
+    return Identity(system, value)
+
+
+async def _keys(engine: Engine, found: Found) -> dict[str, str]:
+    """Return the numbers by what they are stored as; of a sealed journal those that the newest messages name."""
+    keys = {one.stored: one.key for one in found.numbers if one.key}
+    if len(keys) == len(found.numbers):
+        return keys
+    named_there: set[str] = set()
+    for row in found.rows[:MOST_READ]:
+        feed = engine.feeds.get(row.channel)
+        with suppress(ForbiddenMoveError):
+            view = await engine.entry_operations.entry(row.seq)
+            entry = judge_bytes(view.raw, view, feed)[1] if feed else None
+            named_there |= {key for group in (entry.patients if entry else ()) for key in group}
+    wanted = {one.stored for one in found.numbers}
+    with patients(engine.files.data) as reader:
+        opened = {reader.stored(key): key for key in sorted(named_there)}
+    return keys | {stored: key for stored, key in opened.items() if stored in wanted}
+
+
+PATIENTS: Final = (FindPatients, ShowPatient, NameEntries)

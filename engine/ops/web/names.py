@@ -1,0 +1,18 @@
+"""Names beside entries on a page, for who may see them; each look is on record, for a hundred entries at once."""
+
+from collections.abc import Iterable, Mapping
+
+from engine.ops.access.actor import Permission
+from engine.ops.operations.patients import MOST_NAMED, NameEntries
+from engine.ops.views.who import Named
+from engine.ops.web.call import Call
+
+
+async def names_of(call: Call, entries: Iterable[int]) -> Mapping[int, Named]:
+    """Return whom entries are about, by entry; nothing for who may not see patients."""
+    wanted = sorted(set(entries)) if call.may(Permission.PHI) else []
+    found: dict[int, Named] = {}
+    for at in range(0, len(wanted), MOST_NAMED):
+        named = await call.perform(NameEntries, entries=wanted[at : at + MOST_NAMED])
+        found |= {one.entry: one for one in named}
+    return found
