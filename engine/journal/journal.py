@@ -198,6 +198,10 @@ class Journal:
         """Call work that only reads on the writing connection, where it sees all that was written before."""
         return await self.look(lambda rooms: work(rooms.connection))
 
+    def leave(self) -> None:
+        """Wait no longer than ten seconds from now on for room or a database that is away: the engine is to stop."""
+        self._writer.leave()
+
     async def close(self) -> None:
         """Write what waits, move it all into the file, and give the folder back; a second call does nothing."""
         if self._group.closed:

@@ -170,6 +170,7 @@ class Engine:
     async def stop(self) -> None:
         """Stop reading, answer what is in flight, finish what is under way, close the journal."""
         self.stopping = True
+        self.journal.leave()
         for task in [task for task, name in self._tasks.items() if not name]:
             task.cancel()
         await self.listeners.leave_all()

@@ -14,6 +14,8 @@ from tests.postgresql import Postgres
 CONNECTIONS = 16
 OUTAGE_SECONDS, SWEEP_SECONDS = 5.0, 30.0
 KILLS = 60
+# The exit code of an engine whose journal failed.
+FAILED = 75
 # Ends one connection of those that nodes have to this database, or all of one kind.
 TERMINATE = """
 SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -93,3 +95,26 @@ async def test_a_commit_that_never_arrived(tmp_path: Path, journal: str, seed: i
         judgement = await rig.judged(sender, sending)
         assert not judgement.violations, judgement.report() + rig.logs()
         assert judgement.verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize("has_work", [True, False], ids=["at work", "idle"])
+async def test_a_node_that_is_stopped_while_the_database_is_away_ends(
+    tmp_path: Path, journal: str, server: Postgres, seed: int, *, has_work: bool
+) -> None:
+    """It does not wait for what may never come back, says that its journal failed, and the next start does the rest."""
+    async with nodes(tmp_path, journal, 1) as rig:
+        sender = rig.sender(make_feed(seed, 120, 20), CONNECTIONS)
+        await rig.start()
+        await rig.hear()
+        sending = asyncio.create_task(sender.run())
+        if has_work:
+            await sender.answers(40)
+        else:
+            await sending
+            await rig.drained()
+        await asyncio.to_thread(server.stop, immediate=True)
+        rig.deaths.append("database")
+        assert await rig.nodes[0].stop() == FAILED, rig.logs()
+        await asyncio.to_thread(server.start)
+        judgement = await rig.judged(sender, sending)
+        assert not judgement.violations, judgement.report() + rig.logs()

@@ -7,6 +7,7 @@ is no such error, nor is a database that is away: new messages are refused, and 
 What is answered and not yet durable (transactions.py) is committed at the latest after 50 ms without work.
 """
 
+import math
 import threading
 import time
 from collections import deque
@@ -25,6 +26,8 @@ IDLE_SECONDS: Final = 0.05
 MOST_AGAIN: Final = 5
 # Between two tries to write on a disk that stays full, or to a database that stays away.
 PAUSE_SECONDS: Final = 0.2
+# How long an engine that is to stop waits for room, or for a database that is away: it may never come.
+LEAVE_SECONDS: Final = 10.0
 
 
 class Writer:
@@ -44,6 +47,7 @@ class Writer:
         self._waiting: deque[Job] = deque()
         self._under_way: list[Job] = []
         self._times = 0
+        self._leaves_at = math.inf
         self.thread = threading.Thread(target=self._live, name="journal", daemon=True)
 
     @property
@@ -54,6 +58,13 @@ class Writer:
     def put(self, jobs: list[Job]) -> None:
         """Hand jobs over; may be called from any thread."""
         self._inbox.put(jobs)
+
+    def leave(self) -> None:
+        """Wait for room or a database no longer than a while from now on; may be called from any thread.
+
+        After that the writer stops as after a failure, and the next start takes up what was not written.
+        """
+        self._leaves_at = min(self._leaves_at, time.monotonic() + LEAVE_SECONDS)
 
     def _live(self) -> None:
         try:
@@ -173,6 +184,8 @@ class Writer:
         self._answer([(one, None, refusal) for one in batch if one.kind is Kind.RECORD])
         self._waiting.extendleft(one for one in reversed(batch) if one.kind is not Kind.RECORD)
         self._times += 1
+        if self._has_left():
+            raise error
         if trouble is Trouble.FULL:
             self._place.make_room(self._times)
             if self._times > 2:
@@ -196,8 +209,11 @@ class Writer:
             else:
                 return
 
+    def _has_left(self) -> bool:
+        return time.monotonic() > self._leaves_at
+
     def _closes(self) -> bool:
-        return any(job.kind is Kind.CLOSE for job in (*self._under_way, *self._waiting))
+        return self._has_left() or any(job.kind is Kind.CLOSE for job in (*self._under_way, *self._waiting))
 
     def _refuse_waiting(self, error: Exception) -> None:
         self._collect(block=False)

@@ -116,11 +116,13 @@ async def _serve(files: Files, where: PagesListener, listening: socket.socket, s
             wait.cancel()
         failed = engine.failed.is_set()
         _log.info("stopping")
+        # What runs beside the engine may be about to write as well.
+        engine.journal.leave()
     await engine.stop()
     _log.info("stopped")
     if engine.journal.lost:
         return ANEW
-    return EXIT_FAILED if failed else 0
+    return EXIT_FAILED if failed or engine.journal.failed else 0
 
 
 def _surfaces() -> Surfaces:
