@@ -96,7 +96,15 @@ def test_without_an_engine_one_line_says_how_to_start_it(tmp_path: Path) -> None
 @pytest.mark.parametrize("operation", ALL, ids=lambda one: one.name)
 def test_what_was_named_is_read_again(operation: type[SearchMessages]) -> None:
     """What the terminal sends of a request is what the engine takes; no more is."""
-    named = {"entry": 1, "run": 1, "alert": 1, "name": "ann", "role": "operator", "since": "2025-07-01T00:00:00Z"}
+    named = {
+        "entry": 1,
+        "entries": [1],
+        "run": 1,
+        "alert": 1,
+        "name": "ann",
+        "role": "operator",
+        "since": "2025-07-01T00:00:00Z",
+    }
     given = {name: value for name, value in named.items() if name in operation.names()}
     assert operation.parse(given).given() == given
     with pytest.raises(MalformedRequestError):
