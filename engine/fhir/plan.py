@@ -142,6 +142,17 @@ class Move(NamedTuple):
     target: PatientRecord
 
 
+class Admission(NamedTuple):
+    """When a visit began (`at`: UTC, `2026-03-02T13:03`), and the temporary number that patient and time make of it.
+
+    `types`: the types (table 0203) of the numbers that a visit may have instead.
+    """
+
+    number: Identity
+    at: str
+    types: tuple[str, ...]
+
+
 class ResourceRecord(NamedTuple):
     """What one message says of one resource beside the Patient.
 
@@ -151,7 +162,8 @@ class ResourceRecord(NamedTuple):
     the first one that the server knows wins. `retired`: identities that it had until now (a change of number): it is
     found by them, too, and they become `use` old. `holder`: the element that refers to the patient (`subject`,
     `patient`, `beneficiary`), empty for what belongs to no patient; `patient` is the local name of that patient. The
-    holder is written by delivery, and is no change.
+    holder is written by delivery, and is no change. `admission`: when the visit began, where it may go by that, too;
+    its number is the only identity of one that the message gives no other.
     """
 
     type: str
@@ -162,6 +174,7 @@ class ResourceRecord(NamedTuple):
     holder: str = ""
     patient: str = "patient"
     retired: tuple[Identity, ...] = ()
+    admission: Admission | None = None
 
 
 class Trail(NamedTuple):

@@ -1,6 +1,7 @@
 """The scripted FHIR server with charts: resources of any type beside the Patients; it refuses what dangles."""
 
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from enum import StrEnum
 from types import SimpleNamespace
 from typing import Any
@@ -179,7 +180,7 @@ class FakeChart(FakeFhir):
             found = [one for one in found if wanted & {f"{i['system']}|{i['value']}" for i in one["identifier"]}]
         if "patient" in asked:
             found = [one for one in found if asked["patient"][0] in _holders(one)]
-        return found
+        return [one for one in found if all(_reaches(one.get("period", {}), date) for date in asked.get("date", ()))]
 
     def _told(self, status: int, body: dict[str, Any]) -> web.Response:
         answer = answer_json(status, body)
@@ -191,6 +192,17 @@ def _reversed(answers: list[dict[str, Any]], types: list[str]) -> list[dict[str,
     """Return answers with those of each type in the opposite order."""
     turned = {type_: [one for one, other in zip(answers, types, strict=True) if other == type_] for type_ in types}
     return [turned[type_].pop() for type_ in types]
+
+
+def _reaches(period: dict[str, Any], date: str) -> bool:
+    """Say whether a period has begun and is not over before a moment (`ge`)."""
+    return "start" in period and ("end" not in period or datetime.fromisoformat(period["end"]) >= _moment(date))
+
+
+def _moment(date: str) -> datetime:
+    """Return the moment of a parameter `date`, which must say `ge` of it."""
+    assert date.startswith("ge")
+    return datetime.fromisoformat(date.removeprefix("ge"))
 
 
 def _holders(body: dict[str, Any]) -> set[str]:

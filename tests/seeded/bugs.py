@@ -555,6 +555,20 @@ DELIVER: Final = (
         ("deliver/resources/test_visits.py",),
     ),
     Bug(
+        "a message without a number takes one of two visits that began in the same minute",
+        "deliver/resources/admitted.py",
+        "    if len(then) > 1:\n",
+        "    if len(then) > 9:\n",
+        ("deliver/resources/test_admitted.py",),
+    ),
+    Bug(
+        "a second number is given to a visit that has one",
+        "deliver/resources/admitted.py",
+        "    waiting = [one for one in then if is_unnumbered(one.body, interaction.record)]\n",
+        "    waiting = list(then)\n",
+        ("deliver/resources/test_admitted.py",),
+    ),
+    Bug(
         "a second patient is left behind after a race of two creates",
         "deliver/patient/create.py",
         "    if others:\n        exchange.server.cache.drop",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from engine.deliver.resources.admitted import TEMPORARY, is_temporary, is_unnumbered, met
 from engine.deliver.resources.body import ResourceBody
 from engine.deliver.resources.found import found_by, remembered_as, search_kept, standing
 from engine.deliver.stored import Stored, id_of, stored
@@ -41,9 +42,9 @@ async def upsert_resource(
         return "unchanged"
     if record.holder and record.patient not in exchange.references:
         return interaction.absent
-    upsert = _ResourceUpsert(exchange, interaction, at)
     exchange.deleted = False
-    found = await found_by(exchange, interaction, remembered=remembered)
+    interaction, found = await met(exchange, interaction, remembered=remembered)
+    upsert = _ResourceUpsert(exchange, interaction, at)
     if found is None and not interaction.create:
         return interaction.absent
     if found is not None and not interaction.more and found.reference in exchange.references.values():
@@ -139,6 +140,8 @@ class _ResourceUpsert:
             return self._matched(made)
         if interaction.late:
             exchange.note(interaction.late)
+        if is_temporary(record):
+            exchange.note(TEMPORARY)
         owned = said if interaction.overwrite else {}
         if interaction.status and exchange.channel.demographics == "fill":
             owned[interaction.status.element] = (digest(self.body.created_status),)
@@ -189,7 +192,10 @@ class _ResourceUpsert:
     async def _again(self, found: Stored) -> Stored | None:
         self.cache.drop(found.logical_id)
         fresh = await self.exchange.read(found.logical_id, self.record.type)
-        if fresh is not None and any(carries(fresh.body, item) for item in self.record.identities):
+        record = self.record
+        if fresh is not None and (
+            any(carries(fresh.body, item) for item in record.identities) or is_unnumbered(fresh.body, record)
+        ):
             return fresh
         return await found_by(self.exchange, self.interaction, remembered=False)
 
@@ -204,7 +210,9 @@ class _ResourceUpsert:
         listed = (*record.identities, *record.retired, *old)
         carried = tuple(item for item in dict.fromkeys(listed) if carries(resource.body, item))
         if self.cache.find(carried) is None:
-            exchange.known.update(remembered_as(record.type, item, resource.logical_id) for item in carried)
+            then = (record.admission.number,) if record.admission else ()
+            remembered = (remembered_as(record.type, item, resource.logical_id) for item in (*carried, *then))
+            exchange.known.update(remembered)
         if self.interaction.overwrite and self.cache.owned(resource.logical_id, exchange.source) != owned:
             exchange.owned[resource.reference] = Owned(resource.reference, exchange.source, owned)
         kept = resource if self.interaction.overwrite else replace(resource, body={})

@@ -36,9 +36,10 @@ class Exchange:
     `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that are
     resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of them
     about which the server was not asked; `pointed` those that are only referred to, `unfound` those of them that the
-    server does not have. `again`: this is a further try, and no replay, of a delivery. `heard`: the
-    server has answered something. `bundles`: several writes may go in one transaction; `transcript` has what was
-    answered already. `repeatable`: all that the plan writes shows in what it writes, once it is read.
+    server does not have; `made` the references of what was created. `again`: this is a further try, and no replay, of a
+    delivery. `heard`: the server has answered something. `bundles`: several writes may go in one transaction;
+    `transcript` has what was answered already. `repeatable`: all that the plan writes shows in what it writes, once it
+    is read.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Exchange:
         self.trusted: set[str] = set()
         self.pointed: set[str] = set()
         self.unfound: set[str] = set()
+        self.made: set[str] = set()
         self.again = False
         self.bundles = False
         self.repeatable = False
@@ -94,7 +96,7 @@ class Exchange:
         self.notes, self.known, self.owned = dict(other.notes), dict(other.known), dict(other.owned)
         self.references, self.waiting = dict(other.references), dict(other.waiting)
         self.formerly, self.trusted = dict(other.formerly), set(other.trusted)
-        self.pointed, self.unfound = set(other.pointed), set(other.unfound)
+        self.pointed, self.unfound, self.made = set(other.pointed), set(other.unfound), self.made | other.made
         self.deleted, self.heard = other.deleted, self.heard or other.heard
 
     def learn(self, other: "Exchange", since: "Exchange") -> None:
@@ -226,6 +228,8 @@ class Exchange:
             failure, codes = Failure.AMBIGUOUS, ("success-with-error", *codes)
         if changes and failure is Failure.NONE:
             self._written.append((method, path, answer))
+            if method == "POST":
+                self.made.add(_written(method, path, answer))
         kept = b"" if changes and failure is Failure.NONE else answer.body
         self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, kept, journaled))
         if failure is not Failure.NONE and answer.status not in spoken:

@@ -84,6 +84,8 @@ def _kept(keep: Keep) -> Json:
         "if_absent": (f"create, flagged {keep.late}" if keep.late else "create") if keep.create else keep.absent,
         "identities": _keys(record.identities),
     }
+    if record.admission is not None:
+        found["admitted"] = f"{record.admission.at}Z"
     if move is not None:
         lists = {name: sorted(getattr(move, name)) for name in ("only", "never", "reopens")}
         found["status"] = {"to": move.to, "new": move.created, **{name: one for name, one in lists.items() if one}}

@@ -17,7 +17,7 @@ from engine.mapping.language.identifier import Authority
 from engine.mapping.language.kit import Function, Kit, Takes
 from engine.mapping.language.node import Apply
 from engine.mapping.language.reading import Cells, Reading
-from engine.mapping.language.string_functions import TEXT_FUNCTIONS
+from engine.mapping.language.string_functions import MIDNIGHT, TEXT_FUNCTIONS
 from engine.mapping.language.value_functions import (
     address_text,
     binary,
@@ -37,8 +37,6 @@ from engine.mapping.language.value_functions import (
 
 BAD_VALUE: Final = "bad-value"
 MAX_INTEGER: Final = 2_147_483_647
-# The end of a timestamp without a time of day, or padded with zeros; an offset says nothing of the time.
-MIDNIGHT: Final = re.compile(r"(0+(\.0*)?)?([+-].*)?")
 DECIMAL: Final = re.compile(r"[+-]?(\d{1,15})(\.\d{1,15})?")
 # Significant digits that a double keeps, whatever they are.
 MOST_DIGITS: Final = 15

@@ -6,7 +6,7 @@ Each takes a text and gives one; of what becomes empty they make nothing.
 import re
 from calendar import monthrange
 from collections.abc import Callable, Mapping
-from datetime import date, timedelta
+from datetime import UTC, date, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -19,6 +19,10 @@ from engine.mapping.language.reading import Reading
 BAD_VALUE: Final = "bad-value"
 MOST: Final = 1000
 MOST_DAYS: Final = 40_000
+# Digits of a timestamp down to the minute.
+MINUTES: Final = 12
+# The end of a timestamp without a time of day, or padded with zeros; an offset says nothing of the time.
+MIDNIGHT: Final = re.compile(r"(0+(\.0*)?)?([+-].*)?")
 DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})(.*)", re.DOTALL)
 
 Made = Callable[[Kit, tuple[str, ...]], Apply]
@@ -44,6 +48,18 @@ def substring(_: Kit, words: tuple[str, ...]) -> Apply:
     first = int(words[0]) - 1
     part = slice(first, first + int(words[1]) if len(words) > 1 else None)
     return lambda value, _reading: value[part].strip() or None
+
+
+def utc_minute(kit: Kit, _: tuple[str, ...]) -> Apply:
+    """Return the minute of a timestamp in UTC; of one without a time of day nothing, whatever is wrong with it."""
+
+    def made(value: str, reading: Reading) -> str | None:
+        stamp = kit.stamps.read(value, reading.offset)
+        if stamp is None or stamp.precision < MINUTES or MIDNIGHT.fullmatch(value.strip()[8:]):
+            return None
+        return stamp.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
+
+    return made
 
 
 def pad(_: Kit, words: tuple[str, ...]) -> Apply:
@@ -228,6 +244,12 @@ TEXT_FUNCTIONS: Final[Mapping[str, Function]] = {
     ),
     "minus-days": Function(
         Takes.TEXT, "string", shifted(-1), "a timestamp so many days earlier", words=1, fault=_days_fault
+    ),
+    "utc-minute": Function(
+        Takes.TEXT,
+        "string",
+        utc_minute,
+        "the minute of a timestamp, in UTC; nothing for a mere date or midnight exactly",
     ),
     "age": Function(
         Takes.TEXT, "integer", lambda _, __: age, "the whole years from a date to the day of the event", asks="today"

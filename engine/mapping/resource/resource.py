@@ -12,6 +12,7 @@ from engine.hl7.leaf import Null
 from engine.mapping.language.identifier import Authority, Identifiers
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.resource.admission import AdmissionTime, temporary
 from engine.mapping.resource.slice_cache import SliceReader
 from engine.mapping.resource.status import StatusTable
 
@@ -31,7 +32,7 @@ class Numbers(NamedTuple):
     """Where the identity comes from: keys, all of them; `others`: the first of these, where no key is valued.
 
     `listed`: fields whose numbers the resource carries without being found by them. `more`: what else an identifier
-    says beside type, system and value.
+    says beside type, system and value. `admitted`: by when a visit of the patient began it is known as well.
     """
 
     keys: tuple[Number, ...]
@@ -39,6 +40,7 @@ class Numbers(NamedTuple):
     listed: tuple[Number, ...]
     merged: tuple[Number, ...]
     more: Step | None = None
+    admitted: AdmissionTime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,20 @@ class ResourceMapping:
         """Return how the message moves the resource's status; None where its type has no table."""
         return self.table.move(reading) if self.table else None
 
-    def record(self, reading: Reading, local: str, patient: str) -> tuple[ResourceRecord, dict[str, Needed]] | None:
+    def record(
+        self, reading: Reading, local: str, patient: str, number: Identity | None = None
+    ) -> tuple[ResourceRecord, dict[str, Needed]] | None:
         """Return what the segments at hand say of the resource, and what it refers to, each after what that refers to.
 
-        None where nothing identifies it.
+        `number`: that of the patient, where it may be known by when it began. None where nothing identifies it.
         """
         found = self._found(reading, self.numbers.keys)
         if not found:
             found = self._found(reading, self.numbers.others)[:1]
+        admitted = self.numbers.admitted
+        admission = admitted.read(reading, number) if admitted and number else None
+        if not found and admission:
+            found = (temporary(admission),)
         if not found:
             return None
         listed = self._found(reading, self.numbers.listed)
@@ -77,6 +85,7 @@ class ResourceMapping:
             changes,
             self.holder,
             patient,
+            admission=admission,
         )
         return record, made
 

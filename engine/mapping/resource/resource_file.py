@@ -4,17 +4,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.fhir.plan import ElementChange, Follow, Interaction, Json, Keep, Needed, ResourceRecord, StatusMove
+from engine.fhir.plan import (
+    ElementChange,
+    Follow,
+    Identity,
+    Interaction,
+    Json,
+    Keep,
+    Needed,
+    ResourceRecord,
+    StatusMove,
+)
 from engine.mapping.language.node import Test
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.references import pointed, referring
+from engine.mapping.resource.admission import VISIT
 from engine.mapping.resource.resource import ResourceMapping
 from engine.mapping.resource.slice_cache import Memo
 from engine.mapping.resource.slice_writer import SliceChanges
-from engine.mapping.subject.act import Act, Verb
+from engine.mapping.subject.act import OF_IDENTITY, Act, Verb
 
 SOURCE: Final = "source"
-VISIT: Final = "Encounter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +74,21 @@ class Resource:
         suffix: str,
         patient: str,
         earlier: Mapping[str, str] | None = None,
+        number: Identity | None = None,
     ) -> list[Needed | Follow]:
         """Return what an act asks, after what it refers to; without a number a warning and nothing.
 
         `clears`: what the event removes. `suffix` tells this resource from others of its type in the plan; `patient`
-        is the local name of the patient whom it belongs to. `earlier`: what stands earlier in the plan, by the names
-        that a file gives it (else the patient alone).
+        is the local name of the patient whom it belongs to, `number` the first by which that one is known. `earlier`:
+        what stands earlier in the plan, by the names that a file gives it (else the patient alone).
         """
         if self.when is not None and not self.when(None, reading):
             return []
-        found = self.mapping.record(reading, act.type_.lower() + suffix, patient)
+        rules = self.rules
+        excused = any(test(None, reading) for test in rules.unless)
+        known_by = None if excused or act.verb in OF_IDENTITY else number
+        found = self.mapping.record(reading, act.type_.lower() + suffix, patient, known_by)
         if found is None:
-            rules = self.rules
-            excused = any(test(None, reading) for test in rules.unless)
             if rules.missing and self.mapping.speaks_of(reading) and not excused:
                 reading.warnings.append(rules.missing)
             return []

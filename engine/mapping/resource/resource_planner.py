@@ -74,7 +74,8 @@ class ResourcePlanner:
         earlier: Mapping[str, str] | None = None,
     ) -> list[Interaction]:
         resource = self.resources[act.type_]
-        kept = resource.keeps(act, rule.clears, reading, suffix, record.local, earlier)
+        number = record.identities[0] if record.identities else None
+        kept = resource.keeps(act, rule.clears, reading, suffix, record.local, earlier, number)
         if rule.doing is Doing.DELETE:
             kept = [_if_there(one) for one in kept]
         on_visit = () if act.verb in OF_IDENTITY else resource.on_visit((*before, *kept), suffix)

@@ -14,11 +14,12 @@ from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.references import SAME, WHOLE
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
+from engine.mapping.resource.admission import ADMITTED, VISIT, admission_time
 from engine.mapping.resource.lists import SEGMENTS
 from engine.mapping.resource.provenance import TARGET
 from engine.mapping.resource.referred import FROM, IDENTIFIER, NUMBER, makers
 from engine.mapping.resource.resource import NUMBER_TYPE, Number, Numbers, ResourceMapping
-from engine.mapping.resource.resource_file import VISIT, Resource, ResourceRules
+from engine.mapping.resource.resource_file import Resource, ResourceRules
 from engine.mapping.resource.slice_cache import Memo, SliceReader
 from engine.mapping.resource.slice_writer import Body, SliceWriter
 from engine.mapping.resource.slices import Slices
@@ -29,7 +30,7 @@ FILE_KEYS: Final = frozenset({
     "resource", "extends", "patient", "identity", "status", "elements", "missing", "late", "new", "merge",
     "along", "visit", "when",
 })  # fmt: skip
-IDENTITY_KEYS: Final = frozenset({"keys", "else", "also", "merged", "type", "types", NUMBER})
+IDENTITY_KEYS: Final = frozenset({"keys", "else", "also", "merged", "type", "types", ADMITTED, NUMBER})
 MERGE_KEYS: Final = frozenset({"to", "part"})
 MISSING_KEYS: Final = frozenset({"flag", "unless"})
 TYPES_TABLE: Final = "identifier-type"
@@ -153,4 +154,7 @@ def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, 
 
     within = Scope(scope.document, (*scope.path, NUMBER), type_=CX)
     more = compiler.object(value[NUMBER], within, IDENTIFIER).step if value.get(NUMBER) else None
-    return Numbers(numbers("keys"), numbers("else"), numbers("also"), numbers("merged"), more)
+    keys, others = numbers("keys"), numbers("else")
+    types = tuple(dict.fromkeys(one.type_ for one in (*keys, *others)))
+    admitted = admission_time(compiler, scope, value, types)
+    return Numbers(keys, others, numbers("also"), numbers("merged"), more, admitted)

@@ -123,9 +123,18 @@ elements:
 """
 
 
+def _admitted(text: str) -> str:
+    """Return the file of a visit that is known by a time."""
+    known = ENCOUNTER.replace("keys: [PV1-19]", f"keys: [PV1-19], admitted: {text}")
+    return known + "  period.start: PV1-44 | datetime\n"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        pytest.param(_admitted("PV1-44"), "expected a field to the minute: PV1-44 | utc-minute", id="admitted"),
+        pytest.param(_admitted("PV1-19 | utc-minute"), "map it from PV1-19 as well", id="another-beginning"),
+        pytest.param(_admitted("PV1-99 | utc-minute"), "PV1", id="unknown-field"),
         pytest.param(ENCOUNTER + "statuss: {}\n", "unknown key 'statuss'; did you mean 'status'?", id="key"),
         pytest.param(ENCOUNTER.replace("subject", "sujet"), "Encounter has no element 'sujet'", id="patient"),
         pytest.param(ENCOUNTER.replace("keys", "key"), "did you mean 'keys'?", id="identity"),

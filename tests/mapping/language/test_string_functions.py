@@ -63,6 +63,9 @@ def made(author: Author, message: Make, elements: str) -> dict[str, Any]:
         ("PID-7 | plus-days(1) | date", "2008-03-01"),
         ("ZPI-4 | minus-days(60) | datetime", "2023-12-31T10:15:00+01:00"),
         ("ZPI-5 | plus-days(1)", None),
+        ("ZPI-4 | utc-minute", "2024-02-29T09:15"),
+        ("ZPI-5 | utc-minute", None),
+        ("PID-7 | utc-minute", None),
     ],
 )
 def test_what_a_function_makes_of_a_text(author: Author, message: Make, expression: str, value: str | None) -> None:
