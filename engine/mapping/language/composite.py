@@ -34,7 +34,7 @@ class Term(NamedTuple):
             return f"not {test}" if self.negated else test
         values = source.name(self.values)
         if isinstance(self.source, str):
-            test = f"reading.{EVENT} in {values}"
+            test = f"reading.{EVENT} in {values}" if self.values else f"bool(reading.{EVENT})"
         elif isinstance(self.source, Cell):
             bit = BITS[self.source.number]
             wanted = f"in {values}" if self.values else "is not NULL"

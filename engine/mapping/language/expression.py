@@ -180,6 +180,8 @@ def parse_expression(text: str) -> Expression:
 
 def parse_condition(text: str) -> Condition:
     """Return a condition: alternatives of terms that must all hold; ExpressionError where it is none."""
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"a condition of {len(text)} characters", f"at most {MAX_LENGTH}")
     return tuple(
         tuple(_term(term) for term in _words(alternative, "and")) for alternative in _words(text.strip(), "or")
     )

@@ -13,6 +13,7 @@ from engine.mapping.language.dependence import Dependence, Said, dependence_of, 
 from engine.mapping.language.expression import (
     Alternative,
     Call,
+    Condition,
     Constant,
     ExpressionError,
     Field,
@@ -172,15 +173,20 @@ class ExpressionCompiler(ABC):
         """Compile `when` and `unless` of an entry."""
         checks: list[tuple[Check, bool]] = []
         for word in ("when", "unless"):
-            if word in value:
-                try:
-                    condition = parse_condition(str(value[word] or ""))
-                except ExpressionError as error:
-                    self.problem(scope.at(word), error.found, error.expected)
-                    continue
-                self._checks.condition(condition, scope.at(word))
+            condition = self.condition(value[word], scope.at(word)) if word in value else None
+            if condition is not None:
                 checks.append((check_of(condition, scope.at_hand), word == "unless"))
         return checks
+
+    def condition(self, text: Any, scope: Scope) -> Condition | None:
+        """Return a condition, checked; None, and a problem, where the text is none."""
+        try:
+            condition = parse_condition(str(text or ""))
+        except ExpressionError as error:
+            self.problem(scope, error.found, error.expected)
+            return None
+        self._checks.condition(condition, scope)
+        return condition
 
     @abstractmethod
     def datatype(self, name: str, scope: Scope) -> DataType | None:

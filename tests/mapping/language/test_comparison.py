@@ -64,6 +64,8 @@ def holds(author: Author, message: Make, condition: str, *segments: str) -> bool
         ("PID-8 in [M, F] and PID-5.1 not in [Doe, Roe]", True),
         ("event starts-with A0", True),
         ("event matches 'A(0[1-7])'", False),
+        ("event", True),
+        ("not event", False),
     ],
 )
 def test_what_a_comparison_holds_of(author: Author, message: Make, condition: str, expected: bool) -> None:
@@ -137,3 +139,9 @@ def test_a_pattern_that_would_run_away_elsewhere_does_not(pattern: str) -> None:
     before = time.process_time()
     compare("a" * 10_000 + "!")
     assert time.process_time() - before < 1
+
+
+def test_a_condition_has_a_length() -> None:
+    """What a message is held against stays bounded, wherever the condition stands."""
+    with pytest.raises(ExpressionError, match="at most 1000"):
+        parse_condition("PID-5.1 = " + "x" * 1000)
