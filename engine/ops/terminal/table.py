@@ -1,6 +1,6 @@
 """What the terminal shows: tables, progress and errors, safe for any text that came from outside."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import orjson
@@ -18,7 +18,7 @@ BETWEEN: Final = 2
 
 
 class Whole(Console):
-    """A console that breaks no word: a pipe has lines of any length, and a narrow terminal wraps what is wider."""
+    """A console that breaks no word: a narrow terminal wraps what is wider, and a pipe gets tables tab-separated."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, **options)
@@ -26,12 +26,24 @@ class Whole(Console):
             self.width = PIPED
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a table as wide as its longest words ask."""
+        """Print; a table as wide as its longest words ask, in a pipe without padding, a line for each row."""
+        if not self.is_terminal and len(objects) == 1 and isinstance(objects[0], Table):
+            # Written as it is: to print a tab is to expand it.
+            self.file.writelines(f"{line}\n" for line in _tab_separated(objects[0]))
+            return
         tables = [one.columns for one in objects if isinstance(one, Table)]
         least = [sum((column.min_width or 0) + BETWEEN for column in columns) for columns in tables]
         before, self.width = self.width, max(self.width, *least, 0)
         super().print(*objects, **options)
         self.width = before
+
+
+def _tab_separated(shown: Table) -> Iterator[str]:
+    """Yield a table's title where it has one, its header, and its rows; no cell holds a tab or a line end."""
+    if shown.title:
+        yield str(shown.title)
+    columns = [[column.header, *column.cells] for column in shown.columns]
+    yield from ("\t".join(str(part).strip() for part in row) for row in zip(*columns, strict=True))
 
 
 def output() -> Console:

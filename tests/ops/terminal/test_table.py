@@ -1,12 +1,22 @@
 """Tables keep what one copies out of them in one piece, in a pipe and on a narrow terminal."""
 
+import contextlib
+import fcntl
 import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
 from pathlib import Path
 
 import pytest
 
 from engine.ops.terminal import table as tables
 from engine.ops.terminal.table import Whole, table
+from tests.interchange.nursery import ran
 from tests.ops.at_work import at_work, message
 from tests.ops.command import command
 
@@ -21,11 +31,55 @@ def printed(console: Whole) -> list[str]:
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
 
 
-def test_a_pipe_has_a_line_for_each_row() -> None:
-    """However long: `grep` and `awk` find the whole of it."""
-    lines = printed(Whole(file=io.StringIO()))
-    assert len(lines) == 2
-    assert all(str(value) in lines[1] for value in ROWS[0])
+def test_a_pipe_gets_cells_separated_by_tabs() -> None:
+    """A header and a line for each row, nothing padded or cut off: `cut`, `awk` and a spreadsheet take it as it is."""
+    assert printed(Whole(file=io.StringIO())) == ["\t".join(COLUMNS), "\t".join(map(str, ROWS[0]))]
+
+
+def test_a_table_of_no_rows_has_its_header() -> None:
+    """So that a program tells nothing found from nothing printed."""
+    console = Whole(file=io.StringIO())
+    console.print(table(COLUMNS, [], title="What was found"))
+    assert console.file.getvalue() == "What was found\n" + "\t".join(COLUMNS) + "\n"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("value", ["a\tb", "a\nb", "a\x1b[31mb"])
+def test_no_cell_makes_a_cell_or_a_row(value: str) -> None:
+    """Whatever came from outside."""
+    console = Whole(file=io.StringIO())
+    console.print(table(("One", "Two"), [(value, "  indented")]))
+    (_, row) = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert row.split("\t") == [value.replace(value[1], "\N{REPLACEMENT CHARACTER}"), "indented"]
+
+
+def on_a_terminal(*arguments: str, **environment: str) -> str:
+    """Run a command as on a terminal of 100 columns, and return what it writes there."""
+    primary, secondary = pty.openpty()
+    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    clean = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR", "COLUMNS"}}
+    with subprocess.Popen(
+        [sys.executable, "-m", "engine", *arguments],
+        stdout=secondary,
+        stderr=subprocess.DEVNULL,
+        env={**clean, "TERM": "xterm-256color", **environment},
+    ):
+        os.close(secondary)
+        written = b""
+        with contextlib.suppress(OSError):
+            while read := os.read(primary, 65_536):
+                written += read
+    os.close(primary)
+    return written.decode()
+
+
+def test_only_a_terminal_is_shown_colors() -> None:
+    """And none that says it wants none (NO_COLOR); a pipe gets words alone."""
+    red = re.compile(r"\x1b\[[0-9;]*31m")
+    assert red.search(on_a_terminal("reasons"))
+    assert not red.search(on_a_terminal("reasons", NO_COLOR="1"))
+    piped = ran("reasons").stdout
+    assert "\x1b" not in piped
+    assert "Code\tKind\tWait?\tWhat it means\tWhat to do next\n" in piped
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200])

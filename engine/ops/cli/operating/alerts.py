@@ -1,12 +1,16 @@
 """`adt-engine alerts`: what somebody has to hear of, and who has acknowledged it."""
 
+from typing import Final
+
 import typer
 
 from engine.ops.operations.alerts import AcknowledgeAlert, AlertView, ListAlerts
 from engine.ops.terminal.command import asks
-from engine.ops.terminal.table import NEGATIVE, cell, output, print_line, utc
+from engine.ops.terminal.table import NEGATIVE, cell, output, print_line, table, utc
 
 app = typer.Typer(help="List and acknowledge alerts.", no_args_is_help=True)
+
+COLUMNS: Final = ("Alert #", "Kind", "Subject", "Since (UTC)", "Cleared (UTC)", "By", "Detail", "Next")
 
 
 @app.command(name="list")
@@ -16,6 +20,9 @@ def list_(rows: list[AlertView]) -> None:
 
     Example: adt-engine alerts list --data /var/lib/adt-engine
     """
+    if not output().is_terminal:
+        output().print(table(COLUMNS, map(_row, rows)))
+        return
     for row in rows:
         _print(row)
     if not rows:
@@ -32,8 +39,13 @@ def acknowledge(row: AlertView) -> None:
     print_line(f"{row.kind} {row.subject}: {'cleared' if row.cleared_at else 'acknowledged'}")
 
 
+def _row(row: AlertView) -> tuple[object, ...]:
+    since, cleared = utc(row.opened_at), utc(row.cleared_at)
+    return row.id, row.kind, row.subject, since, cleared, row.acknowledged_by, row.detail, row.next_step
+
+
 def _print(row: AlertView) -> None:
-    """Print one alert as a few lines, which fit any terminal."""
+    """Print one alert as a few lines, which fit any terminal; a pipe gets a table."""
     urgent = not row.cleared_at and not row.can_wait
     output().print(
         cell(f"{row.id:>4}  {row.kind}", NEGATIVE if urgent else "bold"),

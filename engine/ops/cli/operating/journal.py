@@ -61,7 +61,7 @@ def stats(data: Data = DATA, as_json: Json = False) -> None:
         rows += [(f"{destination}: {state}", count) for state, count in sorted(states.items())]
     rows.append(("oldest unfinished", since or "–"))
     rows += [(TITLES[name], _mib(size)) for name, size in sizes.items()]
-    output().print(table(("", "#"), rows))
+    output().print(table(("What", "#"), rows))
 
 
 @app.command()
