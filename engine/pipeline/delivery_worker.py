@@ -191,7 +191,7 @@ class DeliveryWorker:
         self.memory.settled(result)
         for one in self.follow_ups if result.follow_ups else ():
             one.wake()
-        self.health.count(verdict, result)
+        self.health.count(claimed, verdict, result)
         if result.state is not State.RECEIVED:
             count_warnings(claimed.channel, plan)
             self.shared.outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason))

@@ -42,6 +42,7 @@ STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0012_lookups", additions.LOOKUPS),
     ("0013_follow_ups", additions.FOLLOW_UPS),
     ("0014_holders", additions.HOLDERS),
+    ("0015_rollup", additions.ROLLUP),
 )
 
 

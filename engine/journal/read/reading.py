@@ -35,6 +35,7 @@ from engine.journal.read.views import (
     Stats,
     Traffic,
 )
+from engine.journal.state.rollup import Rolled, rolled
 
 __all__ = ["Filters", "Reader"]
 
@@ -177,6 +178,11 @@ class Reader:
         """Return what came, ended and was answered in a time, in buckets of whole minutes or days."""
         with self._moment():
             return counting.traffic(self._connection, since, until, bucket_seconds)
+
+    def rolled(self, width: int, since: datetime, until: datetime) -> tuple[Rolled, ...]:
+        """Return rolled-up counts in rows of a width, in seconds."""
+        with self._moment():
+            return tuple(rolled(self._connection, width, since, until))
 
     def noted(self, code: str, since: datetime | None, until: datetime | None) -> tuple[Noted, ...]:
         """Return each note that is a code or goes on from it, by channel, with how many entries bear it."""

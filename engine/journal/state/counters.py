@@ -30,11 +30,12 @@ ON CONFLICT (unit, at, destination, state) DO UPDATE SET count = ended.count + e
 _BOUND: Final = " ".join(
     f"WHEN CAST(sent.value ->> 1 AS BIGINT) - e.received_at <= {bound * 1000} THEN {bound}" for bound in BOUNDS[:-1]
 )
-# Acknowledgements written (a JSON list of [entry, moment]), by how long after their messages came; a message that
-# was sent again is not counted again.
+# Acknowledgements written (a JSON list of [entry, moment]) in their minute, by how long after their messages came; a
+# message that was sent again is not counted again.
 ANSWERED: Final = f"""
 INSERT INTO answered (at, channel, milliseconds, count)
-SELECT e.received_at / {MINUTE} * {MINUTE}, e.channel, CASE {_BOUND} ELSE {BOUNDS[-1]} END AS bound, COUNT(*)
+SELECT CAST(sent.value ->> 1 AS BIGINT) / {MINUTE} * {MINUTE}, e.channel,
+  CASE {_BOUND} ELSE {BOUNDS[-1]} END AS bound, COUNT(*)
 FROM json_each(?) AS sent CROSS JOIN entry AS e
 WHERE e.seq = CAST(sent.value ->> 0 AS BIGINT) AND e.ack_outcome <> 'sent'
 GROUP BY 1, 2, bound

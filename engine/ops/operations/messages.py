@@ -15,6 +15,7 @@ from engine.ops.audit.trail import Audited
 from engine.ops.operations.fields import EntryNumber, Reason, Text, Word, number
 from engine.ops.operations.filters import Filter, ListFilter, PageOf, Period, Search
 from engine.ops.operations.operation import Confirm, Operation, Reading
+from engine.ops.views.charting import SPANS, Charts, charted
 from engine.ops.views.counts import Counts, Standing, Throughput, counted, passed, stood
 from engine.ops.views.entry import Entry, EntryFacts, Explained, Raw
 from engine.ops.views.exporting import ExportPage, exported
@@ -176,6 +177,21 @@ class ShowThroughput(Period, Reading[Throughput]):
         return passed(folder, *self.period(DAY), self.points, self.channel)
 
 
+class ShowCharts(Reading[Charts]):
+    """Show how the last hour, day, week or month went: what came, ended, waited and how long it took."""
+
+    name = "charts.show"
+    permission = Permission.METADATA
+
+    span: Word = Field("1h", description="1h, 24h, 7d or 30d.")
+
+    def read(self, folder: Path) -> Charts:
+        """Return the series; UsageError for another span."""
+        if self.span not in SPANS:
+            raise UsageError(f"--span {self.span} is none of {', '.join(SPANS)}")
+        return charted(folder, self.span, now())
+
+
 class ListUnmapped(Period, Reading[UnmappedCodes]):
     """List the fields that held codes missing from their table (default: the last 7 days)."""
 
@@ -204,5 +220,5 @@ class ListCodeValues(Period, Reading[CodeValues]):
 
 MESSAGES: Final = (
     ListMessages, SearchMessages, ShowMessage, ShowRaw, ShowFacts, ExplainMessage, ExportMessages, Stats,
-    CountMessages, ShowThroughput, ListUnmapped, ListCodeValues,
+    CountMessages, ShowThroughput, ShowCharts, ListUnmapped, ListCodeValues,
 )  # fmt: skip

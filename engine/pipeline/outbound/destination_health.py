@@ -1,12 +1,14 @@
 """How one destination has been doing since the start: what is counted of it, and what its failures mean for all."""
 
+from collections import Counter
 from datetime import datetime
 from enum import StrEnum
 
 from engine import telemetry
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.fhir.plan import Plan
-from engine.journal.entry import Claimed, Settlement
+from engine.journal.entry import Claimed, Settlement, State
+from engine.journal.state.rollup import Wait, wait_of
 from engine.pipeline.outbound.pauses import HoldStorm
 
 _log = telemetry.logger()
@@ -28,6 +30,7 @@ class DestinationHealth:
     `failing` is why the destination as a whole cannot be used (token, permission, TLS), empty while it can; it is
     tried again by itself. `settled` and `failures` count how deliveries ended. `cause` and `since`: how the newest try
     failed, and when the first did, since the destination last answered; empty and None while it answers.
+    `waits`: how long deliveries took since somebody last wrote that down; replays not.
     """
 
     def __init__(self, name: str) -> None:
@@ -35,6 +38,7 @@ class DestinationHealth:
         self.failing = self.cause = ""
         self.since: datetime | None = None
         self.settled = self.failures = 0
+        self.waits: Counter[Wait] = Counter()
         self._storm = HoldStorm()
 
     def failed(self, cause: str, now: datetime) -> None:
@@ -45,8 +49,10 @@ class DestinationHealth:
         """Note that the destination answers."""
         self.cause, self.since = "", None
 
-    def count(self, verdict: Verdict, result: Settlement) -> None:
+    def count(self, claimed: Claimed, verdict: Verdict, result: Settlement) -> None:
         """Count one delivery that was settled."""
+        if result.state is State.DELIVERED and not claimed.replay:
+            self.waits[wait_of(self._name, claimed.received_at, result.at)] += 1
         telemetry.series(telemetry.SETTLED, self._name, result.state, result.reason).inc()
         self.settled += 1
         self.failures += verdict.kind not in {VerdictKind.DELIVERED, VerdictKind.FILTERED}

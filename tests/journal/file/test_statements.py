@@ -17,7 +17,7 @@ from engine.journal.read import backlog, counting, filtering, holding, selecting
 from engine.journal.read.searching import Search
 from engine.journal.read.selecting import Selection, conditions
 from engine.journal.read.views import Filters
-from engine.journal.state import counters, follow_ups, memory
+from engine.journal.state import counters, follow_ups, memory, rollup
 from engine.journal.write import bulk_replay, job, operations, recording, settling, standing
 
 HOT = (
@@ -36,6 +36,7 @@ HOT = (
     backlog,
     clocks,
     follow_ups,
+    rollup,
 )
 # A run is a row for thousands of entries, and is listed newest first.
 KNOWN_SCANS = re.compile(r"SCAN (json_each|run|i|mine|sent|name|place|CONSTANT ROW|\(subquery-\d\))( |$)")

@@ -38,6 +38,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "messages.export", {"reason": "ticket 4711", "filter": {"state": "delivered"}}),
     ("viewer", "messages.counts", {"since": "1h"}),
     ("viewer", "messages.throughput", {"since": "1h", "points": 6}),
+    ("viewer", "charts.show", {"span": "24h"}),
     ("viewer", "stats", {}),
     ("viewer", "codes.unmapped", {}),
     ("operator", "codes.values", {"place": "PID-10"}),

@@ -72,3 +72,16 @@ SELECT destination, 'lookup', seq, patient, state, reason, codes, handle, tries,
 )
 # Which node holds what is claimed; a journal of one process has none.
 HOLDERS: Final = ("ALTER TABLE delivery ADD COLUMN holder BIGINT NOT NULL DEFAULT 0",)
+# Counts for charts in rows of several widths in seconds, and how far they have come; `bound` is of a histogram, in
+# milliseconds.
+ROLLUP: Final = (
+    """
+CREATE TABLE rollup (
+  width INTEGER NOT NULL, at BIGINT NOT NULL, series TEXT NOT NULL, who TEXT NOT NULL, bound INTEGER NOT NULL,
+  count BIGINT NOT NULL, PRIMARY KEY (width, at, series, who, bound)) WITHOUT ROWID
+""",
+    """
+CREATE TABLE rolled (
+  id INTEGER PRIMARY KEY CHECK (id = 1), upto BIGINT NOT NULL, unfilled BIGINT NOT NULL, since BIGINT NOT NULL)
+""",
+)

@@ -20,6 +20,7 @@ from engine.ops.web.listener import PagesListener
 from engine.ops.web.server import pages
 from engine.pipeline.care.care import cared
 from engine.pipeline.care.checking import checked
+from engine.pipeline.care.rolling import rolled_up
 from engine.pipeline.engine import Engine
 
 
@@ -35,6 +36,7 @@ async def surfaces(engine: Engine, trail: Trail, where: PagesListener, listening
         pages(engine, operations, access, where, listening),
         watched(trail, anchoring),
         cared(engine.journal, engine.feeds, now),
+        rolled_up(engine),
         checked(engine),
         watching(engine, access, anchoring),
         contextlib.nullcontext() if engine.journal.is_shared else indexed(data),

@@ -38,6 +38,7 @@ TABLE: Final[Mapping[str, tuple[Literal["GET", "POST"], str]]] = {
     "messages.search": ("POST", "/messages/search"),
     "messages.counts": ("GET", "/messages/counts"),
     "messages.throughput": ("GET", "/messages/throughput"),
+    "charts.show": ("GET", "/charts"),
     "messages.show": ("GET", "/messages/{entry}"),
     "messages.raw": ("GET", "/messages/{entry}/raw"),
     "messages.facts": ("GET", "/messages/{entry}/facts"),
