@@ -35,6 +35,7 @@ AdtEngineError
 ├── StartError                     the process cannot start: port in use, folder not writable
 ├── UnreachableError               nobody answers at the far end of an MLLP line
 ├── ServiceError                   the interchange service's answer that is no success
+├── WorkerError                    the process beside the engine is busy, took too long, or ended
 ├── UsageError                     a command was given what it cannot use
 │   └── MalformedRequestError          a name that a request does not have, or a value of another type
 ├── AccessError                    an account or token that cannot be made or changed
@@ -266,6 +267,10 @@ class UnreachableError(AdtEngineError):
 
 class ServiceError(AdtEngineError):
     """The interchange service answers with an OperationOutcome."""
+
+
+class WorkerError(AdtEngineError):
+    """The process beside the engine is busy, took too long, or ended."""
 
 
 class UsageError(AdtEngineError):

@@ -265,6 +265,27 @@ async def test_pages_put_nothing_of_a_patient_into_addresses_errors_or_the_log(r
     assert_silent("the engine's log", b"".join(rig.engine.said))
 
 
+async def test_what_is_tried_is_kept_nowhere(rig: Rig) -> None:
+    """A message and a mapping typed to be tried: not in the log, the journal, the audit trail, nor a file anywhere."""
+    await rig.engine.start()
+    await rig.engine.line("started")
+    text = _message("77").decode().replace("\r", "\n")
+    edited = {"resources/patient.yaml": f"resource: Patient\nextends: shipped/patient\nelements: {{x: '{KIN}'}}\n"}
+    for edits in ({}, edited, {"tests/t.yaml": f"tests: [{{case: {KIN}, file: /etc/passwd, expect: {{x: y}}}}]"}):
+        made = await rig.ask("mappings.try", message=text, edited=edits)
+        assert "done" in made, made
+    assert made["done"]["plan"]
+    refused = await rig.ask("mappings.try", message=FAMILY, edited={f"{FAMILY}.txt": STREET})
+    assert_silent("a refusal", orjson.dumps(refused))
+    metrics = (await rig.ask("metrics"))["done"]
+    assert await rig.engine.stop() == 0
+    assert_silent("a metric", metrics.encode())
+    assert_silent("the engine's log", b"".join(rig.engine.said))
+    for file in sorted(rig.folder.rglob("*")):
+        if file.is_file():
+            assert_silent(f"the file {file.name}", file.read_bytes().replace(SECRET.encode(), b""))
+
+
 async def _visited(person: Person, entries: int) -> tuple[set[str], list[str]]:
     """Open all that shows patients; return the addresses on the pages, and what was said where it was refused."""
     made: set[str] = set()

@@ -80,6 +80,14 @@ def scan(path: Path, most_bytes: int = MAX_BYTES) -> Source:
     return _parse(text, str(path))
 
 
+def scan_text(text: bytes | str, file: str, most_bytes: int = MAX_BYTES) -> Source:
+    """Read YAML text that stands for `file`, as `scan` reads the file."""
+    size = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
+    if size > most_bytes:
+        raise ConfigurationError((Problem(file, 1, 1, "", f"{size} bytes", f"a file of at most {most_bytes} bytes"),))
+    return _parse(text, file)
+
+
 def parse(text: bytes | str, file: str) -> Source:
     """Read YAML text that stands for `file`; ConfigurationError holds every problem found."""
     return _flawless(_parse(text, file))

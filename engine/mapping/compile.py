@@ -10,7 +10,7 @@ from engine.errors import MappingError, Problem
 from engine.fhir.plan import Plan
 from engine.hl7.message import Message
 from engine.mapping.files.alike import alike
-from engine.mapping.files.document import Document, Documents, Problems, read_documents
+from engine.mapping.files.document import NONE, Document, Documents, Edited, Problems, read_documents
 from engine.mapping.files.setting import Setting, setting_of
 from engine.mapping.files.table import make_table
 from engine.mapping.language.check_table import check_table
@@ -56,13 +56,14 @@ def load(folders: Sequence[Path], name: str) -> MappingSource:
     return source
 
 
-def read(folders: Sequence[Path], name: str) -> MappingSource:
+def read(folders: Sequence[Path], name: str, edited: Edited = NONE) -> MappingSource:
     """Read a mapping that is then compiled, which checks it; where its files stand is as for `load`.
 
-    ConfigurationError where there is nothing to compile.
+    `edited`: texts in place of files of these folders, or beside them. ConfigurationError where there is nothing to
+    compile.
     """
     problems = Problems()
-    documents = alike(read_documents(folders, name, problems), problems)
+    documents = alike(read_documents(folders, name, problems, edited), problems)
     return MappingSource(name, documents, documents.digest, tuple(problems.found))
 
 

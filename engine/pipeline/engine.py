@@ -36,6 +36,7 @@ from engine.pipeline.outbound.timekeeping import Timekeeper
 from engine.pipeline.repair.bulk_replay import BulkReplays
 from engine.pipeline.repair.entry_operations import EntryOperations
 from engine.pipeline.shared import Shared
+from engine.pipeline.worker import Worker
 
 _log = telemetry.logger()
 
@@ -68,6 +69,7 @@ class Engine:
         self.refused_reload = ""
         self.damage = ""
         self.time = Timekeeper(journal, clock, steady)
+        self.worker = Worker()
         self._tasks: dict[asyncio.Future[None], str] = {}
         self._reloading = asyncio.Lock()
         self._marks: frozenset[str] = frozenset()
@@ -174,6 +176,7 @@ class Engine:
         for task in [task for task, name in self._tasks.items() if not name]:
             task.cancel()
         await self.listeners.leave_all()
+        await self.worker.close()
         await self.bulk_replays.close()
         await self._end(set(self.dispatches))
         if self.journal.is_shared:

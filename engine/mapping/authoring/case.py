@@ -15,13 +15,14 @@ from pydantic import ValidationError
 from engine.config.channel import Channel
 from engine.config.destination import Destination
 from engine.config.door import Listen, Mllp
-from engine.config.source import Source, read
+from engine.config.source import Source, parse, read
 from engine.errors import ConfigurationError, MessageError, Problem
 from engine.hl7.header import read_header
-from engine.hl7.message import parse
+from engine.hl7.message import parse as parse_message
 from engine.hl7.taken import ADT, types_of
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
+from engine.mapping.files.document import NONE, Edited, yaml_in
 from engine.mapping.files.reference import nearest
 from engine.mapping.language.check_path import EVENTS
 
@@ -86,13 +87,13 @@ class Result(NamedTuple):
     differences: tuple[str, ...]
 
 
-def read_cases(files: Sequence[Path]) -> tuple[Case, ...]:
-    """Read the cases of files; ConfigurationError holds every problem."""
+def read_cases(files: Sequence[Path], edited: Edited = NONE) -> tuple[Case, ...]:
+    """Read the cases of files, or of texts in their place; ConfigurationError holds every problem."""
     problems: list[Problem] = []
     cases: list[Case] = []
     for file in files:
         try:
-            source = read(file)
+            source = parse(edited[file], str(file)) if file in edited else read(file)
         except ConfigurationError as error:
             problems += error.problems
             continue
@@ -102,9 +103,9 @@ def read_cases(files: Sequence[Path]) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def cases_of(folder: Path) -> tuple[Case, ...]:
+def cases_of(folder: Path, edited: Edited = NONE) -> tuple[Case, ...]:
     """Read the cases that stand in the `tests` of a mapping folder."""
-    return read_cases(sorted((folder / "tests").glob("*.yaml")))
+    return read_cases(yaml_in(folder / "tests", edited), edited)
 
 
 def cases_for(cases: Sequence[Case], mapping: MappingSource) -> list[Case]:
@@ -139,7 +140,7 @@ def _compiled(case: Case, mapping: MappingSource) -> Mapping:
 
 def _found(case: Case, mapping: Mapping) -> dict[str, Any]:
     try:
-        message = parse(case.raw)
+        message = parse_message(case.raw)
     except MessageError as error:
         return {"error": type(error).__name__}
     made = outcome(mapping, message)

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 from engine.config.channel import Channel
 from engine.hl7.message import Message
 from engine.hl7.repetition import Dialect
-from engine.mapping.authoring.explain import Evidence, Walk, element_names, element_of
+from engine.mapping.authoring.element import element_names, element_of
+from engine.mapping.authoring.explain import Evidence, Walk
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.authoring.survey import Survey, name_of
 from engine.mapping.authoring.trace import Node, Trace, TracingCompiler

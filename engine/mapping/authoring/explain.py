@@ -9,22 +9,14 @@ from typing import Any, Final
 from engine.config.channel import Channel
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Message
+from engine.mapping.authoring.element import PARTS, element_names, element_of
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.authoring.trace import Applied, Kind, Node, Row, Trace, TracingCompiler
-from engine.mapping.compile import MappingSource, compile_mapping
+from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.files.document import Document
 from engine.mapping.language.expression import Constant, Field, Part
-from engine.mapping.language.scope import Scope
-from engine.mapping.resource.referred import ALSO, FROM, NUMBER
 from engine.mapping.subject.filters import decided
 
-# Steps of a path in a file that name no element.
-WORDS: Final = frozenset({"each", "as", "first", "needs", "default", "fill", "also", "when", "unless"})
-# Sections of files whose lines are elements of what the file makes.
-ELEMENTS: Final = frozenset({"", "elements", "also", "value"})
-# Sections of several parts, each of which has elements of its own; and what says by what something is found.
-PARTS: Final = frozenset({"levels", "segments", "kinds"})
-IDENTITIES: Final = frozenset({"identity", "key"})
 LAID_OVER: Final = frozenset({"default", "fill"})
 
 
@@ -102,11 +94,31 @@ class Explanation:
         return tuple(one for one in self.evidence if one.made is not None and _within(one.source, path))
 
 
-def explain(source: MappingSource, channel: Channel, message: Message) -> Explanation:
-    """Return how a mapping on a channel reads a message; never raises for what cannot be mapped, but says so."""
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A mapping that is watched: good for one message, as it keeps what it made before."""
+
+    source: MappingSource
+    mapping: Mapping
+    trace: Trace
+
+
+def watch(source: MappingSource, channel: Channel) -> Watched:
+    """Compile a mapping for a channel, to be watched; ConfigurationError holds every problem of its files."""
     trace = Trace()
     mapping = compile_mapping(source, channel, partial(TracingCompiler, trace))
     trace.roots.clear()
+    return Watched(source, mapping, trace)
+
+
+def explain(source: MappingSource, channel: Channel, message: Message) -> Explanation:
+    """Return how a mapping on a channel reads a message; never raises for what cannot be mapped, but says so."""
+    return explained_by(watch(source, channel), message)
+
+
+def explained_by(watched: Watched, message: Message) -> Explanation:
+    """Return how a mapping that is watched reads a message."""
+    source, mapping, trace = watched.source, watched.mapping, watched.trace
     made = outcome(mapping, message)
     file, line = source.documents.events.place(decided(source.documents.events.value, message, str(made["rule"])))
     walk = Walk(source)
@@ -288,38 +300,8 @@ def _whole(element: str) -> str:
     return element if element[:1].isupper() else f"Patient.{element}"
 
 
-def element_of(scope: Scope) -> str:
-    """Return the element of a resource that a place in a resource file is for; empty in any other file."""
-    resource = scope.document.value.get("resource")
-    return ".".join((str(resource), *element_names(scope.document, scope.path))) if resource else ""
-
-
 def _numbered(resource: str, number: int) -> str:
     return f"{resource}({number})" if number > 1 else resource
-
-
-def element_names(document: Document, path: tuple[str | int, ...]) -> tuple[str, ...]:
-    """Return the elements that a path in a file leads to; `period.end` is two of them.
-
-    What stands in other sections than those of elements keeps the section's name: `merged.identifier`, `new.class`.
-    """
-    section, rest = (str(path[0]), path[1:]) if path else ("", ())
-    if section in PARTS:
-        section, rest = (str(path[2]), path[3:]) if len(path) > 2 else ("", ())
-    if section == "status":
-        return (str((document.value.get("status") or {}).get("element") or section),)
-    if section in IDENTITIES and rest[:1] == (NUMBER,):
-        section, rest = "identifier", rest[1:]
-    elif section in IDENTITIES:
-        return (section,)
-    elif section == ALSO and FROM in document.value:
-        section = "identifier"
-    names = [] if section in ELEMENTS else [section]
-    for step, below in zip(rest, (*rest[1:], ""), strict=False):
-        if isinstance(step, str) and step not in WORDS and not step.endswith("[x]"):
-            name, _, part = step.partition(".")
-            names += [name] if below == part else step.split(".")
-    return tuple(names)
 
 
 def _holds(item: Any, value: Any) -> bool:

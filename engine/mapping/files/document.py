@@ -8,11 +8,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from engine.config.source import Source, scan
+from engine.config.source import Source, scan, scan_text
 from engine.errors import ConfigurationError, Problem
 from engine.mapping.files.reference import elements, nearest
 
 Key = str | int
+# Texts in place of files, or as files that are not there yet: what an author tries before it is saved.
+Edited = Mapping[Path, str]
+NONE: Final[Edited] = {}
 EXTENSION: Final = "extension"
 # A path into a segment, as PID-3(2).4.1 or PID-3[CX.5=MR].1.
 FIELD: Final = re.compile(
@@ -135,29 +138,34 @@ def mapping_names(folders: Sequence[Path]) -> list[str]:
     return sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
 
 
-def read_documents(folders: Sequence[Path], name: str, problems: Problems) -> Documents:
+def read_documents(folders: Sequence[Path], name: str, problems: Problems, edited: Edited = NONE) -> Documents:
     """Read the mapping `name`: each file from the first folder that has it; the last folder is the shipped one.
 
     ConfigurationError where there is no event table; what else is wrong goes to `problems`.
     """
-    events = _find(folders, Path(f"{name}.yaml"), "mapping", problems)
+    events = _find(folders, Path(f"{name}.yaml"), "mapping", problems, edited)
     if events is None and not problems.found:
         places, names = ", ".join(str(folder) for folder in folders), mapping_names(folders)
         raise ConfigurationError((Problem(f"{name}.yaml", 1, 1, "", f"not found in {places}", nearest(name, names)),))
     for folder in folders[:-1]:
         _unread(folder, problems)
-    groups = {kind: _group(folders, kind, problems) for kind in KINDS}
+    groups = {kind: _group(folders, kind, problems, edited) for kind in KINDS}
     if events is None:
         # Told already; the other files are checked all the same.
         events = Document(Source(f"{name}.yaml", {}, {}), {})
     return Documents(events, groups["resources"], groups["datatypes"], groups["tables"])
 
 
-def _group(folders: Sequence[Path], kind: str, problems: Problems) -> dict[str, Document]:
-    names = sorted({path.name for folder in folders for path in (folder / kind).glob("*.yaml")})
+def yaml_in(folder: Path, edited: Edited = NONE) -> list[Path]:
+    """Return the YAML files of a folder by name, with those that only stand among edited ones."""
+    return sorted({*folder.glob("*.yaml"), *(path for path in edited if path.parent == folder)})
+
+
+def _group(folders: Sequence[Path], kind: str, problems: Problems, edited: Edited) -> dict[str, Document]:
+    names = sorted({path.name for folder in folders for path in yaml_in(folder / kind, edited)})
     group: dict[str, Document] = {}
     for name in names:
-        document = _find(folders, Path(kind, name), KEYS[kind], problems)
+        document = _find(folders, Path(kind, name), KEYS[kind], problems, edited)
         if document is None:
             continue
         own = document.value[KEYS[kind]]
@@ -204,12 +212,12 @@ def _unread(folder: Path, problems: Problems) -> None:
             problems.found.append(Problem(str(file), 1, 1, "", found, nearest(kind[0], known)))
 
 
-def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems) -> Document | None:
-    found = [folder / path for folder in folders if (folder / path).is_file()]
+def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems, edited: Edited) -> Document | None:
+    found = [folder / path for folder in folders if folder / path in edited or (folder / path).is_file()]
     if not found:
         return None
-    document = _read(found[0], key, problems)
-    base = _read(found[-1], key, problems) if len(found) > 1 else None
+    document = _read(found[0], key, problems, edited)
+    base = _read(found[-1], key, problems, edited) if len(found) > 1 else None
     if document is None:
         return base
     if "extends" not in document.value:
@@ -239,10 +247,10 @@ def _astray(own: str, below: str, path: Path, folders: Sequence[Path]) -> tuple[
     return f"found {what}", f"expected a file that ships; {nearest(path.stem, ships)}"
 
 
-def _read(path: Path, key: str, problems: Problems) -> Document | None:
+def _read(path: Path, key: str, problems: Problems, edited: Edited) -> Document | None:
     """Return a file, named as its file where it does not say what it is, so that the rest of it is checked, too."""
     try:
-        source = scan(path)
+        source = scan_text(edited[path], str(path)) if path in edited else scan(path)
     except ConfigurationError as error:
         problems.found.extend(error.problems)
         return None

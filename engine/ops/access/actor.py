@@ -42,7 +42,9 @@ class Role(StrEnum):
 PERMITTED: Final[Mapping[Role, frozenset[Permission]]] = {
     Role.VIEWER: frozenset({Permission.METADATA}),
     Role.VIEWER_PHI: frozenset({Permission.METADATA, Permission.PHI}),
-    Role.OPERATOR: frozenset({Permission.METADATA, Permission.PHI, Permission.OPERATE, Permission.CHANNELS}),
+    Role.OPERATOR: frozenset(
+        {Permission.METADATA, Permission.PHI, Permission.OPERATE, Permission.CHANNELS, Permission.MAPPINGS}
+    ),
     Role.AUTHOR: frozenset({Permission.METADATA, Permission.MAPPINGS}),
     Role.AUDITOR: frozenset({Permission.AUDIT}),
     Role.ADMIN: frozenset({Permission.METADATA, Permission.USERS, Permission.CHANNELS, Permission.CARE}),

@@ -32,9 +32,10 @@ MOST_REASON: Final = 500
 
 
 class Audited(StrEnum):
-    """What the trail keeps of a field: its value, the mark of a patient, the entry that it is about, words of why."""
+    """What the trail keeps of a field: its value, the names in it, a patient's mark, the entry it is about, why."""
 
     VALUE = "value"
+    NAMES = "names"
     PATIENT = "patient"
     ENTRY = "entry"
     ENTRIES = "entries"
@@ -142,7 +143,9 @@ def _kept(value: object, mark: Audited | Marks | None) -> object:
     """Return what is kept of a value; None for nothing."""
     if isinstance(mark, Mapping):
         return recorded(value, mark) if isinstance(value, Mapping) else None
-    if mark not in {Audited.VALUE, Audited.ENTRIES}:
+    if mark is Audited.NAMES and isinstance(value, Mapping):
+        value = list(value)
+    elif mark not in {Audited.VALUE, Audited.ENTRIES}:
         return None
     if isinstance(value, list | tuple):
         kept = [_plain(one) for one in value[:MOST_ITEMS]]

@@ -147,6 +147,12 @@ def _changes(value: object) -> Mapping[str, str]:
     return value
 
 
+def _files(value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise MalformedRequestError('edited must be of the form {"resources/patient.yaml": "text"}')
+    return value
+
+
 def _channels(value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
         raise MalformedRequestError("channels is a list of names")
@@ -228,4 +234,10 @@ Switch = Annotated[bool, BeforeValidator(_switch), Audited.VALUE]
 Force = Annotated[Switch, Grave(), Field(description="Even if something newer has been applied since.")]
 Rate = Annotated[float, BeforeValidator(_rate), Audited.VALUE, Field(description="Entries per second.")]
 Changes = Annotated[Mapping[str, str], BeforeValidator(_changes)]
+EditedFiles = Annotated[
+    Mapping[str, str],
+    BeforeValidator(_files),
+    Audited.NAMES,
+    Field(description="Texts in place of mapping files, by their path below the mapping folder."),
+]
 ChannelNames = Annotated[tuple[str, ...], BeforeValidator(_channels), Audited.VALUE]

@@ -13,6 +13,7 @@ from engine.ops.operations.lanes import LANES
 from engine.ops.operations.messages import MESSAGES
 from engine.ops.operations.operation import AnyOperation
 from engine.ops.operations.patients import PATIENTS
+from engine.ops.operations.playground import PLAYGROUND
 from engine.ops.operations.replays import REPLAYS
 
 ALL: Final[tuple[AnyOperation, ...]] = (
@@ -23,6 +24,7 @@ ALL: Final[tuple[AnyOperation, ...]] = (
     *REPLAYS,
     *CHANNELS,
     *DESTINATIONS,
+    *PLAYGROUND,
     *ALERTS,
     *CARE,
     *ACCESS,

@@ -34,7 +34,7 @@ ACCESS = Path(__file__).parents[3] / "engine/ops/docs/access.md"
 MAY = {
     "viewer": "metadata",
     "viewer-phi": "metadata phi",
-    "operator": "metadata phi operate channels",
+    "operator": "metadata phi operate channels mappings",
     "author": "metadata mappings",
     "auditor": "audit",
     "admin": "metadata users channels care",

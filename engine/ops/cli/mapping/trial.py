@@ -10,40 +10,25 @@ import typer
 from engine.acknowledge.code import code_for
 from engine.config.channel import Channel
 from engine.errors import MessageError, UsageError
-from engine.fhir.opinion import second_opinion
-from engine.fhir.schema import FhirVersion
 from engine.hl7.header import read_header
 from engine.journal.entry import State
-from engine.mapping.authoring.case import Case, Result, cases_for, cases_of, read_cases, run_cases
+from engine.mapping.authoring.case import Case, Result, cases_for, cases_of, read_cases
 from engine.mapping.authoring.expectation import rewrite
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
-from engine.mapping.compile import MappingSource, compile_mapping, load
+from engine.mapping.compile import compile_mapping, load
 from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_in, folders_of, messages_in
 from engine.ops.terminal.options import Json as AsJson
 from engine.ops.terminal.options import MappingName, Mappings
 from engine.ops.terminal.table import print_json
 from engine.ops.views.answer import Json
+from engine.ops.views.opinions import failed_cases, invalid
+from engine.ops.views.plans import line_of, words_of
 from engine.pipeline.inbound.judgement import Judgement, judge, read_message
 
 # What became of a message, or one of its interactions, as JSON.
 Made = dict[str, Json]
 ABSENT: Final = "\N{EM DASH}"
-# The name of an interaction in JSON, and what belongs to it; how that is joined, where not by its own name.
-INTERACTIONS: Final = (
-    ("find", "if_absent"),
-    ("keep", "if_absent"),
-    ("retire", "within"),
-    ("attest",),
-    ("follow", "to"),
-    ("merge", "into"),
-    ("rename", "to"),
-    ("move", "from"),
-    ("link", "and"),
-    ("unlink", "and"),
-    ("upsert",),
-)
-JOINED: Final = {"if_absent": "; if absent: "}
 
 
 def try_(
@@ -98,7 +83,7 @@ def try_cases(
         raise UsageError("there are no case files; write some in tests/ beside the mapping")
     if not files:
         cases, others = tuple(cases_for(cases, mapping)), cases_for(others, mapping)
-    failed, changed = _failed(cases, mapping), _failed(others, mapping)
+    failed, changed = failed_cases(cases, mapping), failed_cases(others, mapping)
     if update:
         rewrite([(case, found) for case, found, _ in failed])
     if as_json:
@@ -153,8 +138,8 @@ def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) ->
     except MessageError as error:
         return {**named, "rule": "", "action": "refuse", "error": str(error)}
     made = outcome(mapping, message)
-    invalid = {"invalid": found} if (found := _invalid(made)) else {}
-    return {**named, "event": message.trigger, "control_id": message.control_id, **made, **invalid}
+    faults = {"invalid": found} if (found := invalid(made)) else {}
+    return {**named, "event": message.trigger, "control_id": message.control_id, **made, **faults}
 
 
 def _lines(made: Made) -> Iterator[str]:
@@ -164,13 +149,13 @@ def _lines(made: Made) -> Iterator[str]:
     for name in ("patients", "visit", "event_at", "findings", "flags", "error", "warnings", "invalid"):
         value = made.get(name)
         if value:
-            yield f"  {name:<12} {_line(value)}"
+            yield f"  {name:<12} {line_of(value)}"
     for one in made.get("interactions", ()):
         yield ""
-        yield f"  {_interaction(one)}"
+        yield f"  {words_of(one)}"
         for name in ("identities", "sources", "reactivate", "stand_in", "status", "clears", "slices", "deletes"):
             if one.get(name):
-                yield f"    {name:<12} {_line(one[name])}"
+                yield f"    {name:<12} {line_of(one[name])}"
         body = one.get("patient") or one.get("resource") or one.get("retired")
         text = orjson.dumps(body, option=orjson.OPT_INDENT_2).decode() if isinstance(body, dict) else ""
         yield from (f"    {line}" for line in text.splitlines())
@@ -180,31 +165,3 @@ def _on_arrival(made: Made) -> str:
     state = f"{made['state']} {made['reason']}".rstrip()
     why = f" ({'; '.join(made['findings'])})" if made["findings"] else ""
     return f"{state}, answered {made['ack']}{why}" if made["ack"] else f"{state}, not answered"
-
-
-def _interaction(one: Made) -> str:
-    """Return in a few words what an interaction asks: its name, and what belongs to that."""
-    name, *more = next(words for words in INTERACTIONS if words[0] in one)
-    start = _line(one[name]) if name == "upsert" else f"{name} {_line(one[name])}"
-    return start + "".join(f"{JOINED.get(word, f' {word} ')}{_line(one[word])}" for word in more)
-
-
-def _line(value: Json) -> str:
-    if isinstance(value, list):
-        return "; ".join(_line(part) for part in value)
-    return "yes" if value is True else str(value)
-
-
-def _failed(cases: Sequence[Case], mapping: MappingSource) -> list[Result]:
-    """Return the cases that come out otherwise than expected, or as a resource that is not valid."""
-    results = (one._replace(differences=(*one.differences, *_invalid(one.found))) for one in run_cases(cases, mapping))
-    return [one for one in results if one.differences]
-
-
-def _invalid(made: Made) -> list[str]:
-    """Return what fhir.resources finds wrong with the resources that a plan would create."""
-    found = made.get("interactions") or ()
-    whole = [one for one in found if "attest" in one or one.get("if_absent", "create").startswith("create")]
-    bodies = [body for one in whole if (body := one.get("patient") or one.get("resource"))]
-    defects = (one for body in bodies for one in second_opinion(body, FhirVersion.R4))
-    return [f"{one.path}: {one.text} (fhir.resources)" for one in defects]

@@ -63,6 +63,8 @@ TABLE: Final[Mapping[str, tuple[Literal["GET", "POST"], str]]] = {
     "channels.list": ("GET", "/channels"),
     "destinations.list": ("GET", "/destinations"),
     "codes.unmapped": ("GET", "/codes/unmapped"),
+    "mappings.files": ("GET", "/mappings/files"),
+    "mappings.file": ("GET", "/mappings/file"),
     "alerts.list": ("GET", "/alerts"),
     "reasons": ("GET", "/reasons"),
     "stats": ("GET", "/stats"),

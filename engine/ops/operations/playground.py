@@ -1,0 +1,105 @@
+"""Operations of the mapping playground: files, and what edits of them would make of a message.
+
+Edits and messages are worked on in a process of their own and kept nowhere.
+"""
+
+import asyncio
+from typing import Any, Final, TypeVar
+
+from pydantic import Field
+
+from engine.config.channel import Channel
+from engine.errors import UsageError, WorkerError
+from engine.ops.access.actor import Actor, Permission
+from engine.ops.operations.fields import EditedFiles, Verbatim, Word
+from engine.ops.operations.operation import Operation, Request
+from engine.ops.playground.site import MappingSite, asked_of, checked_names, digest
+from engine.ops.views.answer import Answer
+from engine.ops.views.playground import MappingFile, MappingText, Tried
+from engine.pipeline.engine import Engine
+
+A = TypeVar("A", bound=Answer)
+MODULE: Final = "engine.ops.playground.worker"
+# With the start of the process on a busy machine.
+TRY_SECONDS: Final = 20.0
+MOST_CHARACTERS: Final = 262_144
+
+
+class ListMappingFiles(Operation[list[MappingFile]]):
+    """List the mapping files: the site's own, and those that ship with the engine."""
+
+    name = "mappings.files"
+    permission = Permission.MAPPINGS
+
+    async def run(self, engine: Engine, _actor: Actor) -> list[MappingFile]:
+        """Return them, the site's first."""
+        return await asyncio.to_thread(_listed, MappingSite.of(engine.files.mappings))
+
+
+class ShowMappingFile(Operation[MappingText]):
+    """Show one mapping file."""
+
+    name = "mappings.file"
+    permission = Permission.MAPPINGS
+
+    path: Word = Field("", description="Its path below the mapping folder; shipped/... for one that ships.")
+
+    async def run(self, engine: Engine, _actor: Actor) -> MappingText:
+        """Return its text; UsageError where there is no such file."""
+        site = MappingSite.of(engine.files.mappings)
+        file = site.path(self.path)
+        try:
+            content = await asyncio.to_thread(file.read_bytes)
+        except OSError as error:
+            raise UsageError("there is no such mapping file; `mappings.files` lists them") from error
+        return MappingText(path=self.path, digest=digest(content), text=content.decode("utf-8", "replace"))
+
+
+class OnChannel(Request):
+    """What is tried: edits of mapping files, as on a channel."""
+
+    channel: Word = Field("", description="As on this channel; by default the first one.")
+    edited: EditedFiles = Field(default_factory=dict)
+
+    def on(self, engine: Engine) -> Channel:
+        """Return the channel; UsageError where there is no such channel."""
+        name = self.channel or min(engine.feeds, default="")
+        if name not in engine.feeds:
+            raise UsageError("there is no such channel: `channels list` names them")
+        return engine.feeds[name].channel
+
+    async def worked(self, engine: Engine, do: str, answer: type[A], seconds: float, /, **more: object) -> A:
+        """Return what the process makes of it; UsageError for what it refuses, WorkerError where it cannot answer."""
+        checked_names(self.edited)
+        channel = self.on(engine)
+        question = {"do": do, **asked_of(engine.files.mappings, channel, self.edited), **more}
+        found: Any = await engine.worker.ask(MODULE, question, seconds)
+        if "refused" in found:
+            raise UsageError(found["refused"])
+        if "failed" in found:
+            raise WorkerError(f"the try failed in the engine's own code: {found['failed']}")
+        return answer.model_validate(found["made"])
+
+
+class TryMapping(OnChannel, Operation[Tried]):
+    """Show what mappings, with edits, make of one message, and where each element comes from; nothing is kept."""
+
+    name = "mappings.try"
+    permission = Permission.MAPPINGS
+
+    message: Verbatim = Field("", description="The message, one segment a line.")
+
+    async def run(self, engine: Engine, _actor: Actor) -> Tried:
+        """Return plan and elements, or the problems of the files."""
+        if not self.message.strip():
+            raise UsageError("message is missing: paste one, from MSH on")
+        if len(self.message) > MOST_CHARACTERS:
+            raise UsageError(f"message has more than {MOST_CHARACTERS} characters: try a shorter one")
+        return await self.worked(engine, "try", Tried, TRY_SECONDS, message=self.message)
+
+
+def _listed(site: MappingSite) -> list[MappingFile]:
+    return [MappingFile(path=site.name(str(file)), digest=digest(file.read_bytes())) for file in site.files()]
+
+
+PLAYGROUND: Final = (ListMappingFiles, ShowMappingFile, TryMapping)

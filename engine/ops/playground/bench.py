@@ -1,0 +1,82 @@
+"""The author's bench: mapping files with edits in their place, read and compiled, and kept for the next question."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.config.channel import Channel
+from engine.errors import ConfigurationError, Problem
+from engine.mapping.authoring.case import channel_of
+from engine.mapping.authoring.explain import Watched, watch
+from engine.mapping.compile import MappingSource, read
+from engine.mapping.files.document import NONE, Edited
+from engine.ops.playground.site import MappingSite
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked on which channel: the site's files with edits in place of some, the mapping, the channel's part."""
+
+    site: MappingSite
+    edited: Edited
+    mapping: str
+    channel: Channel
+    key: str
+
+    @classmethod
+    def of(cls, asked: Json) -> "Question":
+        """Return the question that a line of JSON asks."""
+        site = MappingSite.of(Path(asked["folder"]) if asked["folder"] else None)
+        edited = site.edited(asked["edited"])
+        channel = channel_of(asked["channel"])
+        key = repr((site, sorted(edited.items()), asked["mapping"], channel))
+        return cls(site, edited, asked["mapping"], channel, key)
+
+
+@dataclass(slots=True)
+class Bench:
+    """Keeps what was read last, and one mapping compiled in advance, as each watches a single message."""
+
+    _key: tuple[object, ...] = ()
+    _source: MappingSource | None = None
+    _question: Question | None = None
+    _spare: Watched | None = None
+
+    def source(self, question: Question) -> MappingSource:
+        """Return the mapping of a question, read again once a file of it was written."""
+        key = (question.key, question.site.marks())
+        if key != self._key or self._source is None:
+            self._source = read(question.site.folders, question.mapping, question.edited)
+            self._key, self._question, self._spare = key, question, None
+        return self._source
+
+    def watched(self, question: Question) -> Watched:
+        """Return a mapping to be watched with one message."""
+        source = self.source(question)
+        spare, self._spare = self._spare, None
+        return spare or watch(source, question.channel)
+
+    def prepare(self) -> None:
+        """Compile the mapping of the last question once more, for the next message."""
+        if self._spare is None and self._source is not None and self._question is not None:
+            try:
+                self._spare = watch(self._source, self._question.channel)
+            except ConfigurationError:
+                self._source = None
+
+    def forget(self) -> None:
+        """Keep nothing: the next question reads all files."""
+        self._key, self._source, self._question, self._spare = (), None, None, None
+
+
+def problems_of(site: MappingSite, problems: tuple[Problem, ...]) -> list[Json]:
+    """Return problems with files by their names below the mapping folders."""
+    return [{**one._asdict(), "file": site.name(one.file)} for one in problems]
+
+
+def unedited(question: Question) -> Question:
+    """Return the question as it would be without edits."""
+    key = repr((question.site, [], question.mapping, question.channel))
+    return Question(question.site, NONE, question.mapping, question.channel, key)

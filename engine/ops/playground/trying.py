@@ -1,0 +1,162 @@
+"""What a mapping makes of one message: segments, plan, and of each element the rule and the field behind it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, Final, NamedTuple
+
+from engine.errors import ConfigurationError, MessageError
+from engine.hl7.edit import written
+from engine.hl7.leaf import NULL
+from engine.hl7.message import Message
+from engine.mapping.authoring.explain import Evidence, explained_by
+from engine.mapping.authoring.survey import Survey
+from engine.ops.playground.bench import Bench, Json, Question, problems_of
+from engine.ops.playground.site import MappingSite
+from engine.ops.views.explaining import plain
+from engine.ops.views.plans import words_of
+from engine.ops.views.segments import segments_of
+from engine.pipeline.inbound.judgement import read_message
+
+MOST_ELEMENTS: Final = 2_000
+# Elements of the evidence by which something is found: what numbers of the plan come from.
+IDENTITIES: Final = frozenset({"identity", "key"})
+BODIES: Final = ("patient", "resource", "retired")
+_NUMBERED: Final = re.compile(r"\A([A-Za-z]+)(?:\((\d+)\))?")
+
+
+class Leaf(NamedTuple):
+    """A value of a resource and its path, `name[0].family`."""
+
+    path: str
+    value: Any
+
+
+def tried(bench: Bench, question: Question, text: str) -> Json:
+    """Return what becomes of a message; problems of the files in place of a plan where there are some."""
+    message: Message | None = None
+    made: Json = {}
+    try:
+        message = read_message(written(text, question.channel.charset), question.channel)
+        made["segments"] = [one.model_dump() for one in segments_of(message, question.channel.version)]
+    except MessageError as error:
+        made["error"] = str(error)
+    try:
+        watched = bench.watched(question)
+    except ConfigurationError as error:
+        return {**made, "problems": problems_of(question.site, error.problems)}
+    if message is None:
+        return made
+    return made | _explained(question.site, watched, message)
+
+
+def _explained(site: MappingSite, watched: Any, message: Message) -> Json:
+    found = explained_by(watched, message)
+    outcome = found.outcome
+    evidence = [one for one in found.evidence if one.made is not None]
+    shown = evidence[:MOST_ELEMENTS]
+    bodies = [(words_of(one), _body(one)) for one in outcome.get("interactions", ())]
+    seen: dict[str, int] = {}
+    return {
+        "event": message.trigger,
+        "action": outcome["action"],
+        "rule": outcome["rule"],
+        "file": site.name(found.file),
+        "line": found.line,
+        "error": outcome.get("error", ""),
+        **{name: list(outcome.get(name, ())) for name in ("findings", "flags", "warnings")},
+        "plan": [
+            {"interaction": words, "resource": body, "origins": _origins(body, shown, seen)} for words, body in bodies
+        ],
+        "elements": [_element(site, one) for one in shown],
+        "more": len(evidence) - len(shown),
+        "unread": [one._asdict() for one in Survey(found.trace, watched.source.documents).unread(message)],
+    }
+
+
+def _element(site: MappingSite, one: Evidence) -> Json:
+    rows = [
+        f"{row.table}, {row.code}: " + (f"{site.name(row.file)}:{row.line}" if row.line else "no such row")
+        for row in one.rows
+    ]
+    made = asdict(one) | {"file": site.name(one.file), "functions": [applied.function for applied in one.functions]}
+    return {
+        **{name: _plain(made[name]) for name in ("element", "file", "line", "rule", "source", "functions")},
+        "segment": one.segment or 1,
+        "raw": _plain(one.raw),
+        "rows": rows,
+        "made": _plain(one.made),
+    }
+
+
+def _body(one: Json) -> Json:
+    return next((one[name] for name in BODIES if isinstance(one.get(name), dict)), {})
+
+
+def _origins(body: Json, evidence: Sequence[Evidence], seen: dict[str, int]) -> dict[str, int]:
+    """Return for each value of a resource the place of what made it: of that path, or of one above, with that value."""
+    kind = str(body.get("resourceType", ""))
+    seen[kind] = number = seen.get(kind, 0) + 1
+    apart = [(place, *_apart(one.element), one) for place, one in enumerate(evidence)]
+    of_kind = [(place, own, path, one) for place, name, own, path, one in apart if name == kind]
+    identity = [place for place, own, path, _ in of_kind if own == number and path in IDENTITIES]
+    found: dict[str, int] = {}
+    for leaf in _leaves(body, ""):
+        fitting = [
+            ((_part(one.made, leaf.path[len(path) :]) == leaf.value, own == number, len(path)), place)
+            for place, own, path, one in of_kind
+            if path and _within(leaf.path, path)
+        ]
+        certain = [one for one in fitting if one[0][0]]
+        if certain:
+            found[leaf.path] = max(certain)[1]
+        elif leaf.path.startswith("identifier[") and identity:
+            found[leaf.path] = identity[0]
+    return found
+
+
+def _apart(element: str) -> tuple[str, int, str]:
+    """Return type, number and path of an element: `Patient(2).name[0]` is (Patient, 2, name[0])."""
+    match = _NUMBERED.match(element)
+    if match is None:
+        return "", 1, ""
+    return match[1], int(match[2] or 1), element[match.end() :].lstrip(".")
+
+
+def _within(path: str, above: str) -> bool:
+    return path == above or path.startswith((f"{above}.", f"{above}["))
+
+
+def _leaves(value: Any, path: str) -> Iterator[Leaf]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{number}]")
+    elif path != "resourceType":
+        yield Leaf(path, value)
+
+
+_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+
+
+def _part(value: Any, path: str) -> Any:
+    """Return what stands at a path within a value; None for nothing."""
+    for match in _STEP.finditer(path):
+        if match[1] is not None:
+            value = value.get(match[1]) if isinstance(value, dict) else None
+        else:
+            number = int(match[2])
+            value = value[number] if isinstance(value, list | tuple) and number < len(value) else None
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if value is NULL:
+        return plain(value)
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,57 @@
+"""`python -m engine.ops.playground.worker`: answers questions about mappings, a line of JSON each, until they end.
+
+It holds in memory what was asked last and nothing else; it writes no file, opens no socket, and logs nothing.
+"""
+
+import resource
+import sys
+from collections.abc import Callable
+from typing import Any, BinaryIO, Final
+
+import orjson
+
+from engine.errors import AdtEngineError, ConfigurationError, place_of
+from engine.ops.playground.bench import Bench, Json, Question, problems_of
+from engine.ops.playground.trying import tried
+
+# More than any mapping needs, and little enough to leave the engine its own.
+MOST_MEMORY: Final = 2 * 1024 * 1_048_576
+
+Answering = Callable[[Bench, Question, Json], Json]
+TABLE: Final[dict[str, Answering]] = {
+    "try": lambda bench, question, asked: tried(bench, question, str(asked["message"])),
+}
+
+
+def main() -> None:
+    """Answer every line on standard input."""
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    serve(sys.stdin.buffer, sys.stdout.buffer)
+
+
+def serve(questions: BinaryIO, answers: BinaryIO) -> None:
+    """Answer every line of questions; between two of them the next mapping is compiled in advance."""
+    bench = Bench()
+    for line in questions:
+        answers.write(orjson.dumps(answer(bench, line), default=str) + b"\n")
+        answers.flush()
+        bench.prepare()
+
+
+def answer(bench: Bench, line: bytes) -> Json:
+    """Return the answer to one line: `made`, or `refused` with why, or `failed` with the place in the code alone."""
+    asked: Any = orjson.loads(line)
+    question = Question.of(asked)
+    try:
+        return {"made": TABLE[asked["do"]](bench, question, asked)}
+    except ConfigurationError as error:
+        return {"made": {"problems": problems_of(question.site, error.problems)}}
+    except AdtEngineError as error:
+        return {"refused": str(error)}
+    except Exception as error:  # noqa: BLE001 - the place is told, and nothing of what was asked
+        bench.forget()
+        return {"failed": f"{type(error).__name__} at {place_of(error)}"}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""What the playground answers with: made of what the asker sent and of mapping files, so it is marked as facts.
+
+Nothing of the journal is in it but in `Compared`, which only an operation that needs to see patients answers with.
+"""
+
+from engine.ops.views.answer import Answer, Count, Json
+
+
+class MappingFile(Answer, facts=True):
+    """A mapping file by its path below its folder; `shipped/...` is one that ships with the engine.
+
+    `digest`: the SHA-256 of its bytes.
+    """
+
+    path: str
+    digest: str
+
+
+class MappingText(MappingFile, facts=True):
+    """A mapping file and its text."""
+
+    text: str
+
+
+class ProblemView(Answer, facts=True):
+    """A mistake in a file: where it stands, what was found, what would do."""
+
+    file: str
+    line: Count
+    column: Count
+    path: str
+    found: str
+    expected: str
+
+
+class TriedPart(Answer, facts=True):
+    """A component or subcomponent of the message, unescaped."""
+
+    path: str
+    name: str
+    value: str
+
+
+class TriedField(TriedPart, facts=True):
+    """A field of it; `parts` is empty where it is one plain value."""
+
+    parts: tuple[TriedPart, ...]
+
+
+class TriedSegment(Answer, facts=True):
+    """A segment of it with what is valued; `number` counts the segments of a name from 1."""
+
+    name: str
+    number: Count
+    fields: tuple[TriedField, ...]
+
+
+class Origin(Answer, facts=True):
+    """Where an element came from: its rule with file and line, the field that was read, what was done with it.
+
+    `segment` counts the segments of the field's name from 1. `made` is what came out.
+    """
+
+    element: str
+    file: str
+    line: Count
+    rule: str
+    source: str
+    segment: Count
+    raw: Json
+    functions: tuple[str, ...]
+    rows: tuple[str, ...]
+    made: Json
+
+
+class Planned(Answer, facts=True):
+    """One interaction of the plan; `origins` leads from paths in its resource to places in the list of elements."""
+
+    interaction: str
+    resource: Json
+    origins: dict[str, Count]
+
+
+class UnreadField(Answer, facts=True):
+    """A field that no rule reads."""
+
+    path: str
+    name: str
+
+
+class Tried(Answer, facts=True):
+    """What became of a message; without a plan where `problems` says what is wrong with the mapping, or `error`.
+
+    `elements` are at most 2,000; `more` counts the others.
+    """
+
+    event: str = ""
+    action: str = ""
+    rule: str = ""
+    file: str = ""
+    line: Count = 0
+    error: str = ""
+    findings: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    segments: tuple[TriedSegment, ...] = ()
+    plan: tuple[Planned, ...] = ()
+    elements: tuple[Origin, ...] = ()
+    more: Count = 0
+    unread: tuple[UnreadField, ...] = ()
+    problems: tuple[ProblemView, ...] = ()
+
+
+class FailedCase(Answer, facts=True):
+    """A case that comes out otherwise than expected."""
+
+    file: str
+    line: Count
+    case: str
+    differences: tuple[str, ...]
+
+
+class Tested(Answer, facts=True):
+    """How many cases there are, which differ; `problems`: why they could not be run."""
+
+    cases: Count = 0
+    failed: tuple[FailedCase, ...] = ()
+    problems: tuple[ProblemView, ...] = ()
+
+
+class Change(Answer):
+    """One kind of change at one path: how many messages have it, and the values of the first of them."""
+
+    kind: str
+    path: str
+    count: Count
+    entry: Count
+    before: Json
+    after: Json
+
+
+class Compared(Answer):
+    """What the edits change for the newest messages of a channel, as far as they can be read."""
+
+    messages: Count = 0
+    differing: Count = 0
+    unreadable: Count = 0
+    changes: tuple[Change, ...] = ()
+    problems: tuple[ProblemView, ...] = ()
