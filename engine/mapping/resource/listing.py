@@ -21,12 +21,14 @@ from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
-from engine.mapping.language.references import Refers, names_in, pointed, referring, resolved
+from engine.mapping.language.references import Refers, pointed, referring, resolved
 from engine.mapping.resource.grouping import not_under
-from engine.mapping.resource.slice_cache import MAX_KEPT, Shapes, SliceCache
+from engine.mapping.resource.slice_cache import MAX_KEPT, Memo, SliceCache, SliceReader
 from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter
 
 KEY_BYTES: Final = 12
+# How many values are kept of each element of a list; whole segments are kept beside.
+MAX_SLICES: Final = 256
 DELETE: Final = "D"
 NO_CHANGE: Final = "X"
 NOBODY: Final = Identity("", "")
@@ -118,9 +120,8 @@ class Listing:
         self, rules: ListingRules, writers: tuple[SliceWriter, ...], identifiers: IdentifierList, base: str
     ) -> None:
         self.rules = rules
-        self._writers = writers
-        self._shapes = Shapes([() if writer.always else writer.depends.own for writer in writers])
-        self._identifiers = identifiers
+        self._slices = SliceReader(writers, most=MAX_SLICES, always=True)
+        self._identifiers = Memo(identifiers.depends, identifiers.read, MAX_SLICES) if identifiers.depends.own else None
         self._base = base
         own = {rules.segment, *rules.with_}
         elsewhere = tuple(source for source in rules.depends.sources if source[0] not in own)
@@ -272,7 +273,7 @@ class Listing:
             reading.place = rules.segment
             reading.warn("not-whole")
             key = ()
-        numbers, warned = self._identifiers.read(reading) if self._identifiers.depends.own else ((), [])
+        numbers, warned = self._identifiers.of(reading) if self._identifiers else ((), [])
         reading.warnings += warned
         visit = rules.on_visit[1](None, reading) if rules.on_visit else None
         visit = visit if isinstance(visit, dict) else None
@@ -284,12 +285,14 @@ class Listing:
         """Return what the segment at hand says, and which of that has names that only a plan can resolve."""
         changes: list[ElementChange] = []
         refers: list[tuple[int, tuple[str, ...]]] = []
-        for place in self._shapes.to_read(reading):
-            writer, count = self._writers[place], len(changes)
-            writer.add(reading, changes)
-            if writer.depends.refers:
-                named = ((number, names_in(changes[number].items)) for number in range(count, len(changes)))
-                refers += [(number, names) for number, names in named if names]
+        for one in self._slices.read(reading):
+            if one.refers:
+                refers += [(len(changes) + number, names) for number, names in one.refers]
+            changes += one.changes
+            if one.warnings:
+                reading.warnings += one.warnings
+            if one.referred:
+                reading.referred.update(one.referred)
         return tuple(changes), tuple(refers)
 
     def _action(self, reading: Reading) -> str:

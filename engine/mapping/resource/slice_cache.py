@@ -20,17 +20,18 @@ Value = TypeVar("Value")
 
 
 class SliceCache(Generic[Value]):
-    """What was read of so many slices, apart for each way in which messages write."""
+    """What was read of so many slices, at most `most` of each, apart for each way in which messages write."""
 
-    def __init__(self, slices: int = 1) -> None:
+    def __init__(self, slices: int = 1, most: int = MAX_KEPT) -> None:
         self._slices = range(slices)
+        self._most = most
         self._dialects: BoundedCache[Hashable, tuple[BoundedCache[Hashable, Value], ...]] = BoundedCache(MAX_DIALECTS)
 
     def of(self, reading: Reading) -> tuple[BoundedCache[Hashable, Value], ...]:
         """Return the cache of each slice for messages that write as the one that is read."""
         found = self._dialects.get(reading.dialect)
         if found is None:
-            caches = tuple(BoundedCache[Hashable, Value](MAX_KEPT) for _ in self._slices)
+            caches = tuple(BoundedCache[Hashable, Value](self._most) for _ in self._slices)
             found = self._dialects.keep(reading.dialect, caches)
         return found
 
@@ -38,10 +39,10 @@ class SliceCache(Generic[Value]):
 class Memo(Generic[Value]):
     """What is read of messages, kept by what it depends on."""
 
-    def __init__(self, depends: Dependence, read: Callable[[Reading], Value]) -> None:
+    def __init__(self, depends: Dependence, read: Callable[[Reading], Value], most: int = MAX_KEPT) -> None:
         self._depends = depends
         self._read = read
-        self._cache: SliceCache[Value] = SliceCache()
+        self._cache: SliceCache[Value] = SliceCache(most=most)
 
     def of(self, reading: Reading) -> Value:
         """Return what is read of a message."""
@@ -52,18 +53,24 @@ class Memo(Generic[Value]):
 
 
 class SliceReader:
-    """Reads the slices of one file; `read` is how one of them is read."""
+    """Reads the slices of one file; `read` is how one of them is read, `most` how many of one are kept.
+
+    `always`: those that may say something by themselves are asked even where nothing of what they read is there.
+    """
 
     def __init__(
         self,
         writers: tuple[SliceWriter, ...],
         read: Callable[[SliceWriter, Reading], SliceChanges] = SliceWriter.read,
+        most: int = MAX_KEPT,
+        *,
+        always: bool = False,
     ) -> None:
         self._writers = writers
         self._read_one = read
-        self._shapes = Shapes([writer.depends.own for writer in writers])
-        self._fields = tuple([writer.depends.field for writer in writers])
-        self._cache: SliceCache[SliceChanges] = SliceCache(len(writers))
+        self._shapes = Shapes([() if always and writer.always else writer.depends.own for writer in writers])
+        self._fields = tuple([None if always and writer.always else writer.depends.field for writer in writers])
+        self._cache: SliceCache[SliceChanges] = SliceCache(len(writers), most)
 
     def read(self, reading: Reading) -> list[SliceChanges]:
         """Return the changes of each slice of which a message holds something, in the order of the file."""

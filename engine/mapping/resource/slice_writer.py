@@ -10,17 +10,19 @@ from engine.mapping.files.reference import elements
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
+from engine.mapping.language.references import Refers, referring
 
 
 class SliceChanges(NamedTuple):
     """The changes of one slice, the warnings that came with them, and the resources that these refer to.
 
-    `stand_in`: they name nobody in particular.
+    `refers`: which of them name what only a plan can resolve. `stand_in`: they name nobody in particular.
     """
 
     changes: tuple[ElementChange, ...]
     warnings: tuple[str, ...]
     referred: dict[str, Needed]
+    refers: Refers = ()
     stand_in: bool = False
 
 
@@ -122,9 +124,11 @@ class SliceWriter(NamedTuple):
     def read(self, reading: Reading) -> SliceChanges:
         """Return the changes; to their warnings belong repetitions that nothing of the slice has read."""
         own = reading.apart()
-        changes: list[ElementChange] = []
-        self.add(own, changes)
-        return SliceChanges(tuple(changes), tuple(own.warnings), own.referred)
+        found: list[ElementChange] = []
+        self.add(own, found)
+        changes = tuple(found)
+        refers = referring(changes) if self.depends.refers else ()
+        return SliceChanges(changes, tuple(own.warnings), own.referred, refers)
 
     def add(self, reading: Reading, changes: list[ElementChange]) -> None:
         """Add the changes, and what is to be noted to a reading that several slices share."""

@@ -4,7 +4,7 @@ import pytest
 
 from engine.config.shipped import shipped
 from engine.errors import ConfigurationError
-from engine.fhir.plan import Keep, Retire
+from engine.fhir.plan import ElementChange, Keep, Retire
 from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.compile import Mapping, compile_mapping, load
 from tests.mapping.conftest import AUTHORITIES
@@ -131,3 +131,30 @@ def test_sending_is_what_a_site_writes(author, message) -> None:
     said = message("A08", PID, PENICILLIN)
     mapping = compile_mapping(told, channel_of({"authorities": AUTHORITIES}))
     assert mapping.plan(said) == _mapping(author(adt=SITE)).plan(said)
+
+
+def _changes(plan) -> list[dict[str, ElementChange]]:
+    kept = (one.record for one in plan.interactions if isinstance(one, Keep))
+    return [{change.slice: change for change in record.changes} for record in kept]
+
+
+def test_what_segments_have_in_common_is_read_once(author, message) -> None:
+    """Two allergies of one kind share what that makes of each of them, once it came again; what differs is its own."""
+    mapping = _mapping(author(adt=SITE))
+    mapping.plan(message("A08", PID, PENICILLIN + "|SV|Rash"))
+    one, other = _changes(mapping.plan(message("A08", PID, "AL1|1|DA|1^A^RXNORM|SV|Hives", "AL1|2|DA|2^B^RXNORM|SV")))
+    assert one["criticality"] is other["criticality"]  # AL1-4
+    assert [each["AL1-5"].items[0]["manifestation"] for each in (one, other)] == [
+        [{"text": "Hives"}],
+        [{"text": "unknown"}],
+    ]
+    assert [each["code"].items[0]["text"] for each in (one, other)] == ["A", "B"]  # AL1-3
+
+
+def test_a_segment_that_is_not_there_leaves_the_other_word(author, message) -> None:
+    """An element that has a word in place of an empty field has it where the segment of that is missing, too."""
+    elements = "segments: {AL1: {elements: {code: AL1-3 | coded, recordedDate: PV2-8 | date | else '2026'}}}\n"
+    mapping = _mapping(author(adt=SITE, resources__allergyintolerance=FILE + elements))
+    for segments, said in (((), "2026"), (("PV2||||||||20260301",), "2026-03-01"), (("PV2|",), "2026")) * 2:
+        (changes,) = _changes(mapping.plan(message("A08", PID, *segments, PENICILLIN)))
+        assert changes["recordedDate"].items == (said,)
