@@ -87,6 +87,7 @@ class MappingParts:
     patient: PatientMapping
     beside: ResourcePlanner
     reader: SubjectReader
+    sends: frozenset[str]
 
 
 def _checked(source: MappingSource, setting: Setting, make_compiler: MakeCompiler = Compiler) -> MappingParts | None:
@@ -128,13 +129,16 @@ def _compile(
     if patient is None:
         return None
     beside = ResourcePlanner(resources, lists, attestations, table.sent)
-    return MappingParts(patient, beside, SubjectReader(table, identifiers, setting, stamps, filters))
+    named = {act.type_ for rule in table.rules.values() for act in rule.acts}
+    sends = compiler.referred({name: documents.resources[name].value for name in {PATIENT, *named, *beside.brought}})
+    return MappingParts(patient, beside, SubjectReader(table, identifiers, setting, stamps, filters), sends)
 
 
 class Mapping:
     """One mapping on one channel; pure: the same message gives the same subject and the same plan.
 
     `hash` names the files and the channel's part in them (zone, authorities, policies). `taken`: what it is for.
+    `sends`: the resource types that its events may send or look for.
     """
 
     def __init__(self, mark: str, parts: MappingParts) -> None:
@@ -142,6 +146,7 @@ class Mapping:
         self._beside = parts.beside
         self._reader = parts.reader
         self.taken = parts.reader.taken
+        self.sends = parts.sends
         patients = PatientPlanner(parts.reader, parts.patient, parts.beside)
         self._planners: dict[Doing, Planner] = {
             **IdentityPlanner(parts.reader, parts.patient).planners,

@@ -4,7 +4,7 @@ import pytest
 
 from engine.fhir.schema import FhirVersion
 from engine.fhir.targets import target_types
-from tests.fhir.targets import TABLE, table
+from tests.fhir.targets import RULES, TABLE, rules, table
 
 R4, STU3 = FhirVersion.R4, FhirVersion.STU3
 
@@ -40,3 +40,8 @@ def test_looked_up_by_path(version: FhirVersion, path: str, allowed: set[str]) -
     assert allowed <= found
     assert bool(allowed) == bool(found)
     assert "Account" not in found
+
+
+def test_the_rules_are_what_the_definitions_say() -> None:
+    """What R4 requires and binds beyond its schema is what fhir.resources gives."""
+    assert RULES.read_text(encoding="utf-8") == rules()

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from engine.fhir.schema import FhirVersion
+from engine.fhir.schema import FhirVersion, resource_types
 
 STU3_NAMES: Final = {"ServiceRequest": "ProcedureRequest"}
 R4_NAMES: Final = {stu3: r4 for r4, stu3 in STU3_NAMES.items()}
@@ -11,6 +11,11 @@ R4_NAMES: Final = {stu3: r4 for r4, stu3 in STU3_NAMES.items()}
 def stu3_name(r4: str) -> str:
     """Return the name that STU3 has for a type of R4."""
     return STU3_NAMES.get(r4, r4)
+
+
+def in_stu3(r4: str) -> bool:
+    """Say whether STU3 has a type of R4, by whatever name."""
+    return stu3_name(r4) in resource_types(FhirVersion.STU3)
 
 
 def r4_name(stu3: str) -> str:

@@ -20,9 +20,9 @@ from engine.fhir.plan import (
     Retire,
     Upsert,
 )
+from engine.fhir.whose import holding
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
-from engine.mapping.files.reference import elements
 from engine.mapping.subject.subject import Action, lane_key
 
 Json = dict[str, Any]
@@ -71,9 +71,7 @@ def resource(keep: Keep) -> Json:
     body: Json = {"resourceType": record.type, "identifier": list(record.identifiers)}
     if move is not None:
         body[move.element] = move.created
-    if record.holder:
-        reference = {"reference": f"#{record.patient}"}
-        body[record.holder] = [reference] if elements()[record.type][record.holder].many else reference
+    body |= holding(record.type, record.holder, f"#{record.patient}")
     return {**body, **created(keep.defaults).body, **created(record.changes).body}
 
 

@@ -9,7 +9,7 @@ import orjson
 from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
 from engine.mapping.files import alike
 from engine.mapping.files.document import ADD, FIELD, PATIENT_KEYS
-from engine.mapping.files.reference import Element, data_types, elements
+from engine.mapping.files.reference import Element, data_types, elements, resource_types
 from engine.mapping.files.table import Unmapped
 from engine.mapping.language.check_table import KEYS as TABLE_KEYS
 from engine.mapping.language.check_table import ROW_KEYS
@@ -19,6 +19,7 @@ from engine.mapping.language.kit import Function
 from engine.mapping.language.template import RESERVED, TYPE_KEYS
 from engine.mapping.resource import lists, referred, resources, status
 from engine.mapping.resource import provenance as attest
+from engine.mapping.resource.type_rules import is_listed
 from engine.mapping.subject.act import Verb
 from engine.mapping.subject.events import (
     ELSEWHERE,
@@ -216,7 +217,7 @@ def _status() -> Json:
 
 
 def _datatype() -> Json:
-    names = sorted(elements().keys() - _resource_types())
+    names = sorted(name for name in elements() if "_" not in name and name not in resource_types())
     of_type = [
         {
             "if": {"properties": {"to": {"const": name}}, "required": ["to"]},
@@ -227,7 +228,7 @@ def _datatype() -> Json:
     known = {
         "datatype": {"enum": sorted(data_types())},
         "extends": TEXT,
-        "to": {"enum": names},
+        "to": _any({"enum": names}, {"pattern": "^[A-Z][A-Za-z]+_[A-Za-z0-9_]+$"}),
         "needs": {"type": "array", "items": TEXT},
         "value": _ref("expression"),
     }
@@ -343,5 +344,5 @@ def _tests() -> Json:
 
 
 def _resource_types() -> set[str]:
-    """Return the types that are resources: what has metadata of its own."""
-    return {name for name, own in elements().items() if "meta" in own}
+    """Return the resource types that a file may be about: what has a list of identifiers, and Provenance."""
+    return {name for name in resource_types() if is_listed(name)} | {"Provenance"}

@@ -213,9 +213,9 @@ class TracingCompiler(Compiler):
         self._trace = trace
         self._checks = WatchedChecks(trace, problems, kit, datatypes)
 
-    def object(self, value: Any, scope: Scope, type_: str) -> Compiled:
+    def object(self, value: Any, scope: Scope, type_: str, *, whole: bool = True) -> Compiled:
         """Compile an object; each of its parts is asked for by a step of its own."""
-        return self._made(super().object(value, scope, type_), Kind.OBJECT, scope)
+        return self._made(super().object(value, scope, type_, whole=whole), Kind.OBJECT, scope)
 
     def items(self, entry: Any, scope: Scope, element: Element) -> Compiled:
         """Compile one entry of a list."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from engine.config.source import Source, scan, scan_text
 from engine.errors import ConfigurationError, Problem
-from engine.mapping.files.reference import elements, nearest
+from engine.mapping.files.reference import nearest, resource_types, type_names
 
 Key = str | int
 # Texts in place of files, or as files that are not there yet: what an author tries before it is saved.
@@ -33,7 +33,7 @@ PATIENT_KEYS: Final = frozenset({"resource", "extends", "elements", "merged"})
 
 
 def _resource_of(stem: str) -> str:
-    return {name.lower(): name for name in elements()}.get(stem.lower(), stem)
+    return type_names().get(stem.lower(), stem)
 
 
 # What a file says it is, by its name, where it does not say so itself.
@@ -171,7 +171,12 @@ def _group(folders: Sequence[Path], kind: str, problems: Problems, edited: Edite
         own = document.value[KEYS[kind]]
         _shape(document, problems)
         if own in group:
-            problems.add(document, (KEYS[kind],), f"{own!r} is defined twice", "one file for each")
+            # Told where the author can mend it: in the site's own file of the two.
+            ships = Path(document.source.file).parent.parent == folders[-1]
+            told, other = (group[own], document) if ships else (document, group[own])
+            expected = f"write it there, or extend that: a {KEYS[kind]} has one file"
+            found = f"{own!r} is what {Path(other.source.file).name} is about"
+            problems.add(told, (KEYS[kind],), found, expected)
         group[own] = document
     return group
 
@@ -260,9 +265,14 @@ def _read(path: Path, key: str, problems: Problems, edited: Edited) -> Document 
     if not named:
         expected = f"a {key} file says what it is, such as {key}: {known}"
         problems.found.append(source.problem((), f"no line '{key}: NAME'", expected))
-    elif key == "resource" and value[key] not in elements() and known in elements() and "extends" not in value:
+    elif (
+        key == "resource"
+        and value[key] not in resource_types()
+        and known in resource_types()
+        and "extends" not in value
+    ):
         problems.found.append(
-            source.problem((key,), f"unknown resource {value[key]!r}", nearest(value[key], elements()))
+            source.problem((key,), f"unknown resource {value[key]!r}", nearest(value[key], resource_types()))
         )
         named = False
     if not isinstance(value, dict):

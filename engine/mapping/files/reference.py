@@ -7,9 +7,14 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from engine.fhir.r4 import r4_elements
+from engine.fhir.schema import FhirVersion
+from engine.fhir.schema import resource_types as types_of
+from engine.fhir.targets import target_types
+
 FIELDS: Final = "fields.tsv"
 TYPES: Final = "types.tsv"
-ELEMENTS: Final = "elements.tsv"
+REFERENCE: Final = "Reference"
 # How many names a hint tells.
 MOST_NAMED: Final = 5
 
@@ -26,11 +31,16 @@ class Hl7Field:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element of a FHIR type: its type, whether it is a list, and the codes of a required binding."""
+    """One element of a FHIR type: its type, whether it is a list, and the codes of a required binding.
+
+    `targets`: the types that a reference may name, empty for any. `required`: the type has none without it.
+    """
 
     type_: str
     many: bool
     codes: frozenset[str] = frozenset()
+    targets: frozenset[str] = frozenset()
+    required: bool = False
 
 
 @cache
@@ -61,21 +71,37 @@ def _parts() -> dict[str, tuple[int, ...]]:
 
 @cache
 def elements() -> dict[str, dict[str, Element]]:
-    """Return the elements of every FHIR type that a Patient can hold."""
-    found: dict[str, dict[str, Element]] = {}
-    for type_, name, of, card in _rows(ELEMENTS):
-        kind, _, codes = of.partition(":")
-        found.setdefault(type_, {})[name] = Element(kind, card == "*", frozenset(codes.split("|")) - {""})
+    """Return the elements of every type of FHIR R4 that has any: resources, their parts and data types."""
+    found = {
+        type_: {name: _element(type_, name, *one) for name, one in own.items()} for type_, own in r4_elements().items()
+    }
     found["Element"] = {"extension": Element("Extension", many=True)}
     return found
+
+
+def _element(holder: str, name: str, type_: str, many: bool, required: bool, codes: frozenset[str] | None) -> Element:
+    targets = target_types(FhirVersion.R4, f"{holder}.{name}") if type_ == REFERENCE else frozenset()
+    return Element(type_, many, codes or frozenset(), targets, required)
+
+
+def resource_types() -> frozenset[str]:
+    """Return the names of the resource types of FHIR R4."""
+    return types_of(FhirVersion.R4)
+
+
+@cache
+def type_names() -> dict[str, str]:
+    """Return the resource types by what an event calls them: `relatedperson`."""
+    return {name.lower(): name for name in resource_types()}
 
 
 def nearest(word: str, words: object) -> str:
     """Return a hint that names the nearest known word, or the five that are most like it."""
     names = sorted(str(name) for name in words) if isinstance(words, dict | set | frozenset | list | tuple) else []
-    close = get_close_matches(word, names, n=1, cutoff=0.5)
+    close = get_close_matches(word, names, n=MOST_NAMED, cutoff=0.5)
     if close:
-        return f"did you mean {close[0]!r}?"
+        swapped = (one for one in close if sorted(one) == sorted(word))  # PDI is PID rather than PRD
+        return f"did you mean {next(swapped, close[0])!r}?"
     return "expected one of " + folded(names, word)
 
 

@@ -1,21 +1,37 @@
 """Checks of what templates name: HL7 paths against the segments and data types, values against FHIR types."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.reference import MOST_NAMED, Element, folded, nearest, segments
+from engine.mapping.files.reference import MOST_NAMED, Element, elements, folded, nearest, resource_types, segments
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import event_fault, never, path_fault
 from engine.mapping.language.comparison import comparison_fault
 from engine.mapping.language.compiled import is_sure
-from engine.mapping.language.expression import Alternative, Call, Condition, Constant, Field, Guard, Head, Part
+from engine.mapping.language.expression import (
+    Alternative,
+    Call,
+    Condition,
+    Constant,
+    ExpressionError,
+    Field,
+    Guard,
+    Head,
+    Part,
+    parse_expression,
+)
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.kit import Kit
+from engine.mapping.language.references import SAME
 from engine.mapping.language.scope import Scope
 
+# Of an extension without it another check tells.
+URL: Final = ("Extension", "url")
+# What a reference may name within a plan, beside what another file makes of the same segment.
+LOCAL: Final = {"#patient": "Patient", "#encounter": "Encounter"}
 TEXTS: Final = frozenset({"string", "code", "uri"})
 ACCEPTED: Final = {
     "string": TEXTS,
@@ -91,6 +107,35 @@ class Checks:
         for key in values[1:]:
             self._add(scope.at(key), f"{key} beside {values[0]}", "an extension has one value; give each its own url")
 
+    def required(self, type_: str, names: Collection[str], scope: Scope) -> None:
+        """Note what a part of a resource, or a data type, requires and an object of it does not fill."""
+        given = {name.removeprefix("_") for name in names}
+        for name, one in elements()[type_].items():
+            if one.required and name not in given and (type_, name) != URL:
+                self._add(scope, f"no {name!r}, which {type_.replace('_', '.')} requires", f"add {name}: ...")
+
+    def target(self, type_: str, want: Element, scope: Scope) -> None:
+        """Note a reference to a type that the element may not name."""
+        if want.targets and type_ not in want.targets:
+            expected = f"it may be of {folded(sorted(want.targets), type_)}"
+            self._add(scope, f"a reference to {type_}", expected)
+
+    def reference(self, entry: Mapping[str, Any], want: Element, scope: Scope) -> None:
+        """Note what a Reference names within the plan (`'#patient'`) and cannot stand there, or anywhere."""
+        authored = entry.get("reference")
+        listed = authored.get("first") if isinstance(authored, dict) else [authored]
+        for text in listed if isinstance(listed, list) else ():
+            for name in _names(text):
+                type_ = LOCAL.get(name, name.removeprefix(SAME) if name.startswith(SAME) else "")
+                at = scope.at("reference")
+                if not type_:
+                    expected = nearest(name, LOCAL) if name != "#" else f"expected {' or '.join(sorted(LOCAL))}"
+                    self._add(at, f"found {name!r}, which is nothing in a plan", expected)
+                elif type_ not in resource_types():
+                    self._add(at, f"unknown resource {type_!r}", nearest(type_, resource_types()))
+                else:
+                    self.target(type_, want, at)
+
     def made_of(self, entry: Mapping[str, Any], element: Element, scope: Scope) -> None:
         """Note an `each` that says nothing of what its repetitions become."""
         if not entry.keys() - SAYS_NOTHING:
@@ -164,6 +209,15 @@ def type_of(head: Field) -> str:
 def kind_of(value: Any) -> str:
     """Return words for an authored value of the wrong kind."""
     return {dict: "a map", list: "a list", type(None): "nothing"}.get(type(value), repr(value))
+
+
+def _names(text: Any) -> list[str]:
+    """Return the names within a plan that an expression has as constants."""
+    try:
+        heads = [one.head for one in parse_expression(text)] if isinstance(text, str) else []
+    except ExpressionError:
+        return []  # told where it is compiled
+    return [str(one.value) for one in heads if isinstance(one, Constant) and str(one.value).startswith("#")]
 
 
 def _rows_of(table: Table, codes: set[str]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -1,7 +1,7 @@
 """Authored expressions compiled to nodes: alternatives, functions and conditions, checked as they are compiled."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.mapping.files.document import Document, Problems
@@ -33,8 +33,9 @@ from engine.mapping.language.scope import DataType, Scope
 class ExpressionCompiler(ABC):
     """Compiles the expressions of one mapping; what is wrong goes to `problems`, and compiling goes on.
 
-    `makers`: by the name of a resource that a repetition stands for, what makes a Reference to it. `named`: what was
-    authored of data types and of such resources, by the names that templates have for them.
+    `makers`: by the name of a resource that a repetition stands for, what makes a Reference to it, and in `makes` of
+    which type. `named`: what was authored of data types and of such resources, by the names that templates have for
+    them.
     """
 
     def __init__(self, kit: Kit, datatypes: dict[str, Document], problems: Problems) -> None:
@@ -45,6 +46,7 @@ class ExpressionCompiler(ABC):
         self._compiled: dict[str, DataType | None] = {}
         self._under_way: list[str] = []
         self.makers: dict[str, Apply] = {}
+        self.makes: dict[str, str] = {}
         self.named: dict[str, Said] = {name: said_by(one.value) for name, one in datatypes.items()}
 
     def problem(self, scope: Scope, found: str, expected: str) -> Compiled:
@@ -67,6 +69,16 @@ class ExpressionCompiler(ABC):
     def dependence(self, authored: Any) -> Dependence:
         """Return what a template depends on, by which its value is kept."""
         return dependence_of(authored, self.named)
+
+    def referred(self, authored: Mapping[str, Any]) -> frozenset[str]:
+        """Return the types of some files, and those that they refer to, directly or by what they name."""
+        waiting = [said_by(one).words for one in authored.values()]
+        words: set[str] = set()
+        while waiting:
+            new = waiting.pop() - words
+            words |= new
+            waiting += [self.named[word].words for word in new & self.named.keys()]
+        return frozenset({*authored, *(self.makes[word] for word in words & self.makes.keys())})
 
     def expression(self, text: Any, scope: Scope, want: Element) -> Compiled:
         """Compile an expression for an element of the type wanted."""
@@ -110,6 +122,8 @@ class ExpressionCompiler(ABC):
                 node = guarded(node, [(check_of(stage.condition, scope.at_hand), stage.unless)])
         gives, arguments = (known[-1].gives, calls[-1].arguments) if known else ("string", ())
         self._checks.type_(one, arguments, gives, want, scope)
+        if calls and calls[-1].name in self.makes:
+            self._checks.target(self.makes[calls[-1].name], want, scope)
         fixed = isinstance(one.head, Constant)
         return Compiled(node, fixed, masked(one, scope.at_hand), always=fixed)
 

@@ -1,8 +1,9 @@
 """Authored templates compiled to nodes: objects and lists of FHIR types, and data types."""
 
+from dataclasses import replace
 from typing import Any, Final
 
-from engine.mapping.files.reference import Element, elements, nearest, segments
+from engine.mapping.files.reference import REFERENCE, Element, elements, nearest, segments
 from engine.mapping.language.check import kind_of, type_of
 from engine.mapping.language.compiled import (
     NOTHING,
@@ -54,11 +55,13 @@ class Compiler(ExpressionCompiler):
         if isinstance(value, dict):
             if list(value) == ["first"]:
                 return self._first(value["first"], scope.at("first"), want)
+            if want.type_ == REFERENCE:
+                self._checks.reference(value, want, scope)
             return self.object(value, scope, want.type_)
         return self.expression(value, scope, want)
 
-    def object(self, value: Any, scope: Scope, type_: str) -> Compiled:
-        """Compile a template of an object of a FHIR type."""
+    def object(self, value: Any, scope: Scope, type_: str, *, whole: bool = True) -> Compiled:
+        """Compile a template of an object of a FHIR type; `whole`: it has all that its type requires."""
         known = elements().get(type_)
         if known is None or not isinstance(value, dict):
             return self.problem(scope, f"found {kind_of(value)} for {type_}", "give an expression instead")
@@ -70,6 +73,8 @@ class Compiler(ExpressionCompiler):
                 continue
             name, _, rest = key.partition(".")
             made.append((name, self._element(name, rest, part, scope.at(key), type_)))
+        if whole:
+            self._checks.required(type_, [name for name, _ in made], scope)
         warning = f"not-whole {scope.at_hand}" if scope.at_hand and scope.at_hand == str(value.get("each")) else ""
         node = object_of(made, self._needs(value, scope, known), warning, held=scope.held)
         content = [one for _, one in made if not one.fixed]
@@ -87,7 +92,7 @@ class Compiler(ExpressionCompiler):
         if element is None:
             return self.problem(scope, f"{type_} has no element {name!r}", nearest(name, known))
         if rest:
-            return self.object({rest: part}, scope, element.type_)
+            return self.object({rest: part}, scope, element.type_, whole=False)
         return self.many(part, scope, element) if element.many else self.value(part, scope, element)
 
     def many(self, part: Any, scope: Scope, element: Element) -> Compiled:
@@ -102,13 +107,15 @@ class Compiler(ExpressionCompiler):
     def items(self, entry: Any, scope: Scope, element: Element) -> Compiled:
         """Compile one entry of a list; its step returns a list, NULL or None."""
         if not isinstance(entry, dict) or "each" not in entry:
-            one = self.value(entry, scope, Element(element.type_, many=False, codes=element.codes))
+            one = self.value(entry, scope, replace(element, many=False))
             return Compiled(Item(one.node), one.fixed, one.mask, always=one.always)
+        if element.type_ == REFERENCE:
+            self._checks.reference(entry, element, scope)
         sources = entry["each"] if isinstance(entry["each"], list) else [entry["each"]]
         lists = tuple(Compiled(self._each(str(source), entry, scope, element)) for source in sources)
         node = joined(lists, held=False)
         if "fill" in entry:
-            node = Filled(node, self.object(entry["fill"], scope.at("fill"), element.type_).node)
+            node = Filled(node, self.object(entry["fill"], scope.at("fill"), element.type_, whole=False).node)
         head = parse_path(str(sources[0]))
         alone = isinstance(head, Field) and len(sources) == 1
         return Compiled(node, mask=mask_in(head, scope.at_hand) if alone and head else EVERYTHING, always=False)
@@ -130,7 +137,7 @@ class Compiler(ExpressionCompiler):
             self._checks.made_of(entry, element, scope)
             item = self.object(entry, inner, element.type_).node
         if "default" in entry:
-            default = self.object(entry["default"], inner.at("default"), element.type_)
+            default = self.object(entry["default"], inner.at("default"), element.type_, whole=False)
             item = Defaulted(item, default.node, default.names)
         name = head.segment
         return Each(name, name == scope.at_hand, f"{name}-{head.field}", head.field, item, also)

@@ -17,6 +17,7 @@ from engine.mapping.resource.grouped import GroupedListing
 from engine.mapping.resource.grouping import UNDER, Grouping, groupings
 from engine.mapping.resource.listing import Listing, ListingRules, Owner, Retired
 from engine.mapping.resource.slices import Slices
+from engine.mapping.resource.type_rules import check_holder, check_required, filled, known_type, written
 from engine.mapping.subject.events import Rule
 
 SEGMENTS: Final = "segments"
@@ -29,7 +30,6 @@ SEGMENT_KEYS: Final = frozenset({
 # What a list has no use for whose things belong to their sender.
 NOT_OF_SENDER: Final = ("action", "visit")
 WITHIN: Final = ("patient", "encounter", "sender")
-HOLDERS: Final = frozenset({"patient", "subject", "beneficiary"})
 VISIT: Final = "Encounter"
 SNAPSHOT: Final = "snapshot"
 ADDITIVE: Final = "additive"
@@ -70,6 +70,7 @@ class Lists:
         self.types = frozenset(listings)
         self._listings = listings
         self._brought = tuple(name for name in listings if name in sent)
+        self.sent = frozenset(self._brought)
 
     def brought(self, rule: Rule) -> tuple[str, ...]:
         """Return the types of the lists that an event brings."""
@@ -136,15 +137,11 @@ class _File:
 
     def listings(self) -> tuple[Listing, ...]:
         value, scope = self._document.value, Scope(self._document)
-        if not self._known:
-            self._compiler.problem(
-                scope.at("resource"), f"unknown resource {self._type!r}", nearest(self._type, elements())
-            )
+        if not known_type(self._compiler, scope, self._type):
             return ()
         self._compiler.keys(value, FILE_KEYS, scope)
         holder = str(value.get("patient") or "")
-        if holder or HOLDERS & self._known.keys():
-            self._compiler.has(self._type, holder, scope.at("patient"))
+        check_holder(self._compiler, scope, self._type, holder)
         given = value.get(SEGMENTS)
         if not isinstance(given, dict):
             self._compiler.problem(scope.at(SEGMENTS), "no segments", "write AL1: {key: [...], elements: {...}}")
@@ -174,6 +171,7 @@ class _File:
         slices = Slices(self._compiler, self._document, self._type, path)
         authored = value.get("elements") or {}
         retired, writes = self._retired()
+        check_required(self._compiler, scope.at("elements"), self._type, {*written(holder), *filled(authored)})
         texts = listed(value.get("key"))
         keys = [self._text(text, scope.at("key", at)) for at, text in enumerate(texts)]
         if not keys:

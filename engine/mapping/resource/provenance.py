@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.fhir.plan import Attest, ElementChange, Identity, Needed, ResourceRecord
 from engine.mapping.files.document import Document
-from engine.mapping.files.reference import Element, elements, listed, nearest
+from engine.mapping.files.reference import Element, listed, nearest, resource_types
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
@@ -70,9 +70,8 @@ def compile_attestations(compiler: Compiler, documents: Mapping[str, Document], 
 
 def _attestation(compiler: Compiler, document: Document, type_: str, base: str) -> Attestation | None:
     value, scope = document.value, Scope(document)
-    known = elements().get(type_)
-    if known is None:
-        compiler.problem(scope.at("resource"), f"unknown resource {type_!r}", nearest(type_, elements()))
+    if type_ not in resource_types():
+        compiler.problem(scope.at("resource"), f"unknown resource {type_!r}", nearest(type_, resource_types()))
         return None
     compiler.keys(value, FILE_KEYS, scope)
     target = str(value[TARGET])

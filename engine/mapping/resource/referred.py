@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from engine.fhir.plan import ElementChange, Find, Identity, Keep, ResourceRecord
 from engine.hl7.leaf import NULL
 from engine.mapping.files.document import Document
-from engine.mapping.files.reference import Element, data_types, elements, nearest
+from engine.mapping.files.reference import Element, data_types, nearest, resource_types
 from engine.mapping.language.expression import RESOURCE
 from engine.mapping.language.identifier import Authority, Identifiers
 from engine.mapping.language.node import Apply, Step
@@ -20,6 +20,7 @@ from engine.mapping.language.reading import Cells, Reading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.resource.slice_writer import body_changes
+from engine.mapping.resource.type_rules import check_holder
 
 FROM: Final = "from"
 ALSO: Final = "also"
@@ -143,7 +144,7 @@ def makers(
     yield str(value["resource"]), own, referred(compiler, scope, value, identifiers, FILE_KEYS)
     for kind, part in kinds.items() if isinstance(kinds, dict) else ():
         at = scope.at(KINDS, kind)
-        if not RESOURCE.fullmatch(kind) or kind in elements():
+        if not RESOURCE.fullmatch(kind) or kind in resource_types():
             compiler.problem(at, f"found {kind!r}", "a kind is a word such as Payor, and not a FHIR type")
         elif isinstance(part, dict):
             yield kind, part, referred(compiler, at, part, identifiers, KIND_KEYS)
@@ -160,23 +161,24 @@ def referred(
     compiler.keys(value, keys, scope)
     listed = value.get("levels")
     places = [(scope, value)] if listed is None else [(scope.at("levels", at), one) for at, one in enumerate(listed)]
-    levels = tuple(_level(compiler, at, one, name) for at, one in places)
+    find = str(value.get(FIND) or "")
+    levels = tuple(_level(compiler, at, one, name, found=bool(find)) for at, one in places)
     part = str(value.get("part") or "")
     if part:
         compiler.has(name, part, scope.at("part"))
 
-    find, holder = str(value.get(FIND) or ""), str(value.get("patient") or "")
+    holder = str(value.get("patient") or "")
     if find and value.get("elements"):
         compiler.problem(scope.at("elements"), f"elements beside {FIND}", "what is only found has none; leave them out")
-    if holder:
-        compiler.has(name, holder, scope.at("patient"))
+    if find or holder:
+        check_holder(compiler, scope, name, holder)
     also = tuple(
         compiler.object(one, scope.at(ALSO, at), IDENTIFIER).step for at, one in enumerate(value.get(ALSO) or ())
     )
     return Referred(name, levels, part, identifiers, also, find, holder).reference
 
 
-def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> Level:
+def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str, *, found: bool) -> Level:
     identity = value.get("identity") or {}
     at = scope.at("identity")
     compiler.keys(identity, IDENTITY_KEYS, at)
@@ -192,7 +194,7 @@ def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -
         compiler.expression(identity["type"], at.at("type"), TEXT).step if "type" in identity else _nothing,
         str(identity.get("system") or ""),
         compiler.expression(display, at.at("display"), TEXT).step if display else None,
-        compiler.object(value.get("elements") or {}, scope.at("elements"), name).step,
+        compiler.object(value.get("elements") or {}, scope.at("elements"), name, whole=not found).step,
         compiler.object(identity.get(NUMBER) or {}, at.at(NUMBER), IDENTIFIER).step,
     )
 

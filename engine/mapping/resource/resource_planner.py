@@ -25,6 +25,7 @@ class ResourcePlanner:
         self._lists = lists
         along = (name for name, one in resources.items() if one.along and name in sent)
         self._along = tuple(Act(Verb.UPSERT, name) for name in along)
+        self.brought = frozenset({*lists.sent, *(act.type_ for act in self._along), *(attestations.keys() & sent)})
         self.attestations = tuple(one for name, one in attestations.items() if name in sent)
 
     def interactions(
@@ -46,14 +47,14 @@ class ResourcePlanner:
         found = list(before)
         for act in rule.acts:
             if act.type_ in self.resources:
-                found += self._asked(act, rule, record, found, reading, suffix)
+                earlier = _names(record, found) if self.resources[act.type_].refers else None
+                found += self._asked(act, rule, record, found, reading, suffix, earlier)
         bare = rule.doing in BARE
         listed = self._lists.named(rule) if bare else self._lists.brought(rule)
         along = () if bare else self._along
         if historic or not (listed or along):
             return found[len(before) :]
-        names = (record.local, *(one.record.local for one in found if isinstance(one, Keep)))
-        earlier = {name: name for name in names}
+        earlier = _names(record, found)
         found += self._lists.interactions(listed, record, found, reading, suffix, earlier)
         for act in along:
             found += self._asked(act, rule, record, found, reading, suffix, earlier)
@@ -80,6 +81,12 @@ class ResourcePlanner:
             kept = [_if_there(one) for one in kept]
         on_visit = () if act.verb in OF_IDENTITY else resource.on_visit((*before, *kept), suffix)
         return [*kept, *on_visit]
+
+
+def _names(record: PatientRecord, before: Sequence[Interaction]) -> dict[str, str]:
+    """Return what stands earlier in a plan by the names that files give it."""
+    names = (record.local, *(one.record.local for one in before if isinstance(one, Keep)))
+    return {name: name for name in names}
 
 
 def _if_there(one: Needed | Follow) -> Needed | Follow:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engine.mapping.files.document import FIELD, Document, Problems
-from engine.mapping.files.reference import elements, nearest
+from engine.mapping.files.reference import nearest
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import path_fault
 from engine.mapping.language.dependence import said_by
@@ -24,6 +24,7 @@ from engine.mapping.resource.slice_cache import Memo, SliceReader
 from engine.mapping.resource.slice_writer import Body, SliceWriter
 from engine.mapping.resource.slices import Slices
 from engine.mapping.resource.status import status_table
+from engine.mapping.resource.type_rules import check_holder, check_required, filled, known_type, written
 from engine.mapping.subject.events import EventTable
 
 FILE_KEYS: Final = frozenset({
@@ -45,12 +46,13 @@ def compile_resources(
     found: dict[str, Resource] = {}
     for name in ordered:
         document = documents[name]
-        if name not in elements():
-            compiler.problem(Scope(document).at("resource"), f"unknown resource {name!r}", nearest(name, elements()))
-        elif FROM in document.value:
+        if TARGET in document.value or not known_type(compiler, Scope(document), name):
+            continue
+        if FROM in document.value:
             for maker, authored, made in makers(compiler, document, identifiers):
                 compiler.makers[maker], compiler.named[maker] = made, said_by(authored)
-        elif name != "Patient" and not {SEGMENTS, TARGET} & document.value.keys():
+                compiler.makes[maker] = name
+        elif name != "Patient" and SEGMENTS not in document.value:
             found[name] = _resource(compiler, document, name, identifiers, tables)
     return found
 
@@ -88,8 +90,7 @@ def _resource(
     value = document.value
     compiler.keys(value, FILE_KEYS, scope)
     holder = str(value.get("patient") or "")
-    if holder:
-        compiler.has(name, holder, scope.at("patient"))
+    check_holder(compiler, scope, name, holder)
     slices = Slices(compiler, document, name)
     mapping = ResourceMapping(
         name,
@@ -100,7 +101,10 @@ def _resource(
         identifiers,
     )
     template = value.get("new") or {}
-    body = Body(compiler.object(template, scope.at("new"), name).step, name)
+    body = Body(compiler.object(template, scope.at("new"), name, whole=False).step, name)
+    status = value.get("status")
+    own = str((status.get("element") if isinstance(status, dict) else None) or "status") if status else ""
+    check_required(compiler, scope.at("elements"), name, {*written(holder), own, *slices.filled(), *filled(template)})
     new = SliceWriter(body, compiler.dependence(template), always=True)
     if value.get("along") not in {None, "yes", "no"}:
         compiler.problem(scope.at("along"), f"found {value['along']!r}", "expected yes or no")

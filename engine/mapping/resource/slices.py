@@ -3,12 +3,14 @@
 from functools import reduce
 from typing import Any, Final
 
+from engine.fhir.r4 import choices
 from engine.mapping.files.document import Document, slice_of
 from engine.mapping.files.reference import Element, elements, nearest
 from engine.mapping.language.node import Step
 from engine.mapping.language.scope import Path, Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.resource.slice_writer import Choice, IdentifierList, Many, Pair, Single, SliceWriter
+from engine.mapping.resource.type_rules import CHOICE, filled
 
 IDENTIFIER: Final = "identifier"
 
@@ -32,7 +34,7 @@ class Slices:
             if name == IDENTIFIER or value is None or (name.startswith("_") and name[1:] in authored):
                 continue
             path: Path = ("elements", name)
-            if name.endswith("[x]"):
+            if name.endswith(CHOICE):
                 writers.append(SliceWriter(self._choice(value, path), self._compiler.dependence(value), always=True))
                 continue
             element = self._element(name, path)
@@ -47,6 +49,10 @@ class Slices:
     def parts(self) -> frozenset[str]:
         """Return the elements that were compiled, and the slices of lists as `location(PV1-3)`."""
         return frozenset(self._authored()) | {f"{path[1]}({name})" for name, path in self._names.items()}
+
+    def filled(self) -> set[str]:
+        """Return the elements that are mapped, those of a choice each by itself."""
+        return filled(self._value.get("elements"))
 
     def identifiers(self, section: str = "elements") -> IdentifierList:
         """Return what makes all identifiers of a section (`merged`: those of the merged side)."""
@@ -63,13 +69,15 @@ class Slices:
         return {}
 
     def _chosen_once(self, authored: dict[str, Any]) -> None:
-        """Note elements that stand by themselves and in a choice, too: each would undo the other."""
-        for choice, entries in authored.items():
-            if choice.endswith("[x]"):
-                names = {name for entry in _entries(entries) if isinstance(entry, dict) for name in entry}
-                for name in sorted(names & {one for one, value in authored.items() if value is not None}):
-                    at = self._scope.at("elements", name)
-                    self._compiler.problem(at, f"{name} beside {choice}", f"write it as a line of {choice}")
+        """Note elements of a choice of which more than one may come: each would undo the other, or both stand."""
+        alone = {one for one, value in authored.items() if value is not None}
+        for stem, names in choices(self._type).items():
+            choice = f"{stem}{CHOICE}"
+            beside = sorted(names & alone)
+            first = choice if choice in alone else beside[0] if beside else ""
+            for name in beside if first == choice else beside[1:]:
+                at = self._scope.at("elements", name)
+                self._compiler.problem(at, f"{name} beside {first}", f"write it as a line of {choice}")
 
     def _element(self, name: str, path: Path) -> Element | None:
         root, _, part = name.partition(".")
@@ -95,6 +103,12 @@ class Slices:
 
     def _choice(self, value: Any, path: Path) -> Choice:
         entries = _entries(value)
+        stem = str(path[-1]).removesuffix(CHOICE)
+        known = choices(self._type)
+        if stem not in known:
+            found, expected = f"{self._type} has no choice {stem + CHOICE!r}", nearest(stem, known)
+            self._compiler.problem(self._scope.at(*path), found, expected)
+            return Choice(())
         steps: list[tuple[str, Step]] = []
         for number, entry in enumerate(entries):
             if not isinstance(entry, dict) or len(entry) != 1:
@@ -102,6 +116,10 @@ class Slices:
                 self._compiler.problem(self._scope.at(*path, number), "no single element", expected)
                 continue
             name, part = next(iter(entry.items()))
+            if name not in known[stem]:
+                expected = nearest(name, known[stem])
+                self._compiler.problem(self._scope.at(*path, number, name), f"{name} is no {stem}{CHOICE}", expected)
+                continue
             element = self._element(name, (*path, number, name))
             if element is not None:
                 at: Path = (*path, number, name)

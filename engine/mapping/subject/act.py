@@ -1,13 +1,16 @@
 """What an event does with a resource beside the Patient: a verb and the resource's name, `update encounter`."""
 
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.reference import elements, nearest
+from engine.mapping.files.reference import nearest, type_names
 
 PATIENT: Final = "Patient"
 PATIENTS: Final = frozenset({"patient", "patients", "identifiers"})
+# How like a type a word must be for the type to be meant: of so many types, some word is always a little like one.
+LIKE: Final = 0.75
 
 
 class Verb(StrEnum):
@@ -47,7 +50,7 @@ def parted(given: Any) -> tuple[list[Any], list[str]]:
 
 def identity_acts(texts: list[str]) -> list[str]:
     """Return the types of what an event merges, moves or renumbers."""
-    types = {name.lower(): name for name in elements()}
+    types = type_names()
     named = (text.partition(" ") for text in texts)
     return [types[name] for verb, _, name in named if verb in OF_IDENTITY and name in types]
 
@@ -56,14 +59,16 @@ def read_acts(
     texts: list[str], sent: frozenset[str], document: Document, path: tuple[str | int, ...], problems: Problems
 ) -> tuple[Act, ...]:
     """Return the acts that an event's `do` names, but those with resources that are not sent (empty: all are)."""
-    types = {name.lower(): name for name in elements()}
+    types = type_names()
     acts: list[Act] = []
     for text in texts:
         verb, _, name = text.partition(" ")
         if verb not in set(Verb):
             problems.add(document, path, f"found {text!r}", nearest(verb, {one.value for one in Verb}))
         elif name not in types:
-            problems.add(document, path, f"found {text!r}", nearest(name, set(types)))
+            expected = "expected the type of a resource file, such as encounter"
+            near = get_close_matches(name, types, n=1, cutoff=LIKE)
+            problems.add(document, path, f"found {text!r}", nearest(name, near) if near else expected)
         elif sum(one.rpartition(" ")[2] == name for one in texts) > 1:
             expected = f"say once what is done with the {name}"
             problems.add(document, path, f"{name} twice", expected)

@@ -7,12 +7,10 @@ import pytest
 
 from engine.config.shipped import shipped
 from engine.errors import ConfigurationError
-from engine.fhir.schema import FhirVersion, definitions
 from engine.hl7.message import Message
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import compile_mapping, load
-from engine.mapping.files.reference import elements
 from engine.mapping.subject.subject import Action
 
 Author = Callable[..., Path]
@@ -95,7 +93,7 @@ def test_each_line_of_a_list_of_alternatives_has_its_own_place(author: Author) -
         pytest.param("identity: {from: PID-5}", "expected PID-3, PID-2 or PID-4", id="identity"),
         pytest.param("identity: {prefer: [{type: MR}, {authority: RVB, type: MR}]}", "unreachable", id="prefer"),
         pytest.param("events: {A12: {do: [update patient, updat encounter]}}", "did you mean 'update'?", id="verb"),
-        pytest.param("events: {A12: {do: [update patient, update visit]}}", "expected one of", id="resource"),
+        pytest.param("events: {A12: {do: [update patient, update visit]}}", "such as encounter", id="resource"),
         pytest.param(
             "events: {A12: {do: [update patient, update encounter], clears: [location(PV1-60)]}}",
             "events.A12.clears: found 'location(PV1-60)'; did you mean 'location(PV1-6)'?",
@@ -308,16 +306,6 @@ def test_a_status_line_that_may_pass_on_is_reached(author: Author) -> None:
     """A code that a table may lack passes on to the next line."""
     lines = "    - {when: event = A01, to: PV1-2 | code(encounter-status)}\n    - {when: event = A01, to: planned}\n"
     load([author(resources__encounter=ENCOUNTER + lines), shipped("mappings")], "adt")
-
-
-def test_the_references_are_those_of_the_schema() -> None:
-    """Elements, lists and required codes are those of HL7's R4 schema: none was changed by hand."""
-    schema = definitions(FhirVersion.R4)
-    for type_, own in elements().items():
-        if type_ == "Element":
-            continue
-        theirs = {name: (one.type, one.many, one.codes or frozenset()) for name, one in schema[type_].items()}
-        assert {name: (one.type_, one.many, one.codes) for name, one in own.items()} == theirs, type_
 
 
 def test_all_problems_are_told_at_once(author: Author) -> None:

@@ -162,7 +162,10 @@ def test_case_files_are_checked_too(author: Author, text: str, told: str) -> Non
             id="extends",
         ),
         pytest.param(
-            "tables__own", "table: religion\nsource: x\nlicence: x\ncodes: {A: b}\n", "is defined twice", id="twice"
+            "tables__own",
+            "table: religion\nsource: x\nlicence: x\ncodes: {A: b}\n",
+            "'religion' is what religion.yaml is about",
+            id="twice",
         ),
         pytest.param(
             "resources__patient",

@@ -88,8 +88,8 @@ def test_a_plan_is_the_same_again(author, message) -> None:
     ("text", "told"),
     [
         (
-            "resource: Goal\npatient: subject\nsegments: {ZGO: {key: [ZGO-1], elements: {}}}\n",
-            "unknown resource 'Goal'",
+            "resource: Gaol\npatient: subject\nsegments: {ZGO: {key: [ZGO-1], elements: {}}}\n",
+            "unknown resource 'Gaol'",
         ),
         ("lst: snapshot\n", "unknown key 'lst'; did you mean 'list'?"),
         ("list: snapshots\n", "found 'snapshots'; expected snapshot or additive"),
@@ -109,7 +109,7 @@ def test_a_plan_is_the_same_again(author, message) -> None:
 def test_mistakes_are_told_where_they_stand(author, text, told) -> None:
     """What an author gets wrong in a file with segments is told by file, line and the nearest right thing."""
     body = text if text.startswith("resource:") else FILE + text
-    name = "goal" if body.startswith("resource: Goal") else "allergyintolerance"
+    name = "goal" if body.startswith("resource: Gaol") else "allergyintolerance"
     folder = author(**{"adt": SITE, f"resources__{name}": body})
     with pytest.raises(ConfigurationError) as refused:
         load([folder, shipped("mappings")], "adt")

@@ -1,0 +1,51 @@
+"""Whose a resource is: the element that refers to its patient, and how a search asks for what is a patient's."""
+
+from typing import Any, Final
+from urllib.parse import quote
+
+from engine.fhir.r4 import r4_elements
+
+Body = dict[str, Any]
+
+PATIENT: Final = "Patient/"
+# The elements by which resources refer to their patient; of a list of parts, as of an Appointment, the part's.
+HOLDERS: Final = ("subject", "patient", "beneficiary", "for", "individual", "candidate", "actor", "participant.actor")
+# What a search calls the patient of a type, where it is not `patient`.
+SEARCHED_BY: Final = {"AdverseEvent": "subject", "Schedule": "actor"}
+SEARCHES: Final = frozenset({"patient", *SEARCHED_BY.values()})
+
+
+def holding(type_: str, holder: str, reference: str) -> Body:
+    """Return what is written of a resource to say whose it is; nothing where its parts say so themselves."""
+    if not holder or "." in holder:
+        return {}
+    one = {"reference": reference}
+    return {holder: [one] if r4_elements()[type_][holder].many else one}
+
+
+def held_by(body: Body, holder: str) -> str:
+    """Return the reference to the patient (the first, where there may be several); empty where there is none."""
+    found = references(body, holder)
+    if "." in holder:
+        found = [one for one in found if one.startswith(PATIENT)]
+    return found[0] if found else ""
+
+
+def patients_of(body: Body) -> set[str]:
+    """Return the references of a resource to the patients whose it is."""
+    named = (one for holder in HOLDERS for one in references(body, holder))
+    return {one for one in named if one.startswith(PATIENT)}
+
+
+def references(body: Body, path: str) -> list[str]:
+    """Return the references at an element, or at a part of an element, in order."""
+    root, _, part = path.partition(".")
+    held = body.get(root) or ()
+    items = held if isinstance(held, list) else [held]
+    parts = [one.get(part) for one in items if isinstance(one, dict)] if part else items
+    return [str(one["reference"]) for one in parts if isinstance(one, dict) and one.get("reference")]
+
+
+def asked_of(type_: str, patient: str) -> str:
+    """Return the beginning of a query for what is a patient's, by their reference: `patient=Patient%2F1&`."""
+    return f"{SEARCHED_BY.get(type_, 'patient')}={quote(patient, safe='')}&"
