@@ -70,6 +70,10 @@ class Destination:
         """What the server can do, as `check` last found."""
         return self._server.abilities
 
+    def keeps(self, type_: str) -> bool:
+        """Say whether the server keeps a type of R4, as far as `check` found which it keeps."""
+        return self._server.keeps(type_)
+
     def missing(self) -> tuple[str, ...]:
         """Return codes for what cannot be relied on, as far as it was found: of the server, and of its operations."""
         lacks = {UNSUPPORTED: self._lookups.unsupported, NOTICE_UNSUPPORTED: self._notices.unsupported}

@@ -19,7 +19,7 @@ from engine.deliver.resources.together import together
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import class_of
-from engine.errors import DeliveryError, RejectedDeliveryError
+from engine.errors import DeliveryError, HeldDeliveryError, PermanentDeliveryError, RejectedDeliveryError
 from engine.fhir.plan import (
     Attest,
     Find,
@@ -63,7 +63,10 @@ _CANCELS = ("nothing-to-cancel",)
 _RANKS: Final = {ending: rank for rank, ending in enumerate((*_CANCELS, *_TELLING))}
 _QUIET = ("unchanged", "nothing-to-do")
 # Types to which nothing else refers: a server that does not list them goes without.
-_LEFT_OUT = frozenset({"PractitionerRole", "Provenance"})
+LEFT_OUT: Final = frozenset({"PractitionerRole", "Provenance"})
+# How a server answers a request for a type that it does not have.
+_NO_SUCH_TYPE = frozenset({404, 405, 501})
+NOT_KEPT: Final = "type-not-kept"
 
 
 class Row(NamedTuple):
@@ -164,13 +167,23 @@ async def carry_out(exchange: Exchange, plan: Plan, *, remembered: bool) -> list
 
 
 async def _one(exchange: Exchange, interaction: Interaction, at: datetime | None, *, remembered: bool) -> str:
-    """Carry out one interaction; `not-kept` and its type where the server has no such resource."""
+    """Carry out one interaction; `not-kept` and its type where the server has no such resource.
+
+    HeldDeliveryError `type-not-kept` and its type where something else would be lost with it.
+    """
     row = TABLE[type(interaction)]
     type_ = row.beside(interaction) if row.beside else ""
-    if type_ in _LEFT_OUT and not exchange.server.abilities.keeps(type_):
+    if type_ in LEFT_OUT and not exchange.server.abilities.keeps(type_):
         exchange.note(f"not-kept {type_}")
         return "unchanged"
-    return await row.carry_out(exchange, interaction, at, remembered)
+    if type_ and exchange.server.lacks(type_):
+        raise HeldDeliveryError(f"{NOT_KEPT} {type_}")
+    try:
+        return await row.carry_out(exchange, interaction, at, remembered)
+    except PermanentDeliveryError as error:
+        if error.status in _NO_SUCH_TYPE and not exchange.server.keeps(type_):
+            raise HeldDeliveryError(f"{NOT_KEPT} {type_}", status=error.status, codes=error.codes) from error
+        raise
 
 
 def ending(plan: Plan, endings: list[str]) -> str:

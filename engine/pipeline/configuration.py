@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from engine.config.alerting import Alerting, look_at_alerting, unknown_channels
 from engine.config.channel import Channel
@@ -13,13 +13,17 @@ from engine.config.destination import Destination
 from engine.config.shipped import shipped
 from engine.config.source import Looked
 from engine.config.wording import Placed, nearest
+from engine.deliver.interactions import LEFT_OUT
 from engine.deliver.wire.oauth import signing_key
 from engine.errors import ConfigurationError, DestinationError, Problem
+from engine.fhir.versions.names import in_stu3
 from engine.mapping.authoring.case import cases_for, cases_of, run_cases
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import MappingSource, compile_mapping
 from engine.mapping.compile import read as read_mapping
 from engine.mapping.files.document import mapping_names
+
+STU3: Final = "STU3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     problems += unknown_channels(alerting, frozenset(channel.channel for channel in channels))
     sources = _sources(files, read, problems)
     mappings = _compiled(channels, sources, problems)
+    problems += [problem for one in read for problem in _not_in_stu3(one, mappings)]
     marks = _marks(files, sources)
     if in_force is not None:
         problems += _failures(files, {name: one for name, one in sources.items() if marks.get(name) not in in_force})
@@ -124,6 +129,18 @@ def _compiled(
                 problems += error.problems
                 del sources[channel.mapping]
     return mappings
+
+
+def _not_in_stu3(looked: Looked[Channel], mappings: Mapping[str, CompiledMapping]) -> Iterator[Problem]:
+    """Yield a problem for each destination whose FHIR version lacks a type that the channel's mapping sends."""
+    channel = looked.value
+    mapping = mappings.get(channel.channel) if channel is not None else None
+    if channel is None or mapping is None:
+        return
+    absent = ", ".join(sorted(name for name in mapping.sends - LEFT_OUT if not in_stu3(name)))
+    expected = f"send it to R4, or take it out of the mapping {channel.mapping!r}"
+    lacking = [number for number, one in enumerate(channel.destinations) if one.fhir == STU3 and absent]
+    yield from looked.located((("destinations", n, "fhir"), f"STU3 has no {absent}", expected) for n in lacking)
 
 
 def _sources(files: Files, read: Sequence[Looked[Channel]], problems: list[Problem]) -> dict[str, MappingSource]:

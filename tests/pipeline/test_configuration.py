@@ -1,6 +1,8 @@
 """What is authored, read at once: when the cases beside a mapping are run."""
 
+import re
 from pathlib import Path
+from typing import Final
 from unittest.mock import Mock
 
 import pytest
@@ -54,3 +56,27 @@ def test_a_start_compiles_a_mapping_once_for_each_channel(files: Files, monkeypa
     (files.channels / "b.yaml").write_text(CHANNEL.format(name="b", port=1))
     configure(files)
     assert made.call_count == 2
+
+
+INVOICE: Final = (
+    "resource: Invoice\npatient: subject\nidentity: {type: AN, keys: [PID-18]}\nelements: {status: draft}\n"
+)
+EVENTS: Final = """mapping: adt
+extends: shipped/adt
+resources: [Encounter, Invoice]
+events: {A04: {do: [upsert patient, upsert invoice]}}
+"""
+
+
+def test_a_type_that_stu3_does_not_have(files: Files) -> None:
+    """It is refused by name at the destination that speaks STU3, with its place; R4 takes it."""
+    assert files.mappings is not None
+    (files.mappings / "adt.yaml").write_text(EVENTS)
+    (files.mappings / "resources/invoice.yaml").write_text(INVOICE)
+    channel = files.channels / "a.yaml"
+    text = channel.read_text()
+    assert "Invoice" in configure(files).mappings["a"].sends
+    channel.write_text(text.replace("base_url:", "fhir: STU3, base_url:"))
+    told = "a.yaml:6:21: destinations.0.fhir: STU3 has no Invoice; send it to R4, or take it out of the mapping 'adt'"
+    with pytest.raises(ConfigurationError, match=re.escape(told)):
+        configure(files)

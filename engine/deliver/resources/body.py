@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from engine.deliver.patient.ownership import applied
-from engine.deliver.resources.found import HELD_BY_SEVERAL, held_by, owner_of
+from engine.deliver.resources.found import owner_of
 from engine.deliver.stored import Body, Slices, Stored
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
@@ -17,6 +17,7 @@ from engine.fhir.period import REVERSED, keep_forward
 from engine.fhir.places import begun, traced
 from engine.fhir.plan import ElementChange, Keep, ResourceRecord, StatusMove
 from engine.fhir.references import resolved
+from engine.fhir.whose import held_by, holding
 
 NOT_REPEATED: Final = "results-not-repeated"
 
@@ -59,7 +60,7 @@ class ResourceBody:
         if keep_forward(body, {}, {}, {}):
             self._exchange.note(REVERSED)
         if record.holder:
-            body[record.holder] = _holding(record, self._exchange.references[record.patient])
+            body |= holding(record.type, record.holder, self._exchange.references[record.patient])
         return body, said.owned
 
     def _step(self, found: Stored, *, kept_out: bool) -> Moved:
@@ -114,7 +115,7 @@ class ResourceBody:
             await owner_of(self._exchange, interaction, found)
             reference = self._exchange.references[record.patient]
             if held_by(body, record.holder) != reference:
-                body[record.holder] = _holding(record, reference)
+                body |= holding(record.type, record.holder, reference)
         return body, owned, (*result.flags, *turned, *((step.note,) if step.note else ()))
 
     def _completed(self, changes: Sequence[ElementChange], body: Body, mine: Slices) -> Sequence[ElementChange]:
@@ -136,11 +137,6 @@ class ResourceBody:
             if kept:
                 self._exchange.note(NOT_REPEATED)
         return grown
-
-
-def _holding(record: ResourceRecord, reference: str) -> Any:
-    """Return what says whose a resource is; an Account may be that of several, and has a list."""
-    return [{"reference": reference}] if record.type in HELD_BY_SEVERAL else {"reference": reference}
 
 
 def _status(body: Body, move: StatusMove | None) -> str:

@@ -6,20 +6,19 @@ from urllib.parse import quote
 
 from engine.deliver.patient.absorbed import head_of
 from engine.deliver.patient.unseen import hidden
-from engine.deliver.stored import Body, Stored
+from engine.deliver.stored import Stored
 from engine.deliver.verdict import Known
 from engine.deliver.wire.exchange import Exchange, escaped
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries
 from engine.fhir.plan import Identity, Keep
+from engine.fhir.whose import PATIENT, asked_of, held_by
 
 ENTERED_IN_ERROR: Final = "entered-in-error"
 # What a merge leaves behind: an account that is no longer used, whose number leads to the other one.
 OVER: Final = {"Account": frozenset({ENTERED_IN_ERROR, "inactive"})}
 # Why a resource of somebody else is held, where that has a name of its own.
 OF_ANOTHER: Final = {"Encounter": "visit-of-another-patient", "ServiceRequest": "order-of-another-patient"}
-PATIENT: Final = "Patient/"
-HELD_BY_SEVERAL: Final = frozenset({"Account"})
 
 
 async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -> Stored | None:
@@ -57,13 +56,6 @@ async def owner_of(exchange: Exchange, interaction: Keep, found: Stored) -> None
         if other is not None and (await head_of(exchange, other)).reference == ours:
             return
     raise HeldDeliveryError(OF_ANOTHER.get(record.type, "resource-of-another-patient"))
-
-
-def held_by(body: Body, holder: str) -> str:
-    """Return the reference to the patient (the first, where there may be several); empty where there is none."""
-    held = body.get(holder) or {}
-    first = held[0] if isinstance(held, list) else held
-    return str(first.get("reference") or "")
 
 
 def remembered_as(type_: str, identity: Identity, logical_id: str) -> tuple[Identity, Known]:
@@ -141,4 +133,4 @@ def _holders(exchange: Exchange, interaction: Keep) -> list[str]:
         return [""]
     names = (interaction.moved_from, record.patient, interaction.also_of)
     patients = dict.fromkeys(exchange.references[name] for name in names if name in exchange.references)
-    return [f"patient={quote(one, safe='')}&" for one in patients]
+    return [asked_of(record.type, one) for one in patients]

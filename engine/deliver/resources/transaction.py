@@ -12,10 +12,10 @@ import orjson
 from engine.deliver.stored import Body, id_of
 from engine.deliver.wire.client import Answer
 from engine.deliver.wire.draft_server import DraftWrite
-from engine.deliver.wire.dry_run_server import holders_of
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import AmbiguousDeliveryError, DestinationError, HeldDeliveryError, PermanentDeliveryError
 from engine.fhir.patient import number_of
+from engine.fhir.whose import asked_of, patients_of
 
 IGNORED: Final = "if-none-exist-ignored"
 UNBELIEVED: Final = "transaction-unclear"
@@ -140,7 +140,7 @@ async def _watch(exchange: Exchange, write: DraftWrite, answer: Answer) -> None:
         server.creates_watched = WATCHED
         return
     server.creates_watched += 1
-    holders = [f"patient={one.replace('/', '%2F')}&" for one in sorted(holders_of(write.body))]
+    holders = [asked_of(write.type_, one) for one in sorted(patients_of(write.body))]
     found = await exchange.search(f"{''.join(holders[:1])}{dict(write.headers)['If-None-Exist']}", write.type_)
     if all(one.logical_id == answer.json.get("id") for one in found):
         return

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs
 
 import orjson
 
@@ -16,11 +16,11 @@ from engine.deliver.stored import Body, Cache
 from engine.deliver.wire.client import Answer
 from engine.deliver.wire.server import Server
 from engine.errors import PermanentDeliveryError
+from engine.fhir.whose import SEARCHES, asked_of, patients_of
 
 MOST_READS: Final = 200
 ROOM: Final = 64
 MADE: Final = "new-"
-_HOLDERS: Final = ("subject", "patient", "beneficiary")
 _REFUSED: Final = frozenset({400, 422})
 _SPLIT: Final = re.compile(r"(?<!\\),")
 _ESCAPE: Final = re.compile(r"\\(.)")
@@ -125,8 +125,8 @@ class DryRunServer(Server):
         answer = await self._search(f"{type_}?{condition}")
         if answer.status not in _REFUSED:
             return answer
-        holder = next(iter(holders_of(body)), "")
-        return await self._search(f"{type_}?{condition}&patient={quote(holder, safe='')}") if holder else answer
+        holder = next(iter(patients_of(body)), "")
+        return await self._search(f"{type_}?{asked_of(type_, holder)}{condition}") if holder else answer
 
     async def _put(self, reference: str, body: Body) -> Answer:
         await self._know(reference)
@@ -185,17 +185,11 @@ def _answers(body: Body, asked: dict[str, list[str]]) -> bool:
     """Say whether a resource that would be written is found by a search for identifiers, and for its patient."""
     tokens = {token for text in asked.get("identifier", ()) for token in _tokens(text)}
     carried = {(one.get("system"), one.get("value")) for one in body.get("identifier") or () if isinstance(one, dict)}
-    return bool(tokens & carried) and ("patient" not in asked or bool(holders_of(body) & set(asked["patient"])))
+    patients = [one for name in SEARCHES for one in asked.get(name, ())]
+    return bool(tokens & carried) and (not patients or bool(patients_of(body) & set(patients)))
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     for token in _SPLIT.split(text):
         system, _, value = token.rpartition("|")
         yield _ESCAPE.sub(r"\1", system), _ESCAPE.sub(r"\1", value)
-
-
-def holders_of(body: Body) -> set[str]:
-    """Return the references of a resource to the patients whose it is."""
-    held = [body[name] for name in _HOLDERS if name in body]
-    several = [one for part in held for one in (part if isinstance(part, list) else [part])]
-    return {str(one.get("reference")) for one in several if isinstance(one, dict)}

@@ -10,6 +10,7 @@ from engine.deliver.wire.abilities import Abilities, Proofs
 from engine.deliver.wire.client import Answer, Client
 from engine.deliver.wire.oauth import Tokens
 from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.names import in_stu3, stu3_name
 from engine.fhir.versions.turn import turned
 
 MEDIA_TYPE = "application/fhir+json"
@@ -74,6 +75,14 @@ class Server:
         if cache is None:
             cache = self._caches[type_] = Cache(self.cache.most)
         return cache
+
+    def lacks(self, type_: str) -> bool:
+        """Say whether the server's FHIR version has no such resource type."""
+        return self._stu3 and not in_stu3(type_)
+
+    def keeps(self, type_: str) -> bool:
+        """Say whether the server keeps a type of R4, as far as it says which it keeps."""
+        return not type_ or self.abilities.keeps(stu3_name(type_) if self._stu3 else type_)
 
     def outward(self, resource: Body) -> Body:
         """Return a resource in the server's FHIR version."""

@@ -8,6 +8,8 @@ from pydantic import BaseModel
 
 from engine.config.destination import Destination as Settings
 from engine.config.secret import Secret
+from engine.deliver.destination import Destination
+from engine.deliver.interactions import LEFT_OUT
 from engine.deliver.wire.abilities import Abilities
 from engine.errors import AdtEngineError
 from engine.journal.state.proving import proofs_in
@@ -61,24 +63,41 @@ async def _check(settings: Settings, configuration: Configuration, data: Path) -
         destination.proofs.known |= proofs_in(data, settings.name)
         abilities = await destination.check()
         base = await destination.lookup_base() if _looks_up(settings, configuration) else None
+        lacking = _lacking(destination, configuration)
     except AdtEngineError as error:
         return Check(name, Standing.FIX, f"{settings.base_url}: {error}", "start it, or correct base_url and auth")
     finally:
         await destination.close()
-    return check_of(name, settings, abilities, base)
+    return check_of(name, settings, abilities, base, lacking)
 
 
 def _looks_up(settings: Settings, configuration: Configuration) -> bool:
     return any(one.lookup_on and settings in one.destinations for one in configuration.channels.values())
 
 
-def check_of(name: str, settings: Settings, abilities: Abilities, lookup_base: str | None = None) -> Check:
+def _lacking(destination: Destination, configuration: Configuration) -> tuple[str, ...]:
+    """Return the types that are sent to a destination and that it does not list; none where it lists nothing."""
+    channels = [name for name, one in configuration.channels.items() if destination.settings in one.destinations]
+    sent = {type_ for name in channels for type_ in configuration.mappings[name].sends}
+    return tuple(sorted(type_ for type_ in sent - LEFT_OUT if not destination.keeps(type_)))
+
+
+def check_of(
+    name: str,
+    settings: Settings,
+    abilities: Abilities,
+    lookup_base: str | None = None,
+    lacking: tuple[str, ...] = (),
+) -> Check:
     """Return what a destination's abilities mean for its settings.
 
-    `lookup_base`: the base that takes look-ups, empty for none, None where no channel asks for any.
+    `lookup_base`: the base that takes look-ups, empty for none, None where no channel asks for any. `lacking`: the
+    types that mappings send and that it does not list.
     """
     server = f"{abilities.server} at {settings.base_url}" if abilities.server else settings.base_url
     findings = [_merging(settings, abilities), _versions(abilities), _bundles(settings, abilities)]
+    if lacking:
+        findings.append(_types(lacking))
     if settings.notify != "off":
         findings.append(_notices(abilities))
     if lookup_base is not None:
@@ -121,6 +140,12 @@ def _bundles(settings: Settings, abilities: Abilities) -> Finding:
     if settings.bundle == "off":
         return Standing.GOOD, "one request a resource (bundle: off)", ""
     return Standing.GOOD, "takes a visit and what it names as one transaction", ""
+
+
+def _types(lacking: tuple[str, ...]) -> Finding:
+    """Say which types it does not list; it may take them all the same."""
+    do = "take them out of the mapping's resources and events, or have them switched on there: else messages are held"
+    return Standing.LOOK, f"lists no {', '.join(lacking)}, which the mapping may send", do
 
 
 def _notices(abilities: Abilities) -> Finding:

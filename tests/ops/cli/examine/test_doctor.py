@@ -100,6 +100,15 @@ def test_what_a_destination_is_told_to_do(
     assert bool(found.do) is (standing is not Standing.GOOD)
 
 
+def test_types_that_a_destination_does_not_list_are_told() -> None:
+    """What the mappings of its channels send and it does not list is named, with what becomes of such messages."""
+    told = replace(TOLD, if_match=True, transaction=True)
+    found = check_of("destination x", Settings(name="x", base_url="http://x/R4"), told, lacking=("Appointment", "Task"))
+    assert found.standing is Standing.LOOK
+    assert found.found.endswith("lists no Appointment, Task, which the mapping may send")
+    assert "held" in found.do
+
+
 @pytest.mark.parametrize(
     ("base", "settings", "standing", "words"),
     [
