@@ -44,6 +44,8 @@ async def test_channels_are_listed_stopped_drained_and_started(rig: Rig) -> None
     assert max(map(len, listed.splitlines())) <= 80
     assert "is stopped" in await cli(rig, "channels", "stop", "riverbend-adt")
     assert "has no deliveries in progress" in await cli(rig, "channels", "drain", "riverbend-adt")
+    drained = await read(rig, "channels", "drain", "riverbend-adt")
+    assert (drained["state"], drained["unfinished"]) == ("stopped", 0)
     assert "is listening" in await cli(rig, "channels", "start", "riverbend-adt")
     assert "is listening" in await cli(rig, "channels", "allow-merge", "riverbend-adt")
     assert "changed: nothing" in await cli(rig, "channels", "reload")

@@ -1,6 +1,6 @@
-"""Options that several commands share, and how a command ends."""
+"""Options that several commands share, what they ask before they act, and how a check ends."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -8,8 +8,8 @@ import typer
 from typer.models import ParameterInfo
 
 from engine.config.settings import DATA_VARIABLE
-from engine.errors import ConfigurationError, Problem
-from engine.ops.terminal.table import errors
+from engine.errors import ConfigurationError, Problem, UsageError
+from engine.ops.terminal.table import errors, print_json
 
 DATA: Final = Path("adt-data")
 CHANNELS: Final = Path("channels")
@@ -44,6 +44,7 @@ Database = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 LIMIT: Final[ParameterInfo] = typer.Option(50, min=1, max=1000, help="How many to show, newest first.")
 Admin = Annotated[
     str, typer.Option("--admin", help="HOST:PORT of the operators' pages and the API; beyond loopback only with TLS.")
@@ -61,6 +62,23 @@ Offline = Annotated[
     bool, typer.Option("--offline", help="Skip what only the target machine has: secrets, certificates.")
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")]
+
+
+def agreed(question: str, *, yes: bool, as_json: bool) -> bool:
+    """Ask on standard error, unless `yes`; UsageError with `as_json`, whose reader is a program."""
+    if as_json and not yes:
+        raise UsageError("add --yes: --json asks for no confirmation")
+    return yes or typer.confirm(question, err=True)
+
+
+def conclude_json(
+    counts: Mapping[str, object], problems: Sequence[Problem], warnings: Sequence[Problem], *, strict: bool
+) -> None:
+    """Write how a check ended as JSON, and end with exit 2 where `conclude` would."""
+    found = {"problems": problems, "warnings": warnings}
+    print_json({**counts, **{name: [one._asdict() for one in some] for name, some in found.items()}})
+    if problems or (strict and warnings):
+        raise typer.Exit(2)
 
 
 def conclude(problems: Sequence[Problem], warnings: Sequence[Problem], *, strict: bool) -> str:

@@ -103,14 +103,18 @@ def anchor(data: Data = DATA, as_json: Json = False) -> None:
 
 
 @app.command()
-def key(data: Data = DATA) -> None:
+def key(data: Data = DATA, as_json: Json = False) -> None:
     """Print the public key that verifies anchors, for whoever stores and checks them elsewhere.
 
     Example: adt-engine audit key --data /var/lib/adt-engine
     """
     if not data.is_dir():
         raise AdtEngineError(f"there is no data folder {data}: name another with --data")
-    typer.echo(Anchors.of(data).public_pem(), nl=False)
+    public = Anchors.of(data).public_pem()
+    if as_json:
+        print_json({"public_key": public})
+    else:
+        typer.echo(public, nl=False)
 
 
 def _anchored(data: Path) -> Anchor:

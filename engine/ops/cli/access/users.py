@@ -27,8 +27,8 @@ from engine.ops.operations.access import (
     TokenView,
 )
 from engine.ops.terminal.command import ask, asks, takes
-from engine.ops.terminal.options import DATA, Data
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_line, table, utc
+from engine.ops.terminal.options import DATA, Data, Json
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, table, utc
 
 app = typer.Typer(help="Manage accounts and API tokens.", no_args_is_help=True)
 token_app = typer.Typer(help="API tokens: add, list, revoke.", no_args_is_help=True)
@@ -86,12 +86,16 @@ def list_accounts(rows: list[AccountView]) -> None:
 
 @app.command()
 @takes(SetRole, name="NAME", role="ROLE")
-def role(request: SetRole, data: Data = DATA) -> None:
+def role(request: SetRole, data: Data = DATA, as_json: Json = False) -> None:
     """Change an account's role, with immediate effect.
 
     Example: adt-engine users role ann viewer-phi --data /var/lib/adt-engine
     """
-    print_line(f"{ask(data, request).name} is {request.role} now")
+    account = ask(data, request)
+    if as_json:
+        print_json(account)
+    else:
+        print_line(f"{account.name} is {request.role} now")
 
 
 @app.command()
@@ -130,12 +134,16 @@ def remove(account: Named) -> None:
     name="NAME",
     wanted=REQUIRED,
 )
-def totp(request: SetSecondFactor, data: Data = DATA) -> None:
+def totp(request: SetSecondFactor, data: Data = DATA, as_json: Json = False) -> None:
     """Require a second factor of an account from its next log-in, or no longer; or reset the one it has.
 
     Example: adt-engine users totp ann --reset --data /var/lib/adt-engine
     """
-    print_line(f"{ask(data, request).name} {'must' if request.wanted else 'need not'} have a second factor")
+    account = ask(data, request)
+    if as_json:
+        print_json(account)
+    else:
+        print_line(f"{account.name} {'must' if request.wanted else 'need not'} have a second factor")
 
 
 @token_app.command(name="add")

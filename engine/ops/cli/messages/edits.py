@@ -8,11 +8,20 @@ import typer
 
 from engine.errors import MessageError, UsageError
 from engine.hl7.message import parse
-from engine.ops.cli.messages.replays import LEFT_OPEN, Yes, ask_each, print_dry_run
-from engine.ops.operations.entries import DryRunMessage, EditMessage, ListMatches, Match, ResolvePatient, RetryMessage
+from engine.ops.cli.messages.replays import LEFT_OPEN, ask_each, print_dry_run
+from engine.ops.operations.entries import (
+    Destinations,
+    DryRunMessage,
+    EditMessage,
+    ListMatches,
+    Match,
+    Matches,
+    ResolvePatient,
+    RetryMessage,
+)
 from engine.ops.terminal.command import ask, takes, takes_entries
-from engine.ops.terminal.options import DATA, Data
-from engine.ops.terminal.table import note, output, print_line, table
+from engine.ops.terminal.options import DATA, Data, Json, Yes, agreed
+from engine.ops.terminal.table import note, output, print_json, print_line, table
 
 
 @takes(EditMessage, entry="ENTRY", message=None, set=None)
@@ -27,6 +36,7 @@ def edit(
     ] = False,
     yes: Yes = False,
     data: Data = DATA,
+    as_json: Json = False,
 ) -> None:
     """Edit an entry's message and deliver it as a new entry, judged as if it had just come in; the original stays.
 
@@ -38,29 +48,36 @@ def edit(
     """
     edited = _edited(file, set_ or [])
     plan = ask(data, DryRunMessage.parse({**edited, "entry": request.entry}))
-    print_dry_run(plan)
-    note(LEFT_OPEN)
+    ends_here = dry_run or plan.refused is not None
+    if not as_json:
+        print_dry_run(plan)
+        note(LEFT_OPEN)
+    elif ends_here:
+        print_json(plan)
     if plan.refused:
         raise typer.Exit(1)
-    if dry_run or not (yes or typer.confirm("record and deliver it?")):
+    if ends_here or not agreed("record and deliver it?", yes=yes, as_json=as_json):
         return
     made = ask(data, EditMessage.parse({**request.given(), **edited}))
+    if as_json:
+        print_json(made)
+        return
     print_line(f"entry {made.entry} made from {made.parent}, which is {made.original}")
     if made.next_step:
         print_line(made.next_step)
 
 
 @takes_entries(RetryMessage)
-def retry(requests: Sequence[RetryMessage], data: Data = DATA) -> None:
+def retry(requests: Sequence[RetryMessage], data: Data = DATA, as_json: Json = False) -> None:
     """Retry entries now that are held or waiting for their next attempt.
 
     Example: adt-engine messages retry 37 --data /var/lib/adt-engine
     """
-    ask_each(data, requests, "is retried now")
+    ask_each(data, requests, "is retried now", as_json=as_json)
 
 
 @takes(ResolvePatient, entry="ENTRY")
-def resolve(request: ResolvePatient, yes: Yes = False, data: Data = DATA) -> None:
+def resolve(request: ResolvePatient, yes: Yes = False, data: Data = DATA, as_json: Json = False) -> None:
     """Choose which of the server's records an ambiguous patient is, and let the entry go on; nothing is merged.
 
     Without --patient the possible records are listed, and whether a release is enough by now.
@@ -72,13 +89,25 @@ def resolve(request: ResolvePatient, yes: Yes = False, data: Data = DATA) -> Non
     """
     entry, patient = request.entry, request.patient
     found = ask(data, ListMatches(entry=entry, destination=request.destination))
+    if as_json:
+        print_json(_resolved(data, request, found, yes=yes, as_json=True) if patient else found)
+        return
     print_line(f"held {found.reason} at {found.destination} for {', '.join(found.identities)}")
     output().print(table(("Patient", "Name", "Born", "Gender", "Active", "Numbers"), map(_match, found.matches)))
     if not patient:
         print_line(found.next_step or "choose one: --patient ID")
-    elif yes or typer.confirm(f"is the patient of entry {entry} Patient {patient}, from now on?"):
-        ask(data, ResolvePatient(entry=entry, patient=patient, destination=found.destination))
+    elif _resolved(data, request, found, yes=yes):
         print_line(f"{entry} released to Patient {patient}")
+
+
+def _resolved(
+    data: Path, request: ResolvePatient, found: Matches, *, yes: bool, as_json: bool = False
+) -> Destinations | None:
+    """Ask, and let the entry go on to the chosen patient; None where the answer is no."""
+    question = f"is the patient of entry {request.entry} Patient {request.patient}, from now on?"
+    if not agreed(question, yes=yes, as_json=as_json):
+        return None
+    return ask(data, request.model_copy(update={"destination": found.destination}))
 
 
 def _match(one: Match) -> tuple[object, ...]:

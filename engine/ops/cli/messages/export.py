@@ -12,8 +12,8 @@ from engine.errors import UsageError
 from engine.ops.operations.filters import Search, SearchFilter
 from engine.ops.operations.messages import ExportMessages
 from engine.ops.terminal.command import ask, takes
-from engine.ops.terminal.options import DATA, Data
-from engine.ops.terminal.table import print_line, progress
+from engine.ops.terminal.options import DATA, Data, Json
+from engine.ops.terminal.table import print_json, print_line, progress
 from engine.ops.views.exporting import COLUMNS, ExportedRow, bytes_of, csv_line, ndjson_line
 
 FORMS: Final = ("ndjson", "csv", "hl7")
@@ -30,6 +30,7 @@ def export(
     form: Annotated[str, typer.Option("--format", help="ndjson, csv, or hl7: one file per message.")] = "ndjson",
     most: Annotated[int, typer.Option("--limit", min=1, help="At most this many, newest first.")] = 10_000,
     data: Data = DATA,
+    as_json: Json = False,
 ) -> None:
     """Export whole messages from the journal of a running engine, with what became of them. They hold patient data.
 
@@ -43,13 +44,16 @@ def export(
     with ExitStack() as stack:
         first = next(rows, None)
         write = _folder(to) if form == "hl7" else _file(to, form, stack)
-        count = _written(first, rows, write, most)
-    print_line(f"{count} messages written to {to}")
+        count = _written(first, rows, write, most, shown=not as_json)
+    if as_json:
+        print_json({"messages": count, "to": str(to)})
+    else:
+        print_line(f"{count} messages written to {to}")
 
 
-def _written(first: ExportedRow | None, rows: Iterator[ExportedRow], write: Write, most: int) -> int:
+def _written(first: ExportedRow | None, rows: Iterator[ExportedRow], write: Write, most: int, *, shown: bool) -> int:
     count = 0
-    with progress(shown=True) as bar:
+    with progress(shown=shown) as bar:
         task = bar.add_task("messages", total=most)
         row = first
         while row is not None:

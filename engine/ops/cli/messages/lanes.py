@@ -3,12 +3,12 @@
 import typer
 
 from engine.journal.entry import State
-from engine.ops.cli.messages.replays import Yes, watch
+from engine.ops.cli.messages.replays import watch
 from engine.ops.operations.lanes import HeldView, LaneView, ListHeld, ReleaseHeld, ShowLane
 from engine.ops.operations.replays import PlanReplay
 from engine.ops.terminal.command import ask, asks, takes
-from engine.ops.terminal.options import DATA, Data
-from engine.ops.terminal.table import output, print_line, table, utc
+from engine.ops.terminal.options import DATA, Data, Json, Yes, agreed
+from engine.ops.terminal.table import output, print_json, print_line, table, utc
 
 app = typer.Typer(help="Show what is held and what is waiting behind it; release in bulk.", no_args_is_help=True)
 
@@ -45,17 +45,20 @@ def show(found: LaneView) -> None:
 
 @app.command()
 @takes(ReleaseHeld)
-def release(request: ReleaseHeld, yes: Yes = False, data: Data = DATA) -> None:
+def release(request: ReleaseHeld, yes: Yes = False, data: Data = DATA, as_json: Json = False) -> None:
     """Release held entries in bulk once the cause is fixed: the engine carries out a bulk run.
 
     Example: adt-engine lanes release --reason http-422 --rate 50 --data /var/lib/adt-engine
     """
     plan = PlanReplay.parse({**request.given(), "state": State.HELD})
-    count = ask(data, plan).count
-    if not count:
+    found = ask(data, plan)
+    if found.count:
+        if agreed(f"release {found.count} entries?", yes=yes, as_json=as_json):
+            watch(data, ask(data, request), as_json=as_json)
+    elif as_json:
+        print_json(found)
+    else:
         print_line("nothing held matches")
-    elif yes or typer.confirm(f"release {count} entries?"):
-        watch(data, ask(data, request))
 
 
 def _row(row: HeldView, *, several: bool) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from engine.ops.cli.messages.replays import ask_each, replay, replays
 from engine.ops.cli.messages.showing import show
 from engine.ops.operations.entries import DiscardMessage, ReleaseMessage
 from engine.ops.terminal.command import takes_entries
-from engine.ops.terminal.options import DATA, Data
+from engine.ops.terminal.options import DATA, Data, Json
 
 app = typer.Typer(
     help="List, show, explain, check, export and replay the entries of the journal.", no_args_is_help=True
@@ -33,19 +33,19 @@ app.command()(resolve)
 
 @app.command()
 @takes_entries(ReleaseMessage)
-def release(requests: Sequence[ReleaseMessage], data: Data = DATA) -> None:
+def release(requests: Sequence[ReleaseMessage], data: Data = DATA, as_json: Json = False) -> None:
     """Release held entries once the cause is fixed; they are retried. `lanes release` does it in bulk.
 
     Example: adt-engine messages release 37 --data /var/lib/adt-engine
     """
-    ask_each(data, requests, "released")
+    ask_each(data, requests, "released", as_json=as_json)
 
 
 @app.command()
 @takes_entries(DiscardMessage, reason=typer.Option(..., help="The reason; stored with the entry."))
-def discard(requests: Sequence[DiscardMessage], data: Data = DATA) -> None:
+def discard(requests: Sequence[DiscardMessage], data: Data = DATA, as_json: Json = False) -> None:
     """Discard unfinished entries permanently; what is waiting behind them continues.
 
     Example: adt-engine messages discard 37 --reason "sent by mistake, ticket 4711" --data /var/lib/adt-engine
     """
-    ask_each(data, requests, "discarded")
+    ask_each(data, requests, "discarded", as_json=as_json)

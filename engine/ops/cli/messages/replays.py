@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import orjson
 import typer
@@ -28,10 +28,8 @@ from engine.ops.operations.replays import (
     StopReplay,
 )
 from engine.ops.terminal.command import ask, takes
-from engine.ops.terminal.options import DATA, Data, Json
+from engine.ops.terminal.options import DATA, Data, Json, Yes, agreed
 from engine.ops.terminal.table import NEGATIVE, note, output, print_json, print_line, progress, table, utc
-
-A = TypeVar("A")
 
 POLL_SECONDS: Final = 0.3
 MOST_DRY_RUNS: Final = 1_000
@@ -46,7 +44,6 @@ LEFT_OPEN: Final = (
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print each planned call and what would differ; change nothing.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Resume = Annotated[
     int | None, typer.Option(metavar="RUN", parser=run_of, help="Resume a stopped bulk run and watch it.")
 ]
@@ -54,7 +51,12 @@ Resume = Annotated[
 
 @takes(StartReplay, entries="[ENTRY...]")
 def replay(
-    request: StartReplay, dry_run: DryRun = False, yes: Yes = False, resume: Resume = None, data: Data = DATA
+    request: StartReplay,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    resume: Resume = None,
+    data: Data = DATA,
+    as_json: Json = False,
 ) -> None:
     """Replay entries: deliver them again in journal order, each in its original place among its patient's messages.
 
@@ -72,18 +74,18 @@ def replay(
     entries, destination = request.entries, request.destination
     is_filtered = bool(FILTERS & request.model_fields_set)
     if resume:
-        watch(data, ask(data, ResumeReplay(run=resume)))
+        watch(data, ask(data, ResumeReplay(run=resume)), as_json=as_json)
     elif entries and is_filtered:
         raise UsageError("name entries, or filter them, not both")
     elif not (entries or is_filtered or destination):
         raise UsageError("name entries, or a filter such as --since or --state; --state delivered means all of them")
     elif dry_run:
-        _dry_run(data, entries or _planned(data, request), destination)
+        _dry_run(data, entries or _planned(data, request, as_json=as_json).entries, destination, as_json=as_json)
     elif entries:
         each = [ReplayMessage(entry=entry, force=request.force, destination=destination) for entry in entries]
-        ask_each(data, each, "replayed")
-    elif _planned(data, request) and (yes or typer.confirm("replay them?")):
-        watch(data, ask(data, request))
+        ask_each(data, each, "replayed", as_json=as_json)
+    else:
+        _bulk(data, request, yes=yes, as_json=as_json)
 
 
 def replays(
@@ -103,26 +105,45 @@ def replays(
     output().print(table(headings, (_row(run) for run in runs)))
 
 
-def ask_each(data: Path, requests: Sequence[Operation[A]], done: str) -> None:
-    """Ask for an operation on each entry and print what was done; AdtEngineError names refused entries, and why."""
-    failures = []
-    for request in requests:
-        entry = request.given()["entry"]
-        try:
-            ask(data, request)
-        except (UsageError, UnreachableError):
-            raise
-        except AdtEngineError as error:
-            failures.append(f"{entry}: {error}")
-        else:
-            print_line(f"{entry} {done}")
+def ask_each(data: Path, requests: Sequence[Operation[Any]], done: str, *, as_json: bool) -> None:
+    """Ask for an operation on each entry and print what was done; AdtEngineError names refused entries, and why.
+
+    As JSON each entry with its answer, or why it was refused; whatever comes in between, all that was done is told.
+    """
+    told: list[dict[str, object]] = []
+    try:
+        failures = list(_asked_each(data, requests, done, None if not as_json else told))
+    finally:
+        if as_json:
+            print_json(told)
     if failures:
         raise AdtEngineError("\n".join(failures))
 
 
-def watch(data: Path, run: ReplayRun) -> None:
+def _asked_each(
+    data: Path, requests: Sequence[Operation[Any]], done: str, told: list[dict[str, object]] | None
+) -> Iterator[str]:
+    """Ask for each and yield what was refused; what was done is printed, or added to what will be `told`."""
+    for request in requests:
+        entry = request.given()["entry"]
+        try:
+            answer = ask(data, request)
+        except (UsageError, UnreachableError):
+            raise
+        except AdtEngineError as error:
+            yield f"{entry}: {error}"
+            row = {"refused": str(error)}
+        else:
+            row = request.to_json(answer)
+            if told is None:
+                print_line(f"{entry} {done}")
+        if told is not None:
+            told.append({"entry": entry, **row})
+
+
+def watch(data: Path, run: ReplayRun, *, as_json: bool) -> None:
     """Show the progress of a run until it is done; Ctrl-C leaves it to the engine."""
-    with progress(shown=True) as bar:
+    with progress(shown=not as_json) as bar:
         task = bar.add_task(f"run {run.run}", total=run.total)
         try:
             while run.state == "running":
@@ -130,17 +151,28 @@ def watch(data: Path, run: ReplayRun) -> None:
                 time.sleep(POLL_SECONDS)
                 run = ask(data, ShowReplay(run=run.run))
         except KeyboardInterrupt:
-            print_line(f"run {run.run} continues in the engine; stop it with `messages replays --stop {run.run}`")
-            return
-    _report(run)
+            note(f"run {run.run} continues in the engine; stop it with `messages replays --stop {run.run}`")
+            if not as_json:
+                return
+    (print_json if as_json else _report)(run)
 
 
-def _planned(data: Path, request: StartReplay) -> Sequence[int]:
-    """Print what a bulk run would take up, and return the first of its entries."""
+def _bulk(data: Path, request: StartReplay, *, yes: bool, as_json: bool) -> None:
+    """Show what a bulk run takes up, ask, and carry it out; where it takes up nothing, the plan is the answer."""
+    plan = _planned(data, request, as_json=as_json)
+    if not plan.count:
+        if as_json:
+            print_json(plan)
+    elif agreed("replay them?", yes=yes, as_json=as_json):
+        watch(data, ask(data, request), as_json=as_json)
+
+
+def _planned(data: Path, request: StartReplay, *, as_json: bool) -> ReplayPlan:
+    """Return what a bulk run would take up, printed for people."""
     plan = ask(data, PlanReplay.parse(request.given()))
-    for line in _plan(plan, request) if plan.count else ("no entries match",):
+    for line in () if as_json else _plan(plan, request) if plan.count else ("no entries match",):
         print_line(line)
-    return plan.entries
+    return plan
 
 
 def _plan(plan: ReplayPlan, request: StartReplay) -> Iterator[str]:
@@ -152,9 +184,13 @@ def _plan(plan: ReplayPlan, request: StartReplay) -> Iterator[str]:
         yield f"{plan.overtaken} were overtaken by newer data of their patients and {end}"
 
 
-def _dry_run(data: Path, entries: Sequence[int], destination: str) -> None:
-    for entry in entries[:MOST_DRY_RUNS]:
-        print_dry_run(ask(data, DryRunMessage(entry=entry, destination=destination)))
+def _dry_run(data: Path, entries: Sequence[int], destination: str, *, as_json: bool) -> None:
+    found = (ask(data, DryRunMessage(entry=entry, destination=destination)) for entry in entries[:MOST_DRY_RUNS])
+    if as_json:
+        print_json(list(found))
+        return
+    for one in found:
+        print_dry_run(one)
     if len(entries) > MOST_DRY_RUNS:
         print_line("and more: name entries to see theirs")
     if entries:

@@ -21,7 +21,18 @@ from engine.ops.operations.channels import (
     StopChannel,
 )
 from engine.ops.terminal.command import ask, ask_if_running, asks, takes
-from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings, Offline, Strict, conclude
+from engine.ops.terminal.options import (
+    CHANNELS,
+    DATA,
+    Channels,
+    Data,
+    Json,
+    Mappings,
+    Offline,
+    Strict,
+    conclude,
+    conclude_json,
+)
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, table
 from engine.pipeline.configuration import Files, examine
 
@@ -35,7 +46,11 @@ WRITTEN: Final = ("Channel", "Listens on", "Mode", "Mapping", "Merges", "Destina
 
 @app.command()
 def check(
-    channels: Channels = CHANNELS, mappings: Mappings = None, offline: Offline = False, strict: Strict = False
+    channels: Channels = CHANNELS,
+    mappings: Mappings = None,
+    offline: Offline = False,
+    strict: Strict = False,
+    as_json: Json = False,
 ) -> None:
     """Check every channel file of a folder, its alerts.yaml and the mappings they name, as a start and a reload do.
 
@@ -45,6 +60,12 @@ def check(
     Example: adt-engine channels check --channels channels
     """
     examined = examine(Files(channels, mappings, DATA), machine=not offline)
+    if as_json:
+        used = examined.configuration
+        conclude_json(
+            {"channels": list(used.channels) if used else []}, examined.problems, examined.warnings, strict=strict
+        )
+        return
     ended = conclude(examined.problems, examined.warnings, strict=strict)
     count = len(examined.usable().channels)
     print_line(f"{count} channel{'s' if count > 1 else ''} in {channels}: {ended}")
@@ -94,20 +115,24 @@ def drain(
     request: DrainChannel,
     within: Annotated[float, typer.Option("--within", min=0, help="Seconds to wait for the rest.")] = 60.0,
     data: Data = DATA,
+    as_json: Json = False,
 ) -> None:
     """Stop a channel and wait until everything it accepted is delivered, held or ended; exit 1 on timeout.
 
     Example: adt-engine channels drain riverbend-adt --within 300 --data /var/lib/adt-engine
     """
     until = time.monotonic() + within
-    while left := ask(data, request).unfinished:
+    while left := (row := ask(data, request)).unfinished:
         if time.monotonic() >= until:
             raise AdtEngineError(
                 f"{left} deliveries of {request.channel} are still in progress: see `destinations list`"
             )
         note(f"{left} in progress")
         time.sleep(POLL_SECONDS)
-    print_line(f"{request.channel} is stopped, and has no deliveries in progress")
+    if as_json:
+        print_json(row)
+    else:
+        print_line(f"{request.channel} is stopped, and has no deliveries in progress")
 
 
 @app.command(name="allow-merge")

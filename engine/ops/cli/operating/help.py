@@ -21,6 +21,7 @@ def help_(
     page: Annotated[
         str, typer.Argument(help="A page, such as repair; the list of them without it.", autocompletion=pages)
     ] = "",
+    as_json: Json = False,
 ) -> None:
     """Show a help page, or list all pages: one a task, from day one to an incident.
 
@@ -29,6 +30,11 @@ def help_(
     Example: adt-engine help repair
     """
     console = output()
+    if as_json:
+        shown = [page_of(page)] if page else list(PAGES.values())
+        rows = [{"page": one.name, "title": one.title, "purpose": one.purpose, "text": one.text()} for one in shown]
+        print_json(rows[0] if page else rows)
+        return
     if not page:
         console.print(table(("Page", "For"), ((one.name, one.purpose) for one in PAGES.values())))
         return

@@ -25,7 +25,7 @@ from engine.journal.read.reading import Reader
 from engine.ops.cli.operating.copying import copy
 from engine.ops.operations.care import AnnounceBackup, PruneJournal
 from engine.ops.terminal.command import ask, ask_if_running
-from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json
+from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json, Yes, agreed
 from engine.ops.terminal.steps import end, steps
 from engine.ops.terminal.table import POSITIVE, note, output, print_json, print_line, progress, table
 from engine.pipeline.care.care import rules_of
@@ -38,7 +38,6 @@ TITLES: Final = {
     "free_bytes": "free on the disk",
     "reserve_bytes": "kept free for outcomes",
 }
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 @app.command()
@@ -166,10 +165,8 @@ def prune(
     with closing(open_reader(data)) as connection:
         bodies, entries = due(connection, rules, datetime.now(UTC))
     if not dry_run:
-        if not yes and as_json:
-            raise UsageError("add --yes: --json asks for no confirmation")
-        if not yes:
-            typer.confirm(f"Delete {bodies} bodies and {entries} whole entries for good?", abort=True, err=True)
+        if not agreed(f"Delete {bodies} bodies and {entries} whole entries for good?", yes=yes, as_json=as_json):
+            raise typer.Abort
         done = ask(data, PruneJournal())
         bodies, entries = done.bodies, done.entries
     if as_json:
@@ -179,7 +176,9 @@ def prune(
 
 
 @app.command()
-def key(out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file for the key.")]) -> None:
+def key(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file for the key.")], as_json: Json = False
+) -> None:
     """Create a key file that encrypts the message bodies of a new journal.
 
     Name it in ADT_ENGINE_JOURNAL_KEY_FILE for the engine and for every command that reads the journal. Without it
@@ -193,6 +192,9 @@ def key(out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new f
         raise UsageError(f"{out} cannot be created ({error.strerror}): name a new file") from error
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"{new_key()}\n")
+    if as_json:
+        print_json({"file": str(out), "variable": KEY_FILE_VARIABLE})
+        return
     print_line(f"{out}: name it in {KEY_FILE_VARIABLE}; keep a copy apart from the backups")
 
 
@@ -200,6 +202,7 @@ def key(out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new f
 def reseal(
     new: Annotated[Path, typer.Option("--new-key", metavar="FILE", help="The key file to use from now on.")],
     data: Data = DATA,
+    as_json: Json = False,
 ) -> None:
     """Change the key file of a sealed journal on which no engine runs; messages stay as they are.
 
@@ -222,6 +225,9 @@ def reseal(
             connection.execute("COMMIT")
     finally:
         lock.release()
+    if as_json:
+        print_json({"keys": count, "file": str(new), "variable": KEY_FILE_VARIABLE})
+        return
     print_line(f"{count} keys are wrapped by {new} now: name it in {KEY_FILE_VARIABLE}")
 
 

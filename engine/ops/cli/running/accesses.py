@@ -14,11 +14,12 @@ import typer
 
 from engine.clock import now
 from engine.errors import AdtEngineError, UsageError
-from engine.interchange.audit.trail import export_log, verify_log
+from engine.interchange.audit.trail import Proof, export_log, verify_log
 from engine.interchange.store.access import Access, Logged
 from engine.interchange.store.place import place_of
 from engine.interchange.store.transaction import EPOCH
-from engine.ops.terminal.options import DATABASE, Database
+from engine.ops.terminal.options import DATABASE, Database, Json
+from engine.ops.terminal.table import print_json
 from engine.ops.views.table_file import plain
 
 COLUMNS: Final = ("seq", "at", *Access._fields[1:], "hash")
@@ -68,6 +69,7 @@ def export(
 def verify(
     anchor: Annotated[str, typer.Option(help="What an earlier run ended with, NUMBER:HASH, kept elsewhere.")] = "",
     database: Database = DATABASE,
+    as_json: Json = False,
 ) -> None:
     """Verify that no row of the access log was changed, removed or moved; exit 1 and list the places if any was.
 
@@ -77,13 +79,21 @@ def verify(
     Example: adt-engine interchange audit verify --anchor 48211:9f2c… --database sqlite:///adt-data/interchange.db
     """
     proof = verify_log(place_of(database), anchor)
+    if as_json:
+        faults = [{"row": fault.seq, "text": fault.text} for fault in proof.faults]
+        print_json({"rows": proof.rows, "faults": faults, "anchor": proof.anchor})
+    else:
+        _print(proof)
+    if proof.faults:
+        raise typer.Exit(1)
+
+
+def _print(proof: Proof) -> None:
     typer.echo(f"{proof.rows} rows, {len(proof.faults)} faults")
     for fault in proof.faults[:SHOWN_FAULTS]:
         typer.echo(f"row {fault.seq}: {fault.text}")
     if proof.anchor:
         typer.echo(f"last row: {proof.anchor}")
-    if proof.faults:
-        raise typer.Exit(1)
 
 
 def _moment(name: str, text: str) -> datetime | None:

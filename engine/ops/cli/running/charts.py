@@ -9,6 +9,8 @@ import typer
 from engine.errors import UsageError
 from engine.interchange.bundles.step import MOST
 from engine.interchange.synthetic.chart import synthetic_chart, transaction
+from engine.ops.terminal.options import Json
+from engine.ops.terminal.table import print_json
 
 # Beside the facts a Bundle holds the patient and those who care for it.
 MOST_FACTS: Final = MOST - 10
@@ -19,6 +21,7 @@ def simulate(
     patients: Annotated[int, typer.Option(min=1, max=100_000, help="How many people.")] = 10,
     facts: Annotated[int, typer.Option(min=0, max=MOST_FACTS, help="Facts in each chart; from 60 on every type.")] = 60,
     seed: Annotated[int, typer.Option(help="The same seed produces the same bytes.")] = 1,
+    as_json: Json = False,
 ) -> None:
     """Simulate clinical charts: one R4 transaction Bundle per invented person, to be posted to a sandbox's base.
 
@@ -33,4 +36,7 @@ def simulate(
     for number in range(1, patients + 1):
         bundle = transaction(synthetic_chart(f"{seed}/{number}", facts=facts))
         (folder / f"{number:06d}.json").write_bytes(orjson.dumps(bundle))
+    if as_json:
+        print_json({"charts": patients, "facts": facts, "folder": str(folder)})
+        return
     typer.echo(f"{patients} charts of {facts} facts in {folder}")

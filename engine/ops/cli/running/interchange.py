@@ -29,7 +29,8 @@ from engine.interchange.store.place import place_of
 from engine.interchange.store.verify import verify
 from engine.ops.cli.running import accesses, charts, compendium, jobs, orders, webhooks
 from engine.ops.terminal.faults import arm_as_asked
-from engine.ops.terminal.options import DATABASE, Database, Offline, Strict, conclude
+from engine.ops.terminal.options import DATABASE, Database, Json, Offline, Strict, conclude, conclude_json
+from engine.ops.terminal.table import print_json
 from engine.telemetry import configure
 
 # Without its certificate the service does not start; without a client's secret it does.
@@ -115,7 +116,9 @@ def _reread(config: Path | None, running: ServiceConfiguration) -> ServiceConfig
 
 
 @app.command("check")
-def check_configuration(config: Config = None, offline: Offline = False, strict: Strict = False) -> None:
+def check_configuration(
+    config: Config = None, offline: Offline = False, strict: Strict = False, as_json: Json = False
+) -> None:
     """Check the service's configuration as its start does, and warn of what it would start without.
 
     All problems at once, each with file, line and column; exit 2 if there is one. Warnings (a client whose secret
@@ -130,7 +133,11 @@ def check_configuration(config: Config = None, offline: Offline = False, strict:
     warnings = [*looked.ask("warnings"), *looked.located(_no_scopes(looked.value))]
     if looked.value is not None and not offline:
         warnings += looked.located(iter(asyncio.run(complaints(looked.value))))
-    ended = conclude(problems, [*warnings, *(one for one in missing if not one.path.startswith(TLS))], strict=strict)
+    warnings += (one for one in missing if not one.path.startswith(TLS))
+    if as_json:
+        conclude_json({"file": str(config)}, problems, warnings, strict=strict)
+        return
+    ended = conclude(problems, warnings, strict=strict)
     typer.echo(f"{config}: {ended}")
 
 
@@ -143,7 +150,7 @@ def _no_scopes(configuration: ServiceConfiguration | None) -> Iterator[Placed]:
 
 
 @app.command()
-def password() -> None:
+def password(as_json: Json = False) -> None:
     """Print the argon2id hash of a password, for `password_hash` of a user in the configuration.
 
     Asks for it twice at a terminal, without showing it; otherwise takes the first line of standard input.
@@ -156,11 +163,15 @@ def password() -> None:
         text = sys.stdin.readline().rstrip("\r\n")
     if len(text) < SHORTEST_PASSWORD:
         raise UsageError(f"a password has at least {SHORTEST_PASSWORD} characters")
-    typer.echo(hash_password(text))
+    hashed = hash_password(text)
+    if as_json:
+        print_json({"password_hash": hashed})
+    else:
+        typer.echo(hashed)
 
 
 @app.command("verify")
-def verify_database(database: Database = DATABASE) -> None:
+def verify_database(database: Database = DATABASE, as_json: Json = False) -> None:
     """Verify a database: pages, bodies, and the index rows that its bodies should have; exit 1 for any fault.
 
     Reads only, also beside a running service. Counts by kind, and tells nothing of a patient.
@@ -169,9 +180,12 @@ def verify_database(database: Database = DATABASE) -> None:
     """
     place = place_of(database)
     found = verify(place, INDEXERS)
-    typer.echo(f"{found.resources} resources, {sum(found.faults.values())} faults")
-    for kind, number in found.faults.items():
-        typer.echo(f"{kind}: {number}")
+    if as_json:
+        print_json({"resources": found.resources, "faults": dict(found.faults)})
+    else:
+        typer.echo(f"{found.resources} resources, {sum(found.faults.values())} faults")
+        for kind, number in found.faults.items():
+            typer.echo(f"{kind}: {number}")
     if found.faults:
         aside = "put this file aside" if isinstance(place, Path) else "rename this database"
         typer.echo(f"Stop the service, {aside}, and restore the last backup that verifies.", err=True)

@@ -6,7 +6,6 @@ from typing import Annotated, Final
 import typer
 
 from engine.clock import now
-from engine.errors import UsageError
 from engine.interchange.laboratory.overview import (
     Asked,
     Seen,
@@ -17,7 +16,7 @@ from engine.interchange.laboratory.overview import (
 )
 from engine.interchange.store.place import place_of
 from engine.interchange.store.transmission import Standing
-from engine.ops.terminal.options import DATABASE, Database, Json
+from engine.ops.terminal.options import DATABASE, Database, Json, Yes, agreed
 from engine.ops.terminal.table import output, print_json, print_line, table, utc
 
 TWICE: Final = "The laboratory may get the order twice: ask there first whether it has it. Send it again?"
@@ -25,7 +24,6 @@ HAS_IT: Final = "The laboratory may have the order, and is told nothing: tell th
 
 Tenant = Annotated[str, typer.Option("--tenant", help="Only orders of this tenant.")]
 OrderId = Annotated[str, typer.Argument(metavar="ORDER", help="The id of the RequestGroup.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 app = typer.Typer(help="List, show, send again and take back orders to laboratories.", no_args_is_help=True)
 
@@ -87,11 +85,8 @@ def cancel(
 
 
 def _confirm(question: str, *, yes: bool, as_json: bool) -> None:
-    if yes:
-        return
-    if as_json:
-        raise UsageError("add --yes: --json asks for no confirmation")
-    typer.confirm(question, abort=True, err=True)
+    if not agreed(question, yes=yes, as_json=as_json):
+        raise typer.Abort
 
 
 def _print(seen: Seen, *, as_json: bool) -> None:

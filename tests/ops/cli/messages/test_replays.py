@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -163,6 +164,65 @@ async def test_held_lanes_are_listed_shown_and_released(rig: Rig) -> None:
     assert await said(rig, "lanes", "release", "--reason", "stale", "--yes") == "nothing held matches\n"
     assert "run 1 done" in await said(rig, "lanes", "release", "--reason", "missing-required", "--yes")
     assert "2 is retried now" in await said(rig, "messages", "retry", "2")
+
+
+async def told(rig: Rig, *arguments: str, code: int = 0) -> Any:
+    """Run a command with --json and return what it wrote, which is one value and nothing else."""
+    done = await cli(rig, *arguments, "--json")
+    assert done.code == code, done
+    return orjson.loads(done.out)
+
+
+async def test_what_is_done_to_entries_is_told_to_programs(rig: Rig) -> None:
+    """Each entry with the operation's own answer, or why it was refused; an edit the new entry."""
+    (plan,) = await told(rig, "messages", "replay", "2", "--dry-run")
+    assert (plan["entry"], plan["destinations"][0]["verdict"]) == (2, "held")
+    refused = await told(rig, "messages", "replay", "1", "4", code=1)
+    assert refused[0] == {"entry": 1, "destinations": 1}
+    assert (refused[1]["entry"], "processing-id" in refused[1]["refused"]) == (4, True)
+    plan = await told(rig, "messages", "edit", "2", "--set", "PID-7=19840229", "--dry-run")
+    assert [one["path"] for one in plan["differences"]] == ["PID-7"]
+    assert await told(rig, "messages", "discard", "2", "--reason", "typo") == [{"entry": 2, "runnable": 1}]
+    await rig.until(lambda rows: rows[2].state == "held")
+    to = rig.folder / "out.ndjson"
+    wrote = await told(rig, "messages", "export", "--to", str(to), "--reason", "ticket")
+    assert wrote == {"messages": 4, "to": str(to)}
+    made = await told(rig, "messages", "edit", "3", "--set", "PID-7=19840229", "--yes")
+    assert (made["entry"], made["parent"]) == (5, 3)
+
+
+async def test_releases_are_told_to_programs(rig: Rig) -> None:
+    """At how many destinations an entry is tried again."""
+    assert await told(rig, "messages", "release", "2") == [{"entry": 2, "destinations": 1}]
+
+
+async def test_bulk_runs_are_told_to_programs(rig: Rig) -> None:
+    """The run once it has ended, or the plan where it takes up nothing."""
+    run = await told(rig, "messages", "replay", "--event", "A28", "--state", "delivered", "--yes")
+    assert (run["run"], run["state"], run["counts"]) == (1, "done", {"delivered": 1})
+    assert (await told(rig, "messages", "replay", "--event", "A40", "--yes"))["count"] == 0
+    assert (await told(rig, "lanes", "release", "--reason", "stale", "--yes"))["count"] == 0
+    run = await told(rig, "lanes", "release", "--reason", "missing-required", "--yes")
+    assert (run["run"], run["state"]) == (2, "done")
+    assert (await told(rig, "channels", "reload"))["changed"] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("messages", "replay", "--event", "A28"),
+        ("messages", "edit", "2", "--set", "PID-7=19840229"),
+        ("messages", "resolve", "2", "--patient", "x"),
+        ("lanes", "release"),
+    ],
+    ids=" ".join,
+)
+async def test_a_program_is_asked_nothing(rig: Rig, words: tuple[str, ...]) -> None:
+    """With --json a question is wrong use, and nothing is done."""
+    done = await cli(rig, *words, "--json", typed="y\n")
+    assert done.code in {1, 2}
+    assert "--yes" in done.error or words[1] == "resolve"
+    assert [row.state for row in rig.rows()] == ["delivered", "held", "waiting", "rejected"]
 
 
 async def test_without_an_engine_each_says_so(rig: Rig) -> None:
