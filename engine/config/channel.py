@@ -35,10 +35,13 @@ class AcknowledgementMode(StrEnum):
     ENHANCED = "enhanced"
 
 
+_When = Literal["stored", "delivered"]
+
+
 class Acknowledge(Frozen):
     """When the application acknowledgement goes out; `within_seconds` bounds `delivered`."""
 
-    when: Literal["stored", "delivered"] = Field("stored", description="after the commit, or after the destinations")
+    when: _When = Field("stored", description="after the commit, or after the destinations")
     within_seconds: float = Field(
         20,
         gt=0,
@@ -134,8 +137,8 @@ class Channel(Frozen):
         description="confirms that a listener beyond loopback without tls or allow is intended",
         examples=["accepted"],
     )
-    acknowledge: Annotated[Acknowledge, BeforeValidator(_acknowledge)] = Field(
-        Acknowledge(), description="when the application acknowledgement goes out"
+    acknowledge: Annotated[Acknowledge, BeforeValidator(_acknowledge, json_schema_input_type=_When | Acknowledge)] = (
+        Field(Acknowledge(), description="when the application acknowledgement goes out")
     )
     acknowledgement_mode: AcknowledgementMode = Field(
         AcknowledgementMode.AUTO, description="auto does as MSH-15 and MSH-16 ask"

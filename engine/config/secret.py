@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from engine.config.frozen import Frozen
@@ -22,8 +22,10 @@ _MENDS: Final = {
 class Secret(Frozen):
     """A reference to a secret: `{env: NAME}` or `{file: PATH}`; its text is read on each use, so that it can rotate."""
 
-    env: Word | None = None
-    file: Word | None = None
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    env: Word | None = Field(None, description="the variable of the environment that holds it")
+    file: Word | None = Field(None, description="the file that holds it, readable by its owner only")
 
     @model_validator(mode="before")
     @classmethod

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
+from engine.config.schema import DRAFT, EDITOR
 from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
 from engine.mapping.files import alike
 from engine.mapping.files.document import ADD, FIELD, PATIENT_KEYS
@@ -36,8 +35,6 @@ Json = dict[str, Any]
 
 # Which kind of file stands in which folder below a mapping folder; the event table stands in it itself.
 FOLDERS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table", "tests": "tests"}
-EDITOR: Final = "# yaml-language-server: $schema="
-DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 EVENTS: Final = r"^([AZ]\d\d|[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d)$"
 HEAD: Final = rf"(?:'[^']*'|{FIELD.pattern}|{PART.pattern}|[^A-Z' |][^ |]*)"
 # In YAML a bare number or `yes` may be more than text to an editor; to the engine all of them are texts.
@@ -54,26 +51,10 @@ FURTHER: Final[Json] = {"type": "array", "items": {"$ref": f"#/definitions/{refe
 LIST: Final[Json] = {"enum": ["snapshot", "additive"]}
 
 
-def schema_text(schema: Json) -> str:
-    """Return a schema as JSON, one definition a line, so that versions of it can be compared."""
-    lines = []
-    for key, part in schema.items():
-        if key == "definitions":
-            inner = ",\n".join(f"{_json(name)}: {_json(one)}" for name, one in part.items())
-            lines.append(f"{_json(key)}: {{\n{inner}\n}}")
-        else:
-            lines.append(f"{_json(key)}: {_json(part)}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
 def editor_line(path: Path) -> str:
     """Return the line by which an editor finds the schema of a file, given its path below a mapping folder."""
     kind = FOLDERS.get(path.parts[0], "mapping") if len(path.parts) > 1 else "mapping"
     return f"{EDITOR}{'../' if len(path.parts) > 1 else ''}schema/{kind}.json"
-
-
-def _json(part: Any) -> str:
-    return orjson.dumps(part).decode()
 
 
 def schemas() -> dict[str, Json]:

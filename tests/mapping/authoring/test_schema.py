@@ -5,9 +5,10 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
+from engine.config.schema import schema_text
 from engine.config.shipped import shipped
 from engine.config.source import parse, read
-from engine.mapping.authoring.schema import FOLDERS, editor_line, schema_text, schemas
+from engine.mapping.authoring.schema import FOLDERS, editor_line, schemas
 from engine.mapping.files.document import KINDS
 from engine.mapping.language.functions import FUNCTIONS
 

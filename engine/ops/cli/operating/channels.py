@@ -8,6 +8,7 @@ import typer
 
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
+from engine.config.schema import CHANNEL_FILES, schemas
 from engine.errors import AdtEngineError
 from engine.ops.operations.channels import (
     AllowMerge,
@@ -33,6 +34,7 @@ from engine.ops.terminal.options import (
     conclude,
     conclude_json,
 )
+from engine.ops.terminal.schemas import SchemaFolder, show_schemas
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, table
 from engine.pipeline.configuration import Files, examine
 
@@ -69,6 +71,22 @@ def check(
     ended = conclude(examined.problems, examined.warnings, strict=strict)
     count = len(examined.usable().channels)
     print_line(f"{count} channel{'s' if count > 1 else ''} in {channels}: {ended}")
+
+
+@app.command()
+def schema(
+    name: Annotated[str, typer.Argument(help="channel or alerts; both, if none is given.")] = "",
+    out: SchemaFolder = None,
+    as_json: Json = False,
+) -> None:
+    """Print the JSON Schema of channel files or of alerts.yaml, or write both beside your channels.
+
+    An editor with YAML support finds it by the first line of a file, such as
+    `# yaml-language-server: $schema=schema/channel.json`.
+
+    Example: adt-engine channels schema --out channels/schema
+    """
+    show_schemas(schemas(CHANNEL_FILES), name, out, as_json=as_json)
 
 
 @app.command(name="list")

@@ -13,6 +13,7 @@ import typer
 
 from engine.clock import now
 from engine.config.reload import reread
+from engine.config.schema import SERVICE_FILES, schemas
 from engine.config.service import Environment, ServiceConfiguration
 from engine.config.source import look, scan, validate
 from engine.config.wording import Placed, nearest
@@ -30,6 +31,7 @@ from engine.interchange.store.verify import verify
 from engine.ops.cli.running import accesses, charts, compendium, jobs, orders, webhooks
 from engine.ops.terminal.faults import arm_as_asked
 from engine.ops.terminal.options import DATABASE, Database, Json, Offline, Strict, conclude, conclude_json
+from engine.ops.terminal.schemas import SchemaFolder, show_schemas
 from engine.ops.terminal.table import print_json
 from engine.telemetry import configure
 
@@ -147,6 +149,18 @@ def _no_scopes(configuration: ServiceConfiguration | None) -> Iterator[Placed]:
             if right(scope) is None:
                 expected = f"it grants nothing; {nearest(scope, {*WILDCARDS, *FLAGS})}"
                 yield ("clients", name, "scopes", number), f"no scope {scope!r}", expected
+
+
+@app.command()
+def schema(out: SchemaFolder = None, as_json: Json = False) -> None:
+    """Print the JSON Schema of the service's configuration, or write it beside yours.
+
+    An editor with YAML support finds it by the first line of the file:
+    `# yaml-language-server: $schema=schema/interchange.json`.
+
+    Example: adt-engine interchange schema --out schema
+    """
+    show_schemas(schemas(SERVICE_FILES), "interchange", out, as_json=as_json)
 
 
 @app.command()
