@@ -19,7 +19,6 @@ from engine.ops.operations.operation import Operation
 from engine.ops.operations.runner import Operations
 from engine.ops.web.criteria import Searches
 from engine.ops.web.headers import Cookies
-from engine.ops.web.history import History
 from engine.ops.web.look import Look
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
@@ -43,7 +42,6 @@ class Desk:
     exposed: bool
     look: Look = field(default_factory=Look)
     searches: Searches = field(default_factory=Searches)
-    history: History = field(default_factory=History)
     streams: Counter[str] = field(default_factory=Counter)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -176,6 +174,7 @@ NOTICES: dict[str, str] = {
     "edited-waits": "The edited message is a new entry. It waits until the original is delivered or discarded.",
     "cleared": "Done.",
     "channel": "Done: see the state below.",
+    "tried": "The destination is being tried now.",
     "reloaded": "The files were reloaded; changes are in effect.",
     "account": "The account was updated.",
     "factor": "One-time codes are now required.",

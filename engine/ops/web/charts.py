@@ -1,92 +1,109 @@
-"""Charts drawn by the server: a path in a box of fixed size, its scale, and the same numbers as a table."""
+"""Charts drawn by the server: lines in a box of fixed size, what stands at each point, and the same as a table."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from engine.ops.web.wording import NOTHING
 
 WIDTH: Final = 600
 HEIGHT: Final = 120
 MOST_ROWS: Final = 12
 # A single point is drawn as a short line.
 SHORTEST: Final = 4.0
-# A longer time without a value is shown as a gap.
-_GAP_SECONDS: Final = 130.0
 
-Point = tuple[datetime, float | None]
+Values = Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series: its path, its last and its highest value as text."""
+
+    name: str
+    path: str
+    now: str
+    peak: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The room of one point, from left to right, and what stands there."""
+
+    left: float
+    width: float
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart: the drawing, what a screen reader reads, and rows for those who cannot see it."""
+    """One chart: lines, what stands at each point, and rows of a table, each the highest of its part of the time."""
 
     title: str
     unit: str
-    line: str
-    area: str
+    lines: tuple[Line, ...]
+    columns: tuple[Column, ...]
     top: str
-    now: str
-    peak: str
     began_at: str
     ended_at: str
-    rows: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to draw yet."""
-        return not self.line
+        return not any(one.path for one in self.lines)
 
 
-def chart(title: str, unit: str, points: Sequence[Point]) -> Chart:
-    """Return a chart of points in the order of time; None is a step without a value."""
-    valued = [(at, value) for at, value in points if value is not None]
-    if not valued:
-        return Chart(title, unit, "", "", "", "–", "–", "", "", ())
-    peak = max(value for _, value in valued)
-    top = _round_up(peak)
-    began, ended = points[0][0], points[-1][0]
-    runs = _runs(valued, began, max((ended - began).total_seconds(), 1.0), top)
-    line = " ".join("M" + " L".join(f"{x:.1f},{y:.1f}" for x, y in run) for run in runs)
-    area = " ".join(
-        f"M{run[0][0]:.1f},{HEIGHT} L"
-        + " L".join(f"{x:.1f},{y:.1f}" for x, y in run)
-        + f" L{run[-1][0]:.1f},{HEIGHT} Z"
-        for run in runs
+def chart(title: str, unit: str, times: Sequence[datetime], series: Mapping[str, Values]) -> Chart:
+    """Return a chart of series that have a value, or None, at each of some times that are equally far apart."""
+    known = [value for values in series.values() for value in values if value is not None]
+    if not known:
+        return Chart(title, unit, tuple(Line(name, "", NOTHING, NOTHING) for name in series), (), "", "", "", ())
+    top = _round_up(max(known))
+    clock = _clock(times)
+    step = WIDTH / max(len(times) - 1, 1)
+    lines = tuple(Line(name, _path(values, step, top), *_ends(values)) for name, values in series.items())
+    columns = tuple(
+        Column(max(place * step - step / 2, 0.0), step, _said(clock(at), unit, series, place))
+        for place, at in enumerate(times)
+        if any(values[place] is not None for values in series.values())
     )
-    return Chart(
-        title,
-        unit,
-        line,
-        area,
-        _short(top),
-        _short(valued[-1][1]),
-        _short(peak),
-        _clock(began),
-        _clock(ended),
-        _rows(valued),
-    )
+    return Chart(title, unit, lines, columns, _short(top), clock(times[0]), clock(times[-1]), _rows(times, series))
 
 
-def _runs(
-    points: Sequence[tuple[datetime, float]], began: datetime, seconds: float, top: float
-) -> list[list[tuple[float, float]]]:
-    runs: list[list[tuple[float, float]]] = []
-    last: datetime | None = None
-    for at, value in points:
-        place = ((at - began).total_seconds() / seconds * WIDTH, HEIGHT - value / top * HEIGHT)
-        if last is None or (at - last).total_seconds() > _GAP_SECONDS:
+def _path(values: Values, step: float, top: float) -> str:
+    """Return the path of a line, with a gap where there is no value."""
+    runs: list[list[tuple[float, float]]] = [[]]
+    for place, value in enumerate(values):
+        if value is not None:
+            runs[-1].append((place * step, HEIGHT - value / top * HEIGHT))
+        elif runs[-1]:
             runs.append([])
-        runs[-1].append(place)
-        last = at
-    return [run if len(run) > 1 else [(max(run[0][0] - SHORTEST, 0.0), run[0][1]), run[0]] for run in runs]
+    drawn = [run if len(run) > 1 else [(max(run[0][0] - SHORTEST, 0.0), run[0][1]), run[0]] for run in runs if run]
+    return " ".join("M" + " L".join(f"{x:.1f},{y:.1f}" for x, y in run) for run in drawn)
 
 
-def _rows(points: Sequence[tuple[datetime, float]]) -> tuple[tuple[str, str], ...]:
-    """Return at most a dozen rows, each the highest of its part of the time."""
-    size = math.ceil(len(points) / MOST_ROWS)
-    parts = [points[first : first + size] for first in range(0, len(points), size)]
-    return tuple((_clock(part[0][0]), _short(max(value for _, value in part))) for part in parts)
+def _ends(values: Values) -> tuple[str, str]:
+    """Return the last and the highest value."""
+    known = [value for value in values if value is not None]
+    return (_short(known[-1]), _short(max(known))) if known else (NOTHING, NOTHING)
+
+
+def _said(at: str, unit: str, series: Mapping[str, Values], place: int) -> str:
+    found = ((name, values[place]) for name, values in series.items())
+    return f"{at}: " + ", ".join(f"{name} {_short(value)} {unit}" for name, value in found if value is not None)
+
+
+def _rows(times: Sequence[datetime], series: Mapping[str, Values]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return at most a dozen rows: the beginning of a part of the time, and the highest of each series in it."""
+    size, clock = math.ceil(len(times) / MOST_ROWS), _clock(times)
+    parts = range(0, len(times), size)
+    rows = (
+        (clock(times[first]), tuple(_ends(values[first : first + size])[1] for values in series.values()))
+        for first in parts
+    )
+    return tuple(row for row in rows if set(row[1]) != {NOTHING})
 
 
 def _round_up(value: float) -> float:
@@ -101,5 +118,8 @@ def _short(value: float) -> str:
     return f"{value:,.0f}".replace(",", "\u202f") if value >= 10 or value == int(value) else f"{value:.1f}"
 
 
-def _clock(at: datetime) -> str:
-    return f"{at.astimezone():%H:%M}"
+def _clock(times: Sequence[datetime]) -> Callable[[datetime], str]:
+    """Return what writes the times of a chart: hour and minute, with the day where that is not the same."""
+    days = {at.astimezone().date() for at in (times[0], times[-1])}
+    form = "%H:%M" if len(days) == 1 else "%d %b %H:%M"
+    return lambda at: at.astimezone().strftime(form)

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from engine import __version__
 from engine.ops.views.reasons import reason_of
 from engine.ops.web import wording
+from engine.ops.web.strip import severity
 
 TEMPLATES: Final = Path(__file__).with_name("templates")
 ASSETS: Final = Path(__file__).with_name("assets")
@@ -53,6 +54,9 @@ class Look:
             "milliseconds": wording.milliseconds,
             "pretty": wording.pretty,
             "age": _age,
+            "clock": wording.clock,
+            "soon": _soon,
+            "severity": severity,
             "place": _place,
             "coded": _coded,
             "anchor": lambda code: reason_of(code).code,
@@ -69,6 +73,13 @@ def _age(value: object) -> str:
     """Return how long ago a moment was."""
     found = wording.moment_of(value)
     return wording.span((datetime.now(UTC) - found).total_seconds()) if found else wording.NOTHING
+
+
+def _soon(value: object) -> str:
+    """Return how long it is until a moment: `in 8 s`, `now` for one that has passed or is none."""
+    found = wording.moment_of(value)
+    left = (found - datetime.now(UTC)).total_seconds() if found else 0.0
+    return f"in {wording.span(left)}" if left >= 1 else "now"
 
 
 def _place(file: object) -> str:

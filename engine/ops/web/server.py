@@ -4,21 +4,17 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
-from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 from engine import telemetry
 from engine.clock import now
 from engine.http import server
 from engine.http.connection import Bounds, Refusal
-from engine.journal.read.reading import Reader
 from engine.ops.access.access import Access
 from engine.ops.operations.runner import Operations
 from engine.ops.web.app import App
 from engine.ops.web.call import Desk
 from engine.ops.web.headers import Cookies, secured
-from engine.ops.web.history import keep
 from engine.ops.web.listener import PagesListener, tls_context
 from engine.ops.web.table import ROUTES
 from engine.pipeline.engine import Engine
@@ -62,20 +58,9 @@ async def pages(
     """Serve the operators' pages of an engine on a bound socket until closed."""
     host, port = listening.getsockname()[:2]
     desk = Desk(engine, operations, access, now, ROUTES, Cookies(port, where.tls), HttpIntake(engine), where.exposed)
-    samples = asyncio.create_task(keep(desk.history, now, lambda: _oldest(engine), desk.stopping))
     try:
         async with serving(App(desk, where.names, where.allow), where, listening, desk.stopping):
             _log.info("pages listening", address=host, port=port)
             yield
     finally:
         desk.stopping.set()
-        await samples
-
-
-async def _oldest(engine: Engine) -> datetime | None:
-    return await asyncio.to_thread(_read_oldest, engine.files.data)
-
-
-def _read_oldest(folder: Path) -> datetime | None:
-    with Reader(folder) as reader:
-        return reader.stats().oldest_unfinished_at

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
@@ -22,18 +22,24 @@ Render = Callable[[], Awaitable[str]]
 _log = telemetry.logger()
 
 
-def streamed(call: Call, now: Render, seldom: Render | None = None, seldom_every: int = 15) -> Response:
-    """Answer with a stream: `now` in events named so, and at every 15th turn `seldom`.
+def streamed(
+    call: Call, now: Render, seldom: Render | None = None, seldom_every: int = 15, **others: Render
+) -> Response:
+    """Answer with a stream: `now` and `others` in events named so, and at every 15th turn `seldom`.
 
     RefusedRequestError 429 where the account has too many streams. Whoever is no longer signed in, or has another role
     by now, sees that said, and the stream ends.
     """
     if call.desk.streams[call.owner] >= MOST_OF_ONE:
         raise RefusedRequestError(429, "too many pages of yours are live at once: close some")
-    return StreamingResponse(_events(call, now, seldom, seldom_every), media_type="text/event-stream")
+    return StreamingResponse(
+        _events(call, {"now": now, **others}, seldom, seldom_every), media_type="text/event-stream"
+    )
 
 
-async def _events(call: Call, now: Render, seldom: Render | None, seldom_every: int) -> AsyncIterator[bytes]:
+async def _events(
+    call: Call, renders: Mapping[str, Render], seldom: Render | None, seldom_every: int
+) -> AsyncIterator[bytes]:
     desk, owner = call.desk, call.owner
     desk.streams[owner] += 1
     sent: dict[str, str] = {}
@@ -44,7 +50,7 @@ async def _events(call: Call, now: Render, seldom: Render | None, seldom_every: 
             if actor is None or actor.role is not call.by.role:
                 yield event("now", call.part("parts/ended.html")) + event("end", "")
                 return
-            parts = {"now": await now()}
+            parts = {name: await render() for name, render in renders.items()}
             if seldom is not None and turn % seldom_every == 0:
                 parts["seldom"] = await seldom()
             changed = [event(name, part) for name, part in parts.items() if sent.get(name) != part]

@@ -40,6 +40,16 @@ def moment(value: object) -> str:
     return f"{found.astimezone():%Y-%m-%d %H:%M:%S}" if found else NOTHING
 
 
+def clock(value: object) -> str:
+    """Return an ISO time as this machine's clock would show it: `02:13` for one of today, else with its day."""
+    found = moment_of(value)
+    if found is None:
+        return NOTHING
+    local = found.astimezone()
+    today = local.date() == datetime.now(UTC).astimezone().date()
+    return f"{local:%H:%M}" if today else f"{local:%Y-%m-%d %H:%M}"
+
+
 def moment_of(value: object) -> datetime | None:
     """Return the moment that a value holds or writes, aware; None where it holds none."""
     if isinstance(value, datetime):

@@ -151,8 +151,9 @@ def _of_channel(
     yield from _loneliness(name, facts, engine, alerting)
     for path, end in facts.certificates:
         days = (end - engine.now) / timedelta(days=1)
-        soon = f"{path.name}: {days:.0f} days left"
-        yield Condition(AlertKind.CERTIFICATE_EXPIRY, f"{name} {path}", days < alerting.certificate_days, soon)
+        soon, over = f"{path.name}: {days:.0f} days left", f"{path.name}: ended on {end:%Y-%m-%d}"
+        yield Condition(AlertKind.CERTIFICATE_EXPIRY, f"{name} {path}", 0 <= days < alerting.certificate_days, soon)
+        yield Condition(AlertKind.CERTIFICATE_EXPIRED, f"{name} {path}", days < 0, over)
 
 
 def _silence(name: str, facts: ChannelFacts, engine: Facts, alerting: Alerting) -> Iterator[Condition]:

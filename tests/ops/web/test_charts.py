@@ -5,37 +5,51 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ops.web.charts import HEIGHT, MOST_ROWS, WIDTH, chart
+from engine.ops.web.charts import HEIGHT, MOST_ROWS, WIDTH, Chart, chart
 
 BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
+def drawn(**series: list[float | None]) -> Chart:
+    """Return a chart of series with a point a minute."""
+    count = max((len(values) for values in series.values()), default=1)
+    return chart("Messages", "a minute", [BEGAN + timedelta(minutes=number) for number in range(count)], series)
+
+
 def test_nothing_is_drawn_of_nothing() -> None:
-    """No points, or none with a value: an empty chart that says so."""
-    assert chart("Received", "a minute", []).empty
-    assert chart("Received", "a minute", [(BEGAN, None)]).empty
+    """No series, or none with a value: an empty chart that says so."""
+    assert drawn().empty
+    assert drawn(received=[None, None]).empty
 
 
-def test_a_chart_tells_its_last_and_its_highest_value() -> None:
-    """The numbers beside the drawing, its scale, and rows of a table."""
-    points = [(BEGAN + timedelta(minutes=number), float(value)) for number, value in enumerate([3, 42, 7])]
-    made = chart("Received", "a minute", points)
-    assert (made.now, made.peak, made.top) == ("7", "42", "50")
-    assert [value for _, value in made.rows] == ["3", "42", "7"]
-    assert made.line.startswith(f"M0.0,{HEIGHT - 3 / 50 * HEIGHT:.1f} L")
+def test_a_chart_tells_the_last_and_the_highest_value_of_each_series() -> None:
+    """The numbers beside the drawing, one scale for all, what stands at each point, and rows of a table."""
+    made = drawn(received=[3, 42, 7], refused=[None, 1, None])
+    assert [(line.name, line.now, line.peak) for line in made.lines] == [("received", "7", "42"), ("refused", "1", "1")]
+    assert made.top == "50"
+    assert [values for _, values in made.rows] == [("3", "–"), ("42", "1"), ("7", "–")]
+    assert made.lines[0].path.startswith(f"M0.0,{HEIGHT - 3 / 50 * HEIGHT:.1f} L")
+    clock = (BEGAN + timedelta(minutes=1)).astimezone()
+    assert made.columns[1].text == f"{clock:%H:%M}: received 42 a minute, refused 1 a minute"
 
 
 def test_a_time_without_values_is_a_gap() -> None:
-    """Two runs of points that are far apart are not joined by a line."""
-    minutes = (0, 1, 2, 30, 31)
-    made = chart("Age", "s", [(BEGAN + timedelta(minutes=number), 1.0) for number in minutes])
-    assert made.line.count("M") == 2
+    """Runs of points with nothing in between are not joined by a line; a single point is a short one."""
+    assert drawn(age=[1, 1, None, 1, None, None, 1, 1]).lines[0].path.count("M") == 3
+
+
+def test_times_of_several_days_say_which() -> None:
+    """The hour alone would be two moments."""
+    times = [BEGAN + timedelta(hours=6 * number) for number in range(9)]
+    made = chart("Messages", "a minute", times, {"received": [1.0] * 9})
+    assert made.began_at == f"{BEGAN.astimezone():%d %b %H:%M}"
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1e9)), min_size=1, max_size=200))
 def test_every_point_lies_in_the_box(values: list[float | None]) -> None:
     """Whatever the values, the line stays inside the drawing and the table stays short."""
-    made = chart("Any", "s", [(BEGAN + timedelta(minutes=number), value) for number, value in enumerate(values)])
-    places = [point.split(",") for point in made.line.replace("M", "").replace("L", "").split()]
+    made = drawn(any=values)
+    places = [point.split(",") for point in made.lines[0].path.replace("M", "").replace("L", "").split()]
     assert all(0 <= float(x) <= WIDTH + 1 and 0 <= float(y) <= HEIGHT for x, y in places)
     assert len(made.rows) <= MOST_ROWS
+    assert len(made.columns) == len([value for value in values if value is not None])

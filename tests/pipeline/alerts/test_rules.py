@@ -77,6 +77,7 @@ STORM = replace(PAUSE, reason="hold-storm", detail="http-422")
         (of_channel(silent_since=NOW - timedelta(minutes=30)), AlertKind.NO_TRAFFIC),
         (of_channel(lonely_since=NOW - timedelta(minutes=60)), AlertKind.NO_SENDER),
         (of_channel(certificates=((Path("a.pem"), NOW + timedelta(days=29)),)), AlertKind.CERTIFICATE_EXPIRY),
+        (of_channel(certificates=((Path("a.pem"), NOW - timedelta(days=1)),)), AlertKind.CERTIFICATE_EXPIRED),
         (replace(FACTS, free_bytes=2**29), AlertKind.DISK_RESERVE),
         (replace(FACTS, refused_reload="ConfigurationError"), AlertKind.RELOAD_FAILED),
         (replace(FACTS, hook_failing=True), AlertKind.WEBHOOK_FAILED),

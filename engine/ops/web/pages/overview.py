@@ -1,28 +1,34 @@
-"""The first page: what is wrong now, what waits, and how the last hour went; live."""
+"""The first page: what is wrong now, where messages stand on their way, how it went, and what is held; live."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Final
 
 from starlette.responses import Response
 
 from engine.ops.access.actor import Permission
-from engine.ops.operations.alerts import ListAlerts
-from engine.ops.operations.destinations import ListDestinations
+from engine.ops.operations.alerts import AlertView, ListAlerts
+from engine.ops.operations.channels import ListChannels
+from engine.ops.operations.destinations import ListDestinations, ResumeDestination, RetryDestination
 from engine.ops.operations.lanes import ListHeld
-from engine.ops.operations.messages import CountMessages, ShowThroughput
-from engine.ops.web.call import Call, go
-from engine.ops.web.charts import Point, chart
+from engine.ops.operations.messages import CountMessages, ShowCharts
+from engine.ops.views.charting import SPANS, Charts
+from engine.ops.web.call import Call, form, go
+from engine.ops.web.charts import Chart, chart
 from engine.ops.web.pages.entrance import home_of
+from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
 from engine.ops.web.stream import streamed
+from engine.ops.web.strip import strip, troubles
 from engine.ops.web.wording import moment_of
 
 MOST_HELD: Final = 8
-HOUR: Final = timedelta(hours=1)
-POINTS: Final = 60
-WRONG: Final = frozenset({"held", "rejected"})
+MOST_DESTINATIONS: Final = 8
+# What is counted of a minute that is not over says little; wider points come two minutes late.
+LEAST_SECONDS: Final = 60.0
+LATE_SECONDS: Final = 180.0
 
 
 async def _home(call: Call) -> Response:
@@ -30,83 +36,108 @@ async def _home(call: Call) -> Response:
 
 
 async def _show(call: Call) -> Response:
-    now, charts = await asyncio.gather(_now(call), _charts(call))
-    return call.page("overview.html", **now, **charts)
+    parts = await asyncio.gather(_now(call), _alerts(call), _charts(call), _held(call))
+    return call.page("overview.html", **{name: value for part in parts for name, value in part.items()})
 
 
 async def _live(call: Call) -> Response:
     async def now() -> str:
         return call.part("parts/overview.html", **await _now(call))
 
+    async def alerts() -> str:
+        return call.part("parts/alerts.html", **await _alerts(call))
+
+    async def held() -> str:
+        return call.part("parts/held.html", **await _held(call))
+
     async def charts() -> str:
         return call.part("parts/charts.html", **await _charts(call))
 
-    return streamed(call, now, charts)
+    _span(call)
+    return streamed(call, now, charts, alerts=alerts, held=held)
 
 
 async def _now(call: Call) -> dict[str, object]:
-    """Gather what is wrong, the oldest and the worst first."""
-    counts, held, alerts, destinations = await asyncio.gather(
+    """Gather where messages stand on their way, and what takes nothing."""
+    channels, counts, destinations, alerts = await asyncio.gather(
+        call.perform(ListChannels),
         call.perform(CountMessages, since="1h"),
-        call.perform(ListHeld, limit=MOST_HELD + 1),
-        call.perform(ListAlerts),
         call.perform(ListDestinations),
+        call.perform(ListAlerts),
     )
-    queues = counts.queues.values()
+    boxes = strip(channels, counts, destinations, alerts)
+    return {"boxes": boxes, "troubles": list(troubles(boxes))}
+
+
+async def _alerts(call: Call) -> dict[str, object]:
+    """Gather the alerts, the gravest first and then the oldest; acknowledged ones apart."""
+    alerts = await call.perform(ListAlerts)
+    ordered: list[AlertView] = sorted(alerts, key=lambda one: (one.can_wait, one.opened_at))
     return {
-        "counts": counts,
-        "received": sum(one["received"] for one in counts.received.values()),
-        "refused": sum(one["refused"] for one in counts.received.values()),
-        "unfinished": sum(one.unfinished for one in queues),
-        "held_count": sum(one.held for one in queues),
-        "oldest_seconds": max((one.age_seconds or 0 for one in queues), default=0),
-        "held": held[:MOST_HELD],
-        "more_held": len(held) > MOST_HELD,
-        "alerts": sorted(alerts, key=lambda one: (bool(one.acknowledged_at), one.can_wait, one.opened_at)),
-        "stuck": [one for one in destinations if one.state != "ready"],
+        "alerts": [one for one in ordered if not one.acknowledged_at],
+        "acknowledged": [one for one in ordered if one.acknowledged_at],
     }
 
 
+async def _held(call: Call) -> dict[str, object]:
+    held = await call.perform(ListHeld, limit=MOST_HELD + 1)
+    return {"held": held[:MOST_HELD], "more_held": len(held) > MOST_HELD}
+
+
+def _span(call: Call) -> str:
+    span = call.asked("span") or "1h"
+    if span not in SPANS:
+        raise RefusedRequestError(404, f"there are no charts of that time: {', '.join(SPANS)}")
+    return span
+
+
 async def _charts(call: Call) -> dict[str, object]:
-    now = call.desk.clock()
-    since = now - HOUR
-    series = await call.perform(ShowThroughput, since=since.isoformat(), until=now.isoformat(), points=POINTS)
-    times = [moment_of(at) or now for at in series.at]
-    errors = [
-        *series.refused.values(),
-        *(ends for one in series.settled.values() for state, ends in one.items() if state in WRONG),
-    ]
-    latency = _worst([one["p99"] for one in series.ack_ms.values()])
-    minutes = max(series.seconds, 1) / 60
-    charts = (
-        chart("Received", "a minute", _points(times, _rate(_sum(series.received.values(), times), minutes))),
-        chart("ACK time, p99", "ms", _points(times, latency)),
-        chart("Oldest unfinished", "s", [one for one in call.desk.history.samples if one[0] >= since]),
-        chart("Refused or held", "a minute", _points(times, _rate(_sum(errors, times), minutes))),
+    span = _span(call)
+    found = await call.perform(ShowCharts, span=span)
+    shown, more = sorted(found.delivery_ms)[:MOST_DESTINATIONS], sorted(found.delivery_ms)[MOST_DESTINATIONS:]
+    return {"span": span, "spans": tuple(SPANS), "charts": list(_drawn(found, shown, call.desk.clock())), "more": more}
+
+
+def _drawn(found: Charts, destinations: Iterable[str], now: datetime) -> Iterator[Chart]:
+    times = [moment_of(at) or now for at in found.at]
+    rate, total = partial(_rate, times, found.seconds, now), partial(_sum, times)
+    yield chart(
+        "Messages",
+        "a minute",
+        times,
+        {"received": rate(found.received.values()), "delivered": rate(found.delivered.values())},
     )
-    return {"charts": charts}
+    yield chart(
+        "Held and refused", "", times, {"held": total(found.held.values()), "refused": total(found.refused.values())}
+    )
+    yield chart("Waiting", "", times, found.depth)
+    yield chart("ACK time", "ms", times, found.ack_ms)
+    for name in destinations:
+        yield chart(f"Delivery to {name}", "ms", times, found.delivery_ms[name])
 
 
-def _sum(series: Iterable[Sequence[float]], times: Sequence[datetime]) -> list[float]:
+def _sum(times: Sequence[datetime], series: Iterable[Sequence[int]]) -> list[int]:
     """Return the sum of series at each time; zeros where there is no series."""
-    return [sum(values) for values in zip([0.0] * len(times), *series, strict=True)]
+    return [sum(values) for values in zip([0] * len(times), *series, strict=True)]
 
 
-def _worst(series: Sequence[Sequence[float | None]]) -> list[float | None]:
-    found = ([value for value in values if value is not None] for values in zip(*series, strict=True))
-    return [max(values) if values else None for values in found]
+def _rate(
+    times: Sequence[datetime], seconds: int, now: datetime, series: Iterable[Sequence[int]]
+) -> list[float | None]:
+    """Return how many there were in a minute; None while too little of a point is over to say so."""
+    late = LATE_SECONDS if seconds > LEAST_SECONDS else 0.0
+    over = [min((now - at).total_seconds() - late, seconds) for at in times]
+    return [
+        value * 60 / past if past >= LEAST_SECONDS else None
+        for value, past in zip(_sum(times, series), over, strict=True)
+    ]
 
 
-def _rate(values: Sequence[float], minutes: float) -> list[float | None]:
-    return [value / minutes for value in values]
-
-
-def _points(times: Sequence[datetime], values: Sequence[float | None]) -> list[Point]:
-    return list(zip(times, values, strict=False))
-
-
+_DONE: Final = {"to": "/overview", "notice": "channel"}
 ROUTES: Final = (
     Route("GET", "/", Free.SIGNED_IN, _home),
     Route("GET", "/overview", Permission.METADATA, _show, label="Overview"),
     Route("GET", "/live/overview", Permission.METADATA, _live),
+    form("/overview/retry", RetryDestination, "destination", to="/overview", notice="tried"),
+    form("/overview/resume", ResumeDestination, "destination", **_DONE),
 )
