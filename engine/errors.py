@@ -238,11 +238,23 @@ class PermanentDeliveryError(DeliveryError):
 
 
 class HeldDeliveryError(DeliveryError):
-    """A person must decide; `reason` is a code, never a value of the message."""
+    """A person must decide; `reason` is a code, never a value of the message.
 
-    def __init__(self, reason: str, *, status: int = 0, codes: tuple[str, ...] = ()) -> None:
+    `involved`: the records in question, each as its reference, what it is in this, and its numbers (`system|value`).
+    These are of patients: they are kept as bodies are, and stand in no text.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        status: int = 0,
+        codes: tuple[str, ...] = (),
+        involved: tuple[tuple[str, str, tuple[str, ...]], ...] = (),
+    ) -> None:
         super().__init__(reason, status=status, codes=codes)
         self.reason = reason
+        self.involved = involved
 
 
 class RejectedDeliveryError(DeliveryError):

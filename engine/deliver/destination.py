@@ -202,7 +202,7 @@ def _failed(exchange: Exchange, error: DeliveryError) -> Verdict:
     if isinstance(error, RejectedDeliveryError):
         return _verdict(exchange, VerdictKind.REJECTED, error.reason, failure=failure)
     if isinstance(error, HeldDeliveryError):
-        return _verdict(exchange, VerdictKind.HELD, error.reason, failure=failure)
+        return _verdict(exchange, VerdictKind.HELD, error.reason, failure=failure, involved=error.involved)
     kind = VerdictKind.HELD if failure is Failure.PERMANENT else VerdictKind.RETRY
     return _verdict(exchange, kind, str(error), failure=failure, retry_after_seconds=error.retry_after_seconds)
 
@@ -216,6 +216,7 @@ def _verdict(
     retry_after_seconds: float = 0.0,
     applied: bool = False,
     visit: str = "",
+    involved: tuple[tuple[str, str, tuple[str, ...]], ...] = (),
 ) -> Verdict:
     return Verdict(
         kind,
@@ -232,6 +233,7 @@ def _verdict(
         unasked=not exchange.heard,
         patient=exchange.references.get(PATIENT_NAME, "") if applied else "",
         visit=visit,
+        involved=involved,
     )
 
 

@@ -1,7 +1,7 @@
 """The verdict on one delivery and what it is made of: values only, for the spine to journal and act on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -97,7 +97,7 @@ class Verdict:
     carried out.
     `dry_run`: of an entry in shadow (filtered), what its dry run found, as JSON. `unasked`: it was reached without an
     answer of the destination, and says nothing of it. `patient` and `visit`: the records that a delivered plan's
-    patient and the visit of that are now.
+    patient and the visit of that are now. `involved`: the records that a hold is about, as its error has them.
     """
 
     kind: VerdictKind
@@ -115,6 +115,7 @@ class Verdict:
     unasked: bool = False
     patient: str = ""
     visit: str = ""
+    involved: tuple[tuple[str, str, tuple[str, ...]], ...] = field(default=(), repr=False)
 
     @property
     def wrote(self) -> bool:

@@ -13,6 +13,8 @@ _ISSUE_TYPES: Final = """
 ISSUE_TYPES: Final = frozenset(_ISSUE_TYPES.split())
 # Codes of details come from any code system, by custom in lower case or as MSG_NO_MATCH; a name has neither form.
 _DETAIL: Final = re.compile(r"[a-z][a-z0-9-]{0,63}|[A-Z]{3}_[A-Z_]{1,60}")
+# A path of elements; nothing else of an issue may be told, as it may quote a patient.
+_ELEMENT: Final = re.compile(r"[A-Z][A-Za-z]{1,40}(\.[A-Za-z]{1,40}(\[\d{1,4}\])?){1,6}")
 _FAULTS: Final = ("error", "fatal")
 
 
@@ -25,6 +27,15 @@ def codes(body: Any) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for issue in _faults(body):
         found.update(dict.fromkeys(_codes_of(issue)))
+    return tuple(found)
+
+
+def required(body: Any) -> tuple[str, ...]:
+    """Return the elements (`Patient.birthDate`) that the issues of the code `required` name, each once."""
+    found: dict[str, None] = {}
+    for issue in _faults(body):
+        named = issue.get("expression") or issue.get("location") if issue.get("code") == "required" else None
+        found.update(dict.fromkeys(one for one in named or () if isinstance(one, str) and _ELEMENT.fullmatch(one)))
     return tuple(found)
 
 

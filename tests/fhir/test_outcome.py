@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.fhir.outcome import codes, is_fault
+from engine.fhir.outcome import codes, is_fault, required
 
 
 def outcome(**issue):
@@ -23,6 +23,16 @@ def test_what_is_no_code_is_not_told():
     assert codes(outcome(code="Quintero, Marisol", details={"coding": [{"code": "1984-02-29"}]})) == ()
     assert codes(outcome(code="quintero", details={"coding": [{"code": "Quintero"}]})) == ()
     assert codes(outcome(code="invalid", details={"coding": [{"code": "MSG_NO_MATCH"}]})) == ("invalid", "MSG_NO_MATCH")
+
+
+def test_required_elements_are_told_by_their_paths():
+    """Of the issues `required` the expressions, in STU3 the locations; what is no path of elements is not told."""
+    assert required(outcome(code="required", expression=["Patient.birthDate", "Quintero 1984"])) == (
+        "Patient.birthDate",
+    )
+    assert required(outcome(code="required", location=["Patient.name[0].family"])) == ("Patient.name[0].family",)
+    assert required(outcome(code="invalid", expression=["Patient.birthDate"])) == ()
+    assert required(outcome(code="required")) == ()
 
 
 def test_the_outcome_among_the_results_of_an_operation_is_told():

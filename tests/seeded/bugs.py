@@ -508,7 +508,7 @@ DELIVER: Final = (
         "a chart that was merged elsewhere is merged once more",
         "deliver/merge/merge.py",
         "    if _retired(interaction, source):\n"
-        '        raise HeldDeliveryError("source-merged-elsewhere")\n    check_found',
+        "        raise merged_elsewhere(source.patient, source.tombstone, target.patient)\n    check_found",
         "    check_found",
         ("deliver/merge/test_merge.py",),
     ),

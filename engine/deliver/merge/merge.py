@@ -14,6 +14,7 @@ from engine.deliver.merge.repoint import repoint
 from engine.deliver.merge.union import by_links, unite
 from engine.deliver.patient.absorbed import head_of, replaced_with
 from engine.deliver.patient.create import How, create, resource_of
+from engine.deliver.patient.involved import merged_elsewhere
 from engine.deliver.patient.overlay import check_found, check_person, out_of_use
 from engine.deliver.patient.ownership import adopt, inherit
 from engine.deliver.patient.resolve import Resolution, resolve
@@ -63,7 +64,7 @@ async def _both_known(exchange: Exchange, interaction: Merge, source: Resolution
     if source.patient.logical_id == target.patient.logical_id:
         return await _one_record(exchange, interaction, source, target)
     if _retired(interaction, source):
-        raise HeldDeliveryError("source-merged-elsewhere")
+        raise merged_elsewhere(source.patient, source.tombstone, target.patient)
     check_found(exchange, interaction.survivor, target)
     return await _two_records(exchange, interaction, Sides(source.patient, target.patient))
 
@@ -75,7 +76,7 @@ async def _merged_side(exchange: Exchange, interaction: Merge) -> Resolution | N
     except HeldDeliveryError as error:
         if error.reason != "identity-conflict":
             raise
-        raise HeldDeliveryError("merge-lists-several") from error
+        raise HeldDeliveryError("merge-lists-several", involved=error.involved) from error
 
 
 async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution, target: Resolution) -> str:
@@ -146,7 +147,7 @@ async def _retire(exchange: Exchange, interaction: Merge, survivor: Stored, curr
 async def _without_survivor(exchange: Exchange, interaction: Merge, source: Resolution) -> str:
     policy = exchange.channel.unknown_survivor
     if _retired(interaction, source):
-        raise HeldDeliveryError("source-merged-elsewhere")
+        raise merged_elsewhere(source.patient, source.tombstone, None)
     if policy == "hold":
         raise HeldDeliveryError("unknown-survivor")
     inherited = {name: value for name, value in source.patient.body.items() if name not in NEVER_CARRIED}

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine import fault
 from engine.deliver.patient.create import create, resource_of
+from engine.deliver.patient.involved import involved, merged_elsewhere
 from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.resolve import Resolution, resolve
 from engine.deliver.stored import Body, Stored
@@ -56,10 +57,12 @@ async def _source(
         if holder is None or (target is not None and holder.patient.logical_id == target.patient.logical_id):
             continue
         if holder.redirected or carries(holder.patient.body, identity) != "current":
-            raise HeldDeliveryError("source-merged-elsewhere")
+            other = target.patient if target is not None else None
+            raise merged_elsewhere(holder.patient, holder.tombstone, other, role="record that is to get the number")
         leaving[holder.patient.logical_id] = holder.patient
     if len(leaving) > 1:
-        raise HeldDeliveryError("identity-conflict")
+        whose = tuple(involved("has a number", one) for one in leaving.values())
+        raise HeldDeliveryError("identity-conflict", involved=whose)
     source = next(iter(leaving.values()), None)
     if source is None or not interaction.source:
         return source

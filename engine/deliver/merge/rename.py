@@ -5,6 +5,7 @@ from typing import Any
 
 from engine import fault
 from engine.deliver.patient.create import How, create, resource_of
+from engine.deliver.patient.involved import involved, merged_elsewhere
 from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.ownership import adopt
 from engine.deliver.patient.resolve import Resolution, resolve
@@ -80,7 +81,7 @@ def _one_record(source: Resolution | None, target: Resolution | None) -> Resolut
     """
     if source is None or target is None:
         if source is not None and source.redirected:
-            raise HeldDeliveryError("source-merged-elsewhere")
+            raise merged_elsewhere(source.patient, source.tombstone, None)
         return source or target
     if source.patient.logical_id != target.patient.logical_id:
         raise HeldDeliveryError("would-merge")
@@ -94,13 +95,14 @@ async def _check_rest(exchange: Exchange, interaction: Rename, found: Resolution
     rest = [identity for identity in interaction.patient.identities if identity not in interaction.new]
     other = await _resolved(exchange, rest)
     if other is not None and other.patient.logical_id != found.patient.logical_id:
-        raise HeldDeliveryError("identity-conflict")
+        whose = (involved("has the number to be changed", found.patient), involved("has a number", other.patient))
+        raise HeldDeliveryError("identity-conflict", involved=whose)
     body = found.patient.body
     if any(carries(body, identity) == "current" for identity in (*interaction.old, *interaction.new)):
         return
     systems = {identity.system for identity in interaction.new}
     if any(number.system in systems for number in current_numbers(body)) and not found.redirected:
-        raise HeldDeliveryError("identity-conflict")
+        raise HeldDeliveryError("identity-conflict", involved=(involved("has another number", found.patient),))
 
 
 async def _renumber(exchange: Exchange, interaction: Rename, found: Resolution) -> str:

@@ -7,6 +7,7 @@ import orjson
 
 from engine import fault
 from engine.deliver.merge.repoint import repoint
+from engine.deliver.patient.involved import merged_elsewhere
 from engine.deliver.stored import Body, Stored
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
@@ -93,7 +94,7 @@ async def _link(exchange: Exchange, source: Stored, survivor: Stored) -> None:
 
     def replaced(body: Body) -> Body:
         if replaced_by(body) not in {"", survivor.logical_id}:
-            raise HeldDeliveryError("source-merged-elsewhere")
+            raise merged_elsewhere(source, None, survivor)
         body = body if replaced_by(body) else _linked(body, survivor, "replaced-by")
         return body | {"active": False}
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from engine.deliver.patient.absorbed import head_of
-from engine.deliver.patient.criteria import IDENTIFIER, criteria, lacks_required
+from engine.deliver.patient.criteria import IDENTIFIER, criteria, lacking
 from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.remember import remember
 from engine.deliver.patient.resolve import Resolution
@@ -16,9 +16,11 @@ from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import created
+from engine.fhir.outcome import required
 from engine.fhir.patient import carries_any, current_numbers, person, replaced_by
 from engine.fhir.plan import PatientRecord
 
+MISSING: Final = "missing-required"
 LIMIT: Final = "duplicate-patient-limit"
 _SPOKEN: Final = frozenset({400, 409, 412, 422})
 _ALWAYS: Final = (("Prefer", "create-always"),)
@@ -54,8 +56,8 @@ def resource_of(exchange: Exchange, record: PatientRecord, base: Body | None = N
     template = exchange.server.settings.if_none_exist
     body: Body = {"resourceType": "Patient", "active": True, "identifier": list(record.identifiers)}
     body |= (base or {}) | created(record.changes).body
-    if lacks_required(template, person(body)):
-        raise HeldDeliveryError("missing-required")
+    if absent := lacking(template, person(body)):
+        raise HeldDeliveryError(MISSING, codes=tuple(f"{MISSING} {element}" for element in absent))
     if template == "demographics":
         body.setdefault("gender", "unknown")
     return body
@@ -100,8 +102,9 @@ async def _post(exchange: Exchange, body: Body, headers: tuple[tuple[str, str], 
         answer = await exchange.write_patient("POST", "Patient", body, (*headers, *_ALWAYS), _SPOKEN)
     if answer.status in {400, 422}:
         codes = exchange.attempts[-1].codes
-        reason = "missing-required" if "required" in codes else f"http-{answer.status}"
-        raise HeldDeliveryError(reason, status=answer.status, codes=codes)
+        reason = MISSING if "required" in codes else f"http-{answer.status}"
+        named = tuple(f"{MISSING} {element}" for element in required(answer.json)) if reason == MISSING else ()
+        raise HeldDeliveryError(reason, status=answer.status, codes=(*codes, *named))
     return answer
 
 

@@ -42,6 +42,7 @@ def required_by(template: str) -> frozenset[str]:
     return REQUIRED if template == DEMOGRAPHICS else frozenset()
 
 
-def lacks_required(template: str, who: Person) -> bool:
-    """Say whether a new Patient lacks family, given or birth date where the destination needs them."""
-    return bool(required_by(template)) and not (who.family and who.given and who.birth_date)
+def lacking(template: str, who: Person) -> tuple[str, ...]:
+    """Return the elements that a new Patient lacks where the destination needs them: family, given, birth date."""
+    needed = {"Patient.name.family": who.family, "Patient.name.given": who.given, "Patient.birthDate": who.birth_date}
+    return tuple(name for name, value in needed.items() if not value) if required_by(template) else ()

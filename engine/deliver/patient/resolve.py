@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.deliver.patient.absorbed import Absorbed, head_of, replaced_with
+from engine.deliver.patient.involved import involved
 from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import Facts, Looked, search_patients
 from engine.deliver.stored import Stored
@@ -49,6 +50,7 @@ async def resolve(exchange: Exchange, identities: Sequence[Identity], *, remembe
         return None if remembered else await _chosen(exchange, known)
     chosen = await _chosen(exchange, known) if len(resolutions) > 1 else None
     found = chosen or _only(resolutions, identities)
+    whose = (involved("has another number there", found.patient),)
     if (
         not chosen
         and _another_registration(found, identities[0])
@@ -56,7 +58,7 @@ async def resolve(exchange: Exchange, identities: Sequence[Identity], *, remembe
     ):
         found = await _chosen(exchange, known)
         if found is None:
-            raise HeldDeliveryError("identity-conflict")
+            raise HeldDeliveryError("identity-conflict", involved=whose)
     return found
 
 
@@ -140,10 +142,11 @@ def _only(resolutions: tuple[Resolution, ...], identities: Sequence[Identity]) -
     candidates = active or resolutions
     if len(candidates) == 1:
         return candidates[0]
+    whose = tuple(involved("has a number", item.patient) for item in candidates)
     for identity in identities:
         if sum(bool(carries(item.patient.body, identity)) for item in candidates) > 1:
-            raise HeldDeliveryError("ambiguous-identity")
-    raise HeldDeliveryError("identity-conflict")
+            raise HeldDeliveryError("ambiguous-identity", involved=whose)
+    raise HeldDeliveryError("identity-conflict", involved=whose)
 
 
 def _another_registration(found: Resolution, preferred: Identity) -> bool:

@@ -19,7 +19,8 @@ MOST_WAITING: Final = 10_000
 
 # What is held, the oldest first.
 HELD: Final = with_unfinished("""
-SELECT d.seq, d.destination, d.lanes, d.reason, d.settled_at AS since, e.channel, e.event, e.control_id, e.received_at
+SELECT d.seq, d.destination, d.lanes, d.reason, d.notes, d.settled_at AS since, e.channel, e.event, e.control_id,
+  e.received_at
 FROM name CROSS JOIN delivery AS d ON d.destination = name.destination AND d.state = 'held' AND d.state <> 'delivered'
 CROSS JOIN entry AS e ON e.seq = d.seq
 WHERE (?1 = '' OR d.destination = ?1) AND (?2 = '' OR d.reason = ?2) AND (?3 = '' OR e.channel = ?3)
@@ -27,14 +28,16 @@ ORDER BY d.seq LIMIT ?4
 """)
 # What is held of those who bear one of these identities (a JSON list), the oldest first.
 HELD_OF: Final = """
-SELECT d.seq, d.destination, d.lanes, d.reason, d.settled_at AS since, e.channel, e.event, e.control_id, e.received_at
+SELECT d.seq, d.destination, d.lanes, d.reason, d.notes, d.settled_at AS since, e.channel, e.event, e.control_id,
+  e.received_at
 FROM delivery AS d CROSS JOIN entry AS e ON e.seq = d.seq WHERE d.state = 'held' AND d.seq IN (
   SELECT n.seq FROM json_each(?) AS who CROSS JOIN named_in AS n ON n.identity = who.value)
 ORDER BY d.seq, d.destination LIMIT ?
 """
 # Where an entry is unfinished, first where it is held.
 HELD_HERE: Final = """
-SELECT d.seq, d.destination, d.lanes, d.reason, d.settled_at AS since, e.channel, e.event, e.control_id, e.received_at
+SELECT d.seq, d.destination, d.lanes, d.reason, d.notes, d.settled_at AS since, e.channel, e.event, e.control_id,
+  e.received_at
 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq
 WHERE d.seq = ? AND d.state IN ('held', 'waiting', 'received', 'claimed') ORDER BY d.state <> 'held', d.destination
 """
@@ -73,7 +76,7 @@ class Held:
     """One delivery that is held: in which lanes, since when and why, and how much waits behind it there.
 
     `entries` and `patients` count what waits, the latter by lanes and with its own; `more` says that there is more
-    than was counted.
+    than was counted. `particulars`: what its notes say beyond the reason, such as the element that is missing.
     """
 
     seq: int
@@ -88,6 +91,7 @@ class Held:
     entries: int
     patients: int
     more: bool
+    particulars: tuple[str, ...] = ()
 
 
 def held(folder: Path, *, reason: str = "", channel: str = "", destination: str = "", limit: int = 200) -> list[Held]:
@@ -135,8 +139,13 @@ def _held(connection: Connection, row: Row) -> Held:
     return Held(
         row["seq"], row["destination"], tuple(sorted(mine)), row["reason"], optional_from_micros(row["since"]),
         row["channel"], row["event"], row["control_id"], from_micros(row["received_at"]),
-        min(len(behind), MOST_WAITING), len(patients), len(behind) > MOST_WAITING,
+        min(len(behind), MOST_WAITING), len(patients), len(behind) > MOST_WAITING, _particulars(row),
     )  # fmt: skip
+
+
+def _particulars(row: Row) -> tuple[str, ...]:
+    begin = f"{row['reason']} "
+    return tuple(note.removeprefix(begin) for note in orjson.loads(row["notes"]) if note.startswith(begin))
 
 
 def _behind(connection: Connection, row: Row, most: int) -> list[int]:

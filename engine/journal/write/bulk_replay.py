@@ -18,7 +18,7 @@ import orjson
 
 from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import RefusedOperationError, UnknownEntryError, UnknownRunError
-from engine.journal.entry import NewEntry
+from engine.journal.entry import NewEntry, State
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.opening import open_reader
 from engine.journal.write.job import Rooms
@@ -28,6 +28,8 @@ _T = TypeVar("_T")
 
 UNDER_WAY: Final = "under way"
 REFUSED: Final = "refused"
+# In what a run was asked for: why its entries are discarded, in the words of whoever asked.
+BECAUSE: Final = "because"
 MOST_TOGETHER: Final = 5_000
 MOST_REFUSALS: Final = 100
 
@@ -103,10 +105,16 @@ WHERE run = ? GROUP BY how
 REFUSALS: Final = """
 SELECT seq, outcome FROM run_entry WHERE run = ? AND outcome LIKE 'refused%' ORDER BY seq LIMIT ?
 """
-# Drop a run's entries but the first refusals.
+# The first entries that ended held, with the reason of those that still are.
+HELD_AGAIN: Final = """
+SELECT r.seq, COALESCE((SELECT MIN(d.reason) FROM delivery AS d WHERE d.seq = r.seq AND d.state = 'held'), '')
+FROM run_entry AS r WHERE r.run = ? AND r.outcome = 'held' ORDER BY r.seq LIMIT ?
+"""
+# Drop a run's entries but the first refusals, and the first that ended held.
 KEEP_REFUSALS: Final = """
 DELETE FROM run_entry WHERE run = ?1 AND seq NOT IN (
-  SELECT seq FROM run_entry WHERE run = ?1 AND outcome LIKE 'refused%' ORDER BY seq LIMIT ?2)
+  SELECT seq FROM run_entry WHERE run = ?1 AND outcome LIKE 'refused%' ORDER BY seq LIMIT ?2) AND seq NOT IN (
+  SELECT seq FROM run_entry WHERE run = ?1 AND outcome = 'held' ORDER BY seq LIMIT ?2)
 """
 # Runs, each with all that is known of it.
 _RUN: Final = """
@@ -123,6 +131,8 @@ class RunKind(StrEnum):
 
     REPLAY = "replay"
     RELEASE = "release"
+    RETRY = "retry"
+    DISCARD = "discard"
 
 
 class RunState(StrEnum):
@@ -139,7 +149,7 @@ class Run:
     """One bulk run; `counts` by outcome: those taken up, `under way`, `refused`, delivered, held ...
 
     `asked` is what was asked for, `rate` entries a second, `refusals` pairs of an entry and why, the first 100, `bound`
-    the newest entry when it began.
+    the newest entry when it began. `again`: those that ended held, the first 100, each with the reason if it still is.
     """
 
     number: int
@@ -156,6 +166,7 @@ class Run:
     counts: Mapping[str, int]
     refusals: tuple[tuple[int, str], ...] = ()
     bound: int = 0
+    again: tuple[tuple[int, str], ...] = ()
 
     @property
     def position(self) -> int:
@@ -252,6 +263,11 @@ def _taken(rooms: Rooms, run: Run, item: Item, asked: Asked) -> str:
             rooms.operations.admit(item.seq, item.judged, asked._replace(force=False))
         elif run.kind is RunKind.RELEASE:
             rooms.operations.release(item.seq, destinations, asked)
+        elif run.kind is RunKind.RETRY:
+            rooms.operations.retry(item.seq, asked)
+        elif run.kind is RunKind.DISCARD:
+            rooms.operations.discard(item.seq, str(run.asked.get(BECAUSE, "")), by=run.by)
+            return State.DISCARDED
         else:
             rooms.operations.replay(item.seq, destinations, asked, item.give)
     except RefusedOperationError as error:
@@ -316,6 +332,7 @@ def _run(connection: Connection, row: Row) -> Run:
         number, RunKind(row["kind"]), row["by"], orjson.loads(row["asked"]), row["destination"], bool(row["forced"]),
         row["rate"], state, from_micros(row["started_at"]), optional_from_micros(row["ended_at"]), row["total"], counts,
         tuple((seq, outcome.partition(": ")[2]) for seq, outcome in refusals), row["bound"],
+        tuple((seq, reason) for seq, reason in connection.execute(HELD_AGAIN, (number, MOST_REFUSALS)).fetchall()),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from engine.ops.operations.fields import Changes, EntryNumber, Force, Patient, R
 from engine.ops.operations.operation import Confirm, Operation, Request
 from engine.ops.views.answer import Answer, Count, EntrySeq, Headers, Json
 from engine.ops.views.entry import Differences
+from engine.ops.views.patient import RecordLink, links_of
 from engine.pipeline.engine import Engine
 from engine.pipeline.repair import choosing, editing
 from engine.pipeline.repair.dry_run import EntryDryRun, dry_run
@@ -120,7 +121,7 @@ class EditedEntry(Answer):
 
 
 class Match(Answer):
-    """A record that may be the patient; `carries` are the entry's identities that it has."""
+    """A record that may be the patient; `carries` are the entry's identities that it has, `links` those to others."""
 
     patient: str
     active: bool
@@ -130,6 +131,7 @@ class Match(Answer):
     gender: str | None
     identifiers: tuple[str, ...]
     carries: tuple[str, ...]
+    links: tuple[RecordLink, ...] = ()
 
 
 class Matches(Answer):
@@ -196,7 +198,7 @@ class DiscardMessage(OfEntry, Operation[Runnable]):
 
     async def run(self, engine: Engine, actor: Actor) -> Runnable:
         """Return how much may run now; UsageError without a reason."""
-        _check_reason(self.reason, "the entry is discarded")
+        check_reason(self.reason, "the entry is discarded")
         return Runnable(runnable=await engine.entry_operations.discard(self.entry, self.reason, by=actor.name))
 
 
@@ -227,7 +229,7 @@ class EditMessage(Edited, Operation[EditedEntry]):
     async def run(self, engine: Engine, actor: Actor) -> EditedEntry:
         """Return the new entry; UsageError where the original is to be discarded without a reason."""
         if self.discard_original:
-            _check_reason(self.reason, "the original is discarded")
+            check_reason(self.reason, "the original is discarded")
         raw = await self.bytes(engine)
         discard = self.reason if self.discard_original else ""
         made = await editing.edit(
@@ -295,11 +297,12 @@ def _dry_run_view(seq: int, found: EntryDryRun) -> DryRunView:
     return DryRunView.of(found, entry=seq, refused=refused, destinations=destinations)
 
 
-def _check_reason(reason: str, what: str) -> None:
+def check_reason(reason: str, what: str, option: str = "--reason") -> None:
+    """UsageError where no reason is given, or one that is too long."""
     if not reason.strip():
-        raise UsageError(f"say why {what}: --reason TEXT")
+        raise UsageError(f"say why {what}: {option} TEXT")
     if len(reason) > MOST_REASON:
-        raise UsageError(f"say in {MOST_REASON} characters why {what}: --reason TEXT")
+        raise UsageError(f"say in {MOST_REASON} characters why {what}: {option} TEXT")
 
 
 def _matches(question: Question) -> tuple[Match, ...]:
@@ -316,6 +319,7 @@ def _matches(question: Question) -> tuple[Match, ...]:
                 gender=who.gender,
                 identifiers=tuple("|".join(number) for number in current_numbers(one.body)),
                 carries=tuple("|".join(number) for number in question.identities if carries(one.body, number)),
+                links=tuple(links_of(one.body)),
             )
         )
     return tuple(found)

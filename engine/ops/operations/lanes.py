@@ -1,4 +1,4 @@
-"""Operations on lanes: what is held and what waits behind it, shown before you decide; release in bulk."""
+"""Operations on lanes: what is held and what waits behind it, shown before you decide."""
 
 import asyncio
 from functools import partial
@@ -9,22 +9,12 @@ from pydantic import Field
 from engine.clock import now
 from engine.journal.entry import State
 from engine.journal.read.holding import Held, held, held_at
-from engine.journal.read.selecting import Selection
-from engine.journal.write.bulk_replay import RunKind
 from engine.ops.access.actor import Actor, Permission
-from engine.ops.operations.fields import EntryNumber, Limit, Rate, ReasonCode, Word
-from engine.ops.operations.operation import Operation, Request
-from engine.ops.operations.replays import RATE, ReplayRun, begun, chosen, kept_of
+from engine.ops.operations.fields import EntryNumber, Limit, Word
+from engine.ops.operations.held import HeldFilter
+from engine.ops.operations.operation import Operation
 from engine.ops.views.answer import Answer, Count, EntrySeq, Time, known_as
 from engine.pipeline.engine import Engine
-
-
-class HeldFilter(Request):
-    """What is held: for a reason, of a channel, at a destination."""
-
-    reason: ReasonCode = Field("", description="Held for this reason, such as http-422.")
-    channel: Word = Field("", description="Only of this channel.")
-    destination: Word = Field("", description="Only at this destination.")
 
 
 class Behind(Answer, facts=True):
@@ -38,6 +28,7 @@ class HeldView(Answer, facts=True):
     """An entry that is held at a destination; at several it is shown at each.
 
     `contact` is whom to call about the channel; `more` says that the counts are bounded and there are more.
+    `particulars`: what is known beyond the reason, such as the element that is missing.
     """
 
     entry: EntrySeq
@@ -53,6 +44,7 @@ class HeldView(Answer, facts=True):
     age_seconds: Count | None
     waiting: Behind
     more: bool
+    particulars: tuple[str, ...]
 
 
 class WaitingView(Answer, facts=True):
@@ -103,21 +95,6 @@ class ShowLane(Operation[LaneView]):
         return LaneView.of(_held(engine, row), waits=waits)
 
 
-class ReleaseHeld(HeldFilter, Operation[ReplayRun]):
-    """Release all held entries that match, once their cause is fixed, as a bulk run of the engine."""
-
-    name = "lanes.release"
-    permission = Permission.OPERATE
-
-    rate: Rate = RATE
-
-    async def run(self, engine: Engine, actor: Actor) -> ReplayRun:
-        """Return the run; UsageError where no held entry matches."""
-        selection = Selection(state=State.HELD, reason=self.reason, channel=self.channel, destination=self.destination)
-        found = await chosen(engine, selection)
-        return await begun(engine, actor, RunKind.RELEASE, found, kept_of(self), force=False, rate=self.rate)
-
-
 def _held(engine: Engine, row: Held) -> HeldView:
     feed = engine.feeds.get(row.channel)
     return HeldView.of(
@@ -128,4 +105,4 @@ def _held(engine: Engine, row: Held) -> HeldView:
     )
 
 
-LANES: Final = (ListHeld, ShowLane, ReleaseHeld)
+LANES: Final = (ListHeld, ShowLane)

@@ -11,7 +11,7 @@ from pydantic import Field
 from engine.clock import now
 from engine.errors import UsageError
 from engine.journal.read.selecting import Selected, Selection, select
-from engine.journal.write.bulk_replay import Run, RunKind, RunState
+from engine.journal.write.bulk_replay import BECAUSE, Run, RunKind, RunState
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Force, Rate, RunNumber, UpTo200
 from engine.ops.operations.filters import ReplayFilter
@@ -52,8 +52,16 @@ class Refusal(Answer, facts=True):
     why: str
 
 
+class HeldAgain(Answer, facts=True):
+    """An entry of a run that ended held, and the reason if it still is."""
+
+    entry: Count
+    reason: str
+
+
 class ReplayRun(Answer, facts=True):
-    """A bulk run: `position` is how many of `total` are processed, `refusals` are the first 100.
+    """A bulk run: `position` is how many of `total` are processed, `refusals` are the first 100, and so are
+    those that were held `again`.
 
     A filter by patient is shown as "named".
     """
@@ -72,6 +80,7 @@ class ReplayRun(Answer, facts=True):
     position: Count
     counts: dict[str, Count]
     refusals: tuple[Refusal, ...]
+    again: tuple[HeldAgain, ...] = ()
 
 
 class PlanReplay(ReplayFilter, Operation[ReplayPlan]):
@@ -194,9 +203,11 @@ async def begun(
 
 
 def run_view(run: Run) -> ReplayRun:
-    """Return a run as it is shown; nothing of a patient."""
+    """Return a run as it is shown; nothing of a patient, and nothing that somebody wrote as a reason."""
     refusals = tuple(Refusal(entry=seq, why=why) for seq, why in run.refusals)
-    return ReplayRun.of(run, position=run.position, refusals=refusals)
+    again = tuple(HeldAgain(entry=seq, reason=reason) for seq, reason in run.again)
+    asked = {name: value for name, value in run.asked.items() if name != BECAUSE}
+    return ReplayRun.of(run, asked=asked, position=run.position, refusals=refusals, again=again)
 
 
 REPLAYS: Final = (PlanReplay, StartReplay, ShowReplay, ListReplays, StopReplay, ResumeReplay)

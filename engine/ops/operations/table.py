@@ -9,6 +9,7 @@ from engine.ops.operations.care import CARE
 from engine.ops.operations.channels import CHANNELS
 from engine.ops.operations.destinations import DESTINATIONS
 from engine.ops.operations.entries import ENTRIES
+from engine.ops.operations.held import HELD
 from engine.ops.operations.lanes import LANES
 from engine.ops.operations.messages import MESSAGES
 from engine.ops.operations.operation import AnyOperation
@@ -21,6 +22,7 @@ ALL: Final[tuple[AnyOperation, ...]] = (
     *PATIENTS,
     *ENTRIES,
     *LANES,
+    *HELD,
     *REPLAYS,
     *CHANNELS,
     *DESTINATIONS,

@@ -173,13 +173,22 @@ class DeliveryFacts(Answer, facts=True):
     notice: FollowUpFacts | None = None
 
 
+class Involved(Answer):
+    """A record that a hold is about: what it is in this, and the numbers that it had then (`system|value`)."""
+
+    record: str
+    role: str
+    numbers: tuple[str, ...]
+
+
 class Delivery(DeliveryFacts):
-    """Where an entry stands at one destination, with its plan."""
+    """Where an entry stands at one destination, with its plan, and the records that a hold is about."""
 
     attempts: tuple[Attempt, ...]
     lookup: FollowUp | None = None
     notice: FollowUp | None = None
     plan: Body
+    involved: tuple[Involved, ...] = ()
 
 
 class EntryFacts(RowFacts, facts=True):

@@ -184,8 +184,14 @@ def record(stored: Stored) -> Record:
         address=next(filter(None, map(_address, _objects(body, "address"))), ""),
         phone=next((_text(one.get("value")) for one in _objects(body, "telecom")), ""),
         numbers=tuple(_numbers(body)),
-        links=tuple(RecordLink(kind=kind, patient=one) for kind in KINDS for one in links(body, kind)),
+        links=tuple(links_of(body)),
     )
+
+
+def links_of(body: Body) -> Iterator[RecordLink]:
+    """Yield the links of a Patient to others."""
+    for kind in KINDS:
+        yield from (RecordLink(kind=kind, patient=one) for one in links(dict(body), kind))
 
 
 def _visit(stored: Stored) -> Visit:

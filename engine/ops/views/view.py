@@ -21,6 +21,7 @@ from engine.ops.views.entry import (
     DeliveryFacts,
     Entry,
     EntryFacts,
+    Involved,
     Lineage,
     LineageFacts,
     Raw,
@@ -34,6 +35,7 @@ from engine.ops.views.segments import read, segments_of
 from engine.ops.views.who import named
 
 NEIGHBOURS: Final = 5
+INVOLVED: Final = b'"involved":'
 BUNDLE: Final = b'{"resourceType":"Bundle"'
 UNDER_WAY: Final = frozenset({State.RECEIVED, State.CLAIMED, State.WAITING})
 
@@ -129,7 +131,14 @@ def _steps(view: EntryView) -> Iterator[tuple[datetime, str, str, float | None]]
 
 
 def _delivery(view: DeliveryView) -> Delivery:
-    return Delivery.of(view, attempts=tuple(map(_attempt, view.attempts)))
+    return Delivery.of(view, attempts=tuple(map(_attempt, view.attempts)), involved=tuple(_involved(view)))
+
+
+def _involved(view: DeliveryView) -> Iterator[Involved]:
+    """Yield the records that a hold is about, which its plan lists at its end."""
+    plan = orjson.loads(view.plan) if INVOLVED in view.plan and view.state is State.HELD else {}
+    for record, role, numbers in plan.get("involved", ()):
+        yield Involved(record=record, role=role, numbers=numbers)
 
 
 def _attempt(view: AttemptView) -> Attempt:

@@ -107,11 +107,13 @@ def _plan_of(verdict: Verdict, plan: Plan | None) -> bytes:
     """Return the plan to keep: of what ended otherwise than delivered.
 
     A delivered entry shows it in its requests, and its bytes give it again under the mapping whose hash is kept. One
-    that was a dry run (shadow) has its result beside its plan.
+    that was a dry run (shadow) has its result beside its plan, and one that is held has the records that it is about.
     """
     if plan is None or verdict.kind is VerdictKind.DELIVERED:
         return b""
     written = orjson.dumps(plan, default=_plain)
+    if verdict.involved:
+        written = written[:-1] + b',"involved":' + orjson.dumps(verdict.involved) + b"}"
     return written[:-1] + b',"rehearsal":' + verdict.dry_run + b"}" if verdict.dry_run else written
 
 

@@ -152,6 +152,8 @@ class BulkReplays:
 
     async def _item(self, run: Run, one: Next) -> Item:
         operations = self._operations
+        if run.kind in {RunKind.RETRY, RunKind.DISCARD}:
+            return Item(one.seq)
         try:
             feed = operations.live(one.channel)
             give = (run.destination,) if run.destination in feed.destinations else ()

@@ -132,10 +132,15 @@ async def test_survivor_merged_away_is_followed(site, server, two, identifier, m
 
 
 async def test_source_merged_elsewhere_is_held(site, server, two, identifier, merging):
-    """A source that was merged into somebody else is held."""
+    """A source that was merged into somebody else is held, and all three records are named: by role and number."""
     server.add("c", identifier=[identifier("3")], **PERSON)
     await (await opened(site)).send(merging("1", "3"))
-    assert (await site.send(merging("1", "2"))).reason == "source-merged-elsewhere"
+    verdict = await site.send(merging("1", "2"))
+    assert verdict.reason == "source-merged-elsewhere"
+    found = {role: (record, [one.rpartition("|")[2] for one in numbers]) for record, role, numbers in verdict.involved}
+    assert found["merged away"][0] == "Patient/a"
+    assert found["its survivor"][0] == "Patient/c"
+    assert found["named survivor"] == ("Patient/b", ["2"])
 
 
 async def test_another_person_between_the_sides_is_held(site, server, identifier, merging):

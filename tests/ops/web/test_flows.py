@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
@@ -126,13 +127,20 @@ async def test_a_run_of_nothing_or_of_nonsense_is_told(site: Site) -> None:
     assert ">Start<" not in nothing
 
 
+async def _released(one: Person, reason: str) -> httpx.Response:
+    """Plan the release of all that is held for a reason, and begin it."""
+    await one.post("/lanes/plan", {"do": "release", "reason": reason})
+    kept = one.page.partition('name="plan" value="')[2].partition('"')[0]
+    return await one.post("/lanes/start", {"plan": kept})
+
+
 async def test_all_that_is_held_for_a_reason_is_released(site: Site) -> None:
     """Held work shows the reason's line and releases its entries as a run."""
     one, _ = await site.person("operator"), await _held(site, "FL-2")
     text = (await one.get("/lanes")).text
     assert "missing-required" in text
     assert "1 message of 1 patient" in text
-    begun = await one.post("/lanes/release", {"reason": "missing-required"})
+    begun = await _released(one, "missing-required")
     assert begun.headers["location"].startswith("/runs/")
     assert (await one.get(begun.headers["location"])).status_code == 200
 
@@ -152,7 +160,7 @@ async def test_what_a_server_refused_is_listed_and_released_by_its_own_code(site
     assert 'href="/reasons#http-4*"' in text
     assert ">http-422</a>" in text
     assert ">http-4*</a>" not in text
-    begun = await one.post("/lanes/release", {"reason": "http-422"})
+    begun = await _released(one, "http-422")
     run = int(begun.headers["location"].partition("?")[0].rpartition("/")[2])
     async with asyncio.timeout(20):
         while (told := await site.act("replays.progress", run=run))["state"] != "done":  # noqa: ASYNC110 - another process

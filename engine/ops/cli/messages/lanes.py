@@ -1,16 +1,23 @@
-"""`adt-engine lanes`: what is held, what waits behind it, and its release in bulk."""
+"""`adt-engine lanes`: what is held, what waits behind it, and its release, retry and discard in bulk."""
+
+from pathlib import Path
+from typing import cast
 
 import typer
 
-from engine.journal.entry import State
 from engine.ops.cli.messages.replays import watch
-from engine.ops.operations.lanes import HeldView, LaneView, ListHeld, ReleaseHeld, ShowLane
-from engine.ops.operations.replays import PlanReplay
+from engine.ops.operations.entries import check_reason
+from engine.ops.operations.held import DiscardHeld, HeldPlan, HeldSelection, PlanHeld, ReleaseHeld, RetryHeld
+from engine.ops.operations.lanes import HeldView, LaneView, ListHeld, ShowLane
+from engine.ops.operations.operation import Operation
+from engine.ops.operations.replays import ReplayRun
 from engine.ops.terminal.command import ask, asks, takes
 from engine.ops.terminal.options import DATA, Data, Json, Yes, agreed
 from engine.ops.terminal.table import output, print_json, print_line, table, utc
 
-app = typer.Typer(help="Show what is held and what is waiting behind it; release in bulk.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show what is held and what is waiting behind it; release, retry or discard in bulk.", no_args_is_help=True
+)
 
 
 @app.command(name="list")
@@ -44,21 +51,61 @@ def show(found: LaneView) -> None:
 
 
 @app.command()
-@takes(ReleaseHeld)
+@takes(ReleaseHeld, entries="[ENTRY...]")
 def release(request: ReleaseHeld, yes: Yes = False, data: Data = DATA, as_json: Json = False) -> None:
     """Release held entries in bulk once the cause is fixed: the engine carries out a bulk run.
 
+    The first ten are tried at the server before you confirm, without a write: what would be held again is named.
+
     Example: adt-engine lanes release --reason http-422 --rate 50 --data /var/lib/adt-engine
     """
-    plan = PlanReplay.parse({**request.given(), "state": State.HELD})
-    found = ask(data, plan)
-    if found.count:
-        if agreed(f"release {found.count} entries?", yes=yes, as_json=as_json):
-            watch(data, ask(data, request), as_json=as_json)
-    elif as_json:
-        print_json(found)
-    else:
+    _begin(data, request, "release", yes=yes, as_json=as_json)
+
+
+@app.command()
+@takes(RetryHeld, entries="[ENTRY...]")
+def retry(request: RetryHeld, yes: Yes = False, data: Data = DATA, as_json: Json = False) -> None:
+    """Retry held entries in bulk now; named entries also where they wait for their next retry.
+
+    Example: adt-engine lanes retry 37 41 --data /var/lib/adt-engine
+    """
+    _begin(data, request, "retry", yes=yes, as_json=as_json)
+
+
+@app.command()
+@takes(DiscardHeld, entries="[ENTRY...]")
+def discard(request: DiscardHeld, yes: Yes = False, data: Data = DATA, as_json: Json = False) -> None:
+    """Discard held entries in bulk for good, with a reason; what is waiting behind them continues.
+
+    Example: adt-engine lanes discard --reason no-identity --because "test data" --data /var/lib/adt-engine
+    """
+    check_reason(request.because, "the entries are discarded", "--because")
+    _begin(data, request, "discard", yes=yes, as_json=as_json)
+
+
+def _begin(data: Path, request: HeldSelection, what: str, *, yes: bool, as_json: bool) -> None:
+    """Show what a run would take up, ask, begin it and watch it; where it takes up nothing, the plan is the answer."""
+    named = {name: value for name, value in request.given().items() if name in HeldSelection.model_fields}
+    plan = ask(data, PlanHeld.parse({**named, "dry_run": what != "discard" and not yes}))
+    if as_json and not plan.count:
+        print_json(plan)
+        return
+    if not as_json:
+        _preview(plan)
+    if plan.count and agreed(f"{what} {plan.count} entries?", yes=yes, as_json=as_json):
+        run: ReplayRun = ask(data, cast("Operation[ReplayRun]", request))
+        watch(data, run, as_json=as_json)
+
+
+def _preview(plan: HeldPlan) -> None:
+    if not plan.count:
         print_line("nothing held matches")
+    for one in plan.again:
+        print_line(f"{one.entry} would be {one.verdict}{' again' if one.verdict == 'held' else ''}: {one.reason}")
+    if plan.tried:
+        print_line(
+            f"of {plan.tried} that were tried {plan.tried - len({one.entry for one in plan.again})} would be delivered"
+        )
 
 
 def _row(row: HeldView, *, several: bool) -> tuple[object, ...]:

@@ -225,6 +225,8 @@ def _report(run: ReplayRun) -> None:
         print_line(f"  {one.entry}: {one.why}")
     if len(run.refusals) > SHOWN:
         print_line(f"  and more: `messages replays --json` lists the first {len(run.refusals)}")
+    for held in run.again[:SHOWN]:
+        print_line(f"  {held.entry} is held again: {held.reason or 'released since'}")
 
 
 def _row(run: ReplayRun) -> tuple[object, ...]:

@@ -63,6 +63,14 @@
     for (const one of document.querySelectorAll('details[data-roomy]')) one.open = false
   }
 
+  /* One box ticks all rows of its form; without scripts each is ticked by itself. */
+  for (const one of document.querySelectorAll('[data-all]')) {
+    one.closest('label').hidden = false
+    one.addEventListener('change', function () {
+      for (const box of one.form.querySelectorAll('td input[type=checkbox]')) box.checked = one.checked
+    })
+  }
+
   const here = document.querySelector('.menu [aria-current]')
   if (here) here.scrollIntoView({ inline: 'center', block: 'nearest' })
 

@@ -15,9 +15,8 @@ from engine.ops.views.reasons import Reason, reason_of
 from engine.ops.views.segments import SegmentView
 from engine.ops.web.call import Call, form
 from engine.ops.web.route import Route
+from engine.pipeline.repair.choosing import CHOICES
 
-# Holds that a person ends by saying which patient is meant.
-CHOICES: Final = frozenset({"ambiguous-identity", "multiple-matches", "identity-conflict"})
 # A page is made inside the engine's loop: of a message of ten thousand segments it shows the beginning.
 MOST_VALUES: Final = 2_000
 UNFINISHED: Final = frozenset({"received", "claimed", "waiting"})

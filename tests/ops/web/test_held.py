@@ -1,0 +1,139 @@
+"""Held work in bulk: what is ticked is shown, tried and confirmed first; what is held again is told; particulars."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from engine.ops.sender.line import send_messages
+from tests.ops.web.conftest import Site, message
+from tests.ops.web.story import BEHIND, HELD, HELD_TOO, event, night
+
+
+@pytest.fixture
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    """The night's engine."""
+    async with night(tmp_path_factory.mktemp("held")) as made:
+        yield made
+
+
+async def planned(site: Site, do: str, *entries: int) -> str:
+    """Tick entries on the page of held work and ask for a plan; return what carries it."""
+    operator = await site.person("operator")
+    await operator.get("/lanes")
+    for entry in entries:
+        assert f'name="entry-{entry}"' in operator.page
+    answer = await operator.post("/lanes/plan", {"do": do, **{f"entry-{one}": "interchange" for one in entries}})
+    assert answer.status_code == 200
+    return operator.page.partition('name="plan" value="')[2].partition('"')[0]
+
+
+async def ended(site: Site, address: str) -> dict[str, object]:
+    """Wait until a run has ended, and return it."""
+    number = int(address.partition("?")[0].rpartition("/")[2])
+    while True:
+        run: dict[str, object] = await site.act("replays.progress", run=number)
+        if run["state"] == "done":
+            return run
+
+
+async def test_held_rows_say_for_whom_and_what_is_missing(site: Site) -> None:
+    """Name and number for who may see patients; the element that is missing for everybody; boxes for who operates."""
+    operator, viewer = await site.person("operator"), await site.person("viewer")
+    await operator.get("/lanes")
+    for said in ("Alderton, Hugo", "RB-20", "Castellan, Greta", "Patient.birthDate", f'name="entry-{HELD}"'):
+        assert said in operator.page, said
+    await viewer.get("/lanes")
+    assert "Patient.birthDate" in viewer.page
+    for hidden in ("Alderton", "RB-20", "entry-", "Release"):
+        assert hidden not in viewer.page, hidden
+    rows = await site.act("lanes.list")
+    assert [(one["entry"], one["particulars"]) for one in rows] == [
+        (HELD, ["Patient.birthDate"]),
+        (HELD_TOO, ["Patient.birthDate"]),
+    ]
+    acts = [row["act"] for row in await site.act("audit.list", limit=50)]
+    assert "messages.named" in acts
+
+
+async def test_what_would_be_held_again_is_said_before_and_what_was_afterwards(site: Site) -> None:
+    """The plan tries the entries without a write; the run names those that ended held, and why."""
+    kept = await planned(site, "release", HELD, HELD_TOO)
+    operator = await site.person("operator")
+    assert "<b>2 of 2</b> that were tried would not be delivered" in operator.page
+    assert [row.state for row in site.rig.rows()].count("held") == 2
+    answer = await operator.post("/lanes/start", {"plan": kept})
+    run = await ended(site, answer.headers["location"])
+    assert (run["kind"], run["counts"]) == ("release", {"held": 2})
+    assert run["again"] == [{"entry": one, "reason": "missing-required"} for one in (HELD, HELD_TOO)]
+    await operator.get(answer.headers["location"])
+    assert "Held again:" in operator.page
+    await send_messages(*await site.rig.address(), [message("N9", "RB-20", "Alderton^Hugo")])
+    await site.rig.until(lambda rows: [row.state for row in rows[HELD - 1 : HELD]] == ["delivered"])
+
+
+async def test_ticked_entries_are_discarded_with_a_reason_and_who_waited_goes_on(site: Site) -> None:
+    """No reason, no discard; with one both end, under the name of who did it, and it stands in no list of runs."""
+    kept = await planned(site, "discard", HELD, HELD_TOO)
+    operator = await site.person("operator")
+    assert "never delivered" in operator.page
+    refused = await operator.post("/lanes/start", {"plan": kept, "because": " "})
+    assert refused.status_code == 422
+    kept = operator.page.partition('name="plan" value="')[2].partition('"')[0]
+    answer = await operator.post("/lanes/start", {"plan": kept, "because": "Hugo's twins, ticket 7"})
+    run = await ended(site, answer.headers["location"])
+    assert (run["kind"], run["counts"], run["by"]) == ("discard", {"discarded": 2}, "operator")
+    assert "twins" not in str(run)
+    await site.rig.until(lambda rows: [rows[at - 1].state for at in (HELD, BEHIND)] == ["discarded", "held"])
+    shown = await site.act("messages.show", entry=HELD)
+    assert (shown["deliveries"][0]["reason"], shown["deliveries"][0]["by"]) == ("Hugo's twins, ticket 7", "operator")
+
+
+async def test_nothing_is_done_where_nothing_is_ticked_or_nothing_is_chosen(site: Site) -> None:
+    """A form without a tick is shown again; a discard of everything, and numbers beside filters, are refused."""
+    operator = await site.person("operator")
+    await operator.get("/lanes")
+    assert (await operator.post("/lanes/plan", {"do": "discard"})).status_code == 422
+    assert "tick the entries that you mean" in operator.page
+    assert (await operator.post("/lanes/plan", {"do": "burn"})).status_code == 400
+    await operator.get("/lanes")
+    assert (await operator.post("/lanes/start", {"plan": "long ago"})).status_code == 404
+    for given in ({"because": "x"}, {"entries": [HELD], "reason": "missing-required", "because": "x"}):
+        assert "error" in await site.rig.ask("lanes.discard", **given)
+    assert [row.state for row in site.rig.rows()].count("held") == 2
+
+
+async def test_all_held_for_a_reason_are_planned_together(site: Site) -> None:
+    """The filter stands on the plan; a retry of an entry that is delivered is refused in the run."""
+    operator = await site.person("operator")
+    await operator.get("/lanes")
+    await operator.post("/lanes/plan", {"do": "retry", "reason": "missing-required"})
+    assert "Retry 2 messages?" in operator.page
+    run = await site.act("lanes.retry", entries=[1])
+    run = await ended(site, f"/runs/{run['run']}")
+    assert run["counts"] == {"refused": 1}
+
+
+async def test_a_conflict_names_its_records_and_numbers_to_who_may_see_them(site: Site) -> None:
+    """Both records with their numbers on the message's page; nothing of them for a viewer; links where one chooses."""
+    both = event("A31^ADT_A05", "N9", "RB-10", "150000").replace(b"RB-10^^^RVB^MR", b"RB-50^^^RVB^MR~RB-51^^^RVB^MR")
+    await send_messages(
+        *await site.rig.address(),
+        [
+            event("A28^ADT_A05", "X1", "RB-50", "140000", name="Dunmore^Felix"),
+            event("A28^ADT_A05", "X2", "RB-51", "140100", name="Everhart^Elowen"),
+            both,
+        ],
+    )
+    rows = await site.rig.until(lambda found: len(found) == 11 and found[-1].state == "held")
+    assert rows[-1].reason == "identity-conflict"
+    shown = (await site.act("messages.show", entry=11))["deliveries"][0]["involved"]
+    assert sorted(number.rpartition("|")[2] for one in shown for number in one["numbers"]) == ["RB-50", "RB-51"]
+    operator, viewer = await site.person("operator"), await site.person("viewer")
+    await operator.get("/messages/11")
+    for one in shown:
+        assert one["record"] in operator.page
+    await viewer.get("/messages/11")
+    assert shown[0]["record"] not in viewer.page
+    assert "RB-50" not in viewer.page
+    await operator.get("/messages/11/choose?destination=interchange")
+    assert "Links" in operator.page
