@@ -9,12 +9,13 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from engine.deliver.patient.remember import recall
-from engine.deliver.resources.found import found_by, held_by, remembered_as, standing
+from engine.deliver.resources.found import found_by, remembered_as, standing
 from engine.deliver.stored import Body, Stored
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import PermanentDeliveryError
 from engine.fhir.patient import number_of
 from engine.fhir.plan import Admission, Identity, Keep, ResourceRecord
+from engine.fhir.whose import held_by
 
 TEMPORARY: Final = "temporary-visit"
 NUMBERED: Final = "visit-numbered"
