@@ -163,5 +163,5 @@ def test_a_command_prints_lists_and_writes_them(tmp_path: Path) -> None:
     assert "channel\tOne configured feed" in ran("channels", "schema").stdout
     assert ran("channels", "schema", "--out", str(tmp_path / "new")).returncode == 0
     assert {one.name for one in (tmp_path / "new").iterdir()} == {"channel.json", "alerts.json"}
-    done = ran("channels", "schema", "channe")
+    done = ran("channels", "schema", "channell")
     assert (done.returncode, "did you mean channel?" in done.stderr) == (2, True)

@@ -10,6 +10,7 @@ from engine.config.channel import Channel
 from engine.config.channels import load_channels
 from engine.config.schema import CHANNEL_FILES, schemas
 from engine.errors import AdtEngineError
+from engine.ops.cli.init.init import init
 from engine.ops.operations.channels import (
     AllowMerge,
     ChannelView,
@@ -38,12 +39,15 @@ from engine.ops.terminal.schemas import SchemaFolder, show_schemas
 from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, table
 from engine.pipeline.configuration import Files, examine
 
-app = typer.Typer(help="Check, list, start, stop and drain channels.", no_args_is_help=True)
+app = typer.Typer(help="Make, check, list, start, stop and drain channels.", no_args_is_help=True)
 
 POLL_SECONDS: Final = 1.0
 # One line a channel in 80 columns: how it is meant stands with the state where it is not live.
 LIVE: Final = ("Channel", "State", "Listens on", "Open #", "Came #", "Refused #", "Last (UTC)")
 WRITTEN: Final = ("Channel", "Listens on", "Mode", "Mapping", "Merges", "Destinations")
+
+
+app.command()(init)
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""A first channel file, made by answering questions."""

@@ -1,0 +1,189 @@
+"""`adt-engine channels init`: a few questions, a checked channel file, and the command that comes next."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from types import GenericAlias
+from typing import Final
+
+import typer
+
+from engine.config.channel import Channel
+from engine.config.channels import read_channels
+from engine.config.schema import CHANNEL_FILES, schemas, write_schemas
+from engine.config.source import look, parse
+from engine.errors import ConfigurationError, Problem, UsageError
+from engine.ops.cli.init.certificate import DAYS, write_test_certificate
+from engine.ops.cli.init.questions import TEST, Answer, Answers, Question, questions, wrong
+from engine.ops.cli.init.text import channel_text
+from engine.ops.terminal.options import CHANNELS, DATA, Channels, Json, Mappings
+from engine.ops.terminal.table import NEGATIVE, note, print_json, print_line
+from engine.pipeline.configuration import Files, examine
+
+SCHEMAS: Final = "schema"
+TEST_FILES: Final = "test-tls"
+YES: Final = typer.Option(False, "--yes", help="Take the defaults for what no option answers; ask nothing.")  # noqa: FBT003
+
+
+def init(
+    channels: Channels = CHANNELS, mappings: Mappings = None, yes: bool = YES, as_json: Json = False, **given: object
+) -> None:
+    """Make a channel file by answering a few questions, each of which an option answers as well; then check it.
+
+    A file is never written over. What this machine still lacks, such as a secret, is listed; the next command is named.
+
+    Example: adt-engine channels init --channels channels
+
+    Example: adt-engine channels init --yes --name lab --base-url https://fhir.example/R4 --tls test --source 'LAB|HOSP'
+    """
+    asked = questions(_ports(channels))
+    options = {name: value for name, value in given.items() if value is not None}
+    asks = not yes and not as_json and sys.stdin.isatty()
+    answers = _answers(asked, options, channels, asks=asks, yes=yes)
+    file = _file(channels, str(answers["name"]))
+    if answers["tls"] == TEST:
+        beside = (channels / TEST_FILES).absolute()
+        answers |= {name: str(beside / f"{file.stem}.{end}") for name, end in (("certificate", "pem"), ("key", "key"))}
+    text = channel_text(answers)
+    if problems := look(parse(text, str(file)), Channel).problems:
+        raise ConfigurationError(problems)
+    _write(file, text, answers)
+    _tell(file, answers, Files(channels, mappings, DATA), as_json=as_json)
+
+
+def _signed() -> Signature:
+    """Return the parameters of the command: an option for each question, then its own."""
+    own = [one for one in signature(init).parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+    return Signature([*map(_option, questions(())), *(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own)])
+
+
+def _option(question: Question) -> Parameter:
+    kind = GenericAlias(list, (str,)) if question.kind is list else question.kind
+    names = f"{question.option}/--no-{question.option[2:]}" if question.kind is bool else question.option
+    several = "; repeatable" if question.kind is list else ""
+    option = typer.Option(None, names, help=f"{question.text}{several}. {question.why}", show_default=False)
+    return Parameter(question.name, Parameter.KEYWORD_ONLY, default=option, annotation=kind | None)
+
+
+init.__signature__ = _signed()  # type: ignore[attr-defined]  # what typer makes the options of
+
+
+def _ports(channels: Path) -> Sequence[int]:
+    """Return the ports that the channels of a folder have; none where there is no folder yet."""
+    read = read_channels(channels)[0] if channels.is_dir() else ()
+    mllps = (one.value.listen.mllp for one in read if one.value is not None)
+    return [mllp.port for mllp in mllps if mllp is not None]
+
+
+def _file(channels: Path, name: str) -> Path:
+    return channels / f"{name}.yaml"
+
+
+def _fault(question: Question, answer: Answer, channels: Path) -> str:
+    """Return what is wrong with an answer; also that a channel of that name has its file."""
+    file = _file(channels, str(answer))
+    if question.name == "name" and file.exists():
+        return f"{file} is there already, and nothing is written over: choose another name, or edit it"
+    return wrong(question, answer)
+
+
+def _checked(question: Question, options: Mapping[str, object], channels: Path) -> Answer:
+    """Return what an option answers; UsageError where it is no answer."""
+    answer = options[question.name]
+    if not isinstance(answer, str | bool | list):
+        raise TypeError(question.name)
+    if fault := _fault(question, answer, channels):
+        raise UsageError(f"{question.option}: {fault}")
+    return answer
+
+
+def _answers(
+    asked: Sequence[Question], options: Mapping[str, object], channels: Path, *, asks: bool, yes: bool
+) -> dict[str, Answer]:
+    """Return what options answer, a person answers, or with `yes` defaults do; UsageError names all that is missing."""
+    answers: dict[str, Answer] = {}
+    missing: list[Question] = []
+    for question in asked:
+        if not question.when(answers):
+            continue
+        default = question.default(answers)
+        if question.name in options:
+            answer = _checked(question, options, channels)
+        elif asks:
+            answer = _prompted(question, default, channels)
+        else:
+            answer = "" if default is None else default
+            if default is None or not yes:
+                missing.append(question)
+        answers[question.name] = answer
+    if missing:
+        raise UsageError(_what_is_missing(missing, yes=yes))
+    if unused := sorted(options.keys() - answers.keys()):
+        (option,) = (one.option for one in asked if one.name == unused[0])
+        raise UsageError(f"{option} is of no use with the other answers: leave it out (`channels init --help`)")
+    return answers
+
+
+def _what_is_missing(missing: Sequence[Question], *, yes: bool) -> str:
+    options = ", ".join(one.option for one in missing)
+    if yes:
+        return f"there is no default for {options}: give {'it' if len(missing) == 1 else 'them'} as well"
+    return f"nothing can be asked here (no terminal, or --json): answer by {options}; --yes takes the defaults"
+
+
+def _prompted(question: Question, default: Answer | None, channels: Path) -> Answer:
+    """Ask a person until the answer is one; of a list the answers are separated by commas."""
+    note("")
+    note(question.why, "dim")
+    if question.kind is bool:
+        return typer.confirm(question.text, default=bool(default), err=True)
+    shown = ", ".join(default) if isinstance(default, list) else default
+    while True:
+        text = str(typer.prompt(question.text, default=shown, show_default=bool(shown), err=True)).strip()
+        answer: Answer = [one.strip() for one in text.split(",") if one.strip()] if question.kind is list else text
+        fault = _fault(question, answer, channels) or ("it must be answered" if not answer and default is None else "")
+        if not fault:
+            return answer
+        note(fault, NEGATIVE)
+
+
+def _write(file: Path, text: str, answers: Answers) -> None:
+    """Write the file and what it names beside it: a test certificate, the schema for editors; nothing is replaced."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not (file.parent / SCHEMAS).exists():
+            write_schemas(schemas(CHANNEL_FILES), file.parent / SCHEMAS)
+        if answers["tls"] == TEST:
+            write_test_certificate(Path(str(answers["certificate"])), Path(str(answers["key"])), datetime.now(UTC))
+        with file.open("x", encoding="utf-8") as made:
+            made.write(text)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written ({error.strerror}): name another folder by --channels") from error
+
+
+def _tell(file: Path, answers: Answers, files: Files, *, as_json: bool) -> None:
+    """Say what was written, what a start would still refuse, and the next command."""
+    examined = examine(files)
+    folders = f"--channels {files.channels}" + (f" --mappings {files.mappings}" if files.mappings else "")
+    command = f"adt-engine {'channels check' if examined.problems else 'run'} {folders}"
+    if as_json:
+        found = {"problems": examined.problems, "warnings": examined.warnings}
+        rows = {name: [one._asdict() for one in some] for name, some in found.items()}
+        print_json({"file": str(file), "certificate": answers.get("certificate"), **rows, "next": command})
+        return
+    print_line(f"wrote {file}")
+    if answers["tls"] == TEST:
+        print_line(f"wrote {answers['certificate']} and its key: for trying only, valid for {DAYS} days")
+    for warning in examined.warnings:
+        note(f"warning: {warning}")
+    _tell_problems(examined.problems)
+    print_line(f"next: {command}")
+
+
+def _tell_problems(problems: Sequence[Problem]) -> None:
+    if problems:
+        note("before it can run:", NEGATIVE)
+    for problem in problems:
+        note(f"  {problem}")

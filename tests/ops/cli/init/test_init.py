@@ -1,0 +1,271 @@
+"""`channels init`: questions, by a terminal or by options, to a channel file that was checked."""
+
+import contextlib
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from cryptography import x509
+
+from engine.config.channel import Channel
+from engine.config.channels import load_channels
+from engine.config.source import look, parse
+from engine.ops.cli.init.questions import Answer, fault_of, questions, wrong
+from engine.ops.cli.init.text import channel_text
+from tests.config.test_schema import both
+from tests.config.test_schema import wrong as underlined
+from tests.interchange.nursery import ran
+
+LEAST: Final = ("--name", "lab", "--base-url", "https://fhir.example/base", "--timezone", "UTC")
+MADE: Final = """\
+# yaml-language-server: $schema=schema/channel.json
+# Made by `adt-engine channels init`. Every key is explained by `adt-engine help channels`; after a change:
+# `adt-engine channels check`, then `adt-engine channels reload`.
+channel: lab
+
+listen:
+  mllp:
+    host: 127.0.0.1
+    port: 2575
+# Nobody else may connect.
+allow: [127.0.0.0/8]
+
+# Of times without an offset.
+timezone: UTC
+# Whose numbers these are on the FHIR server, by CX.4; as it stands, the engine makes a system of each.
+# authorities: {HOSP: https://mrn.hospital.example}
+# Whether A40 and its family may merge patients; otherwise they are refused.
+allow_merge: false
+mapping: adt
+
+destinations:
+  - name: fhir
+    fhir: R4
+    base_url: https://fhir.example/base
+"""
+
+
+def init(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command in a folder, where nobody can be asked."""
+    return ran("channels", "init", *options, folder=folder)
+
+
+def made(folder: Path, *options: str) -> Channel:
+    """Make a channel of the least options and more, and return it as a start reads it."""
+    done = init(folder, "--yes", *LEAST, *options)
+    assert done.returncode == 0, done.stderr
+    return load_channels(folder / "channels")[0]
+
+
+def test_the_least_makes_a_file_that_runs(tmp_path: Path) -> None:
+    """Name and server are enough; what a person reads there is the file, the next command, and nothing to mend."""
+    done = init(tmp_path, "--yes", *LEAST)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "wrote channels/lab.yaml\nnext: adt-engine run --channels channels\n"
+    assert (tmp_path / "channels/lab.yaml").read_text() == MADE
+    assert {one.name for one in (tmp_path / "channels/schema").iterdir()} == {"channel.json", "alerts.json"}
+    assert ran("channels", "check", "--strict", folder=tmp_path).returncode == 0
+
+
+def test_each_question_is_an_option(tmp_path: Path) -> None:
+    """All of them, into the keys that they stand for."""
+    channel = made(
+        tmp_path,
+        *("--contact", "desk: 'a' #7", "--host", "10.1.2.3", "--port", "2601", "--tls", "files", "--mode", "shadow"),
+        *("--certificate", "/etc/a b.pem", "--key", "/etc/k.pem", "--client-ca", "/etc/ca.pem"),
+        *("--allow", "10.0.0.0/8", "--allow", "fd00::/8", "--source", "REG|HOSP", "--source", "ED"),
+        *("--authority", "HOSP=https://mrn.example", "--authority", "=urn:oid:1.2.3", "--allow-merge"),
+        *("--mapping", "oru", "--destination", "chart", "--fhir", "STU3", "--auth", "private_key_jwt"),
+        *("--token-url", "https://a.example/t", "--client-id", "me", "--secret", "file:/etc/jwk", "--scope", "a b"),
+    )
+    mllp, (destination,) = channel.listen.mllp, channel.destinations
+    assert mllp is not None
+    assert mllp.tls is not None
+    assert (channel.contact, mllp.host, mllp.port, channel.mode) == ("desk: 'a' #7", "10.1.2.3", 2601, "shadow")
+    assert (mllp.tls.certificate, mllp.tls.key, mllp.tls.client_ca) == ("/etc/a b.pem", "/etc/k.pem", "/etc/ca.pem")
+    assert (list(map(str, channel.allow)), channel.sources) == (["10.0.0.0/8", "fd00::/8"], ("REG|HOSP", "ED"))
+    assert channel.authorities == {"HOSP": "https://mrn.example", "": "urn:oid:1.2.3"}
+    assert (channel.allow_merge, channel.mapping, channel.timezone) == (True, "oru", "UTC")
+    assert (destination.name, destination.fhir, destination.auth.type) == ("chart", "STU3", "private_key_jwt")
+    assert destination.auth.private_key is not None
+    assert destination.auth.private_key.file == "/etc/jwk"
+    assert (destination.auth.token_url, destination.auth.client_id) == ("https://a.example/t", "me")
+    assert destination.auth.scope == "a b"
+    for value in both((tmp_path / "channels/lab.yaml").read_text()):
+        assert underlined("channel", value) == []
+
+
+def test_what_the_machine_lacks_is_listed(tmp_path: Path) -> None:
+    """The file is there, and what is missing for a start stands with its place and what would do."""
+    done = init(tmp_path, "--yes", *LEAST, "--auth", "bearer", "--secret", "env:NO_SUCH_SECRET")
+    assert done.returncode == 0
+    assert "before it can run:" in done.stderr
+    assert "the environment variable NO_SUCH_SECRET is not set" in done.stderr
+    assert done.stdout.endswith("next: adt-engine channels check --channels channels\n")
+
+
+def test_the_shipped_service_is_known_by_its_layout(tmp_path: Path) -> None:
+    """Its token endpoint is the default, and the criteria by which it creates anybody are written."""
+    base = ("--base-url", "http://127.0.0.1:8080/fhir/R4")
+    (destination,) = made(tmp_path, *base, "--auth", "client_credentials").destinations
+    assert destination.auth.token_url == "http://127.0.0.1:8080/oauth/token"
+    assert destination.if_none_exist == "demographics"
+    assert destination.auth.client_secret is not None
+    assert destination.auth.client_secret.env == "ENGINE_SECRET"
+
+
+def test_a_second_channel_gets_a_port_of_its_own(tmp_path: Path) -> None:
+    """The first that no other channel of the folder has; told to programs, too."""
+    made(tmp_path)
+    done = init(tmp_path, "--json", "--yes", *LEAST, "--name", "ward")
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told == {
+        "file": "channels/ward.yaml",
+        "certificate": None,
+        "problems": [],
+        "warnings": [],
+        "next": "adt-engine run --channels channels",
+    }
+    ports = [one.listen.mllp.port for one in load_channels(tmp_path / "channels") if one.listen.mllp]
+    assert ports == [2575, 2576]
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    """Neither a channel file nor a certificate, whoever made it."""
+    made(tmp_path, "--tls", "test")
+    files = {one: one.read_bytes() for one in tmp_path.rglob("*") if one.is_file()}
+    done = init(tmp_path, "--yes", *LEAST)
+    assert (done.returncode, "channels/lab.yaml is there already" in done.stderr) == (2, True)
+    (tmp_path / "channels/lab.yaml").rename(tmp_path / "old.yaml")
+    done = init(tmp_path, "--yes", *LEAST, "--tls", "test")
+    assert (done.returncode, "lab.key cannot be created (File exists)" in done.stderr) == (2, True)
+    assert not (tmp_path / "channels/lab.yaml").exists()
+    assert all(one.read_bytes() == content for one, content in files.items() if one.exists())
+
+
+def test_the_test_certificate_is_for_this_machine_and_not_for_long(tmp_path: Path) -> None:
+    """Its key is its owner's alone."""
+    channel = made(tmp_path, "--tls", "test")
+    assert channel.listen.mllp is not None
+    assert channel.listen.mllp.tls is not None
+    certificate = x509.load_pem_x509_certificate(Path(channel.listen.mllp.tls.certificate).read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "localhost" in names.get_values_for_type(x509.DNSName)
+    assert (certificate.not_valid_after_utc - certificate.not_valid_before_utc).days == 30
+    assert Path(channel.listen.mllp.tls.key).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        pytest.param((), "nothing can be asked here (no terminal, or --json): answer by --name", id="no terminal"),
+        pytest.param(("--json",), "--base-url", id="json"),
+        pytest.param(("--yes",), "there is no default for --name, --base-url: give them as well", id="no default"),
+        pytest.param(("--yes", *LEAST, "--host", "10.1.2.3"), "--certificate, --key, --allow", id="beyond loopback"),
+        pytest.param(("--yes", *LEAST, "--port", "70000"), "--port: found '70000', expected a number of", id="port"),
+        pytest.param(("--yes", *LEAST, "--name", "a b"), "--name: found 'a b', expected a name is", id="name"),
+        pytest.param(("--yes", *LEAST, "--tls", "maybe"), "expected one of none, files, test", id="tls"),
+        pytest.param(("--yes", *LEAST, "--allow", "10.1.2.3/8"), "--allow: found '10.1.2.3/8'", id="network"),
+        pytest.param(("--yes", *LEAST, "--timezone", "Amerika/New_York"), "did you mean America/New_York?", id="zone"),
+        pytest.param(("--yes", *LEAST, "--authority", "HOSP"), "expected NAME=URI", id="authority"),
+        pytest.param(("--yes", *LEAST, "--authority", "A=b"), "--authority: found 'b', expected an abs", id="system"),
+        pytest.param(("--yes", *LEAST, "--auth", "bearer", "--secret", "swordfish"), "refer to it", id="secret"),
+        pytest.param(("--yes", *LEAST, "--scope", "a"), "--scope is of no use with the other answers", id="unused"),
+        pytest.param(("--yes", *LEAST, "--mapping", "x\ty"), "--mapping: found", id="control character"),
+    ],
+)
+def test_what_is_wrong_or_missing_is_told(tmp_path: Path, options: tuple[str, ...], told: str) -> None:
+    """By the option that answers it; exit 2, and nothing is written; never a secret."""
+    done = init(tmp_path, *options)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "swordfish" not in done.stderr
+    assert not (tmp_path / "channels").exists()
+
+
+def test_a_person_is_asked_with_a_reason_for_each(tmp_path: Path) -> None:
+    """At a terminal: a return takes the default, a wrong answer is told and asked again, options are not asked."""
+    typed = ["a b", "lab", "", "70000", "2600", "test", "", "REG|HOSP, ED|HOSP", "UTC", "", "y"]
+    typed += ["", "", "", "https://fhir.example/base", "", ""]
+    primary, secondary = pty.openpty()
+    os.write(primary, "".join(f"{line}\n" for line in typed).encode())
+    done = subprocess.run(
+        [sys.executable, "-m", "engine", "channels", "init", "--contact", "desk 7"],
+        stdin=secondary,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+    )
+    for end in (primary, secondary):
+        with contextlib.suppress(OSError):
+            os.close(end)
+    assert done.returncode == 0, done.stderr
+    assert "found 'a b', expected a name is" in done.stderr
+    assert "found '70000'" in done.stderr
+    assert "Port [2575]:" in done.stderr
+    assert "Whom to call" not in done.stderr
+    (channel,) = load_channels(tmp_path / "channels")
+    assert channel.listen.mllp is not None
+    assert channel.listen.mllp.tls is not None
+    assert (channel.channel, channel.contact, channel.listen.mllp.port) == ("lab", "desk 7", 2600)
+    assert (channel.sources, channel.allow_merge) == (("REG|HOSP", "ED|HOSP"), True)
+    asked = [one for one in questions(()) if one.why in done.stderr]
+    assert len(asked) > 12
+
+
+ODD: Final = (
+    "null",
+    "~",
+    "a: b",
+    "a:",
+    "# a",
+    "- a",
+    "[a]",
+    "{a: b}",
+    "'a'",
+    '"',
+    "\\",
+    "no",
+    "1e3",
+    "*a",
+    "a,b",
+    "é|Ü",
+    "a b",
+)
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_every_text_is_read_as_it_was_meant(text: str) -> None:
+    """Whatever YAML would make of it: in a line, in a list, as a key."""
+    answers: dict[str, Answer] = {
+        one.name: found if (found := one.default({"host": "127.0.0.1"})) is not None else ""
+        for one in questions(())
+        if one.name not in {"certificate", "key", "client_ca", "token_url", "tls"}
+    }
+    answers |= {"tls": "none", "name": "lab", "base_url": "https://fhir.example", "contact": text, "source": [text]}
+    is_authority = not fault_of(("authorities",), {text: "https://a.example"})
+    answers |= {"authority": [f"{text}=https://a.example"] * is_authority, "auth": "bearer", "secret": f"file:{text}"}
+    looked = look(parse(channel_text(answers), "x"), Channel)
+    assert looked.value is not None
+    assert looked.problems == ()
+    assert (looked.value.contact, looked.value.sources) == (text, (text,))
+    assert looked.value.authorities == ({text: "https://a.example"} if is_authority else {})
+    assert looked.value.destinations[0].auth.token is not None
+    assert looked.value.destinations[0].auth.token.file == text
+
+
+def test_each_default_is_an_answer() -> None:
+    """And each question has a key of channel files, but TLS, which is the three below it."""
+    for one in questions((2575,)):
+        with contextlib.suppress(KeyError):
+            default = one.default({"host": "127.0.0.1", "base_url": "http://a.example/fhir", "auth": "none"})
+            assert default is None or not wrong(one, default), one.name
+        assert one.path or one.name == "tls"
+    assert fault_of(("listen", "mllp", "port"), "2575") == ""
