@@ -79,7 +79,8 @@ async def test_messages_say_what_their_reason_means(rig: Rig) -> None:
     await rig.sender([type(born)("P1", 1, born.raw.replace(b"19840229", b""), "")], 1).run()
     await rig.until(lambda rows: [row.state for row in rows] == ["held"])
     for words in (("messages", "list"), ("messages", "show", "1")):
-        said = await cli(rig, *words)
+        done = await command(*words, data=rig.folder / "data")
+        said = done.stdout + done.stderr
         assert "The destination requires name, gender or birth date" in said
         assert "It can wait until morning. Next: Wait" in said
 

@@ -9,7 +9,7 @@ import typer
 from engine.config.schema import EDITOR, schema_text, write_schemas
 from engine.config.wording import nearest
 from engine.errors import UsageError
-from engine.ops.terminal.table import output, print_json, print_line, table
+from engine.ops.terminal.table import output, print_json, remark, table
 
 SchemaFolder = Annotated[Path | None, typer.Option("--out", help="Write all of them into this folder.")]
 
@@ -28,4 +28,4 @@ def show_schemas(found: Mapping[str, Any], name: str, out: Path | None, *, as_js
         print_json(found)
     else:
         output().print(table(("Schema", "Of"), ((kind, one["title"]) for kind, one in found.items())))
-        print_line(f"print one by its name, or write all with --out DIR; first line of a file: {EDITOR}schema/...")
+        remark(f"print one by its name, or write all with --out DIR; first line of a file: {EDITOR}schema/...")

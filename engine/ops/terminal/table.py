@@ -66,6 +66,11 @@ def note(text: str, style: str = "") -> None:
     errors().print(cell(text, style), soft_wrap=True)
 
 
+def remark(text: str, style: str = "") -> None:
+    """Print what belongs to a table, below it; where standard output is a pipe, on standard error."""
+    (print_line if output().is_terminal else note)(text, style)
+
+
 def print_json(value: object) -> None:
     """Write a value as JSON on standard output, for --json."""
     typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2, default=_plain))

@@ -14,7 +14,7 @@ from engine.ops.audit.anchors import Anchors, read_public_key
 from engine.ops.operations.audit import Anchor, AnchorTrail, ExportTrail, ListTrail
 from engine.ops.terminal.command import ask_if_running, ask_or_read, takes
 from engine.ops.terminal.options import DATA, LIMIT, Data, Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, table, utc
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, remark, table, utc
 from engine.ops.views.auditing import AuditRow, Proof, exported, verified
 
 app = typer.Typer(help="Read, verify and anchor the audit trail.", no_args_is_help=True)
@@ -36,7 +36,7 @@ def list_rows(request: ListTrail, data: Data = DATA, as_json: Json = False) -> N
         return
     output().print(table(COLUMNS, (_row(row) for row in rows)))
     if len(rows) == request.limit:
-        print_line(f"next page: --before {rows[-1].row}")
+        remark(f"next page: --before {rows[-1].row}")
 
 
 @app.command()

@@ -28,7 +28,7 @@ from engine.ops.operations.access import (
 )
 from engine.ops.terminal.command import ask, asks, takes
 from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, table, utc
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(help="Manage accounts and API tokens.", no_args_is_help=True)
 token_app = typer.Typer(help="API tokens: add, list, revoke.", no_args_is_help=True)
@@ -81,7 +81,7 @@ def list_accounts(rows: list[AccountView]) -> None:
     """
     output().print(table(COLUMNS, (_account(row) for row in rows)))
     if not rows:
-        print_line("no accounts yet: `adt-engine users setup` invites the first administrator")
+        remark("no accounts yet: `adt-engine users setup` invites the first administrator")
 
 
 @app.command()

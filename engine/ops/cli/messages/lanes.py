@@ -13,7 +13,7 @@ from engine.ops.operations.operation import Operation
 from engine.ops.operations.replays import ReplayRun
 from engine.ops.terminal.command import ask, asks, takes
 from engine.ops.terminal.options import DATA, Data, Json, Yes, agreed
-from engine.ops.terminal.table import output, print_json, print_line, table, utc
+from engine.ops.terminal.table import output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(
     help="Show what is held and what is waiting behind it; release, retry or discard in bulk.", no_args_is_help=True
@@ -31,7 +31,7 @@ def list_(rows: list[HeldView]) -> None:
     headings = ("Entry #", "Reason", "Held for", "Event", "Waiting #", "Patients #", "Channel", "Destination")
     output().print(table(headings[: None if several else -1], (_row(row, several=several) for row in rows)))
     for name, contact in sorted({(row.channel, row.contact) for row in rows if row.contact}):
-        print_line(f"{name}: call {contact}")
+        remark(f"{name}: call {contact}")
 
 
 @app.command()

@@ -6,7 +6,7 @@ from typing import Final
 from engine.ops.operations.messages import PRIVATE, ListMessages, SearchMessages
 from engine.ops.terminal.command import ask_or_read, takes
 from engine.ops.terminal.options import DATA, LIMIT, Data, Json
-from engine.ops.terminal.table import NEGATIVE, cell, output, print_json, print_line, table, utc
+from engine.ops.terminal.table import NEGATIVE, cell, output, print_json, remark, table, utc
 from engine.ops.views.entry import RowFacts
 from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.searching import FactsPage, RowPage
@@ -29,9 +29,9 @@ def list_(request: SearchMessages, data: Data = DATA, as_json: Json = False) -> 
         return
     show(found.entries)
     if found.searched_back_to:
-        print_line(f"searched back to {found.searched_back_to}; continue with --before {found.before}", "yellow")
+        remark(f"searched back to {found.searched_back_to}; continue with --before {found.before}", "yellow")
     elif found.before:
-        print_line(f"next page: --before {found.before}")
+        remark(f"next page: --before {found.before}")
 
 
 def show(rows: Sequence[RowFacts]) -> None:
@@ -41,7 +41,7 @@ def show(rows: Sequence[RowFacts]) -> None:
         headings.append("Channel")
     output().print(table(headings, (_row(row)[: len(headings)] for row in rows)))
     for code in sorted({row.reason for row in rows if row.state in BAD and row.reason}):
-        print_line(f"{code}: {text_of(reason_of(code))}")
+        remark(f"{code}: {text_of(reason_of(code))}")
 
 
 def _row(row: RowFacts) -> tuple[object, ...]:

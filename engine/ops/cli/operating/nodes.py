@@ -10,7 +10,7 @@ from engine.journal.nodes.lease import Node, nodes
 from engine.journal.opening import address_of
 from engine.ops.terminal.address import database_address
 from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, table, utc
+from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(help="List the nodes of a shared journal.", no_args_is_help=True)
 STYLES = {"live": POSITIVE, "expired": NEGATIVE, "stopped": "dim"}
@@ -52,7 +52,7 @@ def list_(
     output().print(table(titles, map(_row, found)))
     running = {one.configuration for one in found if one.state == "live"}
     if len(running) > 1:
-        print_line("The nodes that live run different files: give all the same channels and mappings.", NEGATIVE)
+        remark("The nodes that live run different files: give all the same channels and mappings.", NEGATIVE)
 
 
 def _row(one: Node) -> tuple[object, ...]:

@@ -40,7 +40,7 @@ async def told(folder: Path, *arguments: str) -> Any:
 async def test_accounts_from_invitation_to_removal(engine: Program, tmp_path: Path) -> None:
     """Each command does its work, tells it in a line, and no secret reaches the log."""
     done = await users(tmp_path, "list")
-    assert "users setup" in done.stdout
+    assert "users setup" in done.stderr
     first = await users(tmp_path, "setup")
     secrets = [first.stdout.split("\n")[0]]
     assert len(secrets[0]) == 43  # 256 bits
