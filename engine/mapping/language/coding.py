@@ -18,6 +18,7 @@ UNMAPPED_CODE: Final = "unmapped-code"
 LOCAL_NAMES: Final = "99"
 LOCAL_CODES: Final = "urn:adt-engine:code-system:"
 MAX_KEPT: Final = 1024
+MAX_CONCEPTS: Final = 4096
 # CWE.10 to CWE.13: code, display, system and version of the second alternate code.
 SECOND_ALTERNATE: Final = range(9, 13)
 NO_CODE: Final = ("", "", "", "")
@@ -100,14 +101,19 @@ def unmapped(kit: Kit, names: tuple[str, ...]) -> Apply:
 
 def coded(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return the CodeableConcept of a CWE: first code by the table, both alternate codes and text kept."""
+    return kit.concepts.get(names) or kit.concepts.setdefault(names, _coded(kit, names))
+
+
+def _coded(kit: Kit, names: tuple[str, ...]) -> Apply:
     table = kit.tables[names[0]] if names else None
     as_sent = _sender(coding_system(kit, ()))
-    known: BoundedCache[tuple[str | Null, ...], dict[str, Any]] = BoundedCache(MAX_KEPT)
+    known: BoundedCache[tuple[str | Null, ...], dict[str, Any]] = BoundedCache(MAX_CONCEPTS)
 
     def made(cells: Cells, reading: Reading) -> Any:
         key = tuple(cells.first)
-        if key in known:
-            return known[key]
+        found = known.get(key)
+        if found is not None:
+            return found
         warned = len(reading.warnings)
         concept = _concept_of(cells.first, table, as_sent, reading)
         if concept is None:
@@ -123,7 +129,7 @@ Sender = Callable[[str, str, str, str, Reading], dict[str, Any]]
 def _concept_of(
     first: Sequence[str | Null], table: Table | None, as_sent: Sender, reading: Reading
 ) -> dict[str, Any] | None:
-    texts = [cell if isinstance(cell, str) else "" for cell in first[:9]]
+    texts = [cell or "" for cell in first[:9]]
     code, display, system, other, other_display, other_system, version, other_version, text = (
         texts if len(texts) == 9 else texts + [""] * (9 - len(texts))
     )
@@ -229,8 +235,7 @@ def _display(cells: Cells, tables: list[Table]) -> str:
 
 def text_at(first: Sequence[str | Null], index: int) -> str:
     """Return the text of a cell; empty where it is absent or deleted."""
-    value = first[index] if index < len(first) else ""
-    return value if isinstance(value, str) else ""
+    return (first[index] or "") if index < len(first) else ""
 
 
 def _shown(coding: dict[str, Any]) -> str:

@@ -24,7 +24,8 @@ class Takes(StrEnum):
 class Kit:
     """What functions are made with: the channel's setting, the tables, how identifiers and timestamps are read.
 
-    `files` are those of the tables, where faults in their rows are told.
+    `files` are those of the tables, where faults in their rows are told. `concepts`: what reads a CWE, by the tables
+    that it is read by, so that all functions of a CWE (its first code, its alternate one) have it read once.
     """
 
     setting: Setting
@@ -32,6 +33,7 @@ class Kit:
     identifiers: Identifiers
     stamps: Stamps
     files: Mapping[str, Document] = field(default_factory=dict)
+    concepts: dict[tuple[str, ...], Apply] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

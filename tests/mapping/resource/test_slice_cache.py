@@ -5,7 +5,13 @@ from collections.abc import Callable
 from engine.fhir.plan import ElementChange, Keep
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
+from engine.mapping.files.setting import Setting
+from engine.mapping.files.table import Table, Unmapped
 from engine.mapping.language.dependence import dependence_of, said_by
+from engine.mapping.language.functions import FUNCTIONS
+from engine.mapping.language.identifier import Identifiers, IdentityRules
+from engine.mapping.language.kit import Kit
+from engine.mapping.language.moment import Stamps
 from engine.mapping.language.reading import Reading
 from engine.mapping.resource.slice_cache import MAX_SHAPES, Shapes
 
@@ -77,3 +83,26 @@ def test_a_reading_has_first_segments_of_its_own(message: Make) -> None:
     assert one.first == {name: group[0] for name, group in found.groups.items()}
     one.first["PID"] = found.named("PID")[1]
     assert other.first["PID"] is found.first("PID")
+
+
+def test_what_is_warned_of_belongs_to_what_was_read(mapping: Mapping, message: Make) -> None:
+    """A birth date that is none is warned of with it alone, and not with whatever else was read of that message."""
+    for _ in range(2):
+        assert "bad-value PID-7" in mapping.plan(message("A08", "PID|1||1^^^RVB||||1984XX|||||||||M")).warnings
+    assert mapping.plan(message("A08", "PID|1||1^^^RVB||||19840229|||||||||M")).warnings == ()  # PID-16
+
+
+def test_a_code_is_read_once_for_all_functions_of_it(message: Make) -> None:
+    """The first code of a CWE is that of its concept; read by another table, it is another one."""
+    setting, table = Setting(), Table("colours", "", Unmapped.KEEP, None, {"R": None}, {"R": "Red"})
+    kit = Kit(setting, {"colours": table}, Identifiers(IdentityRules(), setting), Stamps(setting.zone))
+    found = message("A08", "DG1|1||R^Red^L^RD^Rouge^L")
+    reading, (cells,) = Reading(found, found.groups, None, ""), found.named("DG1")[0].cells(3)
+    whole, first, other, tabled = (
+        FUNCTIONS[name].make(kit, tables)(cells, reading)
+        for name, tables in (("coded", ()), ("first-coding", ()), ("other-coding", ()), ("first-coding", ("colours",)))
+    )
+    assert (first, other) == tuple(whole["coding"])
+    assert first is whole["coding"][0]
+    assert other is whole["coding"][1]
+    assert tabled is not first
