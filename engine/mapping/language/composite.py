@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from engine.hl7.cells import BITS
+from engine.hl7.leaf import NULL_TEXT
 from engine.mapping.language.expression import EVENT
-from engine.mapping.language.node import Apply, Cell, Node, Test, Word, field_source, function_of
+from engine.mapping.language.node import Apply, Cell, Node, Test, Text, Word, field_filled, field_source, function_of
 from engine.mapping.language.reading import EVERYTHING
 from engine.mapping.language.references import placed
 from engine.mapping.language.source import Source
@@ -42,6 +43,9 @@ class Term(NamedTuple):
         else:
             found = f"{source.name(function_of(self.source))}(scope, reading)"
             test = f"{found} in {values}" if self.values else f"isinstance({found}, str)"
+            if isinstance(self.source, Text):
+                field = field_filled(source, self.source.segment, self.source.at_hand, self.source.field)
+                test = f"{field} and {test}"
         return f"not ({test})" if self.negated else f"({test})"
 
 
@@ -84,9 +88,10 @@ class Each(NamedTuple):
         """Write what sets a variable to the list of the items."""
         items, null, found = source.variable(), source.variable(), source.variable()
         with field_source(source, to, *self[:4]) as segment:
-            with source.under(f"if {segment}.is_null({self.field}):"):
+            source.line(f"{found} = {segment}.field({self.field})")
+            with source.under(f"if {found} == {source.name(NULL_TEXT)}:"):
                 source.line(f"{to} = NULL")
-            with source.under(f"elif reading.repeat in {segment}.field({self.field}):"):
+            with source.under(f"elif reading.repeat in {found}:"):
                 source.line(f"reading.whole.append({source.name(self.place)})")
             each = f"for cells in {segment}.cells({self.field}):"
             with source.under(f"if {to} is None:"), _listed(source, items, null, to), source.under(each):

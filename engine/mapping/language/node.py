@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
+from engine.hl7.cells import BITS
 from engine.mapping.language.reading import EVERYTHING, Reading
 from engine.mapping.language.source import Source
 
@@ -198,13 +199,15 @@ def field_source(source: Source, to: str, segment: str, at_hand: bool, place: st
 
     Yields the name of the segment.
     """
-    found = "scope" if at_hand else source.variable()
     source.line(f"{to} = None")
-    if not at_hand:
-        source.line(f"{found} = reading.first.get({source.name(segment)})")
-    with source.under(f"if {found} is not None and {found}.field({field}):"):
+    with source.under(f"if {field_filled(source, segment, at_hand, field)}:"):
         source.line(f"reading.place = {source.name(place)}")
-        yield found
+        yield "scope" if at_hand else source.segment(segment)[0]
+
+
+def field_filled(source: Source, segment: str, at_hand: bool, field: int) -> str:
+    """Return a test that a field holds something: of the segment at hand, or of the first of its name."""
+    return source.filled(BITS[field]) if at_hand else f"{source.segment(segment)[1]} & {BITS[field]}"
 
 
 def _held(source: Source, to: str, empty: str) -> None:

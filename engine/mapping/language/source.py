@@ -24,6 +24,7 @@ class Source:
         self._depth = 2
         self._values: dict[str, Any] = {"NULL": NULL}
         self._known: dict[int, str] = {}
+        self._segments: dict[str, tuple[str, str]] = {}
         self._variables = 0
 
     def function(self) -> Any:
@@ -66,6 +67,15 @@ class Source:
         if known is None:
             known = self._known[id(value)] = f"c{len(self._values)}"
             self._values[known] = value
+        return known
+
+    def segment(self, name: str) -> tuple[str, str]:
+        """Return the names of the first segment of a name, and of the mask of its fields that hold something."""
+        known = self._segments.get(name)
+        if known is None:
+            found, filled = known = self._segments[name] = self.variable(), self.variable()
+            self.head(f"{found} = reading.first.get({self.name(name)})")
+            self.head(f"{filled} = {found}.filled if {found} is not None else 0")
         return known
 
     def filled(self, mask: int) -> str:
