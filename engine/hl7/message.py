@@ -61,7 +61,8 @@ class Message:
     def segments(self) -> tuple[Segment, ...]:
         """All segments in their order, MSH first."""
         if not self._all:
-            self._make()
+            if not self._groups:
+                self._make()
             self._all = tuple(filter(None, self._segments))
         return self._all
 
