@@ -22,10 +22,7 @@ class Stamps:
     def read(self, text: str, offset: tzinfo | None) -> Timestamp | None:
         """Return a timestamp; None where the text is none. `offset` is that of the message, as `offset` returns it."""
         key = (text, offset)
-        try:
-            return self._kept[key]
-        except KeyError:
-            return self._kept.keep(key, self._parse(text, offset))
+        return self._kept[key] if key in self._kept else self._kept.keep(key, self._parse(text, offset))
 
     def offset(self, sent_at: str) -> tzinfo | None:
         """Return the offset that MSH-7 gives to the timestamps of its message; None where the zone holds."""

@@ -68,9 +68,13 @@ class Reading:
         own.message, own.event, own.offset, own.today = self.message, self.event, self.offset, self.today
         own.dialect, own.repeat, own.all = self.dialect, self.repeat, self.all
         own.first = self.first if first is None else first
-        own.place = ""
-        own.warnings, own.once, own.whole, own.referred = [], [], [], {}
+        own.forget()
         return own
+
+    def forget(self) -> None:
+        """Begin anew with what is noted; what was noted until now belongs to who read it."""
+        self.place = ""
+        self.warnings, self.once, self.whole, self.referred = [], [], [], {}
 
     @property
     def facility(self) -> str:

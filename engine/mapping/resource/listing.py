@@ -24,9 +24,11 @@ from engine.mapping.language.reading import Reading
 from engine.mapping.language.references import Refers, pointed, referring, resolved
 from engine.mapping.resource.grouping import not_under
 from engine.mapping.resource.slice_cache import MAX_KEPT, Memo, SliceCache, SliceReader
-from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter
+from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter, deletions
 
 KEY_BYTES: Final = 12
+# Copied for each key, which takes a fraction of making one.
+EMPTY: Final = blake2b(digest_size=KEY_BYTES)
 # How many values are kept of each element of a list; whole segments are kept beside.
 MAX_SLICES: Final = 256
 DELETE: Final = "D"
@@ -121,6 +123,7 @@ class Listing:
     ) -> None:
         self.rules = rules
         self._slices = SliceReader(writers, most=MAX_SLICES, always=True)
+        self._ends = any(one.element.endswith(".end") for writer in writers for one in deletions(writer))
         self._identifiers = Memo(identifiers.depends, identifiers.read, MAX_SLICES) if identifiers.depends.own else None
         self._base = base
         own = {rules.segment, *rules.with_}
@@ -254,8 +257,10 @@ class Listing:
 
     def _read(self, of_all: Reading, group: tuple[Segment, ...]) -> Member:
         rules, segment = self.rules, group[0]
-        first = {name: one for name, one in of_all.first.items() if name not in rules.with_}
-        reading = of_all.apart(first | {one.name: one for one in group})
+        first = of_all.first
+        if rules.with_:
+            first = {name: one for name, one in first.items() if name not in rules.with_}
+        reading = of_all.apart({**first, **{one.name: one for one in group}})
         reading.place = rules.segment
         found = [step(None, reading) for step in rules.key]
         key = tuple([" ".join(one.casefold().split()) if isinstance(one, str) else "" for one in found])
@@ -265,7 +270,7 @@ class Listing:
             return NOTHING
         action = self._action(reading)
         changes, refers = self._changes(reading)
-        if any(change.element.endswith(".end") for change in changes):
+        if self._ends:
             changes, turned = without_reversed(changes)
             refers = referring(changes) if turned else refers
             reading.warnings += [f"{REVERSED} {rules.segment}"] if turned else []
@@ -326,8 +331,9 @@ def _differs(one: Member, other: Member) -> bool:
 
 def digest_of(owner: Identity, key: Sequence[str]) -> str:
     """Return what stands for a key, within whose it is."""
-    text = "\x1f".join((*owner, *key))
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).hexdigest()
+    made = EMPTY.copy()
+    made.update("\x1f".join((*owner, *key)).encode("utf-8", "surrogatepass"))
+    return made.hexdigest()
 
 
 def _given(changes: Sequence[ElementChange]) -> set[str]:

@@ -55,15 +55,11 @@ class PatientMapping:
         return pid is not None and pid.field(24) == "Y"
 
     def _stands_in(self, changes: Sequence[ElementChange]) -> bool:
-        if not changes or changes[0].element not in {"name", "birthDate"}:
-            return False
-        return any(self._stand_in(change) for change in changes)
-
-    def _stand_in(self, change: ElementChange) -> bool:
-        """Say whether a name or birth date stands for nobody in particular."""
-        if change.element == "name":
-            return any(self._nobody(item) for item in change.items)
-        return change.element == "birthDate" and any(item in self._people.birth_dates for item in change.items)
+        """Say whether names or a birth date stand for nobody in particular."""
+        element = changes[0].element if changes else ""
+        if element == "birthDate":
+            return not self._people.birth_dates.isdisjoint(changes[0].items)
+        return element == "name" and any(map(self._nobody, changes[0].items))
 
     def _nobody(self, name: dict[str, Any]) -> bool:
         texts = [part.upper() for part in (name.get("family"), *name.get("given", ())) if part]

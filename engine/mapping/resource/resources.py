@@ -112,7 +112,8 @@ def _resource(
     when = tests[0][0].test if tests else None
     rules = replace(_rules(compiler, scope, value, name), parts=slices.parts())
     refers = any(mark in repr(value["elements"]) for mark in (SAME, *WHOLE))
-    return Resource(mapping, Memo(new.depends, new.read), rules, when, along=value.get("along") == "yes", refers=refers)
+    first = Memo(new.depends, lambda reading: new.read(reading.apart()))
+    return Resource(mapping, first, rules, when, along=value.get("along") == "yes", refers=refers)
 
 
 def _rules(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> ResourceRules:

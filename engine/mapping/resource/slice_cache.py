@@ -66,22 +66,26 @@ class SliceReader:
         *,
         always: bool = False,
     ) -> None:
-        self._writers = writers
         self._read_one = read
         self._shapes = Shapes([() if always and writer.always else writer.depends.own for writer in writers])
-        self._fields = tuple([None if always and writer.always else writer.depends.field for writer in writers])
+        fields = [None if always and writer.always else writer.depends.field for writer in writers]
+        self._writers = tuple(zip(writers, fields, strict=True))
         self._cache: SliceCache[SliceChanges] = SliceCache(len(writers), most)
 
     def read(self, reading: Reading) -> list[SliceChanges]:
         """Return the changes of each slice of which a message holds something, in the order of the file."""
         caches = self._cache.of(reading)
         first, found = reading.first, []
+        own: Reading | None = None
         for place in self._shapes.to_read(reading):
-            writer, cache = self._writers[place], caches[place]
-            field = self._fields[place]
+            writer, field = self._writers[place]
             key = first[field[0]].field(field[1]) if field else writer.depends.key(reading)
+            cache = caches[place]
             one = cache.get(key)
-            found.append(cache.keep_if_again(key, self._read_one(writer, reading)) if one is None else one)
+            if one is None:
+                own = own or reading.apart()
+                one = cache.keep_if_again(key, self._read_one(writer, own))
+            found.append(one)
         return found
 
 

@@ -122,13 +122,18 @@ class SliceWriter(NamedTuple):
     always: bool
 
     def read(self, reading: Reading) -> SliceChanges:
-        """Return the changes; to their warnings belong repetitions that nothing of the slice has read."""
-        own = reading.apart()
+        """Return the changes; to their warnings belong repetitions that nothing of the slice has read.
+
+        `reading` is one of slices alone (`apart`): what was noted in it is forgotten.
+        """
+        reading.forget()
         found: list[ElementChange] = []
-        self.add(own, found)
+        self.element.write(reading, found)
+        if reading.once:
+            reading.warn_left_out()
         changes = tuple(found)
         refers = referring(changes) if self.depends.refers else ()
-        return SliceChanges(changes, tuple(own.warnings), own.referred, refers)
+        return SliceChanges(changes, tuple(reading.warnings), reading.referred, refers)
 
     def add(self, reading: Reading, changes: list[ElementChange]) -> None:
         """Add the changes, and what is to be noted to a reading that several slices share."""
