@@ -150,8 +150,9 @@ class PatientPlanner:
             delete = rule.doing is Doing.DELETE
             if rule.finds:
                 record = record._replace(identifiers=())
-            interactions.append(Upsert(record, rule.create, rule.reactivate, delete, rule.ignore, rule.thin))
-            interactions += self._beside.interactions(rule, record, interactions, reading, suffix, historic=historic)
+            own: list[Interaction] = [Upsert(record, rule.create, rule.reactivate, delete, rule.ignore, rule.thin)]
+            own += self._beside.interactions(rule, record, own, reading, suffix, historic=historic)
+            interactions += own
             warnings += (*reading.warnings, *further(reading.all))
         if historic:
             warnings.append(rule.name)

@@ -5,6 +5,7 @@ patient is known. None is left out: where one cannot be read whole, or the first
 number), the message is held.
 """
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -76,13 +77,14 @@ class GroupedListing(Listing):
         firsts: dict[Identity, Member] = {}
         needed: dict[str, Needed] = {}
         lists: dict[str, Listed] = {}
-        named: dict[str, dict[str, str]] = {}
+        counts: dict[tuple[str, ...], int] = {}
+        named: dict[str, Mapping[str, str]] = {}
         for place in (place for group in self._grouping.groups(reading) for place in self._places(group)):
             member = self._member(bare, place, reading)
             if not member.key:
                 continue
             local = f"{rules.type_}.{place.name}"
-            identity = self._identity(system, SENDER, member.key, kept)
+            identity = self._identity(system, SENDER, member.key, kept, counts)
             same = kept.get(identity)
             if same is not None:
                 earlier[local] = same.record.local
@@ -157,12 +159,10 @@ class GroupedListing(Listing):
         )
 
 
-def _named(earlier: Mapping[str, str], suffix: str, patient: str, of_patient: str) -> dict[str, str]:
+def _named(earlier: dict[str, str], suffix: str, patient: str, of_patient: str) -> Mapping[str, str]:
     """Return what stands earlier in the plan by the names that a file gives it in one group: the patient and visit."""
-    named = {**earlier, f"{PATIENT}{suffix}": patient}
-    visit = earlier.get(f"{VISIT}{of_patient}")
-    named.pop(f"{VISIT}{suffix}", None)
-    return {**named, f"{VISIT}{suffix}": visit} if visit else named
+    visit = earlier.get(f"{VISIT}{of_patient}", "")
+    return ChainMap({f"{PATIENT}{suffix}": patient, f"{VISIT}{suffix}": visit}, earlier)
 
 
 def _of_patient(one: Needed, patient: str) -> Needed:

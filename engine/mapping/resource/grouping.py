@@ -23,7 +23,7 @@ class Group(NamedTuple):
 
     number: int
     own: Held
-    under: tuple[tuple[Segment, Held], ...]
+    under: list[tuple[Segment, Held]]
 
     def everything(self) -> Held:
         """Return the segments of the group by name, but what belongs to a segment under it."""
@@ -62,22 +62,21 @@ class Grouping(NamedTuple):
             elif name == self.parent:
                 if group:
                     yield group
-                group, leading = Group(number, {**leading, name: [segment]}, ()), {}
+                group, leading = Group(number, {**leading, name: [segment]}, []), {}
             elif group is not None:
-                group = self._added(group, segment)
+                self._add(group, segment)
         if group:
             yield group
 
-    def _added(self, group: Group, segment: Segment) -> Group:
-        """Return a group with a segment that follows: under its parent, of the last one under it, or its own."""
+    def _add(self, group: Group, segment: Segment) -> None:
+        """Add a segment that follows to a group: under its parent, of the last one under it, or its own."""
         name = segment.name
         if name in self.under:
-            return group._replace(under=(*group.under, (segment, {})))
-        if group.under and name in self.under[group.under[-1][0].name]:
+            group.under.append((segment, {}))
+        elif group.under and name in self.under[group.under[-1][0].name]:
             group.under[-1][1].setdefault(name, []).append(segment)
         elif name in self.own:
             group.own.setdefault(name, []).append(segment)
-        return group
 
 
 def groupings(authored: Iterable[Any]) -> dict[str, Grouping]:

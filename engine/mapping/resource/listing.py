@@ -153,6 +153,7 @@ class Listing:
         marks: dict[Identity, str] = {}
         firsts: dict[Identity, Member] = {}
         deleted: list[Identity] = []
+        counts: dict[tuple[str, ...], int] = {}
         by_action, nothing = False, False
         named: list[ElementChange] = []
         for number, group in enumerate(groups):
@@ -165,7 +166,7 @@ class Listing:
                 continue
             place = f"{rules.segment}-{number + 1}{suffix}"
             local = f"{rules.type_}.{place}"
-            identity = self._identity(system, owner, member.key, kept)
+            identity = self._identity(system, owner, member.key, kept, counts)
             marks[identity] = member.mark
             if member.action == DELETE:
                 deleted.append(identity)
@@ -220,14 +221,25 @@ class Listing:
         local = f"{visit.local}.{self.rules.segment}"
         return [Keep(visit._replace(local=local, identifiers=(), changes=changes, retired=()), create=False, more=True)]
 
-    def _identity(self, system: str, owner: Owner, key: tuple[str, ...], kept: dict[Identity, Keep | None]) -> Identity:
-        """Return the identity of a key; where things of one key are told apart, the next that is free."""
+    def _identity(
+        self,
+        system: str,
+        owner: Owner,
+        key: tuple[str, ...],
+        kept: dict[Identity, Keep | None],
+        counts: dict[tuple[str, ...], int],
+    ) -> Identity:
+        """Return the identity of a key; where things of one key are told apart, the next that is free.
+
+        `counts`: where the numbers of a key go on, so that a message of thousands of one key is counted through once.
+        """
         identity = Identity(system, digest_of(owner.identity, key))
         if identity not in kept or not self.rules.each:
             return identity
-        count = 2
+        count = counts.get(key, 2)
         while (again := Identity(system, digest_of(owner.identity, (*key, str(count))))) in kept:
             count += 1
+        counts[key] = count
         return again
 
     def _keep(
@@ -313,11 +325,12 @@ class Listing:
 def _groups(reading: Reading, name: str, with_: tuple[str, ...]) -> Iterator[tuple[Segment, ...]]:
     """Yield each segment of a name with those of others that follow and belong to it."""
     group: list[Segment] = []
+    known = {id(one) for one in reading.all[name]}
     for segment in reading.message.segments:
         if segment.name == name:
             if group:
                 yield tuple(group)
-            group = [segment] if any(segment is one for one in reading.all[name]) else []
+            group = [segment] if id(segment) in known else []
         elif group and segment.name in with_ and all(segment.name != one.name for one in group):
             group.append(segment)
     if group:

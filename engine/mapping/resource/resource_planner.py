@@ -38,7 +38,7 @@ class ResourcePlanner:
         *,
         historic: bool,
     ) -> list[Interaction]:
-        """Return what is asked for what belongs to a patient; `before` stands earlier in the plan.
+        """Return what is asked for what belongs to a patient; `before` is what the plan asks for them so far.
 
         First what the event's acts name, then what segments list, then what comes along with each event and may refer
         to that (Account). A movement of the past lists nothing, and an event that says nothing of the patient what its
