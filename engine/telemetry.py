@@ -65,6 +65,12 @@ MESSAGES: Final = Counter(
     ("channel", "code"),
     registry=REGISTRY,
 )
+FILTER_RULES: Final = Counter(
+    "adt_filter_rules_total",
+    "Messages that a filter filtered, refused or sent to some destinations only, by channel, rule and what it does",
+    ("channel", "rule", "does"),
+    registry=REGISTRY,
+)
 BLOCKS: Final = Counter(
     "adt_mllp_events_total",
     "What happened on MLLP connections, by channel and kind",

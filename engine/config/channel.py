@@ -12,11 +12,12 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from engine.config.destination import Destination
 from engine.config.door import Limits, Listen
+from engine.config.filters import MOST_FILTERS, Filter
 from engine.config.frozen import Frozen
 from engine.config.network import Network, is_loopback
 from engine.config.retention import Retention
 from engine.config.text import Line, Name, Uri, Word
-from engine.config.wording import Placed
+from engine.config.wording import Placed, nearest
 
 
 class Mode(StrEnum):
@@ -165,6 +166,9 @@ class Channel(Frozen):
     destinations: tuple[Destination, ...] = Field(
         min_length=1, description="FHIR servers", examples=[[{"name": "unnamed", "base_url": "https://fhir.example"}]]
     )
+    filters: tuple[Filter, ...] = Field(
+        (), max_length=MOST_FILTERS, description="what becomes of messages by what they say; the first that holds"
+    )
     mode: Mode = Field(
         Mode.LIVE,
         description="shadow: everything but the writes; load: an initial load, without merge_limit and look-ups",
@@ -243,11 +247,18 @@ class Channel(Frozen):
     contact: Line = Field("", description="whom to call about this feed")
 
     def conflicts(self) -> Iterator[Placed]:
-        """Yield two destinations of one name, and a listener that others reach unprotected."""
+        """Yield two destinations or filters of one name, filters that send nowhere, and a listener open to others."""
         names = [destination.name for destination in self.destinations]
         for number, name in enumerate(names):
             if name in names[:number]:
                 yield ("destinations", number, "name"), f"the name {name} again", "two destinations; rename one"
+        rules = [one.rule for one in self.filters]
+        for number, one in enumerate(self.filters):
+            if one.rule in rules[:number]:
+                yield ("filters", number, "rule"), f"the name {one.rule} again", "two filters; rename one"
+            for place, name in enumerate(one.send_to):
+                if name not in names:
+                    yield ("filters", number, "send_to", place), f"no destination {name!r}", nearest(name, names)
         if self.open_to_all and self.insecure is None:
             host = self.listen.mllp.host if self.listen.mllp else ""
             expected = f"listening on {host} needs tls and an allow list, or 'insecure: accepted' where that is meant"

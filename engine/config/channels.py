@@ -1,6 +1,7 @@
 """The folder of channel files: read whole, or refused with every problem of every file."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from engine.config.alerting import FILE as ALERTS
 from engine.config.channel import Channel
 from engine.config.destination import Destination
-from engine.config.source import Looked, look, scan
+from engine.config.source import Looked, Source, look, scan
 from engine.config.wording import Placed, Step
 from engine.errors import ConfigurationError, Problem
 
@@ -41,6 +42,16 @@ def read_channels(folder: Path) -> tuple[tuple[Read, ...], tuple[Problem, ...]]:
         for earlier in read[:number]:
             problems += one.located(_clashes(one, earlier))
     return tuple(read), tuple(problems)
+
+
+def file_of(folder: Path, channel: str) -> Source | None:
+    """Return the file of a folder that describes a channel, as it is now; None where none that can be read does."""
+    for path in channel_files(folder):
+        with suppress(ConfigurationError):
+            source = scan(path)
+            if isinstance(source.value, dict) and source.value.get("channel") == channel:
+                return source
+    return None
 
 
 def channel_files(folder: Path) -> tuple[Path, ...]:

@@ -80,7 +80,8 @@ class NewEntry:
 
     `patients`: identity keys (`system|value`), one group a patient. `unite`: all groups are one patient from now on
     (a merge, a change of identifier). `state`: RECEIVED (needs `destinations`), or FILTERED, REJECTED, HELD at the
-    door (then there are no deliveries). `parent`: the entry this one was edited from.
+    door (then there are no deliveries). `where_known`: destinations beside these, to which it goes if one of its
+    patients is there by what went there before. `parent`: the entry this one was edited from.
     """
 
     channel: str
@@ -105,6 +106,7 @@ class NewEntry:
     mapping: str = ""
     batch: str = ""
     parent: int | None = None
+    where_known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -112,7 +114,7 @@ class Recorded:
     """What the journal made of a message; of a duplicate, all that is said here is said of the first receipt.
 
     `flags`: those given, and `control-id-reused` (same channel, source and control id, other bytes), `lane-crowded`
-    (more than 50 identities in one lane: a dummy number).
+    (more than 50 identities in one lane: a dummy number). `destinations`: where it goes; empty for a duplicate.
     """
 
     seq: int
@@ -121,6 +123,7 @@ class Recorded:
     ack_code: str
     state: State
     flags: tuple[str, ...] = ()
+    destinations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

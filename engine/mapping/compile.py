@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.config.channel import Channel
+from engine.config.source import Source
 from engine.errors import MappingError, Problem
 from engine.fhir.plan import Plan
 from engine.hl7.message import Message
@@ -28,11 +29,12 @@ from engine.mapping.resource.resource_planner import ResourcePlanner
 from engine.mapping.resource.resources import check_acts, compile_resources
 from engine.mapping.resource.slices import Slices
 from engine.mapping.subject.events import Doing, assumed, make_event_table
-from engine.mapping.subject.filters import compile_filters
+from engine.mapping.subject.filters import compile_channel_filters, compile_filters
 from engine.mapping.subject.identify import SubjectReader
 from engine.mapping.subject.subject import Subject, flagged
 
 PATIENT = "Patient"
+NO_FILE = Source("", {}, {})
 MakeCompiler = Callable[[Kit, dict[str, Document], Problems], Compiler]
 
 
@@ -67,16 +69,19 @@ def read(folders: Sequence[Path], name: str, edited: Edited = NONE) -> MappingSo
     return MappingSource(name, documents, documents.digest, tuple(problems.found))
 
 
-def compile_mapping(source: MappingSource, channel: Channel, compiler: MakeCompiler = Compiler) -> "Mapping":
+def compile_mapping(
+    source: MappingSource, channel: Channel, compiler: MakeCompiler = Compiler, file: Source | None = None
+) -> "Mapping":
     """Compile a mapping for a channel; by another compiler where its steps are to be watched.
 
-    ConfigurationError holds every problem of every file: those do not depend on the channel.
+    `file`: the channel's, in which its filters stand. ConfigurationError holds every problem of every file: but for
+    those of its filters, they do not depend on the channel.
     """
     setting = setting_of(channel)
-    compiled = _checked(source, setting, compiler)
+    compiled = _checked(source, setting, compiler, file or Source(f"channel {channel.channel}", {}, {}))
     if compiled is None:
         raise MappingError("no-patient-mapping")
-    mark = hashlib.sha256(f"{source.hash} {setting!r}".encode()).hexdigest()
+    mark = hashlib.sha256(f"{source.hash} {setting!r}{setting.filters or ''}".encode()).hexdigest()
     return Mapping(mark, compiled)
 
 
@@ -90,16 +95,18 @@ class MappingParts:
     sends: frozenset[str]
 
 
-def _checked(source: MappingSource, setting: Setting, make_compiler: MakeCompiler = Compiler) -> MappingParts | None:
+def _checked(
+    source: MappingSource, setting: Setting, make_compiler: MakeCompiler = Compiler, file: Source = NO_FILE
+) -> MappingParts | None:
     problems = Problems()
     problems.found.extend(source.problems)
-    compiled = _compile(source.documents, setting, problems, make_compiler)
+    compiled = _compile(source.documents, setting, problems, make_compiler, file)
     problems.refuse()
     return compiled
 
 
 def _compile(
-    documents: Documents, setting: Setting, problems: Problems, make_compiler: MakeCompiler
+    documents: Documents, setting: Setting, problems: Problems, make_compiler: MakeCompiler, file: Source
 ) -> MappingParts | None:
     table = make_event_table(documents.events, problems)
     tables = {
@@ -126,12 +133,13 @@ def _compile(
     attestations = compile_attestations(compiler, documents.resources, setting.base_uri)
     check_acts(table, resources, lists.types, attestations.keys(), documents.events, problems)
     filters = compile_filters(compiler, documents.events)
+    at_door = compile_channel_filters(compiler, setting.filters, file)
     if patient is None:
         return None
     beside = ResourcePlanner(resources, lists, attestations, table.sent)
     named = {act.type_ for rule in table.rules.values() for act in rule.acts}
     sends = compiler.referred({name: documents.resources[name].value for name in {PATIENT, *named, *beside.brought}})
-    return MappingParts(patient, beside, SubjectReader(table, identifiers, setting, stamps, filters), sends)
+    return MappingParts(patient, beside, SubjectReader(table, identifiers, setting, stamps, filters, at_door), sends)
 
 
 class Mapping:
@@ -139,13 +147,14 @@ class Mapping:
 
     `hash` names the files and the channel's part in them (zone, authorities, policies). `taken`: what it is for.
     `sends`: the resource types that its events may send or look for.
+    `filters`: those of the channel and of the event file, in the order in which they hold.
     """
 
     def __init__(self, mark: str, parts: MappingParts) -> None:
         self.hash = mark
         self._beside = parts.beside
         self._reader = parts.reader
-        self.taken = parts.reader.taken
+        self.taken, self.filters = parts.reader.taken, parts.reader.filters
         self.sends = parts.sends
         patients = PatientPlanner(parts.reader, parts.patient, parts.beside)
         self._planners: dict[Doing, Planner] = {

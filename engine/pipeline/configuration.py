@@ -92,11 +92,13 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     channels = [one.value for one in read if one.value is not None]
     problems += unknown_channels(alerting, frozenset(channel.channel for channel in channels))
     sources = _sources(files, read, problems)
-    mappings = _compiled(channels, sources, problems)
+    mappings = _compiled(read, sources, problems)
     problems += [problem for one in read for problem in _not_in_stu3(one, mappings)]
-    marks = _marks(files, sources)
+    by_name = {channel.channel: channel for channel in channels}
+    marks = _marks(files, sources, by_name)
     if in_force is not None:
-        problems += _failures(files, {name: one for name, one in sources.items() if marks.get(name) not in in_force})
+        new = {name: one for name, one in sources.items() if marks.get(name) not in in_force}
+        problems += _failures(files, new, by_name)
     looked: tuple[Looked[Any], ...] = (*read, alerting)
     if machine:
         problems += [problem for one in looked for problem in lacking(one)]
@@ -104,7 +106,6 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     destinations = {one.name: one for channel in channels for one in channel.destinations}
     whole = None
     if not problems and alerting.value is not None:
-        by_name = {channel.channel: channel for channel in channels}
         whole = Configuration(by_name, mappings, destinations, alerting.value, frozenset(marks.values()))
     sure = len(channels) == len(channel_files(files.channels)) and not any(map(_names_guessed, read))
     named = frozenset(destinations) if sure else None
@@ -117,17 +118,22 @@ def _names_guessed(read: Looked[Channel]) -> bool:
 
 
 def _compiled(
-    channels: Sequence[Channel], sources: dict[str, MappingSource], problems: list[Problem]
+    read: Sequence[Looked[Channel]], sources: dict[str, MappingSource], problems: list[Problem]
 ) -> dict[str, CompiledMapping]:
     """Return the mapping of each channel; one with mistakes goes out of `sources`, and they to `problems`."""
     mappings: dict[str, CompiledMapping] = {}
-    for channel in channels:
-        if channel.mapping in sources:
+    for looked in read:
+        channel = looked.value
+        if channel is not None and channel.mapping in sources:
             try:
-                mappings[channel.channel] = compile_mapping(sources[channel.mapping], channel)
+                mappings[channel.channel] = compile_mapping(sources[channel.mapping], channel, file=looked.source)
             except ConfigurationError as error:
-                problems += error.problems
-                del sources[channel.mapping]
+                own = [problem for problem in error.problems if problem.file == looked.source.file]
+                problems += [problem for problem in own if not _is_guess(problem, looked)]
+                others = [problem for problem in error.problems if problem.file != looked.source.file]
+                problems += others
+                if others:
+                    del sources[channel.mapping]
     return mappings
 
 
@@ -141,6 +147,12 @@ def _not_in_stu3(looked: Looked[Channel], mappings: Mapping[str, CompiledMapping
     expected = f"send it to R4, or take it out of the mapping {channel.mapping!r}"
     lacking = [number for number, one in enumerate(channel.destinations) if one.fhir == STU3 and absent]
     yield from looked.located((("destinations", n, "fhir"), f"STU3 has no {absent}", expected) for n in lacking)
+
+
+def _is_guess(problem: Problem, looked: Looked[Channel]) -> bool:
+    """Say whether a problem is of what stands in a channel file by a guess, which was told of already."""
+    guessed = [".".join(map(str, path)) for path in looked.guessed]
+    return any(problem.path == path or problem.path.startswith(f"{path}.") for path in guessed)
 
 
 def _sources(files: Files, read: Sequence[Looked[Channel]], problems: list[Problem]) -> dict[str, MappingSource]:
@@ -162,30 +174,33 @@ def _sources(files: Files, read: Sequence[Looked[Channel]], problems: list[Probl
     return sources
 
 
-def _marks(files: Files, sources: Mapping[str, MappingSource]) -> dict[str, str]:
-    """Return a mark of each mapping together with the cases beside it; none where a case cannot be read."""
+def _marks(files: Files, sources: Mapping[str, MappingSource], channels: Mapping[str, Channel]) -> dict[str, str]:
+    """Return a mark of each mapping with the cases beside it and the filters of channels; none without the cases."""
     tests = (files.mappings or shipped("mappings")) / "tests"
     try:
         cases = [hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(tests.glob("*.yaml"))]
     except OSError:
         return {}
-    return {name: hashlib.sha256(repr((name, one.hash, cases)).encode()).hexdigest() for name, one in sources.items()}
+    filters = [(name, one.filters) for name, one in channels.items() if one.filters]
+    return {
+        name: hashlib.sha256(repr((name, one.hash, cases, *filters)).encode()).hexdigest()
+        for name, one in sources.items()
+    }
 
 
-def _failures(files: Files, sources: Mapping[str, MappingSource]) -> Iterator[Problem]:
+def _failures(files: Files, sources: Mapping[str, MappingSource], channels: Mapping[str, Channel]) -> Iterator[Problem]:
     """Yield the site's cases that differ, or the shipped ones where there is no site; places, never values."""
     try:
         cases = cases_of(files.mappings or shipped("mappings"))
+        for source in sources.values():
+            for case, _, differences in run_cases(cases_for(cases, source, channels), source, channels):
+                if differences:
+                    where = ", ".join(dict.fromkeys(one.split(":")[0] for one in differences))
+                    found = f"the case differs in {where}"
+                    expected = "see `adt-engine mappings test`"
+                    yield Problem(case.source.file, case.line, 1, f"tests.{case.number}", found, expected)
     except ConfigurationError as error:
         yield from error.problems
-        return
-    for source in sources.values():
-        for case, _, differences in run_cases(cases_for(cases, source), source):
-            if differences:
-                where = ", ".join(dict.fromkeys(one.split(":")[0] for one in differences))
-                found = f"the case differs in {where}"
-                expected = "see `adt-engine mappings test`"
-                yield Problem(case.source.file, case.line, 1, f"tests.{case.number}", found, expected)
 
 
 def lacking(looked: Looked[Any]) -> Iterator[Problem]:

@@ -124,7 +124,7 @@ class Intake:
         entry = entry_of(arrival, feed, ack, due.at_commit, owed)
         recorded = await self._journal.record(entry)
         self._counters.count(entry, recorded, feed.channel.base_uri)
-        self._recorded(recorded, judged, feed)
+        self._recorded(recorded, judged)
         if on_delivery:
             return partial(self._on_delivery, recorded, mode, acks, feed)
         return partial(_now, self._stored(recorded, due, acks, ack))
@@ -136,12 +136,14 @@ class Intake:
             _log.error("judgement failed", channel=self._name, error=type(error).__name__, point=place_of(error))
             return Judgement(State.REJECTED, FAULT.reason, (FAULT,))
 
-    def _recorded(self, recorded: Recorded, judged: Judgement, feed: Feed) -> None:
+    def _recorded(self, recorded: Recorded, judged: Judgement) -> None:
         telemetry.series(telemetry.MESSAGES, self._name, recorded.ack_code or "none").inc()
+        if (held := judged.filter) and not recorded.duplicate:
+            telemetry.series(telemetry.FILTER_RULES, self._name, held.rule, held.does).inc()
         if judged.state is State.RECEIVED and not recorded.duplicate:
             if judged.message is not None:
                 self._handover.put(recorded.seq, judged.message)
-            self._arrived(feed.destinations)
+            self._arrived(recorded.destinations)
         elif judged.state is State.REJECTED:
             _log.warning("refused", channel=self._name, entry=recorded.seq, reason=judged.reason)
 
@@ -161,10 +163,10 @@ class Intake:
     async def _on_delivery(self, recorded: Recorded, mode: Mode, acks: AckBuilder, feed: Feed) -> Reply:
         """Answer with the outcome: in turn in original mode, afterwards in enhanced mode."""
         sent = partial(self._sent, recorded.seq)
-        awaited = Awaited(feed.required)
+        states = dict.fromkeys(recorded.destinations, State.RECEIVED)
         if recorded.duplicate:
             states = await self._journal.read(partial(backlog.standing_of, recorded.seq))
-            awaited = standing(states, feed.required) if states else Awaited(frozenset(), Outcome(recorded.state, ""))
+        awaited = standing(states, feed.required) if states else Awaited(frozenset(), Outcome(recorded.state, ""))
         within = feed.channel.acknowledge.within_seconds
         application = application_ack(self._outcomes, recorded.seq, awaited, within, mode, acks)
         if mode.enhanced:

@@ -123,6 +123,10 @@ CHANNEL_ROWS: Final = (
     ("destinations[].lookup_base_url", "http://127.0.0.1:8081/fhir", "on another server", "a base beside base_url"),
     ("destinations[].notify", "adminnotify", "found 'adminnotify'", "did you mean admin-notify?"),
     ("destinations[].bundle", "of", "found 'of'", "did you mean off?"),
+    ("filters[].rule", "test patients", "found 'test patients'", "letters, digits"),
+    ("filters[].when", "PDI-5", "unknown segment 'PDI'", "did you mean 'PID'?"),
+    ("filters[].do", "filtr", "found 'filtr'", "did you mean filter?"),
+    ("filters[].send_to", ["nowhere"], "no destination 'nowhere'", "valid here"),
     ("mode", "lvie", "found 'lvie'", "did you mean live?"),
     ("sources", ["|RVB"], "found '|RVB'", "MSH-3|MSH-4"),
     ("version", "2.10", "found '2.10'", "did you mean 2.1?"),
@@ -329,6 +333,10 @@ def channel_for(key: str) -> dict[str, Any]:
         del written["listen"]["mllp"]["tls"]
     if key in BESIDE:
         written["destinations"][0]["auth"] = BESIDE[key][1]
+    if key.startswith("filters"):
+        written["filters"] = [{"rule": "test-patients", "when": "PID-5", "do": "filter"}]
+    if key.endswith("send_to"):
+        del written["filters"][0]["do"]
     return written
 
 
@@ -369,7 +377,7 @@ def test_a_wrong_value_of_a_channel(tmp_path: Path, key: str, value: Any, found:
     """`channels check` and the start name the value with its place, and what would do."""
     text, path, line = placed(channel_for(key), key, value)
     (tmp_path / "a.yaml").write_text(text)
-    if key == "mapping":
+    if key in {"mapping", "filters[].when"}:
         problems = examine(Files(tmp_path, None, tmp_path)).problems
     else:
         (looked,), problems = read_channels(tmp_path)

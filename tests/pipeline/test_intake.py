@@ -6,9 +6,12 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+import orjson
 import pytest
 
-from engine.config.channel import Channel
+from engine.config.channel import Acknowledge, Channel
+from engine.config.destination import Destination
+from engine.config.filters import Filter
 from engine.config.shipped import shipped
 from engine.database.connection import Connection
 from engine.hl7.message import parse
@@ -48,7 +51,7 @@ def clock() -> datetime:
 class Door:
     """An intake over a journal, with the destinations that it woke."""
 
-    def __init__(self, desk: Desk, **policies: str) -> None:
+    def __init__(self, desk: Desk, **policies: object) -> None:
         self.desk = desk
         self.woken: list[tuple[str, ...]] = []
         channel: Channel = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}}).model_copy(
@@ -60,7 +63,8 @@ class Door:
         shared = Shared(
             feeds, Handover(), Outcomes(), Pauses(journal), MergeBrake(journal), clock, Timekeeper(journal, clock)
         )
-        self.intake = Intake(channel.channel, journal, shared, self.woken.append, "B", Counters())
+        self.counters = Counters()
+        self.intake = Intake(channel.channel, journal, shared, self.woken.append, "B", self.counters)
 
     async def ask(self, content: bytes, kind: BlockKind = BlockKind.COMPLETE) -> Reply:
         """Answer one block."""
@@ -165,3 +169,73 @@ def told(connection: Connection, seq: int) -> tuple[str, ...]:
         "SELECT state, reason, event FROM entry WHERE seq = ?", (seq,)
     ).fetchone()
     return found
+
+
+WARDS = Filter(rule="wards", when="PID-5.1 starts-with Must", send_to=("wards",))
+MERGES = Filter(rule="merges", when="event in (A40, A24)", send_to=("wards",))
+BOTH = tuple(Destination(name=name, base_url="http://127.0.0.1:1") for name in ("archive", "wards"))
+
+
+def merge(control_id: str, number: str, old: str) -> bytes:
+    """Return an A40."""
+    return raw(control_id, kind="ADT^A40").replace(b"4711", number.encode()) + f"MRG|{old}^^^RVB^MR\r".encode()
+
+
+async def test_it_wakes_only_where_a_message_is_sent(desk: Desk) -> None:
+    """By a filter of the channel; all others go everywhere. The rule stays with the entry, and is counted."""
+    door = Door(desk, destinations=BOTH, filters=(WARDS,))
+    assert code_of(await door.ask(raw("M1"))) == "AA"
+    assert code_of(await door.ask(raw("M2", name="Okafor").replace(b"4711", b"4712"))) == "AA"
+    assert door.woken == [("wards",), ("archive", "wards")]
+    assert await desk.claimed(destination="wards") == [1, 2]
+    assert await desk.claimed(destination="archive") == [2]
+    flags = await desk.journal.read(lambda one: one.execute("SELECT flags FROM entry ORDER BY seq").fetchall())
+    assert [orjson.loads(found) for (found,) in flags] == [["by-rule wards"], []]
+    assert door.counters.rules == {"wards": 1}
+
+
+@pytest.mark.parametrize("together", [False, True])
+async def test_a_merge_also_goes_where_one_of_its_patients_went(desk: Desk, *, together: bool) -> None:
+    """Also where that came in the same commit, or is not delivered yet; and nowhere else."""
+    door = Door(desk, destinations=BOTH, filters=(WARDS, MERGES))
+    asked = [
+        door.ask(raw("M1")),
+        door.ask(raw("M2", name="Okafor").replace(b"4711", b"4712")),
+        door.ask(merge("M3", "4711", "4712")),
+        door.ask(raw("M4").replace(b"4711", b"4713")),
+        door.ask(merge("M5", "4713", "4714").replace(b"Mustermann", b"Okafor")),
+    ]
+    replies = await asyncio.gather(*asked) if together else [await one for one in asked]
+    assert {code_of(reply) for reply in replies} == {"AA"}
+    rows = await desk.journal.read(lambda one: one.execute("SELECT seq, destination FROM delivery").fetchall())
+    where = {seq: sorted(name for number, name in rows if number == seq) for seq in range(1, 6)}
+    assert where == {1: ["wards"], 2: ["archive", "wards"], 3: ["archive", "wards"], 4: ["wards"], 5: ["wards"]}
+    assert ("archive", "wards") in [tuple(sorted(one)) for one in door.woken[2:3]]
+
+
+async def test_nothing_required_is_answered_at_once(desk: Desk) -> None:
+    """`acknowledge: delivered`, and a filter that sends only to what nobody waits for: AA, and not after the bound."""
+    archive = BOTH[0].model_copy(update={"required": False})
+    sends = Filter(rule="archive", when="PID-3", send_to=("archive",))
+    acknowledge = Acknowledge(when="delivered", within_seconds=60)
+    door = Door(desk, destinations=(archive, BOTH[1]), filters=(sends,), acknowledge=acknowledge)
+    async with asyncio.timeout(30):
+        assert code_of(await door.ask(raw())) == "AA"
+        assert code_of(await door.ask(raw())) == "AA"
+    assert await desk.claimed(destination="archive") == [1]
+
+
+async def test_a_filter_refuses_with_its_name_and_filters_with_its_name(desk: Desk) -> None:
+    """AR 207, or AA; neither goes anywhere."""
+    filters = (
+        Filter(rule="test-patients", when="PID-5.1 = Mustermann", do="filter"),
+        Filter(rule="nobody", when="PID-5.1 = Musterfrau", do="refuse"),
+    )
+    door = Door(desk, filters=filters)
+    codes = [
+        code_of(await door.ask(raw(f"M{number}", name=f"Muster{end}"))) for number, end in enumerate(("mann", "frau"))
+    ]
+    assert (codes, door.woken, door.counters.filtered) == (["AA", "AR"], [], 1)
+    found = [await desk.journal.read(partial(told, seq=seq)) for seq in (1, 2)]
+    assert found == [("filtered", "test-patients", "A08"), ("rejected", "nobody", "A08")]
+    assert door.counters.rules == {"test-patients": 1, "nobody": 1}

@@ -29,6 +29,12 @@ REPOINT: Final = "UPDATE lane_of SET lane = ? WHERE lane IN (SELECT value FROM j
 LANES_OF: Final = """
 SELECT DISTINCT lane FROM lane_of WHERE identity IN (SELECT value FROM json_each(?)) ORDER BY lane
 """
+# Whether anything was applied at a destination in one of some lanes (a JSON list), or is on its way there.
+THERE: Final = """
+SELECT EXISTS (SELECT 1 FROM json_each(?2) AS mine WHERE EXISTS (
+  SELECT 1 FROM applied AS a WHERE a.destination = ?1 AND a.lane = mine.value LIMIT 1 OFFSET 0)
+OR EXISTS (SELECT 1 FROM queue AS q WHERE q.destination = ?1 AND q.lane = mine.value LIMIT 1 OFFSET 0))
+"""
 # The keys whose lane is about to change.
 MOVED_KEYS: Final = "SELECT key FROM lane_of WHERE lane IN (SELECT value FROM json_each(?))"
 
@@ -131,6 +137,11 @@ class Lanes:
         """Return the lanes of identity numbers (a JSON list) as they are now."""
         rows = self._connection.execute(LANES_OF, (identities,)).fetchall()
         return tuple(lane for (lane,) in rows)
+
+    def there(self, lanes: Sequence[int], destinations: Sequence[str]) -> tuple[str, ...]:
+        """Return the destinations that have a patient of these lanes, by what was applied there or is on its way."""
+        text = json_list(lanes)
+        return tuple(name for name in destinations if self._connection.execute(THERE, (name, text)).fetchone()[0])
 
     def _spot(self, key: str) -> _Spot:
         spot = self._spots.get(key)

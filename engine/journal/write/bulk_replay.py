@@ -190,6 +190,7 @@ class Item(NamedTuple):
     give: tuple[str, ...] = ()
     judged: NewEntry | None = None
     refusal: str = ""
+    where_known: tuple[str, ...] = ()
 
 
 def begin(connection: Connection, run: Run) -> int:
@@ -269,7 +270,7 @@ def _taken(rooms: Rooms, run: Run, item: Item, asked: Asked) -> str:
             rooms.operations.discard(item.seq, str(run.asked.get(BECAUSE, "")), by=run.by)
             return State.DISCARDED
         else:
-            rooms.operations.replay(item.seq, destinations, asked, item.give)
+            rooms.operations.replay(item.seq, destinations, asked, item.give, item.where_known)
     except RefusedOperationError as error:
         return f"{REFUSED}: {error}"
     return UNDER_WAY

@@ -72,16 +72,26 @@ class Operations:
         self._recording = recording
         self.standing = Standing(connection, lanes, claims)
 
-    def replay(self, seq: int, destinations: tuple[str, ...], asked: Asked, give: tuple[str, ...] = ()) -> int:
+    def replay(
+        self,
+        seq: int,
+        destinations: tuple[str, ...],
+        asked: Asked,
+        give: tuple[str, ...] = (),
+        where_known: tuple[str, ...] = (),
+    ) -> int:
         """Deliver an entry again in its old place; return at how many destinations.
 
         All where it is at its end or held, if none is named. `give`: destinations to which it is given where it was
-        not before. ForbiddenMoveError: it is under way everywhere or was never given to such a destination, or
-        something newer was applied to a lane of it without `force`. UnknownEntryError: no such entry.
+        not before; so is it to those of `where_known` that have one of its patients. ForbiddenMoveError: it is under
+        way everywhere or was never given to such a destination, or something newer was applied to a lane of it without
+        `force`. UnknownEntryError: no such entry.
         """
         entry = self.standing.entry(seq)
         rows = self.standing.deliveries(seq, entry)
         given = {row.destination for row in rows}
+        lanes = list(self._lanes.of(entry.patients))
+        give = (*give, *self._lanes.there(lanes, where_known))
         fresh = [name for name in destinations if name in give and name not in given]
         if rows and fresh and all(row.state in {State.DISCARDED, State.FILTERED} for row in rows):
             raise ForbiddenMoveError(
@@ -91,9 +101,11 @@ class Operations:
         if not destinations:
             named = [row for row in rows if row.state not in UNFINISHED or row.state is State.HELD] or rows
         if not named and not (rows and fresh):
-            raise ForbiddenMoveError(f"entry {seq} was not given to any such destination: send its message anew")
+            raise ForbiddenMoveError(
+                f"entry {seq} was not given to any such destination, or its channel's filters send it elsewhere: "
+                "send its message anew"
+            )
         newer = [self.standing.check(seq, row, asked) for row in named]
-        lanes = list(self._lanes.of(entry.patients))
         over = [self.standing.overtakes(seq, name, lanes, asked) for name in fresh]
         for row, forced in zip(named, newer, strict=True):
             self._again(seq, row, asked, "replay", replay=True, forced=forced)
@@ -157,6 +169,7 @@ class Operations:
         entry = self.standing.entry(seq)
         if entry.state is State.RECEIVED or self.standing.rows(seq):
             raise ForbiddenMoveError(f"entry {seq} was taken in already: replay it")
+        judged = self.standing.reaching(judged)
         forced = self.standing.overtaken(seq, judged, asked)
         placed = self._lanes.place(judged.patients, unite=judged.unite, run=True)
         flags = tuple(dict.fromkeys((*judged.flags, JUDGED_ANEW)))

@@ -146,7 +146,7 @@ class Recording:
     ) -> Recorded | None:
         for other, recorded in earlier:
             if other == digest and recorded.state is not State.REJECTED:
-                return replace(recorded, duplicate=True, flags=())
+                return replace(recorded, duplicate=True, flags=(), destinations=())
         if not known:
             return None
         given = (*_feed(entry), fingerprint(digest), digest)
@@ -169,6 +169,12 @@ class Recording:
             raise ValueError("an entry that is received needs a destination")
         seq = self._last = self._last + 1
         placed = self._lanes.place(entry.patients, unite=entry.unite, run=run)
+        if entry.where_known:
+            # What stands before it in this batch counts as well.
+            sheet.write_before_lanes_join()
+            entry = replace(
+                entry, destinations=(*entry.destinations, *self._lanes.there(placed.lanes, entry.where_known))
+            )
         flags = entry.flags
         if reused:
             flags = (*flags, REUSED)
@@ -184,6 +190,7 @@ class Recording:
             ack_code=entry.ack_code,
             state=entry.state,
             flags=flags,
+            destinations=entry.destinations,
         )
 
     def _sealed(self, entry: NewEntry, seq: int) -> NewEntry:

@@ -1,5 +1,6 @@
 """Where an entry stands before an operator touches it: at the door, at its destinations, beside what was applied."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -138,6 +139,14 @@ class Standing:
                 f"entry {seq}: something newer is being delivered for this patient to {destination}; wait for its end"
             )
         return bool(self._connection.execute(NEWER, (text, destination, seq)).fetchone()[0])
+
+    def reaching(self, entry: NewEntry) -> NewEntry:
+        """Return a message with all destinations to which it goes: also those that have one of its patients."""
+        if not entry.where_known:
+            return entry
+        identities = self._lanes.place(entry.patients, unite=False, run=False).identities
+        there = self._lanes.there(self._lanes.of(json_list(identities)), entry.where_known)
+        return replace(entry, destinations=(*entry.destinations, *there), where_known=())
 
     def overtaken(self, seq: int, entry: NewEntry, asked: Asked) -> bool:
         """Say the same of a message in the place of an entry, at all of its destinations."""

@@ -6,6 +6,7 @@ expected map is a fragment: what it does not name may be anything. A list must m
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as MapOf
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -34,7 +35,7 @@ CHANNEL_KEYS: Final = frozenset({
     "placeholder_identifiers",
 })  # fmt: skip
 EXPECT_KEYS: Final = frozenset({
-    "rule", "action", "patients", "findings", "flags", "visit", "event_at", "error", "warnings",
+    "rule", "action", "filter", "patients", "findings", "flags", "visit", "event_at", "error", "warnings",
     "interactions", "absent", "upsert", "reactivate", "identities", "stand_in", "slices", "deletes",
     "patient", "merge", "into", "sources", "source_identifiers", "rename", "to", "retired", "link", "unlink",
     "and", "move", "from", "numbers", "encounter", "encounter-2", "source-encounter", "source-encounter-2",
@@ -54,7 +55,8 @@ TRIGGER: Final = re.compile(r"[A-Z]\d\d|[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d")
 class Case:
     """One case: its place in its file, its message as bytes, the channel's part, and what is expected.
 
-    `mapping`: the mapping that its file is for; empty for any.
+    `mapping`: the mapping that its file is for; empty for any. `on`: the channel that it names, as its file describes
+    that, filters and all; empty where the case says itself what the channel has to say.
     """
 
     source: Source
@@ -66,6 +68,7 @@ class Case:
     mapping: str = ""
     resources: tuple[str, ...] = ()
     assume: dict[str, Any] = field(default_factory=dict)
+    on: str = ""
 
     @property
     def message_type(self) -> str:
@@ -77,6 +80,10 @@ class Case:
     def line(self) -> int:
         """The line where the case begins."""
         return self.source.place(("tests", self.number))[0]
+
+
+Channels = MapOf[str, Channel]
+NO_CHANNELS: Final[Channels] = {}
 
 
 class Result(NamedTuple):
@@ -108,34 +115,47 @@ def cases_of(folder: Path, edited: Edited = NONE) -> tuple[Case, ...]:
     return read_cases(yaml_in(folder / "tests", edited), edited)
 
 
-def cases_for(cases: Sequence[Case], mapping: MappingSource) -> list[Case]:
-    """Return the cases of a mapping: those that name it, and of those that name none what it takes messages like."""
+def cases_for(cases: Sequence[Case], mapping: MappingSource, channels: Channels = NO_CHANNELS) -> list[Case]:
+    """Return the cases of a mapping: those on a channel with it, that name it, or have a message of a type it takes."""
     types = types_of(mapping.documents.events.value.get("events") or ())
-    return [one for one in cases if one.mapping == mapping.name or (not one.mapping and one.message_type in types)]
+
+    def is_of(one: Case) -> bool:
+        if one.on in channels:
+            return channels[one.on].mapping == mapping.name
+        return one.mapping == mapping.name or (not one.mapping and one.message_type in types)
+
+    return [one for one in cases if is_of(one)]
 
 
-def run_cases(cases: Sequence[Case], mapping: MappingSource) -> tuple[Result, ...]:
-    """Run cases in order; cases of one channel share one compiled mapping."""
+def run_cases(cases: Sequence[Case], mapping: MappingSource, channels: Channels = NO_CHANNELS) -> tuple[Result, ...]:
+    """Run cases in order; cases of one channel share one compiled mapping. `channels`: those that cases may name.
+
+    ConfigurationError where a case names a channel or a type of resource that there is not.
+    """
     compiled: dict[str, Mapping] = {}
     results = []
     for case in cases:
-        key = repr((sorted(case.channel.items()), case.resources, sorted(case.assume.items())))
+        key = repr((case.on, sorted(case.channel.items()), case.resources, sorted(case.assume.items())))
         if key not in compiled:
-            compiled[key] = _compiled(case, mapping)
+            compiled[key] = _compiled(case, mapping, channels)
         found = _found(case, compiled[key])
         results.append(Result(case, found, differences(case, found)))
     return tuple(results)
 
 
-def _compiled(case: Case, mapping: MappingSource) -> Mapping:
+def _compiled(case: Case, mapping: MappingSource, channels: Channels) -> Mapping:
     known = {"Patient", *mapping.documents.resources}
     for type_ in case.resources:
         if type_ not in known:
             path = ("tests", case.number, "resources")
             raise ConfigurationError((case.source.problem(path, f"found {type_!r}", nearest(type_, known)),))
+    if case.on and case.on not in channels:
+        path = ("tests", case.number, "channel")
+        hint = nearest(case.on, dict(channels)) if channels else "name the folder of channel files with --channels"
+        raise ConfigurationError((case.source.problem(path, f"no channel {case.on!r}", hint),))
     sent = sending(mapping, case.resources) if case.resources else mapping
     sent = _saying(sent, "assume", case.assume) if case.assume else sent
-    return compile_mapping(sent, channel_of(case.channel))
+    return compile_mapping(sent, channels[case.on] if case.on else channel_of(case.channel))
 
 
 def _found(case: Case, mapping: Mapping) -> dict[str, Any]:
@@ -220,6 +240,7 @@ def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
             problems.append(source.problem(path, "no message", "give case, message (or file) and expect"))
             continue
         expect, channel, assume = (value.get(key) or {} for key in ("expect", "channel", "assume"))
+        on, channel = (channel, {}) if isinstance(channel, str) else ("", channel)
         faults = [
             *_unknown(source, value, path, CASE_KEYS),
             *_unknown(source, expect, (*path, "expect"), EXPECT_KEYS),
@@ -231,7 +252,7 @@ def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
         if not faults:
             sent = tuple(str(one) for one in _list(value.get("resources") or []))
             name, mapping = str(value.get("case") or number), str(source.value.get("mapping") or "")
-            yield Case(source, number, name, _raw(source, value), channel, expect, mapping, sent, assume)
+            yield Case(source, number, name, _raw(source, value), channel, expect, mapping, sent, assume, on)
 
 
 def _unknown(source: Source, given: Any, path: tuple[str | int, ...], keys: frozenset[str]) -> list[Problem]:

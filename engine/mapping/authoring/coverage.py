@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from engine.config.channel import Channel
+from engine.config.source import Source
 from engine.hl7.message import Message
 from engine.hl7.repetition import Dialect
 from engine.mapping.authoring.element import element_names, element_of
@@ -17,6 +18,7 @@ from engine.mapping.authoring.trace import Node, Trace, TracingCompiler
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.language.expression import Alternative, Constant, Guard
 from engine.mapping.language.scope import Scope
+from engine.mapping.subject.subject import AppliedFilter
 
 INDEX: Final = re.compile(r"\[\d+\]|\(\d+\)")
 
@@ -42,12 +44,14 @@ class Unused(NamedTuple):
 class Coverage:
     """What was found over all messages so far; counts are of messages, of codes each time they came.
 
-    `tables` counts the look-ups by table and field.
+    `tables` counts the look-ups by table and field. `file`: the channel's, in which its filters stand.
     """
 
     source: MappingSource
     channel: Channel
+    file: Source | None = None
     messages: int = 0
+    filters: Counter[AppliedFilter] = field(default_factory=Counter)
     outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     unread: Counter[str] = field(default_factory=Counter)
     codes: Counter[Unmapped] = field(default_factory=Counter)
@@ -59,7 +63,8 @@ class Coverage:
     _survey: Survey = field(init=False)
 
     def __post_init__(self) -> None:
-        self._mapping = compile_mapping(self.source, self.channel, partial(TracingCompiler, self._trace))
+        self._mapping = compile_mapping(self.source, self.channel, partial(TracingCompiler, self._trace), self.file)
+        self.filters.update(dict.fromkeys(self._mapping.filters, 0))
         self._survey = Survey(self._trace, self.source.documents)
 
     def add(self, message: Message) -> dict[str, Any]:
@@ -72,6 +77,8 @@ class Coverage:
         made = outcome(self._mapping, message)
         self.messages += 1
         self.outcomes[message.trigger, made["action"], made["rule"]] += 1
+        if "filter" in made:
+            self.filters[AppliedFilter(**made["filter"])] += 1
         self.unread.update(one.path for one in self._survey.unread(message))
         for one in Walk(self.source).evidence(self._trace.roots):
             self._note(one)

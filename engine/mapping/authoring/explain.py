@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from engine.config.channel import Channel
+from engine.config.source import Source
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Message
 from engine.mapping.authoring.element import PARTS, element_names, element_of
@@ -103,27 +104,27 @@ class Watched:
     trace: Trace
 
 
-def watch(source: MappingSource, channel: Channel) -> Watched:
-    """Compile a mapping for a channel, to be watched; ConfigurationError holds every problem of its files."""
+def watch(source: MappingSource, channel: Channel, file: Source | None = None) -> Watched:
+    """Compile a mapping for a channel of a file, to be watched; ConfigurationError holds every problem."""
     trace = Trace()
-    mapping = compile_mapping(source, channel, partial(TracingCompiler, trace))
+    mapping = compile_mapping(source, channel, partial(TracingCompiler, trace), file)
     trace.roots.clear()
     return Watched(source, mapping, trace)
 
 
-def explain(source: MappingSource, channel: Channel, message: Message) -> Explanation:
-    """Return how a mapping on a channel reads a message; never raises for what cannot be mapped, but says so."""
-    return explained_by(watch(source, channel), message)
+def explain(source: MappingSource, channel: Channel, message: Message, file: Source | None = None) -> Explanation:
+    """Return how a mapping on a channel, of a file, reads a message; what cannot be mapped is said, never raised."""
+    return explained_by(watch(source, channel, file), message)
 
 
 def explained_by(watched: Watched, message: Message) -> Explanation:
     """Return how a mapping that is watched reads a message."""
     source, mapping, trace = watched.source, watched.mapping, watched.trace
     made = outcome(mapping, message)
-    file, line = source.documents.events.place(decided(source.documents.events.value, message, str(made["rule"])))
+    file_, line = decided(source.documents.events, message, made.get("filter"))
     walk = Walk(source)
     evidence = tuple(walk.evidence(trace.roots))
-    return Explanation(message, file, line, made, walk.placed(evidence, made), trace, mapping.hash)
+    return Explanation(message, file_, line, made, walk.placed(evidence, made), trace, mapping.hash)
 
 
 @dataclass(slots=True)

@@ -42,6 +42,8 @@ def outcome(mapping: Mapping, message: Message) -> Json:
         "findings": [f"{one.code.value} {one.reason} {' '.join(one.locations)}" for one in subject.findings],
         "flags": list(subject.flags),
     }
+    if subject.filter is not None:
+        found["filter"] = subject.filter._asdict()
     if subject.visit:
         found["visit"] = subject.visit
     if subject.event_at is not None:

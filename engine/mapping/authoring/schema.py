@@ -313,7 +313,7 @@ def _tests() -> Json:
             "event": {**TEXT, "pattern": EVENTS, "description": "of a message without an MSH of its own"},
             "message": {"type": "string", "description": "segments, one a line; MSH and EVN may be left out"},
             "file": {"type": "string", "description": "a file of one message in place of it, as seen from this one"},
-            "channel": _object(CHANNEL_KEYS, {}),
+            "channel": _any({"type": "string", "description": "a channel by name"}, _object(CHANNEL_KEYS, {})),
             "assume": {"type": "object", "additionalProperties": TEXT},
             "resources": TEXTS,
             "expect": {**_object(EXPECT_KEYS, {}), "patternProperties": {f"^{LISTED.pattern}$": {}}},

@@ -1,9 +1,10 @@
-"""What a channel says to a mapping, as one frozen value: zone, authorities and policies."""
+"""What a channel says to a mapping, as one frozen value: zone, authorities, policies and filters."""
 
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
 from engine.config.channel import Channel
+from engine.config.filters import Filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,8 @@ class Setting:
     placeholder_identifiers: tuple[str, ...] = ()
     allow_merge: bool = True
     refuse_unhandled: bool = False
+    # Beside the hash of a channel without filters, which is what it was before there were any.
+    filters: tuple[Filter, ...] = field(default=(), repr=False)
 
 
 def setting_of(channel: Channel) -> Setting:
@@ -29,4 +32,5 @@ def setting_of(channel: Channel) -> Setting:
         placeholder_identifiers=channel.placeholder_identifiers,
         allow_merge=channel.allow_merge,
         refuse_unhandled=channel.unhandled_events == "refuse",
+        filters=channel.filters,
     )

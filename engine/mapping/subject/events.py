@@ -90,6 +90,11 @@ class Rule:
     unsent: tuple[str, ...] = ()
     finds: bool = False
 
+    @property
+    def of_identity(self) -> bool:
+        """Whether it says who somebody is, or that there is nobody of the number, or whose a visit is."""
+        return self.doing in ALONE or self.doing is Doing.DELETE or (self.thin and self.doing is not Doing.IDENTIFY)
+
 
 @dataclass(frozen=True, slots=True)
 class Historic:

@@ -1,27 +1,42 @@
-"""Filters: what a message says decides, before its event does, that it is filtered or refused by a named rule."""
+"""Filters: what a message says decides, by a named rule, that it is filtered, refused, or sent to some servers only.
 
-from collections.abc import Sequence
+They stand in a channel file and in the event file, in the same words, and hold in this order before the event does.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from engine.config.filters import MOST_FILTERS
+from engine.config.filters import Filter as Authored
+from engine.config.source import Source
 from engine.hl7.message import Message
-from engine.mapping.files.document import Document, Key
+from engine.mapping.files.document import Document
 from engine.mapping.language.check import kind_of
+from engine.mapping.language.expression import Condition
+from engine.mapping.language.implication import covers, never_holds
 from engine.mapping.language.node import Test
+from engine.mapping.language.path import check_of
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.subject.events import Doing, Rule
+from engine.mapping.subject.subject import AppliedFilter
 
 FILTERS: Final = "filters"
+SEND_TO: Final = "send_to"
 FILTER_KEYS: Final = frozenset({"rule", "when", "do"})
 DOES: Final = {"filter": Doing.SKIP, "refuse": Doing.REFUSE}
-MOST: Final = 50
+# What a filter of a channel does that sends a message on.
+SENDS: Final = "send"
+SHAPE: Final = "write {rule: NAME, when: CONDITION, do: filter}"
 
 
 class Filter(NamedTuple):
-    """One line: the rule that holds for a message of which the condition does."""
+    """One line: what is applied to a message of which the condition holds; `rule` is None where that is sent on."""
 
-    rule: Rule
+    applied: AppliedFilter
+    rule: Rule | None
+    condition: Condition
     holds: Test
 
 
@@ -29,41 +44,85 @@ def compile_filters(compiler: Compiler, document: Document) -> tuple[Filter, ...
     """Compile the filters of an event file, in their order; what is wrong is noted, and left out."""
     lines = document.value.get(FILTERS) or []
     scope = Scope(document, (FILTERS,))
-    if not isinstance(lines, list) or len(lines) > MOST:
+    if not isinstance(lines, list) or len(lines) > MOST_FILTERS:
         found = f"{len(lines)} lines" if isinstance(lines, list) else kind_of(lines)
-        compiler.problem(scope, f"found {found}", f"expected a list of at most {MOST} lines")
+        compiler.problem(scope, f"found {found}", f"expected a list of at most {MOST_FILTERS} lines")
         return ()
-    made = (_filter(compiler, line, scope.at(number)) for number, line in enumerate(lines))
-    return tuple([one for one in made if one is not None])
+    sound = [number for number, line in enumerate(lines) if _is_sound(compiler, line, scope.at(number))]
+    return _compiled(compiler, lines, sound, scope)
 
 
-def first_of(filters: Sequence[Filter], message: Message) -> Rule | None:
-    """Return the rule of the first filter that holds for a message; None where none does."""
+def compile_channel_filters(compiler: Compiler, filters: Sequence[Authored], file: Source) -> tuple[Filter, ...]:
+    """Compile the filters of a channel, in their order; what is wrong is noted in the channel's file."""
+    lines = [one.model_dump() for one in filters]
+    return _compiled(compiler, lines, range(len(lines)), Scope(Document(file, {FILTERS: lines}), (FILTERS,)))
+
+
+def first_of(filters: Sequence[Filter], message: Message) -> Filter | None:
+    """Return the first filter that holds for a message; None where none does."""
+    if not filters:
+        return None
     reading = Reading(message, message.groups, None, "")
-    return next((one.rule for one in filters if one.holds(None, reading)), None)
+    return next((one for one in filters if one.holds(None, reading)), None)
 
 
-def decided(events: dict[str, Any], message: Message, rule: str) -> tuple[Key, ...]:
-    """Return where the event file says what is done with a message: in a filter of the rule's name, or its event."""
-    for number, one in enumerate(events.get(FILTERS) or ()):
-        if one["rule"] == rule:
-            return FILTERS, number
-    return ("events", message.trigger) if message.trigger in (events.get("events") or {}) else ("others",)
+def decided(events: Document, message: Message, held: Mapping[str, Any] | None) -> tuple[str, int]:
+    """Return where it is said what is done with a message: in the filter that ends it, or else at its event.
+
+    `held`: the filter that held, as a map.
+    """
+    if held and held["does"] != SENDS:
+        return str(held["file"]), int(held["line"])
+    named = message.trigger in (events.value.get("events") or {})
+    return events.place(("events", message.trigger) if named else ("others",))
+
+
+def _is_sound(compiler: Compiler, line: Any, scope: Scope) -> bool:
+    """Say whether a line of an event file has all that it needs; what it lacks is noted."""
+    if not isinstance(line, dict):
+        compiler.problem(scope, f"found {kind_of(line)}", SHAPE)
+        return False
+    if SEND_TO in line:
+        compiler.problem(scope.at(SEND_TO), "send_to in an event file", "destinations are a channel's: filter there")
+    compiler.keys(line, FILTER_KEYS | {SEND_TO}, scope)
+    missing = [name for name in ("rule", "when", "do") if not line.get(name)]
+    if missing:
+        compiler.problem(scope, f"no {missing[0]!r}", SHAPE)
+        return False
+    if str(line["do"]) not in DOES:
+        compiler.problem(scope.at("do"), f"found {line['do']!r}", "expected filter or refuse")
+        return False
+    return True
+
+
+def _compiled(compiler: Compiler, lines: Sequence[Any], numbers: Sequence[int], scope: Scope) -> tuple[Filter, ...]:
+    made: list[Filter] = []
+    for number in numbers:
+        one = _filter(compiler, lines[number], scope.at(number))
+        if one is None:
+            continue
+        if never_holds(one.condition):
+            compiler.problem(
+                scope.at(number, "when"), "a condition that never holds", "two parts of it exclude each other"
+            )
+        elif earlier := _covering(made, one):
+            expected = f"{earlier.rule} in line {earlier.line} always holds first; reorder them, or remove one"
+            compiler.problem(scope.at(number, "when"), "a filter that is never reached", expected)
+        made.append(one)
+    return tuple(made)
+
+
+def _covering(made: Sequence[Filter], one: Filter) -> AppliedFilter | None:
+    """Return an earlier filter that holds wherever a later one does."""
+    return next((other.applied for other in made if covers(other.condition, one.condition)), None)
 
 
 def _filter(compiler: Compiler, line: Any, scope: Scope) -> Filter | None:
-    if not isinstance(line, dict):
-        compiler.problem(scope, f"found {kind_of(line)}", "write {rule: NAME, when: CONDITION, do: filter}")
+    """Compile one line; None, and a problem, where its condition is none."""
+    condition = compiler.condition(line["when"], scope.at("when"))
+    if condition is None:
         return None
-    compiler.keys(line, FILTER_KEYS, scope)
-    missing = [name for name in ("rule", "when", "do") if not line.get(name)]
-    if missing:
-        compiler.problem(scope, f"no {missing[0]!r}", "write {rule: NAME, when: CONDITION, do: filter}")
-        return None
-    do = DOES.get(str(line["do"]))
-    if do is None:
-        compiler.problem(scope.at("do"), f"found {line['do']!r}", "expected filter or refuse")
-    checks = compiler.guards({"when": line["when"]}, scope)
-    if do is None or not checks:
-        return None
-    return Filter(Rule(str(line["rule"]), do), checks[0][0].test)
+    name, do, send_to = str(line["rule"]), line.get("do"), tuple(line.get(SEND_TO) or ())
+    applied = AppliedFilter(name, str(do or SENDS), send_to, *scope.document.place(scope.path))
+    rule = Rule(name, DOES[str(do)]) if do else None
+    return Filter(applied, rule, condition, check_of(condition, scope.at_hand).test)

@@ -21,7 +21,11 @@ MOVEMENTS: Final = frozenset({Doing.UPSERT, Doing.UPDATE, Doing.IDENTIFY})
 
 
 class SubjectReader:
-    """Reads subjects as one mapping on one channel understands them; `identities` reads whom they name."""
+    """Reads subjects as one mapping on one channel understands them; `identities` reads whom they name.
+
+    `filters` are those of the event file; `at_door` those of the channel, which say what becomes of a message when it
+    comes in, and nothing of one that was taken in already.
+    """
 
     def __init__(
         self,
@@ -30,8 +34,11 @@ class SubjectReader:
         setting: Setting,
         stamps: Stamps,
         filters: Sequence[Filter] = (),
+        at_door: Sequence[Filter] = (),
     ) -> None:
         self._filters = filters
+        self._at_door = at_door
+        self.filters = tuple(one.applied for one in (*at_door, *filters))
         self._stamps = stamps
         self._table, self.taken = table, table.taken
         self._beside_adt = table.taken.types - {ADT}
@@ -50,8 +57,10 @@ class SubjectReader:
 
     def rule(self, message: Message) -> Rule:
         """Return the rule of the first filter that holds, or else of the message's event."""
-        if self._filters and (first := first_of(self._filters, message)) is not None:
-            return first
+        first = first_of(self._filters, message)
+        return self._of_event(message) if first is None or first.rule is None else first.rule
+
+    def _of_event(self, message: Message) -> Rule:
         event = message.trigger
         if self._beside_adt and (type_ := message.message_type) in self._beside_adt:
             event = f"{type_}^{event}"
@@ -71,8 +80,13 @@ class SubjectReader:
             text = "the message type is not supported"
             finding = Finding(ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), text)
             return Subject("unsupported-message", Action.REFUSE, findings=(finding,))
-        rule = self.rule(message)
-        return self._read_as.get(rule.doing, self._patient)(rule, message, self.moment(message))
+        at_door = first_of(self._at_door, message)
+        ends = at_door if at_door is not None and at_door.rule else first_of(self._filters, message)
+        rule = ends.rule if ends is not None and ends.rule else self._of_event(message)
+        subject = self._read_as.get(rule.doing, self._patient)(rule, message, self.moment(message))
+        if (first := ends or at_door) is None:
+            return subject
+        return subject._replace(filter=first.applied, of_identity=rule.of_identity)
 
     def _filtered(self, rule: Rule, message: Message, moment: Moment) -> Subject:
         if rule.doing is Doing.UNHANDLED and self._setting.refuse_unhandled:

@@ -19,13 +19,28 @@ class Action(StrEnum):
     REFUSE = "refuse"
 
 
+class AppliedFilter(NamedTuple):
+    """The filter that held for a message: its rule, what it does, and where it stands.
+
+    `send_to`: the destinations that alone get the message, where the filter sends it on; empty for all others.
+    """
+
+    rule: str
+    does: str
+    send_to: tuple[str, ...]
+    file: str
+    line: int
+
+
 class Subject(NamedTuple):
     """What intake has to know of a message.
 
-    `rule` names the rule of the event table. `patients`: each group holds identities that share a lane; the two
-    sides of a merge are one group, several merges in one message are several groups. `merge`: the event merges.
-    `visit` is PV1-19.1, empty where there is none. `flags` are codes with a place, never values. `event_at` is EVN-2
-    or else MSH-7, aware; None where the message has neither.
+    `rule` names the rule of the event table, or the filter that took its place. `patients`: each group holds identities
+    that share a lane; the two sides of a merge are one group, several merges in one message are several groups.
+    `merge`: the event merges. `visit` is PV1-19.1, empty where there is none. `flags` are codes with a place, never
+    values. `event_at` is EVN-2 or else MSH-7, aware; None where the message has neither. `filter`: the one that held,
+    of the channel or of the event file. `of_identity`: it says who somebody is, or whose a visit is, so that it goes
+    wherever they are known.
     """
 
     rule: str
@@ -36,6 +51,8 @@ class Subject(NamedTuple):
     findings: tuple[Finding, ...] = ()
     flags: tuple[str, ...] = ()
     event_at: datetime | None = None
+    filter: AppliedFilter | None = None
+    of_identity: bool = False
 
 
 def flagged(subject: Subject, segments: Iterable[str]) -> Subject:

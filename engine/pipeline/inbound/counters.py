@@ -1,10 +1,12 @@
 """Counters: what came in by one channel since the start, for lists, pages and alerts; nothing of a patient."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from engine.journal.entry import NewEntry, Recorded, State
+from engine.pipeline.inbound.entries import BY_RULE
 
 MOST_NAMES: Final = 1_000
 CROWDED: Final = "lane-crowded"
@@ -23,7 +25,8 @@ class Sight:
 class Counters:
     """Counters of one channel; `names` are the sources and authorities known so far, `sights` what is new of them.
 
-    A source is MSH-3|MSH-4; an authority, the system that was made of a CX.4 which the channel does not list.
+    A source is MSH-3|MSH-4; an authority, the system that was made of a CX.4 which the channel does not list. `rules`:
+    how often a filter of each name held.
     """
 
     messages: int = 0
@@ -32,6 +35,8 @@ class Counters:
     last_at: datetime | None = None
     names: set[tuple[str, str]] = field(default_factory=set)
     sights: list[Sight] = field(default_factory=list)
+    filtered: int = 0
+    rules: Counter[str] = field(default_factory=Counter)
 
     def count(self, entry: NewEntry, recorded: Recorded, base_uri: str) -> None:
         """Count one message that was recorded."""
@@ -42,6 +47,8 @@ class Counters:
             return
         if entry.state is State.REJECTED:
             self.refused += 1
+        self.filtered += entry.state is State.FILTERED
+        self.rules.update(flag.partition(" ")[2] for flag in entry.flags if flag.startswith(f"{BY_RULE} "))
         if ("source", entry.source) not in self.names:
             self._see("source", entry.source, recorded.seq)
         if not recorded.flags:

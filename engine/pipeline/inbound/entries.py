@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from engine.acknowledge.code import AckCode
 from engine.config.channel import Channel, Mode
@@ -11,6 +12,9 @@ from engine.mapping.subject.subject import Subject, lane_key
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import Judgement
 from engine.receive.reply import Peer
+
+# The flag of an entry that a filter has decided about, with the name of its rule.
+BY_RULE: Final = "by-rule"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -32,6 +36,9 @@ def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, owe
     flags = (*subject.flags, *judged.flags) if subject else judged.flags
     if feed.channel.mode is Mode.SHADOW and judged.state is State.RECEIVED:
         flags = (*flags, SHADOW)
+    if held := judged.filter:
+        flags = (*flags, f"{BY_RULE} {held.rule}")
+    destinations, where_known = goes_to(judged, feed)
     return NewEntry(
         channel=feed.channel.channel,
         peer=arrival.peer.tls_name or arrival.peer.address,
@@ -47,13 +54,30 @@ def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, owe
         state=judged.state,
         reason=judged.reason,
         flags=flags,
-        destinations=feed.destinations if judged.state is State.RECEIVED else (),
+        destinations=destinations,
         acknowledgement=ack,
         ack_code=code or "",
         ack_outcome=owed,
         mapping=feed.mapping.hash,
         batch=arrival.batch,
+        where_known=where_known,
     )
+
+
+def goes_to(judged: Judgement, feed: Feed) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the destinations that get a message, and those that get it only where they have one of its patients.
+
+    A filter sends it to some only; but what says who somebody is (a merge, a change of number) is true wherever
+    somebody of it is known. None for what is not taken in.
+    """
+    if judged.state is not State.RECEIVED:
+        return (), ()
+    held = judged.filter
+    if held is None or not held.send_to:
+        return feed.destinations, ()
+    others = tuple(name for name in feed.destinations if name not in held.send_to)
+    of_identity = judged.subject is not None and judged.subject.of_identity
+    return tuple(name for name in feed.destinations if name in held.send_to), others if of_identity else ()
 
 
 def fragment_of(raw: bytes, reason: str, peer: Peer, channel: Channel, received_at: datetime) -> NewEntry:

@@ -12,7 +12,7 @@ from engine.hl7.header import Header
 from engine.hl7.message import Message, parse
 from engine.journal.entry import State
 from engine.mapping.compile import Mapping
-from engine.mapping.subject.subject import Subject
+from engine.mapping.subject.subject import AppliedFilter, Subject
 
 ACKNOWLEDGEMENTS: Final = frozenset({"ACK", "MCF"})
 ACKNOWLEDGEMENT: Final = "acknowledgement-received"
@@ -30,6 +30,13 @@ class Judgement(NamedTuple):
     message: Message | None = None
     subject: Subject | None = None
     flags: tuple[str, ...] = ()
+
+    @property
+    def filter(self) -> AppliedFilter | None:
+        """The filter that held, if any did; of what was refused for another reason, none."""
+        held = self.subject.filter if self.subject else None
+        ended = self.state is State.REJECTED and held is not None and self.reason != held.rule
+        return None if ended else held
 
     @property
     def silent(self) -> bool:

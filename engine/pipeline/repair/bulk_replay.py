@@ -156,9 +156,11 @@ class BulkReplays:
             return Item(one.seq)
         try:
             feed = operations.live(one.channel)
-            give = (run.destination,) if run.destination in feed.destinations else ()
-            if one.state == State.RECEIVED or run.kind is RunKind.RELEASE:
-                return Item(one.seq, give)
+            if run.kind is RunKind.RELEASE:
+                return Item(one.seq)
+            if one.state == State.RECEIVED:
+                give, where_known = await operations.given(one.seq, run.destination, feed)
+                return Item(one.seq, give, where_known=where_known)
             return Item(one.seq, judged=judged_anew(await operations.entry(one.seq), feed))
         except (RefusedOperationError, JournalError) as error:
             if operations.journal.failed:

@@ -9,7 +9,7 @@ from engine.fhir.plan import Plan
 from engine.hl7.edit import FieldChange, differences
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
-from engine.journal.entry import State
+from engine.journal.entry import NewEntry, State
 from engine.journal.write.standing import overtaken_at
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
@@ -37,22 +37,32 @@ async def dry_run(
 ) -> EntryDryRun:
     """Try an entry, or other bytes in its place, without a write; ForbiddenMoveError where there is nothing to try.
 
-    At all destinations of its channel, if none is named.
+    If no destination is named, where the entry went, or where it would go that went nowhere, or other bytes than its
+    own.
     """
     view = await operations.entry(seq)
     feed = operations.feed(view.row.channel)
     raw = view.raw if edited is None else edited
     judged, entry = judge_bytes(raw, view, feed)
     changes = changes_of(view.raw, raw, feed) if edited is not None else ()
-    if entry is None or judged.message is None or judged.state is not State.RECEIVED:
+    went = [one.destination for one in view.deliveries if edited is None and one.destination in feed.destinations]
+    # What was taken in is delivered again, whatever a filter says of it now.
+    refused = judged.state is not State.RECEIVED and not (went and judged.filter)
+    if entry is None or judged.message is None or refused:
         return EntryDryRun(changes, judged.reason, judged.findings, {}, frozenset())
-    names = (operations.dispatch(destination).name,) if destination else feed.destinations
+    names = tuple(went) if went else await _would_go(operations, entry)
+    if destination:
+        names = (operations.dispatch(destination).name,)
     patients = entry.patients
     overtaken = await operations.journal.act(
         lambda rooms: overtaken_at(rooms.connection, rooms.sealing, seq, patients, names)
     )
     found = {name: await _at(operations, feed, name, judged.message) for name in names}
     return EntryDryRun(changes, "", (), found, overtaken)
+
+
+async def _would_go(operations: EntryOperations, entry: NewEntry) -> tuple[str, ...]:
+    return (await operations.journal.act(lambda rooms: rooms.operations.standing.reaching(entry))).destinations
 
 
 def changes_of(before: bytes, after: bytes, feed: Feed) -> tuple[FieldChange, ...]:

@@ -90,13 +90,29 @@ class EntryOperations:
         asked = self.asked(by, force=force)
         if there.state == State.RECEIVED:
             named = (destination,) if destination else ()
-            give = tuple(name for name in named if name in feed.destinations)
-            count = await self.journal.act(lambda rooms: rooms.operations.replay(seq, named, asked, give))
+            give, where_known = await self.given(seq, destination, feed)
+            count = await self.journal.act(lambda rooms: rooms.operations.replay(seq, named, asked, give, where_known))
         else:
             entry = judged_anew(await self.entry(seq), feed)
             count = await self.journal.act(lambda rooms: rooms.operations.admit(seq, entry, asked))
         self.wake()
         return count
+
+    async def given(self, seq: int, destination: str, feed: Feed) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the destination if an entry may be given to it that was not before, or where it has a patient of it.
+
+        An entry is delivered again where it went, whatever the filters of its channel say now; to another destination
+        it goes only if they send such a message there today.
+        """
+        if destination not in feed.destinations:
+            return (), ()
+        if not feed.channel.filters:
+            return (destination,), ()
+        view = await self.entry(seq)
+        _, entry = judge_bytes(view.raw, view, feed)
+        found = (entry.destinations, entry.where_known) if entry is not None else ((), ())
+        to, where_known = (tuple(name for name in names if name == destination) for names in found)
+        return to, where_known
 
     async def release(self, seq: int, *, force: bool, by: str) -> int:
         """Let what is held of an entry be tried again; return at how many destinations."""

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.config.channel import Channel
+from engine.config.filters import Filter as Authored
 from engine.config.shipped import shipped
+from engine.config.source import Source, look, parse
 from engine.errors import ConfigurationError
 from engine.hl7.finding import ErrorCode
 from engine.hl7.message import Message
@@ -14,7 +17,15 @@ from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.explain import explain
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping, compile_mapping, load
-from engine.mapping.subject.subject import Action
+from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.setting import Setting
+from engine.mapping.language.identifier import Identifiers, IdentityRules
+from engine.mapping.language.kit import Kit
+from engine.mapping.language.moment import Stamps
+from engine.mapping.language.reading import Reading
+from engine.mapping.language.template import Compiler
+from engine.mapping.subject.filters import compile_channel_filters, compile_filters
+from engine.mapping.subject.subject import Action, AppliedFilter
 
 Author = Callable[..., Path]
 Make = Callable[..., Message]
@@ -22,7 +33,7 @@ HEAD = "mapping: adt\nextends: shipped/adt\nfilters:\n"
 LINES = """\
   - {rule: test-patients, when: PID-5.1 starts-with ZZTEST, do: filter}
   - {rule: no-birth-date, when: "event in (A01, A04) and not PID-7", do: refuse}
-  - {rule: never-reached, when: PID-5.1 starts-with ZZTESTA, do: refuse}
+  - {rule: never-comes-to-it, when: "PID-5.1 matches 'ZZTESTA.*'", do: refuse}
 """
 AUTHORITIES = {"authorities": {"RVB": "https://mrn.riverbend.example"}, "allow_merge": True}
 
@@ -106,3 +117,164 @@ def test_there_are_only_so_many(author: Author) -> None:
     """What each message is held against stays bounded."""
     with pytest.raises(ConfigurationError, match="at most 50"):
         filtering(author, "  - {rule: a, when: PID-5, do: filter}\n" * 51)
+
+
+ROUTES = (
+    "  - {rule: test-patients, when: PID-5.1 starts-with ZZTEST, do: filter}\n"
+    '  - {rule: no-number, when: "event in (A01, A04) and not PID-3", do: refuse}\n'
+    '  - {rule: wards, when: "PV1-2 in [I, E]", send_to: [wards]}\n'
+)
+CHANNEL = (
+    "channel: a\nlisten: {mllp: {port: 0}}\nallow_merge: true\nauthorities: {RVB: https://mrn.riverbend.example}\n"
+    "destinations:\n  - {name: wards, base_url: http://127.0.0.1:1}\n  - {name: archive, base_url: http://127.0.0.1:2}\n"
+    "filters:\n"
+)
+
+
+def channelled(author: Author, lines: str = ROUTES, adt: str = "mapping: adt\nextends: shipped/adt\n") -> Mapping:
+    """Return the shipped mapping, with an event file of a site's own, on a channel with filters."""
+    looked = look(parse(CHANNEL + (lines or "  []\n"), "a.yaml"), Channel)
+    assert (looked.problems, looked.value is not None) == ((), True)
+    assert looked.value is not None
+    return compile_mapping(load([author(adt=adt), shipped("mappings")], "adt"), looked.value, file=looked.source)
+
+
+def test_a_channel_filters_refuses_and_sends_by_the_same_words(author: Author, message: Make) -> None:
+    """The first that holds decides, with its place; one that sends on leaves the event what it is."""
+    mapping = channelled(author)
+    test = mapping.identify(message("A01", person("ZZTEST"), "PV1|1|I"))
+    assert (test.action, test.rule) == (Action.FILTER, "test-patients")
+    assert test.filter == AppliedFilter("test-patients", "filter", (), "a.yaml", 9)
+    refused = mapping.identify(message("A01", person("Okafor", number="")))
+    assert (refused.action, [one.reason for one in refused.findings]) == (Action.REFUSE, ["no-number"])
+    assert refused.filter == AppliedFilter("no-number", "refuse", (), "a.yaml", 10)
+    sent = mapping.identify(message("A01", person("Okafor"), "PV1|1|E"))
+    assert (sent.action, sent.rule) == (Action.DELIVER, "admit")
+    assert sent.filter == AppliedFilter("wards", "send", ("wards",), "a.yaml", 11)
+    assert mapping.identify(message("A01", person("Okafor"), "PV1|1|O")).filter is None
+
+
+def test_what_was_taken_in_is_planned_whatever_the_channel_filters_now(author: Author, message: Make) -> None:
+    """A channel's filters are of the door: an entry that is delivered later, or again, is not held against them."""
+    test = message("A01", person("ZZTEST"))
+    assert channelled(author).plan(test).interactions == channelled(author, "").plan(test).interactions != ()
+
+
+def test_the_channel_comes_first_and_what_it_sends_on_may_be_filtered_by_the_event_file(
+    author: Author, message: Make
+) -> None:
+    """A line that sends is no end; the name is that of the filter which ends it."""
+    mapping = channelled(author, adt=HEAD + "  - {rule: by-event-file, when: PID-5, do: filter}\n")
+    assert mapping.identify(message("A01", person("ZZTEST"))).rule == "test-patients"
+    subject = mapping.identify(message("A01", person("Okafor"), "PV1|1|I"))
+    assert (subject.rule, subject.filter and subject.filter.does) == ("by-event-file", "filter")
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        *(("A40", True), ("A18", True), ("A24", True), ("A37", True), ("A43", True), ("A47", True), ("A29", True)),
+        *(("A35", True), ("A45", True), ("A50", True), ("A01", False), ("A08", False), ("A23", False), ("A17", False)),
+    ],
+)
+def test_what_says_who_somebody_is_is_known(author: Author, message: Make, event: str, expected: bool) -> None:
+    """Merges, links, moves, changes of number and deletions go wherever the patient is, and are marked for that."""
+    segments = (person("Okafor"), "MRG|2^^^RVB^MR||3^^^RVB^AN||5^^^RVB^VN", "PV1|1|I||||||||||||||||||9^^^RVB^VN")
+    subject = channelled(author).identify(message(event, *segments))
+    assert (subject.filter and subject.filter.rule, subject.of_identity) == ("wards", expected)
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "found", "expected"),
+    [
+        ("  - {rule: a, when: PDI-5, do: filter}", (9, 15), "unknown segment 'PDI'", "'PID'"),
+        ("  - {rule: a, when: PID-5 is X, do: filter}", (9, 15), "PID-5 is X", "PATH = value"),
+        ("  - {rule: a, when: XPN.1, do: filter}", (9, 15), "XPN", "a field such as"),
+        ("  - {rule: a, when: 'PID-8 = F and PID-8 = M', do: filter}", (9, 15), "never holds", "exclude each other"),
+        (
+            "  - {rule: a, when: PID-8, do: filter}\n  - {rule: b, when: PID-8 = M, send_to: [wards]}",
+            (10, 15),
+            "never reached",
+            "a in line 9",
+        ),
+    ],
+)
+def test_conditions_of_a_channel_are_told_in_its_file(
+    author: Author, lines: str, place: tuple[int, int], found: str, expected: str
+) -> None:
+    """With line and column, as those of a mapping are."""
+    with pytest.raises(ConfigurationError) as caught:
+        channelled(author, lines + "\n")
+    (problem,) = caught.value.problems
+    assert (problem.file, (problem.line, problem.column)) == ("a.yaml", place), str(problem)
+    assert (found in problem.found, expected in problem.expected) == (True, True), str(problem)
+
+
+def test_an_event_file_sends_nowhere(author: Author) -> None:
+    """It is for all channels with that mapping: the destinations are the channel's."""
+    with pytest.raises(ConfigurationError) as caught:
+        filtering(author, "  - {rule: a, when: PID-5, do: filter, send_to: [wards]}\n")
+    (problem,) = caught.value.problems
+    assert (problem.path, "a channel's" in problem.expected) == ("filters.0.send_to", True)
+
+
+def test_the_mark_of_a_mapping_knows_the_filters(author: Author) -> None:
+    """What was recorded with an entry tells by which filters it came in; without any it is as it was before."""
+    marks = [channelled(author, lines).hash for lines in ("", ROUTES, ROUTES.replace("[wards]", "[archive]"))]
+    assert len(set(marks)) == 3
+    plain = channel_of({"authorities": AUTHORITIES["authorities"]})
+    source = load([author(adt="mapping: adt\nextends: shipped/adt\n"), shipped("mappings")], "adt")
+    assert compile_mapping(source, plain).hash == marks[0]
+
+
+CONDITIONS = [
+    *(
+        "PID-8 = F",
+        "PID-8 != M",
+        "PID-8 in (F, O)",
+        "PID-8 not in [M, U]",
+        "PID-8",
+        "PID-8 exists",
+        "PID-8 and not PID-29",
+    ),
+    *("PID-5.1 starts-with Ok", "PID-5.1 ends-with for", "PID-5.1 not starts-with ZZ", "PID-7 < 1990-01-01"),
+    *("PID-7 <= 1980-01-01", "PID-7 > 1979-12", "PID-7 >= 1980-01", "ZAG-1 >= 18", "PID-3.1 matches '[0-9]+'"),
+    *("event = A08", "event in (A08, A31)", "event starts-with A0", "PID-8 = M or PID-8 = F and event = A08"),
+]
+OTHERWISE = [
+    *("PID-8 = M", "PID-8 != F", "PID-8 in (M, O)", "PID-8 not in [F]", "not PID-8", "PID-8 and PID-29 exists"),
+    *("PID-5.1 starts-with ok", "PID-5.1 ends-with Ok", "PID-7 < 1980-01-01", "PID-7 > 1980-01", "ZAG-1 > 18"),
+    *("ZAG-1 < 18", "PID-3.1 matches '[A-Z]+'", "event = A01", "event not in (A08)", "PID-8 = M and event = A08"),
+]
+
+
+def test_conditions_are_the_same_everywhere(author: Author, message: Make) -> None:
+    """In an element, an entry of a list, an `unless`, one of several segments, a filter of either file."""
+    conditions, said = [*CONDITIONS, *OTHERWISE], message("A08", person("Okafor"), "ZAG|18", "NK1|1|Roe^Jo")
+    entries = [
+        f'    - {{url: "urn:{way}:{number}", {made}}}\n'
+        for number, one in enumerate(conditions)
+        for way, made in (
+            ("element", f'valueString: "yes | when {one}"'),
+            ("entry", f'valueString: "yes", when: "{one}"'),
+            ("unless", f'valueString: "yes | unless {one}"'),
+            ("each", f'each: NK1, valueString: NK1-2.1, when: "{one}"'),
+        )
+    ]
+    patient = "resource: Patient\nextends: shipped/patient\nelements:\n  extension:\n" + "".join(entries)
+    source = load([author(resources__patient=patient), shipped("mappings")], "adt")
+    made = outcome(compile_mapping(source, channel_of(AUTHORITIES)), said)["interactions"][0]["patient"]["extension"]
+    found = {one["url"] for one in made if "valueString" in one}
+    lines = [{"rule": f"r{number}", "when": one, "do": "filter"} for number, one in enumerate(conditions)]
+    setting = Setting()
+    kit = Kit(setting, {}, Identifiers(IdentityRules(), setting), Stamps(setting.zone), {})
+    file, compiler = Source("a.yaml", {}, {}), Compiler(kit, {}, Problems())
+    filters = (
+        compile_filters(compiler, Document(file, {"filters": lines})),
+        compile_channel_filters(compiler, [Authored.model_validate(one) for one in lines], file),
+    )
+    reading = Reading(said, said.groups, None, "")
+    for number, one in enumerate(conditions):
+        ways = [f"urn:{way}:{number}" in found for way in ("element", "entry", "each")]
+        ways += [f"urn:unless:{number}" not in found, *(each[number].holds(None, reading) for each in filters)]
+        assert ways == [one in CONDITIONS] * 6, one
