@@ -26,7 +26,8 @@ class MergesHeld(Answer, facts=True):
 class ChannelView(Answer, facts=True):
     """A channel. Counters are since the engine's start; `since` and `by` say when and by whom it was stopped.
 
-    `closed`: it should listen, but does not.
+    `closed`: it should listen, but does not. `filtered`: accepted and sent nowhere, `rules`: how often a filter of each
+    name held.
     """
 
     channel: str
@@ -40,6 +41,8 @@ class ChannelView(Answer, facts=True):
     connections: Count
     messages: Count
     refused: Count
+    filtered: Count
+    rules: dict[str, Count]
     duplicates: Count
     last_received_at: Time | None
     merges_held: MergesHeld | None
@@ -219,6 +222,8 @@ def channel_view(engine: Engine, name: str) -> ChannelView:
         connections=listener.connections if listener else 0,
         messages=counters.messages,
         refused=counters.refused,
+        filtered=counters.filtered,
+        rules=dict(sorted(counters.rules.items())),
         duplicates=counters.duplicates,
         last_received_at=time_of(counters.last_at),
         merges_held=MergesHeld.of(held) if held else None,

@@ -235,6 +235,12 @@ class Rule(Answer):
     line: Count
 
 
+class SentBy(Rule):
+    """A filter of a channel that sends messages to some destinations only, and its place."""
+
+    send_to: tuple[str, ...]
+
+
 class Element(Answer):
     """How one element was made; `made` is null where its rule made nothing."""
 
@@ -278,6 +284,7 @@ class Explained(Answer):
     control_id: str = ""
     action: str = ""
     rule: Rule | None = None
+    sent_by: SentBy | None = None
     mapping: str = ""
     elements: tuple[Element, ...] = ()
     error: str = ""

@@ -6,7 +6,9 @@ from dataclasses import asdict
 import orjson
 
 from engine.config.channel import Channel
+from engine.config.channels import file_of
 from engine.config.shipped import shipped
+from engine.config.source import Source
 from engine.errors import MessageError, UsageError
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
@@ -35,7 +37,8 @@ def explained_entry(
         raise UsageError(f"entry {seq} came on the channel {view.row.channel}, which is no longer configured")
     folders = [folder for folder in (files.mappings, shipped("mappings")) if folder is not None]
     source = load(folders, channel.mapping)
-    made = explained(source, channel, view.raw, element, field, charset=channel.charset)
+    file = file_of(files.channels, channel.channel) if channel.filters else None
+    made = explained(source, channel, view.raw, element, field, charset=channel.charset, file=file)
     return Explained.model_validate({"entry": seq, **orjson.loads(orjson.dumps(made, default=plain))})
 
 
@@ -48,14 +51,21 @@ def check_parts(element: str, field: str) -> None:
 
 
 def explained(
-    source: MappingSource, channel: Channel, raw: bytes, element: str, field: str, *, charset: str = "UTF-8"
+    source: MappingSource,
+    channel: Channel,
+    raw: bytes,
+    element: str,
+    field: str,
+    *,
+    charset: str = "UTF-8",
+    file: Source | None = None,
 ) -> dict[str, object]:
-    """Return why a message comes out as it does; `error` alone where it cannot be read."""
+    """Return why a message comes out as it does; `error` alone where it cannot be read. `file`: the channel's."""
     try:
         message = parse(raw, charset=charset, undecodable="replace" if channel.undecodable == "replace" else "refuse")
     except MessageError as error:
         return {"error": str(error)}
-    found = explain(source, channel, message)
+    found = explain(source, channel, message, file)
     survey = Survey(found.trace, source.documents)
     chosen = found.of_element(element) if element else found.of_field(field) if field else found.evidence
     made: dict[str, object] = {
@@ -66,6 +76,8 @@ def explained(
         "mapping": found.hash,
         "elements": [asdict(one) for one in chosen if one.made is not None or element],
     }
+    if (held := found.outcome.get("filter")) and held["send_to"]:
+        made["sent_by"] = {"name": held["rule"], **{key: held[key] for key in ("file", "line", "send_to")}}
     if "error" in found.outcome:
         made["error"] = found.outcome["error"]
     if field:

@@ -2,16 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 
+from engine.config.channel import Channel
 from engine.fhir.opinion import second_opinion
 from engine.fhir.schema import FhirVersion
-from engine.mapping.authoring.case import Case, Result, run_cases
+from engine.mapping.authoring.case import NO_CHANNELS, Case, Result, run_cases
 from engine.mapping.compile import MappingSource
 from engine.ops.views.answer import Json
 
 
-def failed_cases(cases: Sequence[Case], mapping: MappingSource) -> list[Result]:
-    """Return the cases that come out otherwise than expected, or as a resource that is not valid."""
-    results = (one._replace(differences=(*one.differences, *invalid(one.found))) for one in run_cases(cases, mapping))
+def failed_cases(
+    cases: Sequence[Case], mapping: MappingSource, channels: Mapping[str, Channel] = NO_CHANNELS
+) -> list[Result]:
+    """Return the cases that come out otherwise than expected, or as a resource that is not valid.
+
+    `channels`: those that cases may name.
+    """
+    made = run_cases(cases, mapping, channels)
+    results = (one._replace(differences=(*one.differences, *invalid(one.found))) for one in made)
     return [one for one in results if one.differences]
 
 

@@ -8,7 +8,7 @@ import typer
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.compile import load
 from engine.mapping.files.document import FIELD
-from engine.ops.cli.mapping.mappings import MappingOf, channel_in, folders_of
+from engine.ops.cli.mapping.mappings import MappingOf, channel_file, channel_in, folders_of
 from engine.ops.cli.mapping.page import Html, Section, write_page
 from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
@@ -20,6 +20,11 @@ from engine.ops.views.answer import Json as JsonValue
 Unused = Annotated[bool, typer.Option("--unused", help="List the elements and rules that were never used.")]
 SECTIONS: Final = (
     Section("outcomes", "Events", {"event": "Event", "action": "Action", "rule": "Rule", "count": "Messages"}),
+    Section(
+        "filters",
+        "Filters",
+        {"rule": "Rule", "does": "Does", "send_to": "Sends to", "file": "File", "line": "Line", "count": "Messages"},
+    ),
     Section("unread", "Read by no rule", {"path": "Field", "name": "Name", "count": "Messages"}),
     Section(
         "unmapped", "Codes that no table has", {"table": "Table", "code": "Code", "field": "Field", "count": "Times"}
@@ -53,7 +58,7 @@ def coverage(
     Example: adt-engine mappings coverage samples/04-a01-admit.hl7 --mappings my-mappings
     """
     on = channel_in(channel)
-    found = Coverage(load(folders_of(mappings), name or on.mapping), on)
+    found = Coverage(load(folders_of(mappings), name or on.mapping), on, channel_file(channel))
     chosen = filters.model_copy(update={"channel": on.channel if channel else ""})
     unreadable = each_message(Choice(files, data, chosen, limit), on, lambda _name, message: found.add(message))
     made = _made(found, unreadable, shown=values or data is None)
@@ -62,7 +67,7 @@ def coverage(
         # A line that is no segment counts as one: what it says stands in the place of its name.
         paged["unread"] = [one for one in paged["unread"] if values or FIELD.fullmatch(one["path"])]
         sections = [_without_code(one) if one.key == "unmapped" and not values else one for one in SECTIONS]
-        write_page(html, "Coverage of a mapping", [_total(made)], sections if unused else sections[:3], paged)
+        write_page(html, "Coverage of a mapping", [_total(made)], sections if unused else sections[:4], paged)
     if as_json:
         print_json(made)
     else:
@@ -76,6 +81,9 @@ def _made(found: Coverage, unreadable: int, *, shown: bool) -> dict[str, JsonVal
         "outcomes": [
             {"event": event, "action": action, "rule": rule, "count": count}
             for (event, action, rule), count in sorted(found.outcomes.items())
+        ],
+        "filters": [
+            {**one._asdict(), "send_to": ", ".join(one.send_to), "count": count} for one, count in found.filters.items()
         ],
         "unread": [{"path": path, "name": name, "count": count} for path, name, count in found.unread_named()],
         "unmapped": _codes(found, shown=shown),
@@ -108,6 +116,11 @@ def _lines(made: dict[str, JsonValue], *, unused: bool) -> Iterator[str]:
     yield _total(made)
     for one in made["outcomes"]:
         yield f"  {one['count']:>6}  {one['event']}  {one['action']} ({one['rule']})"
+    filters = (
+        f"{one['rule']}  {one['does']} {one['send_to']}".rstrip() + f"  {one['file']}:{one['line']}"
+        for one in made["filters"]
+    )
+    yield from _section("filters", filters, made["filters"])
     yield from _section(
         "read by no rule", (f"{one['path']:<10} {one['name']}" for one in made["unread"]), made["unread"]
     )

@@ -14,7 +14,7 @@ from engine.hl7.leaf import NULL
 from engine.mapping.authoring.survey import name_of
 from engine.mapping.compile import MappingSource, load
 from engine.mapping.files.reference import nearest
-from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_in, folders_of, messages_in
+from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
 from engine.ops.operations.messages import ExplainMessage
 from engine.ops.terminal.command import ask_if_running, takes
 from engine.ops.terminal.options import DATA, Data, Json, Mappings
@@ -50,7 +50,8 @@ def explain_(
     on = channel_in(channel)
     source = load(folders_of(mappings), name or on.mapping)
     chosen = Chosen(_segment(segment), _rule_file(rule_file, source))
-    made = [chosen.of(explained(source, on, raw, element, field)) for raw in messages_in(file)]
+    there = channel_file(channel)
+    made = [chosen.of(explained(source, on, raw, element, field, file=there)) for raw in messages_in(file)]
     found = [Explained.model_validate({"entry": 0, **orjson.loads(orjson.dumps(one, default=plain))}) for one in made]
     if as_json:
         typer.echo(
@@ -133,6 +134,8 @@ def _lines(found: Explained, element: str, field: str) -> Iterator[str]:
         yield f"message: {found.error}"
         return
     yield f"{found.event} {found.control_id}: {found.action} ({rule.name})  {rule.file}:{rule.line}"
+    if sent := found.sent_by:
+        yield f"  sent to {', '.join(sent.send_to)} only ({sent.name})  {sent.file}:{sent.line}"
     if found.error:
         yield f"  not mapped: {found.error}"
     for one in found.elements:

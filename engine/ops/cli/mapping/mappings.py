@@ -10,7 +10,7 @@ from rich.console import Console
 
 from engine.config.channel import Channel
 from engine.config.shipped import shipped
-from engine.config.source import read, validate
+from engine.config.source import Source, read, validate
 from engine.errors import ConfigurationError, UsageError
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import load
@@ -111,3 +111,8 @@ def _bare(message: bytes) -> bytes:
 def channel_in(file: Path | None) -> Channel:
     """Return the channel of a file, or one that allows everything."""
     return validate(read(file), Channel) if file else channel_of({})
+
+
+def channel_file(file: Path | None) -> Source | None:
+    """Return the file of a channel, with the places of what stands in it; None where there is none."""
+    return read(file) if file else None

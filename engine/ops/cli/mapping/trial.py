@@ -9,6 +9,7 @@ import typer
 
 from engine.acknowledge.code import code_for
 from engine.config.channel import Channel
+from engine.config.channels import load_channels
 from engine.errors import MessageError, UsageError
 from engine.hl7.header import read_header
 from engine.journal.entry import State
@@ -17,9 +18,9 @@ from engine.mapping.authoring.expectation import rewrite
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import compile_mapping, load
-from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_in, folders_of, messages_in
+from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
+from engine.ops.terminal.options import CHANNELS, Channels, MappingName, Mappings
 from engine.ops.terminal.options import Json as AsJson
-from engine.ops.terminal.options import MappingName, Mappings
 from engine.ops.terminal.table import print_json
 from engine.ops.views.answer import Json
 from engine.ops.views.opinions import failed_cases, invalid
@@ -46,7 +47,7 @@ def try_(
     Example: adt-engine mappings try samples/a01.hl7 --channel channels/riverbend-adt.yaml
     """
     on = channel_in(channel)
-    mapping = compile_mapping(load(folders_of(mappings), name or on.mapping), on)
+    mapping = compile_mapping(load(folders_of(mappings), name or on.mapping), on, file=channel_file(channel))
     made = [_made(mapping, on, file, raw) for file in files for raw in messages_in(file)]
     if as_json:
         print_json(made)
@@ -60,6 +61,7 @@ def try_cases(
     files: Annotated[list[Path] | None, typer.Argument(help="Case files; by default all of tests/.")] = None,
     mappings: Mappings = None,
     name: MappingName = "adt",
+    channels: Channels = CHANNELS,
     update: Annotated[
         bool, typer.Option("--update", help="Update the expectations in the files with what was found.")
     ] = False,
@@ -70,8 +72,8 @@ def try_cases(
 
     Resources that would be created must also be valid FHIR R4, as fhir.resources reads it. With a folder of your own
     its cases must hold; the shipped ones show what the folder changes, and a case of the same file and name in your
-    folder replaces the shipped one. Exit 0 if nothing differs, 1 otherwise; with --update the files are rewritten where
-    something does.
+    folder replaces the shipped one. A case with `channel: NAME` runs on that channel of the folder --channels, with its
+    filters. Exit 0 if nothing differs, 1 otherwise; with --update the files are rewritten where something does.
 
     Example: adt-engine mappings test --mappings mappings
     """
@@ -81,9 +83,10 @@ def try_cases(
     others = _beside(cases, folders) if not files else []
     if not cases and not others:
         raise UsageError("there are no case files; write some in tests/ beside the mapping")
+    named = {one.channel: one for one in load_channels(channels)} if any(case.on for case in cases) else {}
     if not files:
-        cases, others = tuple(cases_for(cases, mapping)), cases_for(others, mapping)
-    failed, changed = failed_cases(cases, mapping), failed_cases(others, mapping)
+        cases, others = tuple(cases_for(cases, mapping, named)), cases_for(others, mapping)
+    failed, changed = failed_cases(cases, mapping, named), failed_cases(others, mapping, named)
     if update:
         rewrite([(case, found) for case, found, _ in failed])
     if as_json:

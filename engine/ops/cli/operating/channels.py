@@ -97,6 +97,8 @@ def schema(
 def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: Json = False) -> None:
     """List channels: of the running engine with their state and counters, else those of a folder of files.
 
+    Below, for each channel, how often its filters held since the engine's start, by rule.
+
     Example: adt-engine channels list --json --data /var/lib/adt-engine
     """
     running = ask_if_running(data, ListChannels())
@@ -107,6 +109,9 @@ def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: Jso
         output().print(table(WRITTEN, map(_written, written)))
     else:
         output().print(table(LIVE, map(_live, running)))
+        for row in (one for one in running if one.rules):
+            rules = ", ".join(f"{rule} {count}" for rule, count in row.rules.items())
+            print_line(f"{row.channel}: by filters {rules}")
 
 
 @app.command()
@@ -201,6 +206,7 @@ def _row(channel: Channel) -> dict[str, object]:
         "mapping": channel.mapping,
         "allow_merge": channel.allow_merge,
         "destinations": [destination.name for destination in channel.destinations],
+        "filters": [one.rule for one in channel.filters],
         "contact": channel.contact,
     }
 

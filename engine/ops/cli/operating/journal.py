@@ -28,6 +28,7 @@ from engine.ops.terminal.command import ask, ask_if_running
 from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json, Yes, agreed
 from engine.ops.terminal.steps import end, steps
 from engine.ops.terminal.table import POSITIVE, note, output, print_json, print_line, progress, table
+from engine.ops.views.counts import by_rule
 from engine.pipeline.care.care import rules_of
 
 app = typer.Typer(help="Maintain the journal: stats, verify, backup, restore, copy, prune.", no_args_is_help=True)
@@ -42,20 +43,22 @@ TITLES: Final = {
 
 @app.command()
 def stats(data: Data = DATA, as_json: Json = False) -> None:
-    """Show how many messages the journal holds, their states, its size and the free disk space.
+    """Show how many messages the journal holds, their states, its size and the free disk space; filters by rule.
 
     Example: adt-engine journal stats --data /var/lib/adt-engine
     """
     with Reader(data) as reader:
-        found = reader.stats()
+        found, rules = reader.stats(), by_rule(reader, None, None)
     sizes, oldest = _sizes(data), found.oldest_unfinished_at
     since = oldest.isoformat(timespec="seconds") if oldest else None
     if as_json:
         counts = {"entries": found.entries, "last": found.last_seq, "at_door": found.at_door}
-        print_json({**counts, "deliveries": found.deliveries, "oldest_unfinished_at": since, **sizes})
+        print_json({**counts, "rules": rules, "deliveries": found.deliveries, "oldest_unfinished_at": since, **sizes})
         return
     rows: list[tuple[str, object]] = [("entries", found.entries), ("newest entry", found.last_seq)]
     rows += [(f"{state} on arrival", count) for state, count in sorted(found.at_door.items())]
+    for channel, held in sorted(rules.items()):
+        rows += [(f"{channel}: by the filter {rule}", count) for rule, count in sorted(held.items())]
     for destination, states in sorted(found.deliveries.items()):
         rows += [(f"{destination}: {state}", count) for state, count in sorted(states.items())]
     rows.append(("oldest unfinished", since or "–"))
