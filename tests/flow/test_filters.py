@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.flow.operator import done, message, refused, sent
+from tests.flow.operator import done, finished, message, refused, sent
 from tests.flow.rig import Rig, channel_file, destination, running, write
 
 FILTERS: list[dict[str, Any]] = [
@@ -158,9 +158,12 @@ async def test_kills_and_reloads_leave_what_was_decided(servers: Servers) -> Non
     planned = await done(rig, "messages.rehearse", entry=1)
     assert [one["destination"] for one in planned["destinations"]] == ["wards"]
     assert "filters send it elsewhere" in str(await refused(rig, "messages.replay", entry=1, destination="archive"))
+    run = await finished(rig, (await done(rig, "replays.start", destination="archive"))["run"])
+    assert (run["counts"], "elsewhere" in run["refusals"][0]["why"]) == ({"refused": 1}, True)
     servers.write(filters=[{"rule": "both", "when": "PID-3", "send_to": ["archive", "wards"]}])
     assert "changed" in await done(rig, "reload")
-    await done(rig, "messages.replay", entry=1, destination="archive")
+    run = await finished(rig, (await done(rig, "replays.start", destination="archive"))["run"])
+    assert run["counts"] == {"delivered": 1}
     assert set((await servers.ended())["C1"]) == {"wards", "archive"}
     assert await servers.who("RB-1") == (1, 1)
 

@@ -93,10 +93,16 @@ class Desk:
         return await self.journal.read(lambda connection: memory.last_applied(connection, destination, lanes, source))
 
     async def replay(
-        self, seq: int, destinations: tuple[str, ...] = (), give: tuple[str, ...] = (), **asked: Any
+        self,
+        seq: int,
+        destinations: tuple[str, ...] = (),
+        give: tuple[str, ...] = (),
+        where_known: tuple[str, ...] = (),
+        **asked: Any,
     ) -> int:
         """Deliver an entry again; return at how many destinations."""
-        return await self.journal.act(lambda rooms: rooms.operations.replay(seq, destinations, Asked(**asked), give))
+        who = Asked(**asked)
+        return await self.journal.act(lambda rooms: rooms.operations.replay(seq, destinations, who, give, where_known))
 
     async def release(self, seq: int, **asked: Any) -> int:
         """Let what is held of an entry be tried again; return at how many destinations."""

@@ -190,6 +190,31 @@ async def test_a_destination_that_is_new_is_given_older_entries_in_their_places(
         await desk.replay(late, destinations=("e",), give=("e",))
 
 
+async def test_a_merge_is_given_to_a_destination_only_where_it_has_one_of_the_two(desk: Desk) -> None:
+    """By what is on its way there, or was applied there; what was merged counts as one."""
+    merge = await desk.record("1", ("s|1", "s|2"), destinations=("d",))
+    with pytest.raises(ForbiddenMoveError, match="filters send it elsewhere"):
+        await desk.replay(merge, destinations=("e",), where_known=("e",))
+    await desk.claim()
+    await desk.deliver(merge)
+    other = await desk.record("2", ("s|2",), destinations=("e",))
+    assert await desk.claimed(destination="e") == [other]
+    await desk.journal.settle(settlement(other, destination="e"))
+    assert await desk.replay(merge, destinations=("e",), where_known=("e",), force=True) == 1
+    assert await desk.claimed(destination="e") == [merge]
+
+
+async def test_what_is_judged_anew_goes_where_one_of_its_patients_is(desk: Desk) -> None:
+    """As if it came in now: beside where it is sent, to those that have it, and to no others."""
+    refused = await desk.record("1", ("s|1", "s|2"), state=State.REJECTED, reason="merge-not-allowed")
+    await desk.record("2", ("s|2",), destinations=("e",))
+    judged = entry("1", ("s|1", "s|2"), destinations=("d",), where_known=("e", "f"))
+    asked = Asked("ana")
+    assert await desk.journal.act(lambda rooms: rooms.operations.admit(refused, judged, asked)) == 2
+    sql = "SELECT destination FROM delivery WHERE seq = 1 ORDER BY destination"
+    assert await desk.journal.read(lambda one: one.execute(sql).fetchall()) == [("d",), ("e",)]
+
+
 async def test_what_was_discarded_everywhere_fills_no_destination(desk: Desk) -> None:
     """Somebody ended it."""
     seq = await desk.record("1", ("s|1",))
