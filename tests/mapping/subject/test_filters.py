@@ -1,9 +1,12 @@
 """Filters of the event file: what a message says decides, before its event does, by a named rule."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.config.channel import Channel
 from engine.config.filters import Filter as Authored
@@ -12,6 +15,7 @@ from engine.config.source import Source, look, parse
 from engine.errors import ConfigurationError
 from engine.hl7.finding import ErrorCode
 from engine.hl7.message import Message
+from engine.hl7.message import parse as parse_message
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.explain import explain
@@ -24,7 +28,7 @@ from engine.mapping.language.kit import Kit
 from engine.mapping.language.moment import Stamps
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.template import Compiler
-from engine.mapping.subject.filters import compile_channel_filters, compile_filters
+from engine.mapping.subject.filters import compile_channel_filters, compile_filters, first_of
 from engine.mapping.subject.subject import Action, AppliedFilter
 
 Author = Callable[..., Path]
@@ -227,6 +231,12 @@ def test_the_mark_of_a_mapping_knows_the_filters(author: Author) -> None:
     assert compile_mapping(source, plain).hash == marks[0]
 
 
+def light_compiler(problems: Problems) -> Compiler:
+    """Return a compiler of conditions, without a mapping."""
+    setting = Setting()
+    return Compiler(Kit(setting, {}, Identifiers(IdentityRules(), setting), Stamps(setting.zone), {}), {}, problems)
+
+
 CONDITIONS = [
     *(
         "PID-8 = F",
@@ -266,9 +276,7 @@ def test_conditions_are_the_same_everywhere(author: Author, message: Make) -> No
     made = outcome(compile_mapping(source, channel_of(AUTHORITIES)), said)["interactions"][0]["patient"]["extension"]
     found = {one["url"] for one in made if "valueString" in one}
     lines = [{"rule": f"r{number}", "when": one, "do": "filter"} for number, one in enumerate(conditions)]
-    setting = Setting()
-    kit = Kit(setting, {}, Identifiers(IdentityRules(), setting), Stamps(setting.zone), {})
-    file, compiler = Source("a.yaml", {}, {}), Compiler(kit, {}, Problems())
+    file, compiler = Source("a.yaml", {}, {}), light_compiler(Problems())
     filters = (
         compile_filters(compiler, Document(file, {"filters": lines})),
         compile_channel_filters(compiler, [Authored.model_validate(one) for one in lines], file),
@@ -278,3 +286,54 @@ def test_conditions_are_the_same_everywhere(author: Author, message: Make) -> No
         ways = [f"urn:{way}:{number}" in found for way in ("element", "entry", "each")]
         ways += [f"urn:unless:{number}" not in found, *(each[number].holds(None, reading) for each in filters)]
         assert ways == [one in CONDITIONS] * 6, one
+
+
+PIECES = st.sampled_from(
+    [
+        *CONDITIONS,
+        "PID-5.1",
+        "OBX-5",
+        "event",
+        "not",
+        "and",
+        "or",
+        "=",
+        "in",
+        "(",
+        ")",
+        "matches",
+        "'(a+)+b'",
+        "<",
+        "''",
+        ",",
+    ]
+)
+AUTHORED = st.lists(PIECES | st.text(max_size=8), max_size=12).map(" ".join)
+TEXT = st.text(st.characters(exclude_characters="\r\n"), max_size=40)
+RAWS = st.lists(st.tuples(st.sampled_from(["PID|1|", "OBX|", "PV1||", "ZAG|", "PID", "Z"]), TEXT), max_size=6)
+
+
+@settings(max_examples=200)
+@given(AUTHORED, RAWS)
+def test_no_condition_and_no_message_makes_it_fail(when: str, said: list[tuple[str, str]]) -> None:
+    """What an author writes is told in its place, or answers whatever a message holds, in a bounded number of steps."""
+    problems, file = Problems(), parse("filters: []", "a.yaml")
+    line = Authored.model_construct(rule="fuzzed", when=when, do="filter", send_to=())
+    made = compile_channel_filters(light_compiler(problems), [line], file)
+    assert made or problems.found
+    assert all((one.file, one.line) == ("a.yaml", 1) for one in problems.found)
+    body = "\r".join(["MSH|^~\\&|HIS|RVB|||20250701||ADT^A08|1|P|2.5.1", *("".join(one) for one in said)])
+    message = parse_message(body.encode("utf-8", "replace"))
+    steps = 0
+
+    def count(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    sys.setprofile(count)
+    try:
+        held = first_of(made, message)
+    finally:
+        sys.setprofile(None)
+    assert held in {None, *made}
+    assert steps < 50 * (len(when) + len(body) + 100)
