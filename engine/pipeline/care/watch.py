@@ -220,7 +220,10 @@ class Watch:
         tls = channel.listen.mllp.tls if channel.listen.mllp else None
         if tls is None:
             return ()
-        if memory.certificates_at is None or now - memory.certificates_at >= CERTIFICATES_EVERY:
+        # One that ends soon is looked at each time, so that its alert clears when the renewed file is there.
+        soon = now + timedelta(days=self._engine.alerting.certificate_days)
+        ends_soon = any(end < soon for _path, end in memory.certificates)
+        if ends_soon or memory.certificates_at is None or now - memory.certificates_at >= CERTIFICATES_EVERY:
             memory.certificates, memory.certificates_at = ends_of(tls), now
         return memory.certificates
 
