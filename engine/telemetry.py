@@ -140,6 +140,13 @@ ACK_SECONDS: Final = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
     registry=REGISTRY,
 )
+DELIVERY_SECONDS: Final = Histogram(
+    "adt_delivery_seconds",
+    "Time from a message's receipt to its delivery, in seconds, by destination; replays not",
+    ("destination",),
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 86400),
+    registry=REGISTRY,
+)
 ALERTS_OPEN: Final = Gauge("adt_alerts_open", "Alerts that are open", registry=REGISTRY)
 DISK_FREE: Final = Gauge("adt_disk_free_bytes", "Free bytes on the disk of the data folder", registry=REGISTRY)
 JOURNAL_BYTES: Final = Gauge("adt_journal_bytes", "Size of the journal with its log, in bytes", registry=REGISTRY)

@@ -53,6 +53,8 @@ class DestinationHealth:
         """Count one delivery that was settled."""
         if result.state is State.DELIVERED and not claimed.replay:
             self.waits[wait_of(self._name, claimed.received_at, result.at)] += 1
+            took = (result.at - claimed.received_at).total_seconds()
+            telemetry.series(telemetry.DELIVERY_SECONDS, self._name).observe(max(took, 0.0))
         telemetry.series(telemetry.SETTLED, self._name, result.state, result.reason).inc()
         self.settled += 1
         self.failures += verdict.kind not in {VerdictKind.DELIVERED, VerdictKind.FILTERED}

@@ -1,4 +1,4 @@
-"""`adt-engine deploy`: prints a hardened systemd unit, a file to build a container from, and several nodes of it."""
+"""`adt-engine deploy`: prints a systemd unit, a file to build a container from, several nodes of it, a dashboard."""
 
 import shutil
 import sys
@@ -11,14 +11,16 @@ from engine import __version__
 from engine.config.settings import DATA_VARIABLE
 from engine.errors import UsageError
 from engine.ops.cli.deploy import nodes
+from engine.ops.cli.deploy.grafana import grafana
 from engine.ops.terminal.table import errors
 
 app = typer.Typer(
-    help="Print files that run the engine as a service: a systemd unit, a container, several nodes.",
+    help="Print files that run the engine as a service: a systemd unit, a container, several nodes, a dashboard.",
     no_args_is_help=True,
 )
 app.command()(nodes.compose)
 app.command()(nodes.kubernetes)
+app.command()(grafana)
 
 HERE: Final = Path(__file__).parent
 STATE: Final = Path("/var/lib")
