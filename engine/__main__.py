@@ -27,6 +27,7 @@ class Commands(LazyGroup):
         "messages": "engine.ops.cli.messages.messages:app",
         "lanes": "engine.ops.cli.messages.lanes:app",
         "patients": "engine.ops.cli.messages.patients:app",
+        "duplicates": "engine.ops.cli.messages.duplicates:app",
         "channels": "engine.ops.cli.operating.channels:app",
         "destinations": "engine.ops.cli.operating.destinations:app",
         "alerts": "engine.ops.cli.operating.alerts:app",

@@ -13,7 +13,7 @@ from engine.deliver.lookup import UNSUPPORTED, LookUps
 from engine.deliver.memory import Memory
 from engine.deliver.notice import UNSUPPORTED as NOTICE_UNSUPPORTED
 from engine.deliver.notice import Notice, Notices
-from engine.deliver.patient.chart import Chart, chart
+from engine.deliver.patient.chart import Alike, Chart, alike, chart
 from engine.deliver.patient.question import Question, question
 from engine.deliver.reply import Reply
 from engine.deliver.stored import Cache
@@ -159,6 +159,11 @@ class Destination:
         server = DryRunServer(self._server)
         exchange = Exchange(server, self._channel, memory, _unjournaled, at=at, source="")
         return await chart(exchange, identities)
+
+    async def alike(self, identities: Sequence[Identity], memory: Memory, *, at: datetime) -> Alike:
+        """Return a patient's record beside those that may be the same person; DeliveryError where no answer comes."""
+        exchange = Exchange(DryRunServer(self._server), self._channel, memory, _unjournaled, at=at, source="")
+        return await alike(exchange, identities)
 
     async def look_up(self, patient: str, at: datetime) -> Reply:
         """Ask that a patient (`Patient/1`) be looked up on the networks; nothing is raised."""

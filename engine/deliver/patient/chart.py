@@ -7,14 +7,15 @@ from urllib.parse import quote
 
 from engine.deliver.patient.remember import recall
 from engine.deliver.stored import Stored
-from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.exchange import Exchange, parameters
 from engine.errors import DeliveryError
-from engine.fhir.patient import links, replaced_by
+from engine.fhir.patient import links, person, replaced_by
 from engine.fhir.plan import Identity
 
 KINDS: Final = ("replaced-by", "replaces", "seealso", "refer")
 MOST_RECORDS: Final = 20
 MOST_VISITS: Final = 50
+MOST_ALIKE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -49,6 +50,30 @@ async def chart(exchange: Exchange, identities: Sequence[Identity]) -> Chart:
     except DeliveryError as error:
         return Chart(patients, (), str(error), more=bool(left))
     return Chart(patients, visits[:MOST_VISITS], more=bool(left) or len(visits) > MOST_VISITS)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Alike:
+    """The record that numbers stand for, None where none is left, and the others with the same demographics."""
+
+    mine: Stored | None
+    others: tuple[Stored, ...]
+
+
+async def alike(exchange: Exchange, identities: Sequence[Identity]) -> Alike:
+    """Return a patient's record beside those of the same name, gender and birth date; at most 4, none merged away.
+
+    DeliveryError as of reading.
+    """
+    found = await exchange.find(identities)
+    mine = next((one for one in found if not replaced_by(one.body)), None)
+    if mine is None:
+        return Alike(None, ())
+    who = person(mine.body)
+    said = {"given": who.given, "family": who.family, "gender": who.gender, "birthdate": who.birth_date}
+    matches = await exchange.search(parameters([(name, value) for name, value in said.items() if value]))
+    others = [one for one in matches if one.logical_id != mine.logical_id and not replaced_by(one.body)]
+    return Alike(mine, tuple(others[:MOST_ALIKE]))
 
 
 def linked(patient: Stored) -> tuple[str, ...]:

@@ -73,8 +73,8 @@ class ShowPatient(Operation[PatientView]):
         folder, names = engine.files.data, sorted(engine.dispatches)
         found, others = await asyncio.to_thread(self._read, folder, names)
         who = await asyncio.to_thread(_newest, folder, found)
-        keys = await _keys(engine, found)
-        identities = {stored: _identity(key) for stored, key in keys.items()}
+        keys = await keys_of(engine, found)
+        identities = {stored: identity_of(key) for stored, key in keys.items()}
         known = await asyncio.to_thread(_known, folder, names, tuple(identities.values()))
         asked = tuple(identities.values())[-MOST_ASKED:]
         there = await charts(engine.entry_operations, asked) if asked else {}
@@ -164,12 +164,13 @@ def _number(one: Number, identity: Identity | None, known: Mapping[Identity, Seq
     return NumberView.of(one, system=system, value=value, at=tuple(known.get(identity, ())) if identity else ())
 
 
-def _identity(key: str) -> Identity:
+def identity_of(key: str) -> Identity:
+    """Return the identity of a lane's key (`system|value`)."""
     system, _, value = key.partition("|")
     return Identity(system, value)
 
 
-async def _keys(engine: Engine, found: Found) -> dict[str, str]:
+async def keys_of(engine: Engine, found: Found) -> dict[str, str]:
     """Return the numbers by what they are stored as; of a sealed journal those that the newest messages name."""
     keys = {one.stored: one.key for one in found.numbers if one.key}
     if len(keys) == len(found.numbers):

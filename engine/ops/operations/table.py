@@ -8,6 +8,7 @@ from engine.ops.operations.audit import AUDIT
 from engine.ops.operations.care import CARE
 from engine.ops.operations.channels import CHANNELS
 from engine.ops.operations.destinations import DESTINATIONS
+from engine.ops.operations.duplicates import DUPLICATES
 from engine.ops.operations.entries import ENTRIES
 from engine.ops.operations.held import HELD
 from engine.ops.operations.lanes import LANES
@@ -20,6 +21,7 @@ from engine.ops.operations.replays import REPLAYS
 ALL: Final[tuple[AnyOperation, ...]] = (
     *MESSAGES,
     *PATIENTS,
+    *DUPLICATES,
     *ENTRIES,
     *LANES,
     *HELD,

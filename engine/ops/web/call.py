@@ -172,6 +172,7 @@ NOTICES: dict[str, str] = {
     "resolved": "Your choice is saved and the entry will be retried.",
     "edited": "The edited message is stored as a new entry.",
     "edited-waits": "The edited message is a new entry. It waits until the original is delivered or discarded.",
+    "decided": "Your decision is on record.",
     "cleared": "Done.",
     "channel": "Done: see the state below.",
     "tried": "The destination is being tried now.",

@@ -1,10 +1,11 @@
 """What destinations hold of a patient now: all asked at once, each within a time, and none waited for by the others."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
 
-from engine.deliver.patient.chart import Chart
+from engine.deliver.destination import Destination
+from engine.deliver.patient.chart import Alike, Chart
 from engine.errors import DeliveryError
 from engine.fhir.plan import Identity
 from engine.pipeline.outbound.memory import DestinationMemory
@@ -14,19 +15,33 @@ from engine.pipeline.repair.entry_operations import EntryOperations
 SECONDS: Final = 8.0
 SLOW: Final = "timeout"
 
+T = TypeVar("T")
+
 
 async def charts(operations: EntryOperations, identities: Sequence[Identity]) -> dict[str, Chart | str]:
     """Return what each destination holds under identifiers, or the reason why it could not be read."""
+    return await _each(operations, lambda server, memory: server.chart(identities, memory, at=operations.clock()))
+
+
+async def alike(operations: EntryOperations, identities: Sequence[Identity]) -> dict[str, Alike | str]:
+    """Return the patient's record beside those who may be the same at each destination, or why it could not be read."""
+    return await _each(operations, lambda server, memory: server.alike(identities, memory, at=operations.clock()))
+
+
+async def _each(
+    operations: EntryOperations, ask: Callable[[Destination, DestinationMemory], Awaitable[T]]
+) -> dict[str, T | str]:
     names = sorted(operations.dispatches)
-    return dict(zip(names, await asyncio.gather(*(_at(operations, name, identities) for name in names)), strict=True))
+    return dict(zip(names, await asyncio.gather(*(_at(operations, name, ask) for name in names)), strict=True))
 
 
-async def _at(operations: EntryOperations, name: str, identities: Sequence[Identity]) -> Chart | str:
+async def _at(
+    operations: EntryOperations, name: str, ask: Callable[[Destination, DestinationMemory], Awaitable[T]]
+) -> T | str:
     memory = DestinationMemory(name, operations.journal)
-    server = operations.dispatch(name).destination
     try:
         async with asyncio.timeout(SECONDS), operations.room:
-            return await server.chart(identities, memory, at=operations.clock())
+            return await ask(operations.dispatch(name).destination, memory)
     except DeliveryError as error:
         return str(error)
     except TimeoutError:

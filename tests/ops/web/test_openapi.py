@@ -30,6 +30,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "messages.show", {"entry": REFUSED}),
     ("operator", "patients.find", {"patient": "RB-2"}),
     ("operator", "patients.show", {"entry": HELD, "limit": 2}),
+    ("viewer", "duplicates.list", {"show": "all"}),
     ("viewer-phi", "messages.named", {"entries": [DELIVERED, HELD]}),
     ("viewer", "messages.facts", {"entry": HELD}),
     ("viewer-phi", "messages.raw", {"entry": HELD}),
@@ -88,7 +89,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("auditor", "audit.export", {"format": "csv"}),
 )
 # Asked for in a test of its own, as it needs two records to choose from.
-ELSEWHERE = {"messages.matches", "messages.resolve"}
+ELSEWHERE = {"messages.matches", "messages.resolve", "duplicates.show", "duplicates.decide"}
 
 
 def closed(schema: Any) -> Any:
