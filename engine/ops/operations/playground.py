@@ -4,24 +4,28 @@ Edits and messages are worked on in a process of their own and kept nowhere.
 """
 
 import asyncio
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import Field
 
 from engine.config.channel import Channel
 from engine.errors import UsageError, WorkerError
 from engine.ops.access.actor import Actor, Permission
-from engine.ops.operations.fields import EditedFiles, Verbatim, Word
+from engine.ops.audit.trail import Audited
+from engine.ops.operations.fields import EditedFiles, Verbatim, Word, number
 from engine.ops.operations.operation import Operation, Request
 from engine.ops.playground.site import MappingSite, asked_of, checked_names, digest
 from engine.ops.views.answer import Answer
-from engine.ops.views.playground import MappingFile, MappingText, Tried
+from engine.ops.views.playground import Checked, Compared, MappingFile, MappingText, Tested, Tried
 from engine.pipeline.engine import Engine
 
 A = TypeVar("A", bound=Answer)
 MODULE: Final = "engine.ops.playground.worker"
 # With the start of the process on a busy machine.
 TRY_SECONDS: Final = 20.0
+# Less than a page is waited for.
+LONG_SECONDS: Final = 50.0
+MOST_COMPARED: Final = 1_000
 MOST_CHARACTERS: Final = 262_144
 
 
@@ -98,8 +102,49 @@ class TryMapping(OnChannel, Operation[Tried]):
         return await self.worked(engine, "try", Tried, TRY_SECONDS, message=self.message)
 
 
+class CheckMapping(OnChannel, Operation[Checked]):
+    """Check mapping files with edits; nothing is kept."""
+
+    name = "mappings.check"
+    permission = Permission.MAPPINGS
+
+    async def run(self, engine: Engine, _actor: Actor) -> Checked:
+        """Return every problem with file, line and column."""
+        return await self.worked(engine, "check", Checked, TRY_SECONDS)
+
+
+class RunCases(OnChannel, Operation[Tested]):
+    """Run the site's cases on mapping files with edits; nothing is kept."""
+
+    name = "mappings.run-cases"
+    permission = Permission.MAPPINGS
+
+    async def run(self, engine: Engine, _actor: Actor) -> Tested:
+        """Return the cases that differ, or the problems of the files."""
+        return await self.worked(engine, "test", Tested, LONG_SECONDS)
+
+
+class CompareMapping(OnChannel, Operation[Compared]):
+    """Compare what becomes of the newest messages of a channel with and without edits; nothing is changed."""
+
+    name = "mappings.compare"
+    permission = Permission.PHI
+
+    limit: Annotated[
+        int,
+        number(1, MOST_COMPARED),
+        Field(json_schema_extra={"minimum": 0}, description="How many messages, the newest."),
+        Audited.VALUE,
+    ] = 200
+
+    async def run(self, engine: Engine, _actor: Actor) -> Compared:
+        """Return the differences, grouped, or the problems of the files."""
+        on = {"data": str(engine.files.data.resolve()), "name": self.on(engine).channel, "limit": self.limit}
+        return await self.worked(engine, "compare", Compared, LONG_SECONDS, **on)
+
+
 def _listed(site: MappingSite) -> list[MappingFile]:
     return [MappingFile(path=site.name(str(file)), digest=digest(file.read_bytes())) for file in site.files()]
 
 
-PLAYGROUND: Final = (ListMappingFiles, ShowMappingFile, TryMapping)
+PLAYGROUND: Final = (ListMappingFiles, ShowMappingFile, CheckMapping, TryMapping, RunCases, CompareMapping)

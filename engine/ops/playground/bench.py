@@ -9,7 +9,7 @@ from engine.errors import ConfigurationError, Problem
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.explain import Watched, watch
 from engine.mapping.compile import MappingSource, read
-from engine.mapping.files.document import NONE, Edited
+from engine.mapping.files.document import Edited
 from engine.ops.playground.site import MappingSite
 
 Json = dict[str, Any]
@@ -52,6 +52,13 @@ class Bench:
             self._key, self._question, self._spare = key, question, None
         return self._source
 
+    def check(self, question: Question) -> MappingSource:
+        """Return the mapping of a question, checked as a whole; what is compiled for that serves the next message."""
+        source = self.source(question)
+        if self._spare is None:
+            self._spare = watch(source, question.channel)
+        return source
+
     def watched(self, question: Question) -> Watched:
         """Return a mapping to be watched with one message."""
         source = self.source(question)
@@ -74,9 +81,3 @@ class Bench:
 def problems_of(site: MappingSite, problems: tuple[Problem, ...]) -> list[Json]:
     """Return problems with files by their names below the mapping folders."""
     return [{**one._asdict(), "file": site.name(one.file)} for one in problems]
-
-
-def unedited(question: Question) -> Question:
-    """Return the question as it would be without edits."""
-    key = repr((question.site, [], question.mapping, question.channel))
-    return Question(question.site, NONE, question.mapping, question.channel, key)

@@ -42,11 +42,6 @@ class MappingSite:
         """Where files are looked for, the shipped ones last."""
         return (self.folder, self.beside)
 
-    @property
-    def cases(self) -> Path:
-        """The folder whose cases are run: the site's, as a reload does, or the shipped one where there is no site."""
-        return self.folder if self.folder.is_dir() else self.beside
-
     def edited(self, texts: Mapping[str, str]) -> Edited:
         """Return texts by the paths of the files that they are in place of; lines end as in files."""
         return {self.folder / path: text.replace("\r\n", "\n") for path, text in texts.items()}

@@ -6,12 +6,14 @@ It holds in memory what was asked last and nothing else; it writes no file, open
 import resource
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import orjson
 
 from engine.errors import AdtEngineError, ConfigurationError, place_of
 from engine.ops.playground.bench import Bench, Json, Question, problems_of
+from engine.ops.playground.comparing import checked, compared, tested
 from engine.ops.playground.trying import tried
 
 # More than any mapping needs, and little enough to leave the engine its own.
@@ -19,7 +21,12 @@ MOST_MEMORY: Final = 2 * 1024 * 1_048_576
 
 Answering = Callable[[Bench, Question, Json], Json]
 TABLE: Final[dict[str, Answering]] = {
+    "check": lambda bench, question, _asked: checked(bench, question),
     "try": lambda bench, question, asked: tried(bench, question, str(asked["message"])),
+    "test": lambda bench, question, _asked: tested(bench, question),
+    "compare": lambda bench, question, asked: compared(
+        bench, question, Path(asked["data"]), asked["name"], asked["limit"]
+    ),
 }
 
 

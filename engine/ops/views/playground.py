@@ -111,6 +111,12 @@ class Tried(Answer, facts=True):
     problems: tuple[ProblemView, ...] = ()
 
 
+class Checked(Answer, facts=True):
+    """What is wrong with the files; nothing where they can be used."""
+
+    problems: tuple[ProblemView, ...] = ()
+
+
 class FailedCase(Answer, facts=True):
     """A case that comes out otherwise than expected."""
 

@@ -22,6 +22,8 @@ KINDS: Final = {
     "pages.js": "text/javascript; charset=utf-8",
     "htmx.min.js": "text/javascript; charset=utf-8",
     "sse.min.js": "text/javascript; charset=utf-8",
+    "playground.js": "text/javascript; charset=utf-8",
+    "codemirror.min.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 FILES: Final = {name: (ASSETS / name).read_bytes() for name in KINDS}

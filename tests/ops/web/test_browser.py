@@ -24,6 +24,7 @@ PAGES = (
         "/duplicates",
         "/alerts",
         "/reasons",
+        "/playground",
         "/account",
         "/help",
         *(f"/help/{name}" for name in PAGES_OF_HELP),

@@ -18,6 +18,8 @@ from engine.ops.web.api.openapi import described
 from tests.flow.rig import running
 from tests.ops.web.conftest import DELIVERED, FEED, HELD, REFUSED, STATES, WAITING, Site, alike, message, start
 
+CASES = "tests: [{case: one, event: A28, message: 'PID|1||1^^^RVB^MR', expect: {rule: other}}]"
+NO_BIRTH_DATE = "resource: Patient\nextends: shipped/patient\nelements: {birthDate: }\n"
 # Held as well, by itself.
 LONELY = 7
 # In this order, by a token of this role: (act, what is given).
@@ -68,6 +70,9 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "mappings.try", {"message": message("TRY", "RB-1").decode(), "channel": "riverbend-adt"}),
     ("operator", "lanes.retry", {"entries": [HELD]}),
     ("operator", "lanes.discard", {"entries": [HELD], "because": "a test"}),
+    ("author", "mappings.check", {"edited": {"resources/patient.yaml": "resource: Patient"}}),
+    ("author", "mappings.run-cases", {"edited": {"tests/mine.yaml": CASES}}),
+    ("operator", "mappings.compare", {"edited": {"resources/patient.yaml": NO_BIRTH_DATE}, "limit": 5}),
     ("viewer", "alive", {}),
     ("viewer", "metrics", {}),
     ("viewer", "reasons", {"kind": "held"}),

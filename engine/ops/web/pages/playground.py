@@ -1,0 +1,308 @@
+"""The mapping playground: a message and edits of mapping files, and what comes of them; nothing typed here is kept.
+
+All that was typed comes with each form and goes back with its answer, so that it works without scripts; with them, the
+parts of the page are exchanged by themselves.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import Any, Final, NamedTuple
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import orjson
+from starlette.responses import HTMLResponse, Response
+
+from engine.config.shipped import shipped
+from engine.errors import UsageError, WorkerError
+from engine.mapping.authoring.schema import FOLDERS
+from engine.mapping.files.document import KEYS, NAMED, SHIPPED
+from engine.ops.access.actor import Permission
+from engine.ops.operations.messages import ShowMessage
+from engine.ops.operations.playground import (
+    CheckMapping,
+    CompareMapping,
+    ListMappingFiles,
+    RunCases,
+    ShowMappingFile,
+    TryMapping,
+)
+from engine.ops.playground.site import NAME, digest
+from engine.ops.views.playground import Planned, Tried
+from engine.ops.web.call import Call, numbered
+from engine.ops.web.refusal import RefusedRequestError, status_of
+from engine.ops.web.route import Route
+
+EDIT: Final = "edit:"
+MOST_LINES: Final = 6_000
+COMPARED: Final = (50, 200, 1_000)
+SCHEMAS: Final = frozenset({"mapping", *FOLDERS.values()})
+# The day that files of an archive bear: it says nothing, and two downloads of the same are the same.
+THEN: Final = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What was typed: a message, as on a channel; the file that is open with its text; other files that were edited."""
+
+    message: str = ""
+    channel: str = ""
+    path: str = ""
+    text: str = ""
+    edits: Mapping[str, str] = ()  # type: ignore[assignment]
+    line: int = 0
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether the open file ships with the engine: it is read, and not edited."""
+        return self.path.startswith(SHIPPED)
+
+
+class Line(NamedTuple):
+    """A line of a resource as JSON: what stands before a value, the value with the place of its origin, what follows.
+
+    `path`: of a value its path, `name[0].family`.
+    """
+
+    before: str
+    value: str = ""
+    after: str = ""
+    path: str = ""
+    origin: int | None = None
+
+
+async def _show(call: Call) -> Response:
+    """Show an empty page, or one with the message of an entry, for whoever may see it."""
+    draft = Draft(edits={})
+    if number := call.asked("entry"):
+        entry = await call.perform(ShowMessage, entry=numbered("entry", number, 404))
+        draft = replace(draft, message=entry.message.replace("\r", "\n"), channel=entry.channel)
+    if call.asked("path"):
+        draft = await _opened(call, draft, call.asked("path"))
+    return await _page(call, draft)
+
+
+def _working(view: Callable[[Call, Draft], Awaitable[Response]]) -> Callable[[Call], Awaitable[Response]]:
+    """Return a view of what was typed, which is still there where it cannot be done; why not stands above it."""
+
+    async def answer(call: Call) -> Response:
+        draft = await _draft(call)
+        try:
+            return await view(call, draft)
+        except (UsageError, WorkerError) as error:
+            if _is_part(call):  # a script puts into its page only what it asked for and got
+                return HTMLResponse(call.part("parts/alarm.html", alarm=str(error)))
+            return await _page(call, draft, alarm=str(error), status=status_of(error))
+
+    return answer
+
+
+async def _try(call: Call, draft: Draft) -> Response:
+    made = await call.perform(TryMapping, **_given(draft), message=draft.message)
+    resources = [(one.interaction, one.resource.get("resourceType", ""), _lines(one)) for one in made.plan]
+    return await _result(call, draft, "tried", made=made, resources=resources, read_by=_read_by(made))
+
+
+async def _test(call: Call, draft: Draft) -> Response:
+    return await _result(call, draft, "tested", made=await call.perform(RunCases, **_given(draft)))
+
+
+async def _check(call: Call) -> Response:
+    """Answer with the problems of the files, for the editor."""
+    draft = await _draft(call)
+    made = await call.perform(CheckMapping, **_given(draft))
+    return Response(orjson.dumps([one.model_dump() for one in made.problems]), media_type="application/json")
+
+
+async def _compare(call: Call, draft: Draft) -> Response:
+    limit = call.form.get("limit", "")
+    count = int(limit) if limit in {str(one) for one in COMPARED} else COMPARED[0]
+    return await _result(call, draft, "compared", made=await call.perform(CompareMapping, **_given(draft), limit=count))
+
+
+async def _open(call: Call) -> Response:
+    """Open another file; what was edited of the one that was open is kept on the page."""
+    draft = await _draft(call)
+    wanted = call.form.get("new", "").strip() or call.form.get("wanted", "")
+    return await _editor(call, await _opened(call, draft, wanted))
+
+
+async def _own(call: Call) -> Response:
+    """Begin a file of the site's own that extends the shipped one which is open."""
+    draft = await _draft(call)
+    inner = draft.path.removeprefix(SHIPPED)
+    if not draft.is_shipped or not NAME.fullmatch(inner):
+        raise RefusedRequestError(422, "open a file that ships with the engine first")
+    opened = await _opened(call, draft, inner)
+    return await _editor(call, opened if opened.text else replace(opened, text=_beginning(inner)))
+
+
+async def _forget(call: Call) -> Response:
+    """Open the file as it is on the disk, without what was edited of it."""
+    draft = await _draft(call)
+    edits = {path: text for path, text in draft.edits.items() if path != draft.path}
+    return await _editor(call, await _opened(call, replace(draft, edits=edits), draft.path))
+
+
+async def _download(call: Call) -> Response:
+    """Answer with the edited files: one as it is, several as an archive with their folders."""
+    draft = await _draft(call)
+    if not draft.edits:
+        raise RefusedRequestError(422, "nothing is edited: open a file and change it first")
+    if len(draft.edits) == 1:
+        ((path, text),) = draft.edits.items()
+        return _file(path.rpartition("/")[2], text.encode(), "application/yaml")
+    archive = BytesIO()
+    with ZipFile(archive, "w", ZIP_DEFLATED) as made:
+        for path, text in sorted(draft.edits.items()):
+            made.writestr(ZipInfo(path, THEN), text)
+    return _file("mappings.zip", archive.getvalue(), "application/zip")
+
+
+async def _schema(call: Call) -> Response:
+    """Answer with the schema of a kind of file, for completion."""
+    name = str(call.request.path_params["name"])
+    if name not in SCHEMAS:
+        raise RefusedRequestError(404)
+    return Response((shipped("mappings") / "schema" / f"{name}.json").read_bytes(), media_type="application/json")
+
+
+async def _draft(call: Call) -> Draft:
+    """Return what a form holds; the open file is edited where its text is another than on the disk."""
+    form = call.form
+    edits = {name[len(EDIT) :]: _lf(text) for name, text in form.items() if name.startswith(EDIT)}
+    draft = Draft(
+        _lf(form.get("message", "")), form.get("channel", ""), form.get("path", ""), _lf(form.get("text", "")), edits
+    )
+    if not draft.path or draft.is_shipped:
+        return draft
+    there = await _on_disk(call, draft.path)
+    edits = {path: text for path, text in edits.items() if path != draft.path}
+    return replace(draft, edits=edits if draft.text == there else {**edits, draft.path: draft.text})
+
+
+async def _opened(call: Call, draft: Draft, path: str) -> Draft:
+    """Return a draft in which a file is open, as it was edited or else as it is."""
+    if not NAME.fullmatch(path.removeprefix(SHIPPED)):
+        raise RefusedRequestError(422, "name a file such as resources/patient.yaml, or tables/ours.yaml for a new one")
+    line = call.form.get("line", "") or call.asked("line")
+    at = int(line) if line.isascii() and line.isdigit() and len(line) < 7 else 0
+    text = draft.edits[path] if path in draft.edits else await _on_disk(call, path)
+    return replace(draft, path=path, text=text, line=at)
+
+
+async def _on_disk(call: Call, path: str) -> str:
+    try:
+        return _lf((await call.perform(ShowMappingFile, path=path)).text)
+    except UsageError:
+        return ""
+
+
+async def _page(
+    call: Call, draft: Draft, result: str = "", alarm: str = "", status: int = 200, **values: object
+) -> Response:
+    return call.page("playground.html", status, **await _values(call, draft), result=result, alarm=alarm, **values)
+
+
+async def _editor(call: Call, draft: Draft) -> Response:
+    if _is_part(call):
+        return HTMLResponse(call.part("parts/editor.html", **await _values(call, draft)))
+    return await _page(call, draft)
+
+
+async def _result(call: Call, draft: Draft, result: str, **values: Any) -> Response:
+    """Answer with what came of it: for a script as a part, else below what was typed."""
+    problems = orjson.dumps([one.model_dump() for one in values["made"].problems]).decode()
+    if _is_part(call):
+        return HTMLResponse(call.part(f"parts/{result}.html", problems=problems, **values))
+    return await _page(call, draft, result, problems=problems, **values)
+
+
+def _is_part(call: Call) -> bool:
+    return call.request.headers.get("hx-request") == "true"
+
+
+async def _values(call: Call, draft: Draft) -> dict[str, object]:
+    files = [one.path for one in await call.perform(ListMappingFiles)]
+    numbers = list(enumerate(draft.text.splitlines(), 1)) if draft.is_shipped else []
+    kind = FOLDERS.get(draft.path.removeprefix(SHIPPED).partition("/")[0], "mapping")
+    return {
+        "draft": draft, "files": files, "kind": kind, "numbered": numbers, "channels": sorted(call.desk.engine.feeds),
+        "counts": COMPARED, "others": {path: text for path, text in draft.edits.items() if path != draft.path},
+        "mark": digest(draft.text.encode()),
+    }  # fmt: skip
+
+
+def _given(draft: Draft) -> dict[str, object]:
+    return {"channel": draft.channel, "edited": dict(draft.edits)}
+
+
+def _beginning(path: str) -> str:
+    """Return the first lines of a site's file that extends the shipped one."""
+    folder, _, name = path.rpartition("/")
+    stem, kind = name.removesuffix(".yaml"), FOLDERS.get(folder, "mapping")
+    if kind not in NAMED:
+        return "tests:\n"
+    key = KEYS.get(folder, "mapping")
+    return f"{key}: {NAMED[kind](stem)}\nextends: {SHIPPED}{path.removesuffix('.yaml')}\n"
+
+
+def _lf(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _file(name: str, content: bytes, kind: str) -> Response:
+    return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
+
+
+def _read_by(made: Tried) -> dict[str, int]:
+    """Return of each field that was read the place of the first element that it went into."""
+    found: dict[str, int] = {}
+    for place, one in enumerate(made.elements):
+        field = one.source.split(".")[0].split("(")[0].split("[")[0]
+        if field:
+            found.setdefault(f"{field} {one.segment}", place)
+    return found
+
+
+def _lines(planned: Planned) -> list[Line]:
+    """Return a resource line by line, as many as a page shows."""
+    found: list[Line] = []
+    for line in _json(planned.resource, planned.origins, "", 0, "", ""):
+        found.append(line)
+        if len(found) == MOST_LINES:
+            return [*found, Line("...")]
+    return found
+
+
+def _json(value: Any, origins: Mapping[str, int], path: str, depth: int, name: str, comma: str) -> Iterator[Line]:
+    margin = "  " * depth + name
+    if isinstance(value, dict) and value:
+        yield Line(f"{margin}{{")
+        last = len(value) - 1
+        for number, (key, part) in enumerate(value.items()):
+            inner = f"{path}.{key}" if path else key
+            yield from _json(part, origins, inner, depth + 1, f'"{key}": ', "," if number < last else "")
+        yield Line("  " * depth + "}" + comma)
+    elif isinstance(value, list) and value:
+        yield Line(f"{margin}[")
+        for number, part in enumerate(value):
+            end = "," if number < len(value) - 1 else ""
+            yield from _json(part, origins, f"{path}[{number}]", depth + 1, "", end)
+        yield Line("  " * depth + "]" + comma)
+    else:
+        yield Line(margin, orjson.dumps(value).decode(), comma, path, origins.get(path))
+
+
+ROUTES: Final = (
+    Route("GET", "/playground", Permission.MAPPINGS, _show, label="Mapping playground"),
+    Route("GET", "/playground/schema/{name}", Permission.MAPPINGS, _schema),
+    Route("POST", "/playground/open", Permission.MAPPINGS, _open),
+    Route("POST", "/playground/own", Permission.MAPPINGS, _own),
+    Route("POST", "/playground/forget", Permission.MAPPINGS, _forget),
+    Route("POST", "/playground/check", Permission.MAPPINGS, _check),
+    Route("POST", "/playground/try", Permission.MAPPINGS, _working(_try)),
+    Route("POST", "/playground/test", Permission.MAPPINGS, _working(_test)),
+    Route("POST", "/playground/compare", Permission.PHI, _working(_compare)),
+    Route("POST", "/playground/download", Permission.MAPPINGS, _download),
+)

@@ -1,0 +1,216 @@
+"""The playground over HTTP, as it is without scripts: what was typed comes back with its answer, and stays nowhere."""
+
+import io
+import zipfile
+from collections.abc import AsyncIterator, Mapping
+from html import unescape
+from html.parser import HTMLParser
+
+import pytest
+
+from engine.ops.sender.line import send_messages
+from tests.flow.rig import running
+from tests.ops.playground.bench_site import MESSAGE, PATIENT
+from tests.ops.playground.bench_site import site as mapping_site
+from tests.ops.web.conftest import FEED, STATES, Site, start
+from tests.ops.web.person import Person
+
+EDITED = PATIENT.replace("PID-7", "EVN-2")
+OPEN: Mapping[str, str] = {"message": MESSAGE, "path": "resources/patient.yaml", "text": EDITED}
+
+
+class Fields(HTMLParser):
+    """The fields of a page's form and their values."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.values: dict[str, str] = {}
+        self._area = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take a hidden field, or begin an area."""
+        given = dict(attrs)
+        if tag == "input" and given.get("type") == "hidden":
+            self.values[given["name"] or ""] = given.get("value") or ""
+        elif tag == "textarea":
+            self._area = given["name"] or ""
+            self.values[self._area] = ""
+
+    def handle_data(self, data: str) -> None:
+        """Take the text of an area; its first line end is none of it."""
+        if self._area:
+            self.values[self._area] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        """End an area."""
+        if tag == "textarea":
+            self.values[self._area] = self.values[self._area].removeprefix("\n")
+            self._area = ""
+
+
+@pytest.fixture(scope="module")
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    """An engine with mapping files of its own, and a few messages."""
+    folder = tmp_path_factory.mktemp("playground")
+    async with running(folder) as rig:
+        mapping_site(folder / "mappings")
+        rig.engine.arguments = (*rig.engine.arguments, "--mappings", "mappings")
+        made = await start(rig)
+        await send_messages(*await rig.address(), list(FEED))
+        await rig.until(lambda rows: [row.state for row in rows] == [*STATES.values()])
+        try:
+            yield made
+        finally:
+            for one in made.people.values():
+                await one.close()
+
+
+@pytest.fixture
+async def author(site: Site) -> Person:
+    """Somebody who writes mappings and sees no patient, at the playground."""
+    one = await site.person("author")
+    await one.get("/playground")
+    return one
+
+
+async def test_a_message_comes_out_with_its_rules(author: Person) -> None:
+    """Values are links to their rows, rows name rule, file and line; the page has nothing in its address."""
+    answer = await author.post("/playground/try", {"message": MESSAGE, "channel": "riverbend-adt"})
+    assert answer.status_code == 200
+    page = unescape(answer.text)
+    row = page.split('"1984-02-29"</a>')[0].rsplit('href="#', 1)[1].split('"')[0]
+    assert "resources/patient.yaml:4" in page.split(f'<tr id="{row}"')[1].split("</tr>")[0]
+    assert Fields(author.page).values["message"] == MESSAGE
+
+
+async def test_an_edit_is_carried_by_the_page_alone(site: Site, author: Person) -> None:
+    """Opened, edited, another file opened, tried: the edit comes along; the file on the disk is as it was."""
+    await author.post("/playground/open", {"wanted": "resources/patient.yaml"})
+    assert Fields(author.page).values["text"] == PATIENT
+    await author.post("/playground/open", {**OPEN, "wanted": "shipped/adt.yaml"})
+    fields = Fields(author.page).values
+    assert (fields["edit:resources/patient.yaml"], fields["path"]) == (EDITED, "shipped/adt.yaml")
+    answer = await author.post("/playground/try", fields)
+    assert '"2025-07-01"' in unescape(answer.text)
+    assert (site.rig.folder / "mappings/resources/patient.yaml").read_text() == PATIENT
+    await author.get("/playground")
+    assert "EVN-2" not in author.page
+    await author.post("/playground/forget", {**OPEN, "edit:tables/x.yaml": "y"})
+    fields = Fields(author.page).values
+    assert (fields["text"], fields["edit:tables/x.yaml"]) == (PATIENT, "y")
+
+
+async def test_line_ends_of_a_browser_are_no_edit(author: Person) -> None:
+    """What comes back with CR LF is the file as it is."""
+    await author.post("/playground/open", {**OPEN, "text": PATIENT.replace("\n", "\r\n"), "wanted": "shipped/adt.yaml"})
+    assert "edit:resources/patient.yaml" not in Fields(author.page).values
+
+
+@pytest.mark.parametrize(
+    ("shipped", "begins"),
+    [
+        ("shipped/resources/encounter.yaml", "resource: Encounter\nextends: shipped/resources/encounter\n"),
+        ("shipped/datatypes/xpn.yaml", "datatype: XPN\nextends: shipped/datatypes/xpn\n"),
+        ("shipped/tables/race.yaml", "table: race\nextends: shipped/tables/race\n"),
+        ("shipped/oru.yaml", "mapping: oru\nextends: shipped/oru\n"),
+    ],
+)
+async def test_a_file_of_ones_own_begins_with_what_it_extends(author: Person, shipped: str, begins: str) -> None:
+    """It has no problem, and changes nothing yet."""
+    await author.post("/playground/own", {"path": shipped})
+    fields = Fields(author.page).values
+    assert (fields["path"], fields["text"]) == (shipped.removeprefix("shipped/"), begins)
+    answer = await author.post("/playground/check", fields)
+    assert answer.json() == []
+
+
+async def test_mistakes_are_told_at_their_lines(author: Person) -> None:
+    """For the editor as JSON, on the page as links to the place."""
+    broken = {**OPEN, "text": PATIENT + "  brithDate: PID-7\n"}
+    (problem,) = (await author.post("/playground/check", broken)).json()
+    assert (problem["file"], problem["line"], problem["column"]) == ("resources/patient.yaml", 5, 3)
+    answer = await author.post("/playground/try", broken)
+    assert "resources/patient.yaml:5:3" in answer.text
+
+
+async def test_cases_run_on_the_edits(author: Person) -> None:
+    """The site's case holds, and differs once the edit breaks it; the difference says how."""
+    answer = await author.post("/playground/test", {**OPEN, "text": PATIENT})
+    assert "1 cases, 0 differ" in answer.text
+    answer = await author.post("/playground/test", OPEN)
+    assert "1 cases, 1 differs" in answer.text
+    assert "tests/born.yaml:2" in answer.text
+
+
+async def test_a_case_reads_no_file_elsewhere(author: Person) -> None:
+    """A message of a file outside the mapping folder is a problem, with its line."""
+    case = "tests:\n  - case: x\n    file: ../../data/journal.db\n    expect: {rule: x}\n"
+    answer = await author.post("/playground/test", {"path": "tests/mine.yaml", "text": case})
+    assert "tests/mine.yaml:3" in answer.text
+    assert "a file elsewhere" in answer.text
+
+
+async def test_recent_messages_are_compared_for_whom_may_see_them(site: Site, author: Person) -> None:
+    """An operator sees what changes, with an example, which is recorded; an author neither the button nor an answer."""
+    operator = await site.person("operator")
+    await operator.get("/playground")
+    answer = await operator.post("/playground/compare", {**OPEN, "limit": "50"})
+    page = unescape(answer.text)
+    assert "Patient.birthDate" in page
+    assert 'href="/messages/' in page.split("Patient.birthDate")[1]
+    assert "/playground/compare" not in author.page
+    refused = await author.post("/playground/compare", OPEN)
+    assert refused.status_code == 403
+    rows = [row for row in await site.act("audit.list", limit=100) if row["act"] == "mappings.compare"]
+    assert [row["detail"]["edited"] for row in rows] == [["resources/patient.yaml"]]
+    assert "EVN-2" not in str(rows)
+
+
+async def test_a_message_of_the_journal_is_for_whom_may_see_it(site: Site, author: Person) -> None:
+    """An operator finds it in the field, from a link on its page; an author is refused."""
+    operator = await site.person("operator")
+    await operator.get("/messages/1")
+    assert 'href="/playground?entry=1"' in operator.page
+    await operator.get("/playground?entry=1")
+    assert "RB-1^^^RVB^MR" in Fields(operator.page).values["message"]
+    assert (await author.get("/playground?entry=1")).status_code == 403
+    assert "/playground" not in (await author.get("/messages/1")).text.split("<main")[1]
+
+
+async def test_edited_files_are_downloaded(author: Person) -> None:
+    """One as it is, several with their folders; none is a line that says so."""
+    one = await author.post("/playground/download", OPEN)
+    assert (one.text, one.headers["content-disposition"]) == (EDITED, 'attachment; filename="patient.yaml"')
+    two = await author.post("/playground/download", {**OPEN, "edit:tables/x.yaml": "table: x\n"})
+    with zipfile.ZipFile(io.BytesIO(two.content)) as archive:
+        found = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert found == {"resources/patient.yaml": EDITED, "tables/x.yaml": "table: x\n"}
+    assert (await author.post("/playground/download", {"message": MESSAGE})).status_code == 422
+
+
+async def test_what_cannot_be_tried_leaves_all_that_was_typed(author: Person) -> None:
+    """422 with why not, and the form as it was; a script gets the line alone."""
+    answer = await author.post("/playground/try", {**OPEN, "message": "", "edit:tables/x.yaml": "y"})
+    assert answer.status_code == 422
+    assert "paste one" in answer.text
+    assert Fields(author.page).values["edit:tables/x.yaml"] == "y"
+    page = author.page
+    part = await author.post("/playground/try", {**OPEN, "message": ""}, **{"hx-request": "true"})
+    author.page = page
+    assert part.text.startswith('<p class="notice bad"')
+
+
+@pytest.mark.parametrize("path", ["../x.yaml", "shipped/../../etc/passwd", "x.txt", "/etc/passwd"])
+async def test_no_other_file_is_opened(author: Person, path: str) -> None:
+    """Whatever is named, nothing outside the mapping folders is read."""
+    assert (await author.post("/playground/open", {"wanted": path})).status_code == 422
+    await author.get("/playground")
+
+
+async def test_schemas_are_there_for_completion(author: Person) -> None:
+    """Of each kind of file, and no other file."""
+    for kind in ("mapping", "resource", "datatype", "table", "tests"):
+        answer = await author.http.get(f"/playground/schema/{kind}")
+        assert answer.json()["$schema"]
+    assert (await author.http.get("/playground/schema/passwd")).status_code == 404
