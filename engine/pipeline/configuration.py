@@ -31,7 +31,7 @@ class Files:
     """Where the authored files and the data stand; `mappings` None: the shipped ones alone.
 
     `journal`: the address of a database that nodes share, empty for a journal in the data folder, or what the folder
-    says. `node`: what this one is called there.
+    says. `node`: what this one is called there. `publish`: whether mapping files may be written from the pages.
     """
 
     channels: Path
@@ -39,6 +39,7 @@ class Files:
     data: Path
     journal: str = ""
     node: str = ""
+    publish: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from engine.pipeline.nodes import fence, keep_newest, notice_restored, shared_of
 from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.timekeeping import Timekeeper
+from engine.pipeline.publication import Publication, State, put, put_back, recover, settle
 from engine.pipeline.repair.bulk_replay import BulkReplays
 from engine.pipeline.repair.entry_operations import EntryOperations
 from engine.pipeline.shared import Shared
@@ -72,6 +73,7 @@ class Engine:
         self.worker = Worker()
         self._tasks: dict[asyncio.Future[None], str] = {}
         self._reloading = asyncio.Lock()
+        self._publishing: asyncio.Future[None] | None = None
         self._marks: frozenset[str] = frozenset()
         self._shared = Shared(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock, self.time)
         self.entry_operations = EntryOperations(files.data, journal, self.feeds, self.dispatches, clock)
@@ -88,6 +90,8 @@ class Engine:
 
         ConfigurationError, StartError or JournalUnusableError say why it cannot.
         """
+        if number := recover(files.data):
+            _log.warning("mapping files put back", count=number)
         examined = examine(files)
         configuration = examined.usable()
         _log_warnings(examined)
@@ -138,6 +142,25 @@ class Engine:
             self.refused_reload = ""
             return changed
 
+    async def publish(self, publication: Publication) -> None:
+        """Write mapping files and put them in force as a reload does; whoever asks may go away meanwhile.
+
+        UsageError, ConfigurationError or StartError leave files and mappings as they were.
+        """
+        self._publishing = asyncio.ensure_future(self._publish(publication))
+        await asyncio.shield(self._publishing)
+
+    async def _publish(self, publication: Publication) -> None:
+        async with self._reloading:
+            await asyncio.to_thread(put, self.files.data, publication)
+            try:
+                await self._reload()
+            except BaseException:
+                await asyncio.to_thread(put_back, self.files.data, publication)
+                raise
+            await asyncio.to_thread(settle, self.files.data, publication, State.IN_FORCE)
+            self.refused_reload = ""
+
     async def _reload(self) -> tuple[str, ...]:
         examined = await asyncio.to_thread(examine, self.files, in_force=self._marks)
         named = examined.destinations
@@ -175,6 +198,8 @@ class Engine:
         self.journal.leave()
         for task in [task for task, name in self._tasks.items() if not name]:
             task.cancel()
+        if self._publishing is not None:
+            await asyncio.gather(self._publishing, return_exceptions=True)
         await self.listeners.leave_all()
         await self.worker.close()
         await self.bulk_replays.close()

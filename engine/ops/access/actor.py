@@ -16,6 +16,7 @@ class Permission(StrEnum):
     OPERATE = "operate"
     CHANNELS = "channels"
     MAPPINGS = "mappings"
+    PUBLISH = "publish"
     AUDIT = "audit"
     USERS = "users"
     CARE = "care"
@@ -45,7 +46,7 @@ PERMITTED: Final[Mapping[Role, frozenset[Permission]]] = {
     Role.OPERATOR: frozenset(
         {Permission.METADATA, Permission.PHI, Permission.OPERATE, Permission.CHANNELS, Permission.MAPPINGS}
     ),
-    Role.AUTHOR: frozenset({Permission.METADATA, Permission.MAPPINGS}),
+    Role.AUTHOR: frozenset({Permission.METADATA, Permission.MAPPINGS, Permission.PUBLISH}),
     Role.AUDITOR: frozenset({Permission.AUDIT}),
     Role.ADMIN: frozenset({Permission.METADATA, Permission.USERS, Permission.CHANNELS, Permission.CARE}),
     Role.SENDER: frozenset({Permission.SEND}),

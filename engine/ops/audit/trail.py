@@ -22,7 +22,15 @@ from engine.ops.access.keys import Keys
 
 # What is recorded before it is done; operations on METADATA and MAPPINGS change nothing and show nothing of a patient.
 AUDITED: Final = frozenset(
-    {Permission.PHI, Permission.OPERATE, Permission.CHANNELS, Permission.USERS, Permission.CARE, Permission.AUDIT}
+    {
+        Permission.PHI,
+        Permission.OPERATE,
+        Permission.CHANNELS,
+        Permission.USERS,
+        Permission.CARE,
+        Permission.AUDIT,
+        Permission.PUBLISH,
+    }
 )
 MOST_TEXT: Final = 200
 MOST_NAME: Final = 40

@@ -240,4 +240,9 @@ EditedFiles = Annotated[
     Audited.NAMES,
     Field(description="Texts in place of mapping files, by their path below the mapping folder."),
 ]
+Digests = Annotated[
+    Mapping[str, str],
+    BeforeValidator(_files),
+    Field(description="The digest of each edited file as it was read; empty for a new one."),
+]
 ChannelNames = Annotated[tuple[str, ...], BeforeValidator(_channels), Audited.VALUE]

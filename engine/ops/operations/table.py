@@ -16,6 +16,7 @@ from engine.ops.operations.messages import MESSAGES
 from engine.ops.operations.operation import AnyOperation
 from engine.ops.operations.patients import PATIENTS
 from engine.ops.operations.playground import PLAYGROUND
+from engine.ops.operations.publishing import PUBLISHING
 from engine.ops.operations.replays import REPLAYS
 
 ALL: Final[tuple[AnyOperation, ...]] = (
@@ -29,6 +30,7 @@ ALL: Final[tuple[AnyOperation, ...]] = (
     *CHANNELS,
     *DESTINATIONS,
     *PLAYGROUND,
+    *PUBLISHING,
     *ALERTS,
     *CARE,
     *ACCESS,

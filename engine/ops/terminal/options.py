@@ -34,6 +34,13 @@ Node = Annotated[
 ]
 Channels = Annotated[Path, typer.Option("--channels", help="The folder of channel files.")]
 Mappings = Annotated[Path | None, typer.Option("--mappings", help="A folder of mapping files beside the shipped ones.")]
+PublishMappings = Annotated[
+    bool,
+    typer.Option(
+        "--publish-mappings",
+        help="Let authors put mapping files in force from the pages: the --mappings folder is written.",
+    ),
+]
 MappingName = Annotated[str, typer.Option("--name", help="The mapping, as channels name it.")]
 Database = Annotated[
     str,

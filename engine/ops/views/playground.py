@@ -3,7 +3,7 @@
 Nothing of the journal is in it but in `Compared`, which only an operation that needs to see patients answers with.
 """
 
-from engine.ops.views.answer import Answer, Count, Json
+from engine.ops.views.answer import Answer, Count, Json, Time
 
 
 class MappingFile(Answer, facts=True):
@@ -132,6 +132,22 @@ class Tested(Answer, facts=True):
     cases: Count = 0
     failed: tuple[FailedCase, ...] = ()
     problems: tuple[ProblemView, ...] = ()
+
+
+class PublicationView(Answer, facts=True):
+    """Mapping files that were put in force, by whom and why; `undoes` names the publication that it takes back, or 0.
+
+    `can_be_taken_back`: nothing was put in force since.
+    """
+
+    number: Count
+    at: Time
+    by: str
+    reason: str
+    state: str
+    files: tuple[str, ...]
+    undoes: Count
+    can_be_taken_back: bool
 
 
 class Change(Answer):

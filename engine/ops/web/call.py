@@ -176,6 +176,8 @@ NOTICES: dict[str, str] = {
     "cleared": "Done.",
     "channel": "Done: see the state below.",
     "tried": "The destination is being tried now.",
+    "published": "The mapping files are in force.",
+    "taken-back": "The mapping files from before are in force again.",
     "reloaded": "The files were reloaded; changes are in effect.",
     "account": "The account was updated.",
     "factor": "One-time codes are now required.",

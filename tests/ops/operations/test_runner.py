@@ -35,11 +35,11 @@ MAY = {
     "viewer": "metadata",
     "viewer-phi": "metadata phi",
     "operator": "metadata phi operate channels mappings",
-    "author": "metadata mappings",
+    "author": "metadata mappings publish",
     "auditor": "audit",
     "admin": "metadata users channels care",
     "sender": "send",
-    "owner": "metadata phi operate channels mappings audit users care send",
+    "owner": "metadata phi operate channels mappings publish audit users care send",
 }
 
 

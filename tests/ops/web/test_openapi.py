@@ -72,6 +72,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "lanes.discard", {"entries": [HELD], "because": "a test"}),
     ("author", "mappings.check", {"edited": {"resources/patient.yaml": "resource: Patient"}}),
     ("author", "mappings.run-cases", {"edited": {"tests/mine.yaml": CASES}}),
+    ("author", "mappings.publications", {}),
     ("operator", "mappings.compare", {"edited": {"resources/patient.yaml": NO_BIRTH_DATE}, "limit": 5}),
     ("viewer", "alive", {}),
     ("viewer", "metrics", {}),
@@ -93,8 +94,11 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("auditor", "audit.verify", {}),
     ("auditor", "audit.export", {"format": "csv"}),
 )
-# Asked for in a test of its own, as it needs two records to choose from.
-ELSEWHERE = {"messages.matches", "messages.resolve", "duplicates.show", "duplicates.decide"}
+# Asked for in tests of their own: records to choose from, an installation that allows it.
+ELSEWHERE = {
+    "messages.matches", "messages.resolve", "duplicates.show", "duplicates.decide", "mappings.publish",
+    "mappings.take-back",
+}  # fmt: skip
 
 
 def closed(schema: Any) -> Any:

@@ -16,7 +16,7 @@ import uvloop
 from engine import garbage, telemetry
 from engine.clock import now
 from engine.database.sqlite import SqliteError
-from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, place_of
+from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError, place_of
 from engine.ops.access.keys import Keys
 from engine.ops.audit.trail import Trail
 from engine.ops.terminal.address import database_address
@@ -34,6 +34,7 @@ from engine.ops.terminal.options import (
     Journal,
     Mappings,
     Node,
+    PublishMappings,
 )
 from engine.ops.web.listener import PagesListener, bind, pages_listener
 from engine.pipeline.configuration import Files
@@ -51,6 +52,7 @@ _log = telemetry.logger()
 def run(
     channels: Channels = CHANNELS,
     mappings: Mappings = None,
+    publish_mappings: PublishMappings = False,
     data: Data = DATA,
     journal: Journal = "",
     node: Node = "",
@@ -72,10 +74,12 @@ def run(
     os.umask(0o077)
     arm_as_asked()
     address = database_address("--journal", journal) if journal else ""
+    if publish_mappings and mappings is None:
+        raise UsageError("--publish-mappings needs --mappings: name the folder that may be written")
     where = pages_listener(admin, admin_certificate, admin_key, admin_allow)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            code = runner.run(serve(Files(channels, mappings, data, address, node), where))
+            code = runner.run(serve(Files(channels, mappings, data, address, node, publish_mappings), where))
         except (JournalFailedError, SqliteError) as error:
             _log.critical("journal failed", error=type(error).__name__, point=place_of(error))
             code = EXIT_FAILED

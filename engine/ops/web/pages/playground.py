@@ -5,7 +5,7 @@ parts of the page are exchanged by themselves.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any, Final, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -27,13 +27,16 @@ from engine.ops.operations.playground import (
     ShowMappingFile,
     TryMapping,
 )
-from engine.ops.playground.site import NAME, digest
+from engine.ops.operations.publishing import ListPublications, PublishMappings, TakeBack
+from engine.ops.playground.site import NAME
 from engine.ops.views.playground import Planned, Tried
-from engine.ops.web.call import Call, numbered
+from engine.ops.web.call import Call, go, numbered
 from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route
 
 EDIT: Final = "edit:"
+# The digest of a file as it was when it was opened, so that nobody's later version is overwritten.
+BASE: Final = "base:"
 MOST_LINES: Final = 6_000
 COMPARED: Final = (50, 200, 1_000)
 SCHEMAS: Final = frozenset({"mapping", *FOLDERS.values()})
@@ -49,7 +52,8 @@ class Draft:
     channel: str = ""
     path: str = ""
     text: str = ""
-    edits: Mapping[str, str] = ()  # type: ignore[assignment]
+    edits: Mapping[str, str] = field(default_factory=dict)
+    bases: Mapping[str, str] = field(default_factory=dict)
     line: int = 0
 
     @property
@@ -73,7 +77,7 @@ class Line(NamedTuple):
 
 async def _show(call: Call) -> Response:
     """Show an empty page, or one with the message of an entry, for whoever may see it."""
-    draft = Draft(edits={})
+    draft = Draft()
     if number := call.asked("entry"):
         entry = await call.perform(ShowMessage, entry=numbered("entry", number, 404))
         draft = replace(draft, message=entry.message.replace("\r", "\n"), channel=entry.channel)
@@ -144,11 +148,10 @@ async def _forget(call: Call) -> Response:
     return await _editor(call, await _opened(call, replace(draft, edits=edits), draft.path))
 
 
-async def _download(call: Call) -> Response:
+async def _download(_call: Call, draft: Draft) -> Response:
     """Answer with the edited files: one as it is, several as an archive with their folders."""
-    draft = await _draft(call)
     if not draft.edits:
-        raise RefusedRequestError(422, "nothing is edited: open a file and change it first")
+        raise UsageError("nothing is edited: open a file and change it first")
     if len(draft.edits) == 1:
         ((path, text),) = draft.edits.items()
         return _file(path.rpartition("/")[2], text.encode(), "application/yaml")
@@ -157,6 +160,19 @@ async def _download(call: Call) -> Response:
         for path, text in sorted(draft.edits.items()):
             made.writestr(ZipInfo(path, THEN), text)
     return _file("mappings.zip", archive.getvalue(), "application/zip")
+
+
+async def _publish(call: Call, draft: Draft) -> Response:
+    """Put the edited files in force, and show the page without edits."""
+    bases = {path: draft.bases.get(path, "") for path in draft.edits}
+    await call.perform(PublishMappings, edited=dict(draft.edits), base=bases, reason=call.form.get("reason", ""))
+    return go("/playground", "published")
+
+
+async def _take_back(call: Call, _draft: Draft) -> Response:
+    wanted = call.form.get("publication", "")
+    await call.perform(TakeBack, publication=int(wanted) if wanted.isascii() and wanted.isdigit() else 0)
+    return go("/playground", "taken-back")
 
 
 async def _schema(call: Call) -> Response:
@@ -171,12 +187,12 @@ async def _draft(call: Call) -> Draft:
     """Return what a form holds; the open file is edited where its text is another than on the disk."""
     form = call.form
     edits = {name[len(EDIT) :]: _lf(text) for name, text in form.items() if name.startswith(EDIT)}
-    draft = Draft(
-        _lf(form.get("message", "")), form.get("channel", ""), form.get("path", ""), _lf(form.get("text", "")), edits
-    )
+    bases = {name[len(BASE) :]: mark for name, mark in form.items() if name.startswith(BASE)}
+    message, channel, path, text = (_lf(form.get(name, "")) for name in ("message", "channel", "path", "text"))
+    draft = Draft(message, channel, path, text, edits, bases)
     if not draft.path or draft.is_shipped:
         return draft
-    there = await _on_disk(call, draft.path)
+    there, _ = await _on_disk(call, draft.path)
     edits = {path: text for path, text in edits.items() if path != draft.path}
     return replace(draft, edits=edits if draft.text == there else {**edits, draft.path: draft.text})
 
@@ -187,15 +203,19 @@ async def _opened(call: Call, draft: Draft, path: str) -> Draft:
         raise RefusedRequestError(422, "name a file such as resources/patient.yaml, or tables/ours.yaml for a new one")
     line = call.form.get("line", "") or call.asked("line")
     at = int(line) if line.isascii() and line.isdigit() and len(line) < 7 else 0
-    text = draft.edits[path] if path in draft.edits else await _on_disk(call, path)
-    return replace(draft, path=path, text=text, line=at)
+    if path in draft.edits:
+        return replace(draft, path=path, text=draft.edits[path], line=at)
+    text, mark = await _on_disk(call, path)
+    return replace(draft, path=path, text=text, bases={**draft.bases, path: mark}, line=at)
 
 
-async def _on_disk(call: Call, path: str) -> str:
+async def _on_disk(call: Call, path: str) -> tuple[str, str]:
+    """Return the text of a file and its mark, both empty for one that is not there yet."""
     try:
-        return _lf((await call.perform(ShowMappingFile, path=path)).text)
+        found = await call.perform(ShowMappingFile, path=path)
     except UsageError:
-        return ""
+        return "", ""
+    return _lf(found.text), found.digest
 
 
 async def _page(
@@ -229,7 +249,8 @@ async def _values(call: Call, draft: Draft) -> dict[str, object]:
     return {
         "draft": draft, "files": files, "kind": kind, "numbered": numbers, "channels": sorted(call.desk.engine.feeds),
         "counts": COMPARED, "others": {path: text for path, text in draft.edits.items() if path != draft.path},
-        "mark": digest(draft.text.encode()),
+        "kept": {path: mark for path, mark in draft.bases.items() if path == draft.path or path in draft.edits},
+        "publishes": call.desk.engine.files.publish, "publications": await call.perform(ListPublications),
     }  # fmt: skip
 
 
@@ -304,5 +325,7 @@ ROUTES: Final = (
     Route("POST", "/playground/try", Permission.MAPPINGS, _working(_try)),
     Route("POST", "/playground/test", Permission.MAPPINGS, _working(_test)),
     Route("POST", "/playground/compare", Permission.PHI, _working(_compare)),
-    Route("POST", "/playground/download", Permission.MAPPINGS, _download),
+    Route("POST", "/playground/download", Permission.MAPPINGS, _working(_download)),
+    Route("POST", "/playground/publish", Permission.PUBLISH, _working(_publish)),
+    Route("POST", "/playground/take-back", Permission.PUBLISH, _working(_take_back)),
 )
