@@ -127,7 +127,7 @@ def _compile(
     if resource is not None:
         slices = Slices(compiler, resource, PATIENT)
         writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
-        patient = PatientMapping(writers, own, merged, table.people)
+        patient = PatientMapping(writers, own, merged, table.people, table.identity.named.keys())
     resources = compile_resources(compiler, documents.resources, identifiers, tables)
     lists = Lists(compile_lists(compiler, documents.resources, setting.base_uri), table.sent)
     attestations = compile_attestations(compiler, documents.resources, setting.base_uri)

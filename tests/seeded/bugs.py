@@ -555,6 +555,20 @@ DELIVER: Final = (
         ("deliver/resources/test_visits.py",),
     ),
     Bug(
+        "a merge is made of numbers that MRG cannot name",
+        "mapping/subject/identities.py",
+        "        target, source = self.paired_side(",
+        "        target, source = self.side(",
+        ("mapping/subject/test_identity_fields.py",),
+    ),
+    Bug(
+        "a patient has the Z segment of another one",
+        "mapping/subject/identities.py",
+        " if alone or one.position >= pid.position}",
+        "}",
+        ("mapping/subject/test_identity_fields.py",),
+    ),
+    Bug(
         "a message without a number takes one of two visits that began in the same minute",
         "deliver/resources/admitted.py",
         "    if len(then) > 1:\n",

@@ -30,6 +30,7 @@ from engine.mapping.subject.events import (
     Doing,
 )
 from engine.mapping.subject.filters import DOES, FILTER_KEYS, FILTERS
+from engine.mapping.subject.identity_fields import FIELD_KEYS, FROM
 
 Json = dict[str, Any]
 
@@ -106,7 +107,9 @@ def _mapping() -> Json:
             "unhandled": {**TEXT, "description": "accepted and filtered, or refused where the channel says so"},
         },
     )
-    identity = _object(IDENTITY_KEYS, {"from": TEXTS, "not_identity": TEXTS, "placeholders": TEXTS, "untyped": TEXT})
+    named = _object(FIELD_KEYS, dict.fromkeys(FIELD_KEYS, TEXT), "field", "type")
+    own = {FROM: _any(TEXT, {"type": "array", "items": _any(TEXT, named)}), "untyped": TEXT}
+    identity = _object(IDENTITY_KEYS, {**own, "not_identity": TEXTS, "placeholders": TEXTS})
     people = _object(PEOPLE_KEYS, dict.fromkeys(PEOPLE_KEYS, TEXTS))
     said = "names of coding systems and what this feed means by them: {I10: icd-10-cm}"
     known = {

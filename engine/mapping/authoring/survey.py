@@ -134,6 +134,22 @@ def name_of(path: str) -> str:
     return found.name if found else ""
 
 
+def identities_of(documents: Documents, field: str) -> Iterator[tuple[str, int, str]]:
+    """Yield file, line and text of each place where a field, or what it stands for in MRG, is named as an identity."""
+    for document in (documents.events, *documents.resources.values()):
+        for path, text in _places(document.value.get("identity"), ("identity",)):
+            if field in {text, MERGED.get(text)}:
+                yield (*document.place(path), f"identity {text}")
+
+
+def _places(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(value, str):
+        yield path, value
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from _places(part, (*path, key))
+
+
 def _named(value: Any) -> Iterator[Place]:
     """Yield the fields that an authored value names, with those of MRG that stand for them."""
     for text in _texts(value):

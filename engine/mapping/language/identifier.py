@@ -34,12 +34,20 @@ class Preference(NamedTuple):
     type_: str
 
 
+class NamedField(NamedTuple):
+    """What the mapping says of a field that names no authority: the type and the FHIR system of its numbers."""
+
+    type_: str
+    system: str
+
+
 @dataclass(frozen=True, slots=True)
 class IdentityRules:
     """What the mapping says of identity.
 
     `fields` are the fields whose identifiers may stand for the person; `untyped` is the type of those that name none.
-    `systems` are the FHIR systems of types that have one of their own (SS).
+    `systems` are the FHIR systems of types that have one of their own (SS). `named`: further fields (PID-19, ZID-3),
+    whose type and system the mapping names.
     """
 
     fields: tuple[str, ...] = ("PID-3",)
@@ -48,6 +56,7 @@ class IdentityRules:
     untyped: str = ""
     placeholders: frozenset[str] = frozenset()
     systems: dict[str, str] = field(default_factory=dict)
+    named: dict[str, NamedField] = field(default_factory=dict)
 
 
 class System(NamedTuple):
@@ -128,6 +137,13 @@ class Identifiers:
         Placeholders are returned by `placeholder` alone and must be asked for first.
         """
         value = cells.first[0] if cells.first else ""
+        if (named := self.rules.named.get(place)) is not None:
+            if not value or self.expired(cells, today):
+                return None
+            system = System(named.system, configured=True, known=True)
+            return Found(
+                Identity(named.system, value), named.type_, self._rank("", named.type_), system, place, repetition
+            )
         type_ = self.type_of(cells, place)
         if not value or type_ in self.rules.not_identity or self.expired(cells, today):
             return None

@@ -5,11 +5,13 @@ so it is worked out once and kept. The values of a plan are therefore shared: no
 """
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from engine.fhir.plan import ElementChange, PatientRecord
 from engine.mapping.language.identifier import Found
 from engine.mapping.language.reading import Reading
+from engine.mapping.resource.resource import NUMBER_TYPE
 from engine.mapping.resource.slice_cache import Memo, SliceReader
 from engine.mapping.resource.slice_writer import IdentifierList, SliceChanges, SliceWriter
 from engine.mapping.subject.events import People
@@ -19,17 +21,25 @@ class PatientMapping:
     """The compiled resource file of the patient."""
 
     def __init__(
-        self, writers: tuple[SliceWriter, ...], identifiers: IdentifierList, merged: IdentifierList, people: People
+        self,
+        writers: tuple[SliceWriter, ...],
+        identifiers: IdentifierList,
+        merged: IdentifierList,
+        people: People,
+        named: AbstractSet[str] = frozenset(),
     ) -> None:
         self._slices = SliceReader(writers, self._read)
         self._identifiers = Memo(identifiers.depends, identifiers.read)
         self._merged = merged
         self._people = people
+        self._named = named
 
     def record(self, found: Iterable[Found], reading: Reading, suffix: str = "") -> PatientRecord:
         """Return what the segments at hand say of the patient with these identities; `suffix` ends its local name."""
         identifiers, warnings = self._identifiers.of(reading)
         reading.warnings += warnings
+        found = tuple(found)
+        identifiers = (*identifiers, *_not_carried(found, identifiers, self._named))
         changes: list[ElementChange] = []
         stand_in = self._one_of_several(reading)
         for one in self._slices.read(reading):
@@ -64,3 +74,17 @@ class PatientMapping:
     def _nobody(self, name: dict[str, Any]) -> bool:
         texts = [part.upper() for part in (name.get("family"), *name.get("given", ())) if part]
         return any(text in self._people.names or text.startswith(self._people.beginnings) for text in texts)
+
+
+def _not_carried(found: Sequence[Found], identifiers: Sequence[Any], named: AbstractSet[str]) -> list[Any]:
+    """Return identities of named fields that the file does not make identifiers of: a record is found by what it has.
+
+    Without them, it would be made again with the next message.
+    """
+    further = [one for one in found if one.place in named] if named else []
+    carried = {(one.get("system"), one.get("value")) for one in identifiers} if further else set()
+    return [
+        {"type": {"coding": [{"system": NUMBER_TYPE, "code": one.type_}]}, **one.identity._asdict()}
+        for one in further
+        if one.identity not in carried
+    ]

@@ -12,8 +12,9 @@ from engine.hl7.taken import Taken, types_of
 from engine.mapping.files.document import FIELD, Document, Problems
 from engine.mapping.files.reference import listed, nearest
 from engine.mapping.files.table import Table, Target
-from engine.mapping.language.identifier import MERGED, URI, IdentityRules, Preference
+from engine.mapping.language.identifier import URI, IdentityRules, Preference
 from engine.mapping.subject.act import Act, Verb, identity_acts, parted, read_acts
+from engine.mapping.subject.identity_fields import FROM, identity_fields
 
 TOP_KEYS: Final = frozenset(
     {
@@ -30,7 +31,7 @@ TOP_KEYS: Final = frozenset(
     },
 )
 RULE_KEYS: Final = frozenset({"rule", "do", "if_absent", "reactivate", "clears", "each", "skip", "unhandled"})
-IDENTITY_KEYS: Final = frozenset({"from", "untyped", "not_identity", "prefer", "placeholders", "systems"})
+IDENTITY_KEYS: Final = frozenset({FROM, "untyped", "not_identity", "prefer", "placeholders", "systems"})
 HISTORIC_KEYS: Final = frozenset({"field", "value", "rule"})
 # The table of names of coding systems (HL7 table 0396).
 SYSTEMS: Final = "coding-system"
@@ -280,10 +281,8 @@ class _EventFile:
     def _identity(self) -> IdentityRules:
         value = self._map(self._value, "identity")
         self._keys(("identity",), IDENTITY_KEYS, value)
-        fields = tuple(listed(value.get("from") or "PID-3"))
-        for name in fields:
-            if name not in MERGED:
-                self._add(("identity", "from"), f"found {name!r}", "expected PID-3, PID-2 or PID-4")
+        systems, not_identity = self._systems(value), frozenset(listed(value.get("not_identity")))
+        fields, named = identity_fields(value.get(FROM) or "PID-3", not_identity, systems, self._add)
         prefer: list[Preference] = []
         wishes = value.get("prefer") or []
         for number, wish in enumerate(wishes if isinstance(wishes, list) else [wishes]):
@@ -298,11 +297,12 @@ class _EventFile:
             prefer.append(line)
         return IdentityRules(
             fields=fields,
-            not_identity=frozenset(listed(value.get("not_identity"))),
+            not_identity=not_identity,
             prefer=tuple(prefer),
             untyped=str(value.get("untyped") or ""),
             placeholders=frozenset(listed(value.get("placeholders"))),
-            systems=self._systems(value),
+            systems=systems,
+            named=named,
         )
 
     def _systems(self, value: dict[str, Any]) -> dict[str, str]:

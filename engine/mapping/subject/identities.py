@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from engine.fhir.plan import Identity
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.message import Message, Segment
-from engine.mapping.files.group import NO_GROUP, MergeGroup, merge_groups
+from engine.mapping.files.group import NO_GROUP, MergeGroup, merge_groups, patient_segments
 from engine.mapping.files.setting import Setting
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.identifier import MERGED, Found, Identifiers, same_person
@@ -47,12 +47,28 @@ class IdentityReader:
         self._read_before: BoundedCache[Hashable, Identities] = BoundedCache(MAX_KEPT)
         names = identifiers.rules.fields
         merged = [MERGED[name] for name in names if name in MERGED]
-        self._fields, self._merged = (
-            tuple((name[:3], int(name[4:]), name) for name in side) for side in (names, merged)
+        self._fields, self._merged, self._named = (
+            tuple((name[:3], int(name[4:]), name) for name in side) for side in (names, merged, identifiers.rules.named)
         )
 
     def side(self, pid: Segment | None, message: Message, moment: Moment) -> Identities:
-        """Return the identities of a PID."""
+        """Return the identities of a PID, and of what else is named as such among the segments of its patient."""
+        found = self.paired_side(pid, message, moment)
+        if not self._named or pid is None:
+            return found
+        own, alone = patient_segments(message, pid), len(message.named("PID")) == 1
+        first = {one.name: one for one in reversed(own) if alone or one.position >= pid.position}
+        further = [
+            self._side(first[field[0]], (field,), message, moment.day) for field in self._named if field[0] in first
+        ]
+        known: dict[Identity, Found] = {}
+        for one in sorted((one for side in (found, *further) for one in side.found), key=_rank):
+            known.setdefault(one.identity, one)
+        placeholders = sum(side.placeholders for side in (found, *further))
+        return found._replace(found=tuple(known.values()), placeholders=placeholders)
+
+    def paired_side(self, pid: Segment | None, message: Message, moment: Moment) -> Identities:
+        """Return the identities of a PID that may have counterparts in an MRG."""
         return self._side(pid, self._fields, message, moment.day)
 
     def merged_side(self, mrg: Segment | None, message: Message, moment: Moment) -> Identities:
@@ -61,7 +77,7 @@ class IdentityReader:
 
     def pair(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Pair | None, tuple[Finding, ...]]:
         """Return the pair of one PID/MRG group, and the findings that forbid it."""
-        target, source = self.side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
+        target, source = self.paired_side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
         found = pair(source.found, target.found)
         faults = [*target.findings, *source.findings]
         if not target.found:
@@ -76,7 +92,7 @@ class IdentityReader:
 
         Numbers that stand for nobody may change, too: an MRG without identities will do if it lists any number.
         """
-        new, old = self.side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
+        new, old = self.paired_side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
         numbers = group.mrg is not None and any(_lists(group.mrg, number) for number in RENAMED)
         lacking = () if numbers and not old.placeholders else _unidentified(old, "MRG-1")
         return new._replace(findings=(*new.findings, *_unidentified(new))), old._replace(
@@ -102,7 +118,7 @@ class IdentityReader:
 
     def moved(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Sides, tuple[Finding, ...]]:
         """Return the sides of one PID/MRG group whose numbers move, and the findings that forbid it."""
-        pid, mrg = self.side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
+        pid, mrg = self.paired_side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
         found = move_sides(pid.found, mrg.found)
         lacking = (*_unidentified(pid), *_unidentified(mrg._replace(found=found.moving), "MRG-1"))
         return found, (*pid.findings, *mrg.findings, *lacking, *judge_move(found, pid.found))
@@ -148,7 +164,7 @@ class IdentityReader:
         if segment is None:
             return NOBODY
         texts = tuple([segment.field(number) for _, number, _ in fields])
-        key = (texts, today, segment.name, message.dialect)
+        key = (texts, today, segment.name, fields[0][2] if fields else "", message.dialect)
         side = self._read_before.get(key)
         return self._read_before.keep_if_again(key, self._read(segment, fields, today)) if side is None else side
 

@@ -14,7 +14,7 @@ from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
 from engine.journal.read.reading import Reader
 from engine.mapping.authoring.explain import Explanation, explain
-from engine.mapping.authoring.survey import Survey
+from engine.mapping.authoring.survey import Survey, identities_of
 from engine.mapping.compile import MappingSource, load
 from engine.mapping.files.document import FIELD
 from engine.mapping.files.reference import nearest
@@ -81,7 +81,7 @@ def explained(
     if "error" in found.outcome:
         made["error"] = found.outcome["error"]
     if field:
-        made["rules"] = _rules_of(found, field)
+        made["rules"] = _rules_of(found, source, field)
     if element and not chosen:
         rules = found.rules_for(element)
         made["rules"] = [{"file": file, "line": line, "reads": text} for file, line, text in rules]
@@ -91,7 +91,7 @@ def explained(
     return made
 
 
-def _rules_of(found: Explanation, field: str) -> list[dict[str, object]]:
+def _rules_of(found: Explanation, source: MappingSource, field: str) -> list[dict[str, object]]:
     """Return where a mapping names a field, whether or not the message fills it."""
     wanted = field.partition(".")[0]
     named = [(read.scope, str(read.head)) for read in found.trace.reads]
@@ -101,6 +101,7 @@ def _rules_of(found: Explanation, field: str) -> list[dict[str, object]]:
         for scope, text in named
         if text.removeprefix("each ").split("(")[0].split("[")[0].split(".")[0] == wanted
     }
+    places |= set(identities_of(source.documents, wanted))
     return [{"file": file, "line": line, "reads": text} for file, line, text in sorted(places)]
 
 

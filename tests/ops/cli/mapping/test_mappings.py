@@ -297,6 +297,8 @@ def test_explain_both_ways(file: Path) -> None:
     back = RUNNER.invoke(app, ["explain", str(file), "--field", "PID-5.1"]).stdout
     assert "Patient.name[0].family = QUINTERO" in back
     assert "rules that read PID-5.1 Patient name:" in back
+    for field, rule in (("PID-3", r"adt\.yaml:\d+  identity PID-3"), ("MRG-5", r"encounter\.yaml:\d+  identity MRG-5")):
+        assert re.search(rule, RUNNER.invoke(app, ["explain", str(file), "--field", field]).stdout)
     whole = json.loads(RUNNER.invoke(app, ["explain", str(file), "--json"]).stdout)
     assert whole[0]["rule"]["name"] == "admit"
     assert {"path": "NPU-1", "name": "Bed location"} in whole[1]["unread"]
