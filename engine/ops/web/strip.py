@@ -9,7 +9,7 @@ from engine.ops.operations.channels import ChannelView
 from engine.ops.operations.destinations import DestinationView
 from engine.ops.views.counts import Counts
 from engine.ops.web.wording import number
-from engine.pipeline.alerts.kind import AlertKind
+from engine.pipeline.alerts.kind import AlertKind, PauseReason
 
 # Causes as people say them; of an HTTP status its number is said, and any other code as it is.
 CAUSES: Final[Mapping[str, str]] = {
@@ -84,10 +84,11 @@ def severity(one: AlertView) -> str:
 
 def cause_of(one: DestinationView) -> str:
     """Return why a destination takes nothing, in words; '' where nothing is known."""
-    if one.state == "paused" and one.detail:
-        return one.detail
     status = one.reason.removeprefix("http-")
-    return CAUSES.get(one.reason) or (f"HTTP {status}" if status.isdigit() else one.reason)
+    said = CAUSES.get(one.reason) or (f"HTTP {status}" if status.isdigit() else one.reason)
+    if one.state != "paused" or not one.detail:
+        return said
+    return one.detail if one.reason == PauseReason.BY_OPERATOR else f"{said}: {one.detail}"
 
 
 def does_of(one: DestinationView) -> str:

@@ -37,7 +37,7 @@ document.addEventListener('securitypolicyviolation', event => window.violations.
 """
 
 TOO_WIDE = """
-[...document.querySelectorAll('.card, .notice, .figures, .chart, .pair')]
+[...document.querySelectorAll('.card, .notice, .alert, .chart, .pair')]
   .filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.className + ': ' + one.textContent.slice(0, 60))
 """
 

@@ -211,6 +211,38 @@ async def test_a_destination_is_paused_and_resumed(site: Site) -> None:
     assert "interchange is paused" not in (await one.get("/overview")).text
 
 
+async def test_a_destination_is_tried_at_once(site: Site) -> None:
+    """By whoever may work with entries, and not while it is paused; a viewer sees no button and is refused."""
+    one, viewer = await site.person("operator"), await site.person("viewer")
+    await one.get("/overview")
+    answer = await one.post("/overview/retry", {"destination": "interchange"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/overview?said=tried")
+    assert "being tried now" in (await one.get("/overview?said=tried")).text
+    await one.get("/channels")
+    await one.post("/destinations/pause", {"destination": "interchange", "reason": "upgrade"})
+    assert 'action="/overview/resume"' in (await one.get("/overview")).text
+    refused = await one.post("/overview/retry", {"destination": "interchange"})
+    assert (refused.status_code, "destinations resume interchange" in refused.text) == (422, True)
+    assert 'action="/overview/' not in (await viewer.get("/overview")).text
+    await viewer.get("/account")
+    assert (await viewer.post("/overview/retry", {"destination": "interchange"})).status_code == 403
+    await one.get("/overview")
+    await one.post("/overview/resume", {"destination": "interchange"})
+    assert "interchange is paused" not in (await one.get("/overview")).text
+
+
+async def test_charts_have_four_spans_and_a_table_each(site: Site) -> None:
+    """By links, without a script; another span is none."""
+    one = await site.person("viewer")
+    for span in ("1h", "24h", "7d", "30d"):
+        text = (await one.get(f"/overview?span={span}")).text
+        assert f'href="/overview?span={span}#charts" aria-current="true"' in text
+        assert f'sse-connect="/live/overview?span={span}"' in text
+        assert "Show as a table" in text
+    assert (await one.get("/overview?span=2h")).status_code == 404
+    assert (await one.get("/live/overview?span=2h")).status_code == 404
+
+
 async def test_accounts_and_tokens_are_kept(site: Site) -> None:
     """An administrator adds an account by a link that is shown once, changes its role, disables it; tokens too."""
     one = await site.person("admin")
