@@ -92,7 +92,9 @@ def _ends(values: Values) -> tuple[str, str]:
 
 def _said(at: str, unit: str, series: Mapping[str, Values], place: int) -> str:
     found = ((name, values[place]) for name, values in series.items())
-    return f"{at}: " + ", ".join(f"{name} {_short(value)} {unit}" for name, value in found if value is not None)
+    return f"{at}: " + ", ".join(
+        f"{name} {_short(value)} {unit}".rstrip() for name, value in found if value is not None
+    )
 
 
 def _rows(times: Sequence[datetime], series: Mapping[str, Values]) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -1,5 +1,6 @@
 """The pages in a browser: what an operator does at night, with a mouse, without one, and without scripts."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -238,6 +239,17 @@ async def test_new_messages_appear_by_themselves(window: Window) -> None:
     await send_messages(host, port, [message("LIVE1", "RB-90")])
     await expect(window.page.get_by_role("link", name=str(count + 1), exact=True)).to_be_visible(timeout=15_000)
     await expect(window.page.locator("tbody tr").first).to_contain_text("delivered", timeout=15_000)
+
+
+async def test_a_chart_says_what_stands_where_it_is_pointed_at(window: Window) -> None:
+    """At once and in its own room; what stood there comes back."""
+    await window.open("/overview")
+    chart = window.page.locator(".chart", has_text="Held and refused")
+    await expect(chart.locator(".at")).to_contain_text("top line")
+    await chart.locator(".points rect").last.hover()
+    await expect(chart.locator(".at")).to_have_text(re.compile(r"^\d\d:\d\d: held [\d.]+, refused [\d.]+$"))
+    await window.page.get_by_role("heading", name="Overview").hover()
+    await expect(chart.locator(".at")).to_contain_text("top line")
 
 
 async def test_what_turns_senders_away_asks_before(browser: Browser, site: Site) -> None:

@@ -75,14 +75,15 @@
   if (here) here.scrollIntoView({ inline: 'center', block: 'nearest' })
 
   /* What stands at the point of a chart that is pointed at, at once and where there is room for it. */
-  document.addEventListener('pointerover', function (event) {
-    const chart = event.target.closest && event.target.closest('.chart')
-    const place = chart && chart.querySelector('.at')
-    if (!place) return
-    const point = event.target.closest('.points rect')
-    place.dataset.usual = place.dataset.usual || place.textContent
-    place.textContent = point ? point.textContent : place.dataset.usual
-  })
+  for (const name of ['pointerover', 'pointerout']) {
+    document.addEventListener(name, function (event) {
+      const point = event.target.closest('.points rect')
+      if (!point) return
+      const place = point.closest('.chart').querySelector('.at')
+      place.dataset.usual = place.dataset.usual || place.textContent
+      place.textContent = name === 'pointerover' ? point.textContent : place.dataset.usual
+    })
+  }
 
   document.addEventListener('click', function (event) {
     const button = event.target.closest('[data-confirm]')

@@ -21,11 +21,12 @@ from engine.ops.web.pages.entrance import home_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
 from engine.ops.web.stream import streamed
-from engine.ops.web.strip import strip, troubles
+from engine.ops.web.strip import severity, strip, troubles
 from engine.ops.web.wording import moment_of
 
 MOST_HELD: Final = 8
 MOST_DESTINATIONS: Final = 8
+GRAVITY: Final = {"bad": 0, "warn": 1, "info": 2}
 # What is counted of a minute that is not over says little; wider points come two minutes late.
 LEAST_SECONDS: Final = 60.0
 LATE_SECONDS: Final = 180.0
@@ -72,7 +73,7 @@ async def _now(call: Call) -> dict[str, object]:
 async def _alerts(call: Call) -> dict[str, object]:
     """Gather the alerts, the gravest first and then the oldest; acknowledged ones apart."""
     alerts = await call.perform(ListAlerts)
-    ordered: list[AlertView] = sorted(alerts, key=lambda one: (one.can_wait, one.opened_at))
+    ordered: list[AlertView] = sorted(alerts, key=lambda one: (GRAVITY[severity(one)], one.opened_at))
     return {
         "alerts": [one for one in ordered if not one.acknowledged_at],
         "acknowledged": [one for one in ordered if one.acknowledged_at],
