@@ -104,6 +104,7 @@ def _lines(mine: Record, others: tuple[Record, ...]) -> tuple[Line, ...]:
         Line(what=what, mine=said, theirs=(theirs := tuple(one[what] for one in sides[1:])),
              differs=tuple(one.casefold() != said.casefold() for one in theirs))
         for what, said in sides[0].items()
+        if any(one[what] for one in sides)
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -22,10 +22,27 @@ from engine.ops.web.headers import Cookies
 from engine.ops.web.look import Look
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
+from engine.ops.web.tally import Tally
 from engine.pipeline.engine import Engine
 from engine.pipeline.post import HttpIntake
 
 A = TypeVar("A")
+
+# What is typed after `g` to go to a page.
+KEYS: Final[Mapping[str, str]] = {
+    "/overview": "o",
+    "/alerts": "a",
+    "/messages": "m",
+    "/lanes": "h",
+    "/runs": "r",
+    "/channels": "c",
+    "/codes": "u",
+    "/duplicates": "d",
+    "/reasons": "s",
+    "/help": "e",
+    "/audit": "t",
+    "/users": "p",
+}
 
 
 @dataclass(slots=True)
@@ -42,6 +59,7 @@ class Desk:
     exposed: bool
     look: Look = field(default_factory=Look)
     searches: Searches = field(default_factory=Searches)
+    tally: Tally = field(default_factory=Tally)
     streams: Counter[str] = field(default_factory=Counter)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -50,7 +68,7 @@ class Desk:
 class Call:
     """One request. `actor` is None where nobody is signed in; `cookie` is of the session, or of a visitor.
 
-    `renewed`: the session's new cookie, where the request made one.
+    `renewed`: the session's new cookie, where the request made one. `held`: how many deliveries are held.
     """
 
     request: Request
@@ -60,6 +78,7 @@ class Call:
     cookie: str = ""
     renewed: str = ""
     form: Mapping[str, str] = field(default_factory=dict)
+    held: int = 0
 
     @property
     def by(self) -> Actor:
@@ -135,8 +154,15 @@ class Call:
 
     def _around(self) -> dict[str, object]:
         path = self.request.url.path
+        counts = {"/alerts": len(self.desk.engine.alerts.open()), "/lanes": self.held}
         menu = [
-            {"path": route.path, "label": route.label, "here": path == route.path or path.startswith(f"{route.path}/")}
+            {
+                "path": route.path,
+                "label": route.label,
+                "here": path == route.path or path.startswith(f"{route.path}/"),
+                "count": counts.get(route.path, 0),
+                "key": KEYS.get(route.path, ""),
+            }
             for route in self.desk.routes
             if route.label and self.admitted(route)
         ]

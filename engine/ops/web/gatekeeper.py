@@ -41,6 +41,8 @@ class Gatekeeper:
         await (self._know_bearer(call) if self.route.gate is Gate.TOKEN else self._know_browser(call))
         if isinstance(self.route.needs, Permission) and not call.may(self.route.needs):
             raise RefusedRequestError(403, f"your role may not do this: it needs the permission {self.route.needs}")
+        if call.may(Permission.METADATA) and self.route.gate is Gate.SESSION and not is_stream(request):
+            call.held = await self.desk.tally.held(self.desk.engine)
         if self.route.method == "POST" and self.route.gate is Gate.SESSION:
             return await self._take(call)
         return await self.route.view(call)

@@ -27,6 +27,25 @@ KINDS: Final = {
     "icon.svg": "image/svg+xml",
 }
 FILES: Final = {name: (ASSETS / name).read_bytes() for name in KINDS}
+# Where a page does what a command does; the first that fits.
+COMMANDS: Final[Mapping[str, str]] = {
+    "messages resolve": "/messages/{entry}/choose",
+    "messages edit": "/messages/{entry}/edit",
+    "messages explain": "/messages/{entry}/explain",
+    "messages list --state held": "/lanes",
+    "messages list --state rejected": "/messages?state=rejected",
+    "messages list": "/messages",
+    "messages replays": "/runs",
+    "lanes ": "/lanes",
+    "duplicates ": "/duplicates",
+    "destinations ": "/channels",
+    "channels start": "/channels",
+    "channels allow-merge": "/channels",
+    "alerts ": "/alerts",
+    "mappings coverage": "/codes",
+    "audit ": "/audit",
+    "users ": "/users",
+}
 _CODE: Final = re.compile(r"`([^`]+)`")
 TAGS: Final = {name: hashlib.sha256(content).hexdigest()[:16] for name, content in FILES.items()}
 
@@ -89,6 +108,16 @@ def _place(file: object) -> str:
     return "/".join(Path(str(file)).parts[-2:])
 
 
-def _coded(text: str) -> Markup:
-    """Return a line of the table of reasons, in which names of commands and keys stand in backquotes."""
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just before
+def _coded(text: str, entry: int = 0) -> Markup:
+    """Return a line of the table of reasons, in which names of commands and keys stand in backquotes.
+
+    A command that a page does, too, is a button to that page: with `entry` also what is done with an entry.
+    """
+
+    def code(found: re.Match[str]) -> str:
+        places = (page for command, page in COMMANDS.items() if found[1].startswith(command))
+        place = next((page for page in places if entry or "{entry}" not in page), "")
+        shown = f"<code>{found[1]}</code>"
+        return f'<a class="does" href="{place.format(entry=entry)}">{shown}</a>' if place else shown
+
+    return Markup(_CODE.sub(code, str(escape(text))))  # noqa: S704 - escaped just before

@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.ops.web.look import Look
 from engine.ops.web.wording import milliseconds, moment, number, pretty, span, visible, visible_lines
 
 
@@ -46,3 +47,21 @@ def test_json_is_indented_and_text_is_left() -> None:
     """A resource is shown as people read JSON; text that is none as it came."""
     assert pretty({"a": 1}) == '{\n  "a": 1\n}'
     assert pretty("PID|1") == "PID|1"
+
+
+@pytest.mark.parametrize(
+    ("text", "entry", "place"),
+    [
+        pytest.param("see `lanes release --reason CODE`", 0, "/lanes", id="a page of its own"),
+        pytest.param("`messages resolve` names one", 7, "/messages/7/choose", id="of the entry"),
+        pytest.param("`messages resolve` names one", 0, "", id="of no entry"),
+        pytest.param("`messages list --state held` shows", 0, "/lanes", id="the narrower one first"),
+        pytest.param("correct `base_url`", 7, "", id="no command"),
+    ],
+)
+def test_a_command_that_a_page_does_leads_there(text: str, entry: int, place: str) -> None:
+    """A line of the table of reasons names commands; what stands on a page is one click away."""
+    shown = Look()._environment.filters["coded"](text, entry)
+    assert (f'<a class="does" href="{place}"><code>' in shown) is bool(place)
+    assert "<code>" in shown
+    assert shown.count("<a ") == bool(place)

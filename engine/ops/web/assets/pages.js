@@ -71,6 +71,78 @@
     })
   }
 
+  /* Beside each time how long ago it was; the server writes the time itself. */
+  const STEPS = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']]
+  function ago (moment) {
+    const seconds = Math.round((Date.now() - moment) / 1000)
+    const apart = Math.abs(seconds)
+    if (!Number.isFinite(apart) || apart < 1) return 'now'
+    const [size, unit] = STEPS.find(function (one) { return apart >= one[0] })
+    const text = Math.floor(apart / size) + ' ' + unit
+    return seconds > 0 ? text + ' ago' : 'in ' + text
+  }
+  function tellAges () {
+    for (const one of document.querySelectorAll('time[datetime]')) {
+      let beside = one.nextElementSibling
+      if (beside === null || !beside.classList.contains('ago')) {
+        beside = document.createElement('span')
+        beside.className = 'ago'
+        one.after(' ', beside)
+      }
+      beside.textContent = ago(Date.parse(one.getAttribute('datetime')))
+    }
+  }
+  tellAges()
+  window.setInterval(tellAges, 30000)
+  document.addEventListener('htmx:afterSwap', tellAges)
+
+  /* Keys: `/` finds, `g` and a letter goes to a page, `j` and `k` go on and back, `?` says so. They can be turned off. */
+  const dialog = document.getElementById('all-keys')
+  const OFF = 'keys-off'
+  let went = 0
+  function step (by) {
+    const way = document.querySelector(by > 0 ? 'main a[rel=next]' : 'main a[rel=prev]')
+    if (way) { way.click(); return }
+    const rows = [...document.querySelectorAll('main tbody a, main .plain a')].filter(function (link) {
+      const row = link.closest('tr, li')
+      return row !== null && row.querySelector('a') === link && link.offsetParent !== null
+    })
+    const at = rows.findIndex(function (link) { return link.closest('tr, li').contains(document.activeElement) })
+    const next = rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by]
+    if (next) next.focus()
+  }
+  const ACTS = {
+    '/': function () { document.getElementById('find')?.focus() },
+    '?': function () { dialog.showModal() },
+    j: function () { step(1) },
+    k: function () { step(-1) },
+    g: function () { went = Date.now() }
+  }
+  if (dialog) {
+    const use = dialog.querySelector('[data-keys]')
+    use.checked = window.localStorage.getItem(OFF) === null
+    use.addEventListener('change', function () {
+      if (use.checked) window.localStorage.removeItem(OFF)
+      else window.localStorage.setItem(OFF, 'true')
+    })
+    document.addEventListener('keydown', function (event) {
+      const at = event.target
+      if (event.ctrlKey || event.metaKey || event.altKey || dialog.open || !use.checked ||
+        at.closest('input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]')) return
+      const page = Date.now() - went < 1500
+        ? [...document.querySelectorAll('.menu [data-key]')].find(function (one) { return one.dataset.key === event.key })
+        : null
+      went = 0
+      if (page) page.click()
+      else if (Object.hasOwn(ACTS, event.key)) ACTS[event.key]()
+      else return
+      event.preventDefault()
+    })
+    document.addEventListener('click', function (event) {
+      if (event.target.closest('[data-opens=all-keys]')) { event.preventDefault(); dialog.showModal() }
+    })
+  }
+
   const here = document.querySelector('.menu [aria-current]')
   if (here) here.scrollIntoView({ inline: 'center', block: 'nearest' })
 

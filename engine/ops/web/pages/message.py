@@ -10,15 +10,18 @@ from engine.ops.access.actor import Permission
 from engine.ops.operations.entries import DiscardMessage, ReleaseMessage, ReplayMessage, RetryMessage
 from engine.ops.operations.lanes import ShowLane
 from engine.ops.operations.messages import ExplainMessage, ShowFacts, ShowMessage
-from engine.ops.views.entry import EntryFacts
+from engine.ops.views.entry import Element, EntryFacts
 from engine.ops.views.reasons import Reason, reason_of
 from engine.ops.views.segments import SegmentView
-from engine.ops.web.call import Call, form
+from engine.ops.web.call import Call, form, go
 from engine.ops.web.route import Route
+from engine.ops.web.wording import pretty
 from engine.pipeline.repair.choosing import CHOICES
 
 # A page is made inside the engine's loop: of a message of ten thousand segments it shows the beginning.
 MOST_VALUES: Final = 2_000
+PAGE: Final = 50
+MOST_LETTERS: Final = 200
 UNFINISHED: Final = frozenset({"received", "claimed", "waiting"})
 
 
@@ -41,9 +44,31 @@ async def _page(call: Call, entry: EntryFacts, segments: Sequence[SegmentView]) 
 
 
 async def _explain(call: Call) -> Response:
-    seq = call.entry()
+    """Show a page of the elements; what they are filtered by is kept, as it may be a patient's."""
+    seq, page = call.entry(), max(call.number("page") or 1, 1)
+    kept = call.desk.searches.find(call.owner, call.asked("filter")) or {}
+    wanted = str(kept.get("words", ""))
     made = await call.perform(ExplainMessage, entry=seq)
-    return call.page("explain.html", entry=seq, made=made, most=MOST_VALUES)
+    found = [one for one in made.elements if _says(one, wanted)]
+    pages = max(-(-len(found) // PAGE), 1)
+    begin = (min(page, pages) - 1) * PAGE
+    return call.page(
+        "explain.html", entry=seq, made=made, elements=found[begin : begin + PAGE], count=len(found), begin=begin,
+        page=min(page, pages), pages=pages, wanted=wanted, kept=call.asked("filter") if wanted else "",
+    )  # fmt: skip
+
+
+def _says(one: Element, wanted: str) -> bool:
+    """Say whether an element holds all words that are wanted: in its name, value, source or rule."""
+    text = f"{one.element} {pretty(one.made)} {one.source} {one.raw or ''} {one.rule} {one.file}".casefold()
+    return all(word in text for word in wanted.casefold().split())
+
+
+async def _filter(call: Call) -> Response:
+    """Keep what the elements are filtered by, and go to those that have it."""
+    seq, words = call.entry(), call.form.get("words", "").strip()[:MOST_LETTERS]
+    kept = f"?filter={call.desk.searches.keep(call.owner, {'words': words})}" if words else ""
+    return go(f"/messages/{seq}/explain{kept}")
 
 
 def first_of(segments: Sequence[SegmentView], most: int = MOST_VALUES) -> Sequence[SegmentView]:
@@ -90,6 +115,7 @@ _HERE: Final = "/messages/{entry}"
 ROUTES: Final = (
     Route("GET", "/messages/{entry}", Permission.METADATA, _show),
     Route("GET", "/messages/{entry}/explain", Permission.PHI, _explain),
+    Route("POST", "/messages/{entry}/explain", Permission.PHI, _filter),
     form("/messages/{entry}/replay", ReplayMessage, to=_HERE, notice="replayed"),
     form("/messages/{entry}/force", ReplayMessage, to=_HERE, notice="replayed", force=True),
     form("/messages/{entry}/release", ReleaseMessage, to=_HERE, notice="released"),
