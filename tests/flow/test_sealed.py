@@ -218,3 +218,17 @@ async def test_a_body_that_cannot_be_unsealed_holds_its_patient_only(
         await rig.engine.line("started")
         assert "error" not in await rig.ask("messages.discard", entry=1, reason="the disk changed it")
         assert await rig.engine.stop() == 0
+
+
+async def test_a_patient_is_shown_whole_to_whoever_has_the_key(rig: Rig, key: Path) -> None:
+    """Numbers that the journal keeps as marks are read out of the messages: their system, their record, the merge."""
+    (found,) = await told(rig, "patients", "find", f"{SYSTEM}|KNRMRN2", key=key)
+    shown = await told(rig, "patients", "show", str(found["entry"]), key=key)
+    assert shown["name"] == f"{FAMILY}, Quetzalina"
+    assert sorted(one["value"] for one in shown["numbers"]) == ["KNRMRN1", "KNRMRN2"]
+    assert {one["at"][0]["status"] for one in shown["numbers"]} == {"current", "merged-away"}
+    (merge,) = shown["merges"]
+    assert (merge["source"], merge["survivor"]) == (f"{SYSTEM}|KNRMRN2", f"{SYSTEM}|KNRMRN1")
+    assert shown["destinations"][0]["records"][0]["name"] == f"{FAMILY}, Quetzalina"
+    held = await told(rig, "patients", "show", "3", key=key)
+    assert [(one["entry"], one["reason"]) for one in held["held"]] == [(3, "missing-required")]

@@ -234,3 +234,42 @@ async def test_without_an_engine_each_says_so(rig: Rig) -> None:
     for arguments in (("messages", "replay", "--state", "held"), ("lanes", "list"), ("messages", "retry", "2")):
         done = await cli(rig, *arguments)
         assert (done.code, "adt-engine run" in done.error) == (1, True)
+
+
+async def test_a_patient_is_found_and_shown(rig: Rig) -> None:
+    """By the number, with the newest entry; then the record, the numbers, what is held, and every message."""
+    told = await said(rig, "patients", "find", "RB-2")
+    assert "adt-engine patients show 3" in told
+    told = await said(rig, "patients", "show", "3")
+    for line in ("Held", "missing-required", "At interchange", "RB-2", "Messages"):
+        assert line in told, line
+    told = await said(rig, "patients", "show", "1")
+    assert "active" in told
+    assert "current" in told
+    assert "adt-engine" not in await said(rig, "patients", "find", "nobody")
+    await rig.service.kill()
+    assert "interchange does not answer" in await said(rig, "patients", "show", "1")
+
+
+async def test_held_work_in_bulk_says_what_is_held_again(rig: Rig) -> None:
+    """Before the question and after the run; no discard without a reason; one with it lets who waits go on."""
+    told = await said(rig, "lanes", "release", "2", typed="y\n")
+    assert "2 would be held again: missing-required" in told
+    assert "of 1 that were tried 0 would be delivered" in told
+    assert "2 is held again: missing-required" in told
+    done = await cli(rig, "lanes", "discard", "2")
+    assert (done.code, "--because TEXT" in done.error) == (2, True)
+    assert "1 discarded" in await said(rig, "lanes", "discard", "2", "--because", "ticket 7", "--yes")
+    await rig.until(ended("delivered", "discarded", "held", "rejected"))
+
+
+async def test_possible_duplicates_are_compared_and_decided(rig: Rig) -> None:
+    """A person registered twice: listed, side by side, decided, and open no longer."""
+    await sent(rig, message("D1", "RB-8", event="A28", family="QuinteroB"))
+    await rig.until(lambda rows: rows[-1].state == "delivered")
+    told = await said(rig, "duplicates", "show", "5")
+    assert "RB-1" in told
+    assert "RB-8" in told
+    assert "entry 5: sent" in await said(rig, "duplicates", "decide", "5", "sent", "--reason", "ticket 7")
+    assert "sent" in await said(rig, "duplicates", "list", "--show", "sent")
+    assert (await cli(rig, "duplicates", "decide", "5", "perhaps")).code == 2
