@@ -182,10 +182,10 @@ def _sections(name: str) -> Json:
 
 def _identity() -> Json:
     path = _any(_ref("expression"), {"type": "array", "items": _ref("expression")})
-    keys = resources.IDENTITY_KEYS | referred.IDENTITY_KEYS
-    side_by_side = {"type": "array", "items": {"type": "array", "items": _ref("expression")}}
-    own = {"authority": _any(path, side_by_side), "types": {"type": "object", "additionalProperties": TEXT}}
-    own[referred.NUMBER] = _ref(referred.IDENTIFIER)
+    part = _any(_ref("expression"), _object(resources.JOIN_KEYS, {resources.JOIN: path, "type": TEXT}, resources.JOIN))
+    numbers, keys = _any(part, {"type": "array", "items": part}), resources.IDENTITY_KEYS | referred.IDENTITY_KEYS
+    own = {"authority": _any(path, {"type": "array", "items": path}), referred.NUMBER: _ref(referred.IDENTIFIER)}
+    own |= {"types": {"type": "object", "additionalProperties": TEXT}, **dict.fromkeys(resources.NUMBERS, numbers)}
     return _object(keys, {**dict.fromkeys(keys, path), **own})
 
 

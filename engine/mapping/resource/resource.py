@@ -16,16 +16,21 @@ from engine.mapping.resource.admission import AdmissionTime, temporary
 from engine.mapping.resource.slice_cache import SliceReader
 from engine.mapping.resource.status import StatusTable
 
+NO_AUTHORITY: Final = Authority("", "", "")
 NUMBER_TYPE: Final = "http://terminology.hl7.org/CodeSystem/v2-0203"
 
 
 class Number(NamedTuple):
-    """A field whose CX is the identity of a resource, and the type (table 0203) that it has as such, `kind` in FHIR."""
+    """A field whose CX is the identity of a resource, and the type (table 0203) that it has as such, `kind` in FHIR.
+
+    `joined`: what makes the parts of one that stands in several fields, of which segment and field are the first.
+    """
 
     segment: str
     field: int
     type_: str
     kind: dict[str, Any]
+    joined: tuple[Step, ...] = ()
 
 
 class Numbers(NamedTuple):
@@ -131,6 +136,9 @@ class ResourceMapping:
     def _found(self, reading: Reading, numbers: tuple[Number, ...]) -> tuple[tuple[Identity, dict[str, Any]], ...]:
         found: dict[Identity, dict[str, Any]] = {}
         for number in numbers:
+            if number.joined:
+                found |= self._joined(number, reading)
+                continue
             segment = reading.first.get(number.segment)
             if segment is None or not segment.field(number.field):
                 continue
@@ -153,3 +161,19 @@ class ResourceMapping:
                         **self._more(number, cells, reading),
                     }
         return tuple(found.items())
+
+    def _joined(self, number: Number, reading: Reading) -> dict[Identity, dict[str, Any]]:
+        """Return the number that several fields make, in the sender's system of its type; empty where one is lacking.
+
+        A slash in a part is escaped, so that no two numbers are written alike.
+        """
+        parts = [step(None, reading) for step in number.joined]
+        texts = [part for part in parts if isinstance(part, str)]
+        if len(texts) < len(parts):
+            return {}
+        if any(self.identifiers.placeholder(text) for text in texts):
+            reading.warnings.append(f"placeholder-identifier {number.segment}-{number.field}")
+            return {}
+        system = self.identifiers.resource_system(NO_AUTHORITY, number.type_, reading.facility)
+        value = "/".join(text.replace("%", "%25").replace("/", "%2F") for text in texts)
+        return {Identity(system, value): {"type": number.kind, "system": system, "value": value}}

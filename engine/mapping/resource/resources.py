@@ -11,13 +11,14 @@ from engine.mapping.language.check_path import path_fault
 from engine.mapping.language.dependence import said_by
 from engine.mapping.language.expression import Field
 from engine.mapping.language.identifier import Identifiers
+from engine.mapping.language.node import Step
 from engine.mapping.language.references import SAME, WHOLE
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.resource.admission import ADMITTED, VISIT, admission_time
 from engine.mapping.resource.lists import SEGMENTS
 from engine.mapping.resource.provenance import TARGET
-from engine.mapping.resource.referred import FROM, IDENTIFIER, NUMBER, makers
+from engine.mapping.resource.referred import FROM, IDENTIFIER, NUMBER, TEXT, makers
 from engine.mapping.resource.resource import NUMBER_TYPE, Number, Numbers, ResourceMapping
 from engine.mapping.resource.resource_file import Resource, ResourceRules
 from engine.mapping.resource.slice_cache import Memo, SliceReader
@@ -31,7 +32,10 @@ FILE_KEYS: Final = frozenset({
     "resource", "extends", "patient", "identity", "status", "elements", "missing", "late", "new", "merge",
     "along", "visit", "when",
 })  # fmt: skip
-IDENTITY_KEYS: Final = frozenset({"keys", "else", "also", "merged", "type", "types", ADMITTED, NUMBER})
+NUMBERS: Final = ("keys", "else", "also", "merged")
+IDENTITY_KEYS: Final = frozenset({*NUMBERS, "type", "types", ADMITTED, NUMBER})
+JOIN: Final = "join"
+JOIN_KEYS: Final = frozenset({JOIN, "type"})
 MERGE_KEYS: Final = frozenset({"to", "part"})
 MISSING_KEYS: Final = frozenset({"flag", "unless"})
 TYPES_TABLE: Final = "identifier-type"
@@ -141,25 +145,43 @@ def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, 
     compiler.keys(value, IDENTITY_KEYS, scope)
     table = tables.get(TYPES_TABLE)
 
+    named_types = value.get("types") or {}
+
+    def number(given: Any, at: Scope) -> Number | None:
+        """Return a field's number, or that which `join` makes of several; None where neither is named."""
+        join = given.get(JOIN) if isinstance(given, dict) else None
+        steps, text = _steps(compiler, given, at) if isinstance(given, dict) else (), str(join[0] if join else given)
+        field = FIELD.match(text) if steps else FIELD.fullmatch(text)
+        if field is None:
+            compiler.problem(at, f"found {text!r}", "expected a field such as PV1-19, or {join: [PV1-19.1, PV1-3.4]}")
+            return None
+        if fault := path_fault(Field(field[1], int(field[2])), scope):
+            compiler.problem(at, *fault)
+        own = given.get("type") if isinstance(given, dict) else named_types.get(text)
+        type_ = str(own or value.get("type") or "")
+        target = table.codes.get(type_) if table else None
+        coding = {"system": NUMBER_TYPE, "code": type_, "display": target.display if target else ""}
+        return Number(field[1], int(field[2]), type_, {"coding": [coding]}, steps)
+
     def numbers(key: str) -> tuple[Number, ...]:
-        found = []
         given = value.get(key) or []
-        for text in given if isinstance(given, list) else [given]:
-            field = FIELD.fullmatch(str(text))
-            if field is None:
-                compiler.problem(scope.at(key), f"found {text!r}", "expected a field such as PV1-19")
-                continue
-            if fault := path_fault(Field(field[1], int(field[2])), scope):
-                compiler.problem(scope.at(key), *fault)
-            type_ = str((value.get("types") or {}).get(text) or value.get("type") or "")
-            target = table.codes.get(type_) if table else None
-            coding = {"system": NUMBER_TYPE, "code": type_, "display": target.display if target else ""}
-            found.append(Number(field[1], int(field[2]), type_, {"coding": [coding]}))
-        return tuple(found)
+        places = enumerate(given) if isinstance(given, list) else [(None, given)]
+        at = scope.at(key)
+        found = [number(one, at if index is None else at.at(index)) for index, one in places]
+        return tuple(one for one in found if one is not None)
 
     within = Scope(scope.document, (*scope.path, NUMBER), type_=CX)
     more = compiler.object(value[NUMBER], within, IDENTIFIER).step if value.get(NUMBER) else None
-    keys, others = numbers("keys"), numbers("else")
+    keys, others, also, merged = map(numbers, NUMBERS)
     types = tuple(dict.fromkeys(one.type_ for one in (*keys, *others)))
-    admitted = admission_time(compiler, scope, value, types)
-    return Numbers(keys, others, numbers("also"), numbers("merged"), more, admitted)
+    return Numbers(keys, others, also, merged, more, admission_time(compiler, scope, value, types))
+
+
+def _steps(compiler: Compiler, given: dict[str, Any], at: Scope) -> tuple[Step, ...]:
+    """Compile the parts of a number that several fields make; empty where they are not said as they must be."""
+    compiler.keys(given, JOIN_KEYS, at)
+    parts = given.get(JOIN)
+    if not isinstance(parts, list) or len(parts) < 2:
+        compiler.problem(at, f"found {parts!r}", "join two fields or more: {join: [PV1-19.1, PV1-3.4], type: VN}")
+        return ()
+    return tuple(compiler.expression(one, at.at(JOIN, index), TEXT).step for index, one in enumerate(parts))

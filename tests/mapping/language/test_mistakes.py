@@ -231,7 +231,7 @@ EVENTS = "mapping: adt\nextends: shipped/adt\n"
         pytest.param(
             "resources__encounter",
             VISIT + "identity: {keys: [PV1-99]}\n",
-            "3:12",
+            "3:19",
             "unknown field PV1-99; PV1 has the fields 1 to 54",
             id="a number from an unknown field",
         ),
