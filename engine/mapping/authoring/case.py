@@ -32,7 +32,7 @@ CASE_KEYS: Final = frozenset({
 })  # fmt: skip
 CHANNEL_KEYS: Final = frozenset({
     "timezone", "authorities", "unknown_authority", "base_uri", "allow_merge", "unhandled_events",
-    "placeholder_identifiers",
+    "unhandled_messages", "placeholder_identifiers",
 })  # fmt: skip
 EXPECT_KEYS: Final = frozenset({
     "rule", "action", "filter", "patients", "findings", "flags", "visit", "event_at", "error", "warnings",

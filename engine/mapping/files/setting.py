@@ -18,6 +18,7 @@ class Setting:
     placeholder_identifiers: tuple[str, ...] = ()
     allow_merge: bool = True
     refuse_unhandled: bool = False
+    filter_messages: bool = False
     # Beside the hash of a channel without filters, which is what it was before there were any.
     filters: tuple[Filter, ...] = field(default=(), repr=False)
 
@@ -32,5 +33,6 @@ def setting_of(channel: Channel) -> Setting:
         placeholder_identifiers=channel.placeholder_identifiers,
         allow_merge=channel.allow_merge,
         refuse_unhandled=channel.unhandled_events == "refuse",
+        filter_messages=channel.unhandled_messages == "filter",
         filters=channel.filters,
     )

@@ -77,6 +77,8 @@ class SubjectReader:
     def subject(self, message: Message) -> Subject:
         """Return the subject of a message."""
         if (type_ := message.message_type) and type_ not in self.taken.types:
+            if self._setting.filter_messages:
+                return Subject("unhandled-message", Action.FILTER)
             text = "the message type is not supported"
             finding = Finding(ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), text)
             return Subject("unsupported-message", Action.REFUSE, findings=(finding,))
