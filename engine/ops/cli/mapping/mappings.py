@@ -13,12 +13,15 @@ from engine.config.shipped import shipped
 from engine.config.source import Source, read, validate
 from engine.errors import ConfigurationError, UsageError
 from engine.mapping.authoring.case import channel_of
+from engine.mapping.authoring.cost import Costs
 from engine.mapping.compile import load
+from engine.ops.cli.mapping.costing import costs_as_json, print_costs
 from engine.ops.terminal.lazy_group import LazyGroup, nothing
 from engine.ops.terminal.options import Json, MappingName, Mappings
 from engine.ops.terminal.table import print_json
 
 OfChannel = Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")]
+Cost = Annotated[bool, typer.Option("--cost", help="Show the worst case of each event and resource file.")]
 MappingOf = Annotated[str, typer.Option("--name", help="The mapping; by default the channel's own.")]
 MESSAGES: Final = re.compile(rb"(?:\A|[\r\n\x0b\x1c]+)(?=MSH[^A-Za-z0-9\s])")
 AROUND: Final = b"\x0b\x1c\r\n"
@@ -50,10 +53,10 @@ app = typer.Typer(
 
 
 @app.command()
-def check(mappings: Mappings = None, name: MappingName = "adt", as_json: Json = False) -> None:
+def check(mappings: Mappings = None, name: MappingName = "adt", cost: Cost = False, as_json: Json = False) -> None:
     """Check every mapping file and report all problems, each with file, line and column.
 
-    Exit 0 if there are none, 1 otherwise.
+    Exit 0 if there are none, 1 otherwise. Lines that cost too much in the worst case are warned of.
 
     Example: adt-engine mappings check --mappings mappings
     """
@@ -66,11 +69,18 @@ def check(mappings: Mappings = None, name: MappingName = "adt", as_json: Json = 
             for problem in error.problems:
                 Console(stderr=True, highlight=False, soft_wrap=True).print(str(problem), markup=False)
         raise typer.Exit(1) from error
+    costs = Costs(found)
+    warnings = costs.warnings()
     if as_json:
-        print_json({"mapping": name, "hash": found.hash, "problems": []})
-    else:
-        documents = sum(1 for _ in found.documents.everything())
-        typer.echo(f"{name}: {documents} files, no problems; {found.hash[:12]}")
+        told = {"mapping": name, "hash": found.hash, "problems": [], "warnings": [one._asdict() for one in warnings]}
+        print_json(told | ({"cost": costs_as_json(costs)} if cost else {}))
+        return
+    for one in warnings:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"warning: {one}", markup=False)
+    if cost:
+        print_costs(costs)
+    documents = sum(1 for _ in found.documents.everything())
+    typer.echo(f"{name}: {documents} files, no problems; {found.hash[:12]}")
 
 
 def folders_of(mappings: Path | None) -> list[Path]:

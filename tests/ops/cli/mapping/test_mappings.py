@@ -253,7 +253,8 @@ def test_a_second_opinion_names_what_is_no_valid_fhir(tmp_path: Path, file: Path
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "own.yaml").write_text(CASE.replace("family: X", "family: A").replace("A^B", "A^B|C"))
     (tmp_path / "resources").mkdir()
-    text = "resource: Patient\nextends: shipped/patient\nelements: {communication: [{each: PID-6, preferred: true}]}\n"
+    said = "communication: [{each: PID-6, language: {text: PID-6.9}, extension: [{url: urn:x, valueString: PID-6.1}]}]"
+    text = f"resource: Patient\nextends: shipped/patient\nelements: {{{said}}}\n"
     (tmp_path / "resources" / "patient.yaml").write_text(text)
     result = RUNNER.invoke(app, ["test", "--mappings", str(tmp_path)])
     wrong = "Patient.communication[0].language: a required element is missing (fhir.resources)"
@@ -311,3 +312,25 @@ def test_explain_refuses_what_it_cannot_answer(file: Path, tmp_path: Path) -> No
     empty = tmp_path / "no.hl7"
     empty.write_text("hello")
     assert RUNNER.invoke(app, ["explain", str(empty)]).exit_code == 1
+
+
+def test_check_tells_the_worst_case(tmp_path: Path) -> None:
+    """`--cost` shows each event and each file; a line that costs too much is warned of, and the check goes on."""
+    shown = RUNNER.invoke(app, ["check", "--cost"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0, shown.output
+    assert "a channel's limits" in shown.stdout
+    assert "resources/encounter.yaml" in shown.stdout
+    assert shown.stderr == ""
+    (tmp_path / "resources").mkdir()
+    text = (
+        "resource: Condition\nextends: shipped/condition\nsegments:\n  DG1:\n    elements:\n"
+        "      note: {each: NTE, text: NTE-3}\n"
+    )
+    (tmp_path / "resources/condition.yaml").write_text(text)
+    result = RUNNER.invoke(app, ["check", "--mappings", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "condition.yaml:6:14: segments.DG1.elements.note.each: all of NTE for each DG1" in result.stderr
+    told = json.loads(RUNNER.invoke(app, ["check", "--mappings", str(tmp_path), "--json", "--cost"]).stdout)
+    assert [one["line"] for one in told["warnings"]] == [6]
+    assert told["cost"]["events"]["A01"]["resources"] > 0
+    assert told["cost"]["bounds"] == {"segments": 10_000, "repetitions": 100_000, "patients": 500}
