@@ -147,7 +147,7 @@ def fault_of(path: tuple[Step, ...], value: object) -> str:
         TypeAdapter(field.rebuild_annotation()).validate_python(value)
     except ValidationError as error:
         found, expected = words(error.errors(include_url=False)[0], Channel)
-        return f"{found}, expected {expected}"
+        return f"{found}; {expected}"
     return ""
 
 
@@ -164,7 +164,7 @@ def value_of(question: Question, answer: Answer) -> object:
 def wrong(question: Question, answer: Answer) -> str:
     """Return what is wrong with an answer, and what would do; empty where nothing is."""
     if question.name == "tls":
-        return "" if answer in TLS else f"found {str(answer)!r}, expected one of {', '.join(TLS)}"
+        return "" if answer in TLS else f"found {str(answer)!r}; one of {', '.join(TLS)}"
     if question.name == "authority" and isinstance(answer, list) and (bad := [one for one in answer if "=" not in one]):
-        return f"found {bad[0]!r}, expected NAME=URI, such as HOSP=https://mrn.hospital.example"
+        return f"found {bad[0]!r}; NAME=URI, such as HOSP=https://mrn.hospital.example"
     return fault_of(question.path, value_of(question, answer))
