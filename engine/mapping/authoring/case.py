@@ -24,7 +24,7 @@ from engine.hl7.taken import ADT, types_of
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.files.document import NONE, Edited, yaml_in
-from engine.mapping.files.reference import nearest
+from engine.mapping.files.reference import nearest, type_names
 from engine.mapping.language.check_path import EVENTS
 
 CASE_KEYS: Final = frozenset({
@@ -38,15 +38,14 @@ EXPECT_KEYS: Final = frozenset({
     "rule", "action", "filter", "patients", "findings", "flags", "visit", "event_at", "error", "warnings",
     "interactions", "absent", "upsert", "reactivate", "identities", "stand_in", "slices", "deletes",
     "patient", "merge", "into", "sources", "source_identifiers", "rename", "to", "retired", "link", "unlink",
-    "and", "move", "from", "numbers", "encounter", "encounter-2", "source-encounter", "source-encounter-2",
-    "account", "account-2", "source-account", "source-account-2", "encounter.Account", "provenance", "refers",
-    "retire", "find",
+    "and", "move", "from", "numbers", "refers", "retire", "find",
 })  # fmt: skip
 # What segments list (`Coverage.IN1-1`, `Observation.OBX-1.OBR-2`), what is referred to (`Organization SYSTEM|VALUE`).
 LISTED: Final = re.compile(
     r"(?:[A-Za-z]+\.[A-Z][A-Z0-9]{2}(-\d+){0,2}(\.[A-Z][A-Z0-9]{2}-\d+)?|[A-Z][A-Za-z]+ \S+\|.+)"
 )
-
+# What stands in the plan by itself: `encounter`, of the second patient `encounter-2`, `source-account` in a merge.
+KEPT: Final = re.compile(r"(?:source-)?([a-z]+)(?:-\d+)?(?:\.[A-Z][A-Za-z]+)?")
 
 TRIGGER: Final = re.compile(r"[A-Z]\d\d|[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d")
 
@@ -261,8 +260,14 @@ def _unknown(source: Source, given: Any, path: tuple[str | int, ...], keys: froz
     return [
         source.problem((*path, key), f"unknown key {key!r}", nearest(key, keys))
         for key in given
-        if key not in keys and not LISTED.fullmatch(key)
+        if key not in keys and not LISTED.fullmatch(key) and not _is_kept(key)
     ]
+
+
+def _is_kept(key: str) -> bool:
+    """Say whether a key of what is expected names a resource in the plan."""
+    match = KEPT.fullmatch(key)
+    return match is not None and match[1] in type_names()
 
 
 def _unusable(source: Source, value: dict[str, Any], path: tuple[str | int, ...]) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from engine.fhir.opinion import second_opinion
 from engine.fhir.r4 import choices, r4_elements
 from engine.fhir.schema import FhirVersion, defects
 from engine.hl7.message import Message
-from engine.mapping.authoring.case import channel_of
+from engine.mapping.authoring.case import cases_of, channel_of, run_cases
 from engine.mapping.authoring.explain import explain
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import compile_mapping, load
@@ -86,6 +86,22 @@ def test_it_is_explained(tmp_path: Path, message: Make) -> None:
     source = load([site(tmp_path), shipped("mappings")], "adt")
     (found,) = explain(source, channel_of({}), message("A05", *SEGMENTS)).of_element("Immunization.lotNumber")
     assert (Path(found.file).name, found.source, found.made) == ("immunization.yaml", "RXA-15", "LOT1")
+
+
+def test_a_case_may_expect_it(tmp_path: Path) -> None:
+    """By the name that it has in the plan, as the visit; a name that is none is told."""
+    folder = site(tmp_path)
+    (folder / "tests").mkdir()
+    lines = "\n      ".join(SEGMENTS)
+    head = "tests:\n  - case: a\n    event: A05\n    message: |\n      {}\n"
+    case = head + "    expect: {{{}: {{resource: {{status: booked}}}}}}\n"
+    source = load([folder, shipped("mappings")], "adt")
+    (folder / "tests/own.yaml").write_text(case.format(lines, "appointment"), "utf-8")
+    (found,) = run_cases(cases_of(folder), source)
+    assert found.differences == ()
+    (folder / "tests/own.yaml").write_text(case.format(lines, "appointmint"), "utf-8")
+    with pytest.raises(ConfigurationError, match="unknown key 'appointmint'"):
+        cases_of(folder)
 
 
 @pytest.mark.parametrize(
