@@ -48,10 +48,10 @@ class MappingSite:
 
     def name(self, file: str) -> str:
         """Return what a file is called: its path below the site's folder, or `shipped/...`."""
-        for folder, prefix in ((self.folder, ""), (self.beside, SHIPPED)):
-            if Path(file).is_relative_to(folder):
-                return prefix + Path(file).relative_to(folder).as_posix()
-        return Path(file).name
+        for folder, prefix in ((f"{self.folder}/", ""), (f"{self.beside}/", SHIPPED)):
+            if file.startswith(folder):
+                return prefix + file.removeprefix(folder)
+        return file.rpartition("/")[2]
 
     def path(self, name: str) -> Path:
         """Return the file of a name; UsageError for what cannot be one of these folders."""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, Final, NamedTuple
 
 from engine.errors import ConfigurationError, MessageError
@@ -79,9 +78,13 @@ def _element(site: MappingSite, one: Evidence) -> Json:
         f"{row.table}, {row.code}: " + (f"{site.name(row.file)}:{row.line}" if row.line else "no such row")
         for row in one.rows
     ]
-    made = asdict(one) | {"file": site.name(one.file), "functions": [applied.function for applied in one.functions]}
     return {
-        **{name: _plain(made[name]) for name in ("element", "file", "line", "rule", "source", "functions")},
+        "element": one.element,
+        "file": site.name(one.file),
+        "line": one.line,
+        "rule": one.rule,
+        "source": one.source,
+        "functions": [applied.function for applied in one.functions],
         "segment": one.segment or 1,
         "raw": _plain(one.raw),
         "rows": rows,
@@ -97,19 +100,23 @@ def _origins(body: Json, evidence: Sequence[Evidence], seen: dict[str, int]) -> 
     """Return for each value of a resource the place of what made it: of that path, or of one above, with that value."""
     kind = str(body.get("resourceType", ""))
     seen[kind] = number = seen.get(kind, 0) + 1
-    apart = [(place, *_apart(one.element), one) for place, one in enumerate(evidence)]
-    of_kind = [(place, own, path, one) for place, name, own, path, one in apart if name == kind]
-    identity = [place for place, own, path, _ in of_kind if own == number and path in IDENTITIES]
+    identity: list[int] = []
+    by_path: dict[str, list[tuple[int, int, Evidence]]] = {}
+    for place, one in enumerate(evidence):
+        name, own, path = _apart(one.element)
+        if name == kind and path:
+            by_path.setdefault(path, []).append((place, own, one))
+            identity += [place] if own == number and path in IDENTITIES else []
     found: dict[str, int] = {}
     for leaf in _leaves(body, ""):
         fitting = [
-            ((_part(one.made, leaf.path[len(path) :]) == leaf.value, own == number, len(path)), place)
-            for place, own, path, one in of_kind
-            if path and _within(leaf.path, path)
+            (own == number, len(path), place)
+            for path in _above(leaf.path)
+            for place, own, one in by_path.get(path, ())
+            if _part(one.made, leaf.path[len(path) :]) == leaf.value
         ]
-        certain = [one for one in fitting if one[0][0]]
-        if certain:
-            found[leaf.path] = max(certain)[1]
+        if fitting:
+            found[leaf.path] = max(fitting)[2]
         elif leaf.path.startswith("identifier[") and identity:
             found[leaf.path] = identity[0]
     return found
@@ -123,8 +130,12 @@ def _apart(element: str) -> tuple[str, int, str]:
     return match[1], int(match[2] or 1), element[match.end() :].lstrip(".")
 
 
-def _within(path: str, above: str) -> bool:
-    return path == above or path.startswith((f"{above}.", f"{above}["))
+def _above(path: str) -> Iterator[str]:
+    """Yield a path and those above it: `name[0].family`, `name[0]`, `name`."""
+    yield path
+    for place in range(len(path) - 1, 0, -1):
+        if path[place] in ".[":
+            yield path[:place]
 
 
 def _leaves(value: Any, path: str) -> Iterator[Leaf]:

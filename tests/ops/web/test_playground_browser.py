@@ -29,7 +29,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     folder = tmp_path_factory.mktemp("playground-browser")
     async with running(folder) as rig:
         mapping_site(folder / "mappings")
-        rig.engine.arguments = (*rig.engine.arguments, "--mappings", "mappings")
+        rig.engine.arguments = (*rig.engine.arguments, "--mappings", "mappings", "--publish-mappings")
         made = await start(rig)
         await send_messages(*await rig.address(), list(FEED))
         await rig.until(lambda rows: [row.state for row in rows] == [*STATES.values()])
@@ -81,7 +81,7 @@ async def test_which_line_filled_a_field_takes_three_clicks(browser: Browser, si
     await expect(_chosen(page).get_by_role("link", name="resources/patient.yaml:4")).to_be_visible()
     await expect(page.locator(".tree .lit")).to_have_text("19840229")
     await _chosen(page).get_by_role("link", name="resources/patient.yaml:4").click()  # 4
-    await expect(page.locator(".cm-line.lit")).to_have_text("  birthDate: PID-7 | date")
+    await expect(page.locator(".cm-line.lit")).to_have_text("  birthDate: PID-7 | date", timeout=SLOW)
     await window.check()
     await page.context.close()
 
@@ -114,20 +114,20 @@ async def test_an_edit_completes_shows_its_mistakes_and_is_tried(browser: Browse
     await editor.focus()
     await page.keyboard.press("Control+End")
     await page.keyboard.type("  brithDate: PID-7")
-    await expect(page.locator(".cm-lintRange-error")).to_have_text("brithDate")
+    await expect(page.locator(".cm-lintRange-error")).to_have_text("brithDate", timeout=SLOW)
     for _ in "brithDate: PID-7":
         await page.keyboard.press("Backspace")
     await page.keyboard.type("marit")
-    await expect(page.get_by_role("option", name="maritalStatus")).to_be_visible()
+    await expect(page.get_by_role("option", name="maritalStatus")).to_be_visible(timeout=SLOW)
     await page.wait_for_timeout(150)  # what is chosen too soon after it appeared is taken for typing
     await page.keyboard.press("Enter")
     await page.keyboard.type("PID-8 | c")
-    await expect(page.get_by_role("option", name="coded", exact=False).first).to_be_visible()
+    await expect(page.get_by_role("option", name="coded", exact=False).first).to_be_visible(timeout=SLOW)
     await page.keyboard.press("Escape")
     for _ in "PID-8 | c":
         await page.keyboard.press("Backspace")
     await page.keyboard.type("{text: PID-8}")
-    await expect(page.locator(".cm-lintRange-error")).to_have_count(0)
+    await expect(page.locator(".cm-lintRange-error")).to_have_count(0, timeout=SLOW)
     await _tried(page)
     await page.get_by_role("link", name='"F"').click()
     await expect(_chosen(page)).to_contain_text("resources/patient.yaml:5")
@@ -169,7 +169,7 @@ async def test_an_operator_comes_from_a_message_and_compares(browser: Browser, s
     await page.keyboard.type("  gender:\n")
     await page.get_by_role("button", name="Compare on recent messages").click()
     row = page.get_by_role("row").filter(has_text="Patient.gender")
-    await expect(row).to_contain_text("element removed")
+    await expect(row).to_contain_text("element removed", timeout=SLOW)
     await row.get_by_role("link").click()
     await page.wait_for_url("**/messages/*")
     await window.check()
@@ -187,22 +187,47 @@ async def test_an_operator_comes_from_a_message_and_compares(browser: Browser, s
 )
 async def test_nothing_is_a_fault_to_axe_or_too_wide(browser: Browser, site: Site, options: dict[str, object]) -> None:
     """With a result, a chosen value and an open file with a mistake."""
-    window = await _window(browser, site, "operator", **options)
+    window = await _window(browser, site, "operator" if "viewport" in options else "author", **options)
     page = window.page
     await window.open("/playground?path=shipped/datatypes/xpn.yaml&line=12")
     await _tried(page)
     await page.get_by_role("link", name='"1984-02-29"').click()
     await _chosen(page).get_by_role("link").click()
-    await expect(page.locator(".cm-line.lit")).to_contain_text("birthDate")
+    await expect(page.locator(".cm-line.lit")).to_contain_text("birthDate", timeout=SLOW)
     await page.get_by_role("textbox", name="Mapping file resources/patient.yaml").focus()
     await page.keyboard.press("Control+End")
     await page.keyboard.type("  x: PID-7")
-    await expect(page.locator(".cm-lintRange-error")).to_be_visible()
+    await expect(page.locator(".cm-lintRange-error")).to_be_visible(timeout=SLOW)
     found = await Axe().run(page)
     assert [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found.response["violations"]] == []
     width = await page.evaluate("window.innerWidth")
     assert await page.evaluate("document.documentElement.scrollWidth") <= width
     assert await page.evaluate(TOO_WIDE) == []
+    await window.check()
+    await page.context.close()
+
+
+async def test_an_edit_is_put_in_force_and_taken_back_in_one_click(browser: Browser, site: Site) -> None:
+    """The question is answered, the file is on the disk; "Take back" alone puts the one from before there."""
+    window = await _window(browser, site)
+    page, file = window.page, site.rig.folder / "mappings/resources/patient.yaml"
+    page.remove_listener("dialog", window._dialog)
+    page.on("dialog", lambda dialog: dialog.accept())
+    await window.open("/playground?path=resources/patient.yaml")
+    await page.get_by_role("textbox", name="Mapping file resources/patient.yaml").focus()
+    await page.keyboard.press("Control+End")
+    await page.keyboard.type("  gender:")
+    await page.get_by_label("Why").fill("ticket 4711")
+    await page.get_by_role("button", name="Put edited files in force").click()
+    await expect(page.get_by_role("status").first).to_have_text("The mapping files are in force.", timeout=SLOW)
+    assert file.read_text() == PATIENT + "  gender:"
+    found = await Axe().run(page)
+    assert [one["id"] for one in found.response["violations"]] == []
+    await page.get_by_role("button", name="Take back").click()
+    await expect(page.get_by_role("status").first).to_have_text(
+        "The mapping files from before are in force again.", timeout=SLOW
+    )
+    assert file.read_text() == PATIENT
     await window.check()
     await page.context.close()
 

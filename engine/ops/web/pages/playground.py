@@ -4,6 +4,7 @@ All that was typed comes with each form and goes back with its answer, so that i
 parts of the page are exchanged by themselves.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -221,7 +222,8 @@ async def _on_disk(call: Call, path: str) -> tuple[str, str]:
 async def _page(
     call: Call, draft: Draft, result: str = "", alarm: str = "", status: int = 200, **values: object
 ) -> Response:
-    return call.page("playground.html", status, **await _values(call, draft), result=result, alarm=alarm, **values)
+    shown = {**await _values(call, draft), **values, "result": result, "alarm": alarm}
+    return await asyncio.to_thread(call.page, "playground.html", status, **shown)
 
 
 async def _editor(call: Call, draft: Draft) -> Response:
@@ -234,7 +236,8 @@ async def _result(call: Call, draft: Draft, result: str, **values: Any) -> Respo
     """Answer with what came of it: for a script as a part, else below what was typed."""
     problems = orjson.dumps([one.model_dump() for one in values["made"].problems]).decode()
     if _is_part(call):
-        return HTMLResponse(call.part(f"parts/{result}.html", problems=problems, **values))
+        # In a thread: what is long to write must not keep messages waiting.
+        return HTMLResponse(await asyncio.to_thread(call.part, f"parts/{result}.html", problems=problems, **values))
     return await _page(call, draft, result, problems=problems, **values)
 
 
