@@ -304,7 +304,17 @@ async def _visited(person: Person, entries: int) -> tuple[set[str], list[str]]:
             made |= set(ADDRESS.findall(person.page))
         answer = await person.post(f"/messages/{seq}/rehearse")
         made |= set(ADDRESS.findall(answer.text))
-    for path in ("/overview", "/lanes", "/codes", "/duplicates", "/alerts", "/channels"):
+    for path in ("/lanes", "/duplicates?show=all", *(f"/messages/{seq}/patient" for seq in range(1, entries + 1))):
+        answer = await person.get(path)
+        made |= set(ADDRESS.findall(person.page))
+        if answer.status_code != 200:
+            errors.append(answer.text)
+    for found in (f"{MRN}G1", FAMILY):
+        answer = await person.post("/find", {"find": found})
+        made.add(answer.headers["location"])
+        await person.get(answer.headers["location"])
+        made |= set(ADDRESS.findall(person.page))
+    for path in ("/overview", "/codes", "/alerts", "/channels"):
         errors.append((await person.get(path)).text)  # none of these is of a patient
         made |= set(ADDRESS.findall(person.page))
     for path in TYPED:

@@ -15,7 +15,9 @@ from engine.ops.views.searching import FactsPage
 from engine.pipeline.engine import Engine
 
 # Written by hand, from the requirement: what needs the password typed just now, however it is asked for.
-CONFIRMED = {"messages.discard", "messages.export", "messages.resolve", "audit.export", "mappings.publish"}
+CONFIRMED = {
+    "messages.discard", "lanes.discard", "messages.export", "messages.resolve", "audit.export", "mappings.publish",
+}  # fmt: skip
 ROW = Row(
     entry=7, received_at="2026-03-01T12:00:00.000+00:00", channel="adt", source="REG|RVB", control_id="c1", event="A08",
     state="held", reason="", ack="AA", ack_outcome="sent", flags=(), receipts=1, visit="V0815",

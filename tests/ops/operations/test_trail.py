@@ -62,7 +62,7 @@ def test_a_number_that_is_too_large_to_be_written_is_left_out(number: int) -> No
 
 
 # Written by hand, from the requirement: fields in which a patient's name or number, or an operator's words, may stand.
-PRIVATE = {"patient", "visit", "text", "message", "set", "place", "reason", "entry", "edited"}
+PRIVATE = {"patient", "visit", "text", "message", "set", "place", "reason", "because", "entry", "edited"}
 
 
 def test_no_operation_marks_a_field_that_may_hold_a_patient() -> None:
