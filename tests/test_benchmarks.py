@@ -15,7 +15,7 @@ from tests.benchmarks.ratio import Ratio
 from tests.benchmarks.scenarios import LARGE_BYTES, MERGE_EVERY, SCENARIOS
 
 # Requests and writes that a message takes, once the server and what messages name are known.
-COSTS = {"known": (1, 1), "new": (3, 1), "visit": (2, 2), "large": (1, 1), "slow": (1, 1)}
+COSTS = {"known": (1, 1), "new": (3, 1), "visit": (3, 2), "large": (1, 1), "slow": (1, 1)}
 MANY = "3 connections"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,9 @@ MERGE_EVERY: Final = 20
 # Numbers of people beyond those that are known, so that the two never meet.
 STRANGERS: Final = 1_000_000
 LARGE_BYTES: Final = 10_000
+# Each admission has its own minute, none of them midnight: that is no time.
+FIRST_ADMISSION: Final = datetime(2020, 1, 1, 1, tzinfo=UTC)
+A_DAY: Final = 600
 
 Person = Callable[[int, int], int]
 Text = Callable[[int, int], str]
@@ -50,13 +54,15 @@ def _letters(number: int) -> str:
 
 
 def adt(number: int, person: int, *, event: str = "A08", mrn: str = "", visit: int | None = None) -> str:
-    """Return an ADT message about a person, whose telephone number is another one in each."""
+    """Return an ADT message about a person, whose telephone number is another one in each; a visit has its minute."""
+    visit = person if visit is None else visit
     return ADT.format(
         event=event,
         number=number,
         person=person,
         mrn=mrn or f"BN{person:06d}",
-        visit=person if visit is None else visit,
+        visit=visit,
+        begin=f"{FIRST_ADMISSION + timedelta(days=visit // A_DAY, minutes=visit % A_DAY):%Y%m%d%H%M%S}",
         letters=_letters(person),
         second=number % 60,
     )
