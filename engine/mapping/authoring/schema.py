@@ -309,6 +309,8 @@ def _table() -> Json:
 
 
 def _tests() -> Json:
+    types = "|".join(sorted(name.lower() for name in _resource_types()))
+    kept = rf"^(source-)?({types})(-\d+)?(\.[A-Z][A-Za-z]+)?$"
     case = _object(
         CASE_KEYS,
         {
@@ -319,17 +321,12 @@ def _tests() -> Json:
             "channel": _any({"type": "string", "description": "a channel by name"}, _object(CHANNEL_KEYS, {})),
             "assume": {"type": "object", "additionalProperties": TEXT},
             "resources": TEXTS,
-            "expect": {**_object(EXPECT_KEYS, {}), "patternProperties": {f"^{LISTED.pattern}$": {}, _kept(): {}}},
+            "expect": {**_object(EXPECT_KEYS, {}), "patternProperties": {f"^{LISTED.pattern}$": {}, kept: {}}},
         },
         "expect",
     )
     known = {"tests": {"type": "array", "items": case}, "mapping": TEXT}
     return _document("Cases: a message, and what comes out", known, known, required=["tests"])
-
-
-def _kept() -> str:
-    """Return the pattern of what a case calls the resources of a plan."""
-    return rf"^(source-)?({'|'.join(sorted(name.lower() for name in _resource_types()))})(-\d+)?(\.[A-Z][A-Za-z]+)?$"
 
 
 def _resource_types() -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from engine.config.source import Source, scan, scan_text
 from engine.errors import ConfigurationError, Problem
+from engine.mapping.files.kinds import misshapen
 from engine.mapping.files.reference import nearest, resource_types, type_names
 
 Key = str | int
@@ -201,6 +202,9 @@ def _shape(document: Document, problems: Problems) -> None:
             found = f"found {lines[:60]!r}, not a map" if isinstance(lines, str) else "not a map"
             problems.add(document, (section,), found, f"expected lines such as {SECTIONS[section]}")
             document.value[section] = {}
+    for path, found, expected in list(misshapen(document.value)):
+        problems.add(document, path, found, expected)
+        document.value.pop(str(path[0]), None)
     if document.value.get("resource") == "Patient":
         problems.keys(document, (), PATIENT_KEYS, document.value)
 

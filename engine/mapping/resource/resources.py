@@ -115,7 +115,7 @@ def _resource(
     tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
     when = tests[0][0].test if tests else None
     rules = replace(_rules(compiler, scope, value, name), parts=slices.parts())
-    refers = any(mark in repr(value["elements"]) for mark in (SAME, *WHOLE))
+    refers = any(mark in repr(value.get("elements")) for mark in (SAME, *WHOLE))
     first = Memo(new.depends, lambda reading: new.read(reading.apart()))
     return Resource(mapping, first, rules, when, along=value.get("along") == "yes", refers=refers)
 
