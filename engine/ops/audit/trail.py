@@ -4,6 +4,7 @@ Of what was given only what its field is marked for is kept; of a field without 
 the name alone: it may be a patient's.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
@@ -37,6 +38,8 @@ MOST_NAME: Final = 40
 MOST_KEYS: Final = 40
 MOST_ITEMS: Final = 100
 MOST_REASON: Final = 500
+# The names that are kept of edited files: what else stands in their place may be anything.
+_FILE: Final = re.compile(r"[A-Za-z0-9_./-]{1,120}\.yaml")
 
 
 class Audited(StrEnum):
@@ -151,9 +154,10 @@ def _kept(value: object, mark: Audited | Marks | None) -> object:
     """Return what is kept of a value; None for nothing."""
     if isinstance(mark, Mapping):
         return recorded(value, mark) if isinstance(value, Mapping) else None
-    if mark is Audited.NAMES and isinstance(value, Mapping):
-        value = list(value)
-    elif mark not in {Audited.VALUE, Audited.ENTRIES}:
+    if mark is Audited.NAMES:
+        named = list(value)[:MOST_ITEMS] if isinstance(value, Mapping) else [""]
+        return [name[:MOST_TEXT] for name in named] if all(map(_FILE.fullmatch, named)) else None
+    if mark not in {Audited.VALUE, Audited.ENTRIES}:
         return None
     if isinstance(value, list | tuple):
         kept = [_plain(one) for one in value[:MOST_ITEMS]]

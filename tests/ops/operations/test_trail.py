@@ -61,8 +61,16 @@ def test_a_number_that_is_too_large_to_be_written_is_left_out(number: int) -> No
     assert orjson.loads(orjson.dumps(kept)) == {"given": ["rate", "entries"]}
 
 
+def test_of_edited_files_the_names_stay_and_no_text() -> None:
+    """What is no name of such a file is left out with its text."""
+    marks = {"edited": Audited.NAMES}
+    assert recorded({"edited": {"tables/x.yaml": CANARY}}, marks) == {"edited": ["tables/x.yaml"]}
+    assert recorded({"edited": {CANARY: "x", "x.yaml": "y"}}, marks) == {"given": ["edited"]}
+    assert recorded({"edited": CANARY}, marks) == {"given": ["edited"]}
+
+
 # Written by hand, from the requirement: fields in which a patient's name or number, or an operator's words, may stand.
-PRIVATE = {"patient", "visit", "text", "message", "set", "place", "reason", "because", "entry", "edited"}
+PRIVATE = {"patient", "visit", "text", "message", "set", "place", "reason", "because", "entry", "edited", "base"}
 
 
 def test_no_operation_marks_a_field_that_may_hold_a_patient() -> None:
