@@ -112,6 +112,8 @@ class Compiler(ExpressionCompiler):
         if element.type_ == REFERENCE:
             self._checks.reference(entry, element, scope)
         sources = entry["each"] if isinstance(entry["each"], list) else [entry["each"]]
+        if not sources:
+            return self.problem(scope.at("each"), "nothing to go through", "name a field or a segment: each: PID-5")
         lists = tuple(Compiled(self._each(str(source), entry, scope, element)) for source in sources)
         node = joined(lists, held=False)
         if "fill" in entry:
@@ -194,7 +196,7 @@ class Compiler(ExpressionCompiler):
     def _needs(self, value: dict[str, Any], scope: Scope, known: dict[str, Element]) -> frozenset[str]:
         names = self._list(value, "needs", scope)
         for name in names:
-            if name not in known:
+            if not isinstance(name, str) or name not in known:
                 self.problem(scope.at("needs"), f"unknown element {name!r}", nearest(str(name), known))
         return frozenset(map(str, names))
 
