@@ -349,7 +349,8 @@ async def test_the_choice_offers_the_release_once_one_record_is_left(site: Site)
     await site.rig.until(lambda rows: [row.reason for row in rows[entry - 1 :]] == ["multiple-matches"])
     await operator.merged(site.rig, first, second)
     page = (await one.get(f"/messages/{entry}/choose")).text
-    assert f"one record is left: release the entry (adt-engine messages release {entry})" in page
+    assert "one record is left: release the entry " in page
+    assert "adt-engine messages release" not in page
     assert f'action="/messages/{entry}/release"' in page
     await one.post(f"/messages/{entry}/release", {})
     await site.rig.until(lambda rows: rows[entry - 1].state == "delivered")

@@ -133,7 +133,7 @@
         ? [...document.querySelectorAll('.menu [data-key]')].find(function (one) { return one.dataset.key === event.key })
         : null
       went = 0
-      if (page) page.click()
+      if (page) page.querySelector('a').click()
       else if (Object.hasOwn(ACTS, event.key)) ACTS[event.key]()
       else return
       event.preventDefault()
