@@ -163,8 +163,7 @@ class ResourceRecord(NamedTuple):
     found by them, too, and they become `use` old. `holder`: the element that refers to the patient (`subject`,
     `patient`, `beneficiary`), empty for what belongs to no patient; `patient` is the local name of that patient. The
     holder is written by delivery, and is no change; one within a list (`participant.actor`) is a change, and is asked.
-    `admission`: when the visit began, where it may go by that, too; its number is the only identity of one that the
-    message gives no other.
+    `admission`: when the visit began, where it may go by that, too; its number is all that some visits have.
     """
 
     type: str

@@ -98,8 +98,6 @@ class Segment:
         text = fields[field] if field < len(fields) else ""
         if not text:
             return None
-        if text.isalnum():  # no delimiter is a letter or a digit: there is nothing to cut
-            return text if component == subcomponent == repetition == 1 else None
         repeat, part, small, escape = self._dialect.cuts
         if repeat in text or repetition != 1:
             parts = text.split(repeat, repetition)

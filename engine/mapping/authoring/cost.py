@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 from engine.config.door import Limits
 from engine.errors import Problem
 from engine.mapping.compile import PATIENT, MappingSource
-from engine.mapping.files.document import FIELD, Document, Problems
+from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import listed
 from engine.mapping.language.expression import (
     Call,

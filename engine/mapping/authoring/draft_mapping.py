@@ -9,7 +9,7 @@ from engine.mapping.authoring.draft_text import ALSO, DECIDE, IDENTITY, MAPPINGS
 from engine.mapping.authoring.feed import Feed, told
 from engine.mapping.authoring.shape import is_shown
 from engine.mapping.compile import MappingSource
-from engine.mapping.files.document import FIELD
+from engine.mapping.files.field import FIELD
 from engine.mapping.subject.events import EVENT
 
 CODING_SYSTEMS: Final = "coding-system"

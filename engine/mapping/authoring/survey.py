@@ -5,7 +5,8 @@ from typing import Any, Final, NamedTuple
 
 from engine.hl7.message import Message, Segment
 from engine.mapping.authoring.trace import Each, Read, Trace
-from engine.mapping.files.document import FIELD, Documents
+from engine.mapping.files.document import Documents
+from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import segments
 from engine.mapping.language.expression import Field, Part
 from engine.mapping.language.functions import FUNCTIONS

@@ -1,7 +1,6 @@
 """Authored mapping files: found in their folders, extended where they say so, with the place of everything kept."""
 
 import hashlib
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 from engine.config.source import Source, scan, scan_text
 from engine.errors import ConfigurationError, Problem
+from engine.mapping.files.field import slice_of
 from engine.mapping.files.kinds import misshapen
 from engine.mapping.files.reference import nearest, resource_types, type_names
 
@@ -17,11 +17,6 @@ Key = str | int
 # Texts in place of files, or as files that are not there yet: what an author tries before it is saved.
 Edited = Mapping[Path, str]
 NONE: Final[Edited] = {}
-EXTENSION: Final = "extension"
-# A path into a segment, as PID-3(2).4.1 or PID-3[CX.5=MR].1.
-FIELD: Final = re.compile(
-    r"([A-Z][A-Z0-9]{2})-(\d{1,3})(?:\(([1-9]\d{0,4})\)|\[([A-Z]{2,3})\.(\d{1,2})=([^\]|]{1,64})\])?(?:\.(\d{1,2}))?(?:\.(\d{1,2}))?"
-)
 ADD: Final = "add"
 SHIPPED: Final = "shipped/"
 KINDS: Final = ("resources", "datatypes", "tables")
@@ -328,25 +323,3 @@ def _joined(name: str, below: Any, entries: Any, moved: dict[tuple[Key, ...], tu
         items[at : at + 1] = [entry]
         moved["elements", name, at] = (ADD, name, number) if listed else (ADD, name)
     return items
-
-
-def slice_of(element: str, entry: Any) -> str:
-    """Return the name of an entry's slice: its `slice`, its url, its source, or else the first field that it names.
-
-    Empty where it names none.
-    """
-    if isinstance(entry, dict):
-        each = entry.get("each")
-        own = entry.get("url") if element == EXTENSION else each[0] if isinstance(each, list) else each
-        if named := str(entry.get("slice") or own or ""):
-            return named
-    return _first_field(entry)
-
-
-def _first_field(entry: Any) -> str:
-    """Return the first field that stands in an entry, as `PID-15`."""
-    if isinstance(entry, str):
-        match = FIELD.search(entry)
-        return f"{match[1]}-{match[2]}" if match else ""
-    parts = entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ()
-    return next((found for part in parts if (found := _first_field(part))), "")

@@ -8,7 +8,6 @@ Patient, what a segment says depends on its text alone, and is kept.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -23,12 +22,10 @@ from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.references import Refers, pointed, referring, resolved
 from engine.mapping.resource.grouping import not_under
+from engine.mapping.resource.list_key import digest_of
 from engine.mapping.resource.slice_cache import MAX_KEPT, Memo, SliceCache, SliceReader
 from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter, deletions
 
-KEY_BYTES: Final = 12
-# Copied for each key, which takes a fraction of making one.
-EMPTY: Final = blake2b(digest_size=KEY_BYTES)
 # How many values are kept of each element of a list; whole segments are kept beside.
 MAX_SLICES: Final = 256
 DELETE: Final = "D"
@@ -340,13 +337,6 @@ def _groups(reading: Reading, name: str, with_: tuple[str, ...]) -> Iterator[tup
 def _differs(one: Member, other: Member) -> bool:
     """Say whether two things of one key differ in what they say."""
     return (one.changes, one.identifiers, one.visit) != (other.changes, other.identifiers, other.visit)
-
-
-def digest_of(owner: Identity, key: Sequence[str]) -> str:
-    """Return what stands for a key, within whose it is."""
-    made = EMPTY.copy()
-    made.update("\x1f".join((*owner, *key)).encode("utf-8", "surrogatepass"))
-    return made.hexdigest()
 
 
 def _given(changes: Sequence[ElementChange]) -> set[str]:

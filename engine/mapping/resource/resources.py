@@ -4,7 +4,8 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any, Final
 
-from engine.mapping.files.document import FIELD, Document, Problems
+from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import nearest
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import path_fault

@@ -4,7 +4,8 @@ from functools import reduce
 from typing import Any, Final
 
 from engine.fhir.r4 import choices
-from engine.mapping.files.document import Document, slice_of
+from engine.mapping.files.document import Document
+from engine.mapping.files.field import slice_of
 from engine.mapping.files.reference import Element, elements, nearest
 from engine.mapping.language.node import Step
 from engine.mapping.language.scope import Path, Scope

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Final
 
 from engine.hl7.taken import Taken, types_of
-from engine.mapping.files.document import FIELD, Document, Problems
+from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import listed, nearest
 from engine.mapping.files.table import Table, Target
 from engine.mapping.language.identifier import URI, IdentityRules, Preference

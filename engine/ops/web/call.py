@@ -152,9 +152,12 @@ class Call:
     def _open_to_all(self) -> list[str]:
         return sorted(name for name, feed in self.desk.engine.feeds.items() if feed.channel.open_to_all)
 
+    def _counts(self) -> dict[str, int]:
+        return {"/alerts": len(self.desk.engine.alerts.open()), "/lanes": self.held}
+
     def _around(self) -> dict[str, object]:
         path = self.request.url.path
-        counts = {"/alerts": len(self.desk.engine.alerts.open()), "/lanes": self.held}
+        counts = self._counts() if self.actor is not None else {}
         menu = [
             {
                 "path": route.path,

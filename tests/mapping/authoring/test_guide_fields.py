@@ -13,7 +13,7 @@ from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.authoring.survey import Survey
 from engine.mapping.authoring.trace import Trace, TracingCompiler
 from engine.mapping.compile import MappingSource, compile_mapping
-from engine.mapping.files.document import FIELD
+from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import segments
 
 # HL7 v2-to-FHIR Implementation Guide 1.0.0: the fields with a row in a segment map, of the segments of ADT.

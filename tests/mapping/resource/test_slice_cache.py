@@ -96,7 +96,7 @@ def test_a_code_is_read_once_for_all_functions_of_it(message: Make) -> None:
     """The first code of a CWE is that of its concept; read by another table, it is another one."""
     setting, table = Setting(), Table("colours", "", Unmapped.KEEP, None, {"R": None}, {"R": "Red"})
     kit = Kit(setting, {"colours": table}, Identifiers(IdentityRules(), setting), Stamps(setting.zone))
-    found = message("A08", "DG1|1||R^Red^L^RD^Rouge^L")
+    found = message("A08", "DG1|1||R^Red^L^SC^Scarlet^L")
     reading, (cells,) = Reading(found, found.groups, None, ""), found.named("DG1")[0].cells(3)
     whole, first, other, tabled = (
         FUNCTIONS[name].make(kit, tables)(cells, reading)

@@ -7,7 +7,7 @@ import typer
 
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.compile import load
-from engine.mapping.files.document import FIELD
+from engine.mapping.files.field import FIELD
 from engine.ops.cli.mapping.mappings import MappingOf, channel_file, channel_in, folders_of
 from engine.ops.cli.mapping.page import Html, Section, write_page
 from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message

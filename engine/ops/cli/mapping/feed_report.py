@@ -9,7 +9,7 @@ from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.draft_mapping import Code
 from engine.mapping.authoring.feed import Feed, named_times, told
 from engine.mapping.authoring.shape import code_shown
-from engine.mapping.files.document import FIELD
+from engine.mapping.files.field import FIELD
 from engine.ops.cli.mapping.page import Section
 from engine.ops.views.answer import Json
 
