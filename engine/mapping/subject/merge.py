@@ -30,8 +30,10 @@ def pair(sources: Sequence[Found], targets: Sequence[Found]) -> Pair | None:
         return None
     shared = {found.identity for found in left} & {found.identity for found in right}
 
-    def rank(one: tuple[Found, Found]) -> tuple[int, bool, int]:
-        return one[1].rank, _same_identity(*one), sum(side.identity in shared for side in one)
+    def rank(one: tuple[Found, Found]) -> tuple[int, bool, int, tuple[Identity, ...]]:
+        on_both = sum(side.identity in shared for side in one)
+        # Which of such pairs is chosen decides what else is left out: never by the order in which they were sent.
+        return one[1].rank, _same_identity(*one), on_both, tuple(side.identity for side in one) if on_both else ()
 
     source, target = min(pairs, key=rank)
     return Pair(source, target, _side(source, left, shared), _side(target, right, shared))

@@ -1,5 +1,6 @@
 """Subjects: what intake learns of a message, and how numbers are told apart."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -146,6 +147,17 @@ def test_the_order_of_a_list_changes_no_verdict(
 
     shuffled = verdict(data.draw(st.permutations(listed)), data.draw(st.permutations(merged)))
     assert shuffled == verdict(listed, merged)
+
+
+def test_pairs_of_numbers_on_both_sides_are_chosen_in_any_order(mapping: Mapping, message: Make) -> None:
+    """Where each pair has a number that the other side lists, too, the sides do not hang on which was sent first."""
+    listed, merged = ["A^^^RVB", "A^^^ENT", "B^^^ENT^PI", "C^^^RVB^PI"], ["B^^^RVB^PI", "B^^^ENT", "C^^^RVB"]
+    found = set()
+    for numbers, gone in itertools.product(itertools.permutations(listed), itertools.permutations(merged)):
+        (merge,) = mapping.plan(message("A40", f"PID|1||{'~'.join(numbers)}", f"MRG|{'~'.join(gone)}")).interactions
+        assert isinstance(merge, Merge)
+        found.add((frozenset(merge.sources), frozenset(merge.survivor.identities)))
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("listed", ["D^^^RVB~C^^^RVB", "C^^^RVB~D^^^RVB"])
