@@ -18,6 +18,7 @@ from engine.hl7.message import Message
 from engine.journal.entry import Claimed, FollowUp, FollowUpKind, State
 from engine.journal.journal import Journal
 from engine.journal.state.pausing import Pause
+from engine.mapping.subject.subject import Action
 from engine.pipeline.alerts.kind import PauseReason
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
@@ -38,6 +39,12 @@ DAMAGED: Final = "body-damaged"
 SKIPPED: Final = Verdict(VerdictKind.DELIVERED, "stale-skipped", unasked=True)
 
 _log = telemetry.logger()
+
+
+def now_filtered(feed: Feed, message: Message) -> str:
+    """Return the rule by which the mapping asks nothing for a message that was taken in before; '' where it does."""
+    subject = feed.mapping.identify(message)
+    return "" if subject.action is Action.DELIVER else subject.rule
 
 
 class Carried(NamedTuple):
@@ -102,6 +109,8 @@ class DeliveryWorker:
         message = self._message(claimed, feed)
         plan = feed.mapping.plan(message)
         fault.point("F10")
+        if not plan.interactions and (rule := now_filtered(feed, message)):
+            return Carried(Verdict(VerdictKind.FILTERED, rule, unasked=True), plan)
         if claimed.shadow or feed.channel.mode is Mode.SHADOW:
             now = self.shared.clock()
             dry_run = await self.destination.dry_run(plan, self.memory, at=now, channel=feed.channel)

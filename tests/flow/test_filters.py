@@ -177,3 +177,24 @@ async def test_shadow_tries_only_where_it_would_be_sent(servers: Servers) -> Non
     shown = await done(servers.rig, "messages.show", entry=1)
     assert shown["flags"] == ["shadow", "by-rule to-the-wards"]
     assert await servers.who("RB-1") == (0, 0)
+
+
+async def test_what_a_new_mapping_filters_is_not_called_delivered(tmp_path: Path) -> None:
+    """Taken in before the site's event file filtered it, and delivered after: it ends as filtered, by that rule."""
+    site = tmp_path / "mappings"
+    site.mkdir()
+    events = {"mapping": "adt", "extends": "shipped/adt"}
+    write(site / "adt.yaml", events)
+    async with running(tmp_path) as rig:
+        rig.engine.arguments = (*rig.engine.arguments, "--mappings", "mappings")
+        await rig.engine.start()
+        await rig.engine.line("started")
+        await done(rig, "destinations.pause", destination="interchange", reason="a test")
+        await sent(rig, message("C1", "RB-1", event="A28"), message("C2", "RB-2", event="A28", family="ZZTEST"))
+        no_tests = {"rule": "no-tests", "when": "PID-5.1 starts-with ZZTEST", "do": "filter"}
+        write(site / "adt.yaml", events | {"filters": [no_tests]})
+        await done(rig, "reload")
+        await done(rig, "destinations.resume", destination="interchange")
+        await rig.drained()
+        assert [(row.state, row.reason) for row in rig.rows()] == [("delivered", "created"), ("filtered", "no-tests")]
+        assert len(await rig.numbered("RB-2")) == 0
