@@ -45,7 +45,8 @@ def unmapped(message: FeedMessage) -> FeedMessage:
 
 async def test_every_metric_moves(tmp_path: Path) -> None:
     """One delivered, one held, one refused, one with an unknown code; a destination that is down, and one paused."""
-    async with running(tmp_path, lookup_on=["A28"], lookup_max_age_hours=876_000) as rig:
+    routed = {"rule": "routed", "when": "PID-3.1 = RB-3", "send_to": ["interchange"]}
+    async with running(tmp_path, lookup_on=["A28"], lookup_max_age_hours=876_000, filters=[routed]) as rig:
         file = rig.folder / "channels" / "riverbend-adt.yaml"
         told = {"destinations": [destination(rig.proxy.url, notify="admin-notify")]}
         write(file, orjson.loads(file.read_bytes()) | told)

@@ -193,14 +193,15 @@ class ExpressionCompiler(ABC):
         return checks
 
     def condition(self, text: Any, scope: Scope) -> Condition | None:
-        """Return a condition, checked; None, and a problem, where the text is none."""
+        """Return a condition; None, and a problem, where the text is none, or names what there is not."""
         try:
             condition = parse_condition(str(text or ""))
         except ExpressionError as error:
             self.problem(scope, error.found, error.expected)
             return None
+        before = len(self._problems.found)
         self._checks.condition(condition, scope)
-        return condition
+        return condition if len(self._problems.found) == before else None
 
     @abstractmethod
     def datatype(self, name: str, scope: Scope) -> DataType | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.config.schema import schema_text
 from engine.config.shipped import shipped
 from engine.hl7.message import parse
 from engine.mapping.authoring import case, schema
@@ -23,7 +24,7 @@ from engine.mapping.subject import events, filters
 ROOT = shipped("mappings")
 SHOWN = Path(__file__).parents[1] / "shown"
 GUIDE = (ROOT / "README.md").read_text("utf-8")
-SCHEMAS = "\n".join(schema.schema_text(one) for one in schema.schemas().values())
+SCHEMAS = "\n".join(schema_text(one) for one in schema.schemas().values())
 ROOMS = (check_table, template, lists, provenance, referred, resources, status, events, filters, case)
 SETS = [getattr(room, name) for room in ROOMS for name in dir(room) if name.endswith("KEYS") or name == "RESERVED"]
 KEYS = sorted({str(key) for keys in SETS for key in keys} | PATIENT_KEYS | {ADD, alike.LIKE})

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.config.channel import Channel
@@ -314,6 +314,7 @@ RAWS = st.lists(st.tuples(st.sampled_from(["PID|1|", "OBX|", "PV1||", "ZAG|", "P
 
 
 @settings(max_examples=200)
+@example("AA", [])
 @given(AUTHORED, RAWS)
 def test_no_condition_and_no_message_makes_it_fail(when: str, said: list[tuple[str, str]]) -> None:
     """What an author writes is told in its place, or answers whatever a message holds, in a bounded number of steps."""

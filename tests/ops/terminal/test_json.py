@@ -18,6 +18,7 @@ WITHOUT: Final = {
     "deploy container": "prints a file",
     "deploy compose": "prints a file",
     "deploy kubernetes": "prints a file",
+    "deploy grafana": "prints a file",
     "audit export": "writes rows, as JSON lines or CSV",
     "interchange audit export": "writes rows, as JSON lines or CSV",
 }

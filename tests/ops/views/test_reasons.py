@@ -39,7 +39,7 @@ NO_CODES: Final = {
     "duplicate-patient-limit", "entered-in-error", "merged-away", "patient-i-merge", "patient-merge", "replaced-by",
     "source-patient", "target-patient", "source-resource", "target-resource", "versioned-update", "latin-1", "utf-8",
     "coding-system", "identifier-type", "cascade-delete", "content-location", "respond-async", "p360-retrieve",
-    "given-up", "not-drafted", "transaction-response", "admin-notify", "process-message", "not-supported",
+    "given-up", "not-drafted", "ends-with", "transaction-response", "admin-notify", "process-message", "not-supported",
     "starts-with", "new-feed", "unusable-header",
 }  # fmt: skip
 

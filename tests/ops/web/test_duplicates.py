@@ -25,7 +25,7 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 async def test_a_pair_stands_side_by_side_with_its_differences_marked(site: Site) -> None:
     """Both records as they are now; the address and the number differ, name and birth date do not."""
     operator = await site.person("operator")
-    await operator.get("/duplicates")
+    await operator.get("/duplicates?show=all")
     assert f'href="/duplicates/{MADE}"' in operator.page
     assert "Holloway, Imogen" in operator.page
     answer = await operator.get(f"/duplicates/{MADE}")

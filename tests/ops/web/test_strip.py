@@ -15,7 +15,7 @@ NOON = "2026-03-01T12:00:00.000+00:00"
 CHANNEL: dict[str, Any] = {
     "channel": "adt", "state": "listening", "since": None, "by": "", "mode": "live", "address": "127.0.0.1",
     "port": 2575, "http": "", "connections": 2, "messages": 9, "refused": 0, "duplicates": 0, "last_received_at": NOON,
-    "merges_held": None, "mapping": "adt", "contact": "", "destinations": ("cdis",),
+    "merges_held": None, "mapping": "adt", "contact": "", "destinations": ("cdis",), "filtered": 0, "rules": {},
 }  # fmt: skip
 DESTINATION: dict[str, Any] = {
     "destination": "cdis", "state": "ready", "reason": "", "detail": "", "since": None, "next_try_at": None, "by": "",
@@ -45,7 +45,7 @@ def drawn(
     queue = Queue(unfinished=held, held=held, oldest_at=None, age_seconds=None)
     counts = Counts(
         entries=9, last=9, at_door={}, deliveries={}, oldest_unfinished_at=None, since=NOON, until=NOON,
-        received={"adt": {"received": 9, "refused": 0, "filtered": 0}}, settled={}, queues={"cdis": queue},
+        received={"adt": {"received": 9, "refused": 0, "filtered": 0}}, settled={}, rules={}, queues={"cdis": queue},
     )  # fmt: skip
     channels = [ChannelView(**CHANNEL | (channel or {}))]
     return strip(channels, counts, [DestinationView(**DESTINATION | (destination or {}))], alerts)

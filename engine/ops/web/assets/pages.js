@@ -126,7 +126,8 @@
       else window.localStorage.setItem(OFF, 'true')
     })
     document.addEventListener('keydown', function (event) {
-      const at = event.target
+      /* Within the editor of the playground, whose tree is its own, the document sees the editor alone as the target. */
+      const at = event.composedPath()[0]
       if (event.ctrlKey || event.metaKey || event.altKey || dialog.open || !use.checked ||
         at.closest('input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]')) return
       const page = Date.now() - went < 1500
