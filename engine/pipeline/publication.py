@@ -14,6 +14,7 @@ from typing import Final
 
 import orjson
 
+from engine.database.durable import sync
 from engine.errors import StartError, UsageError
 
 FOLDER: Final = "publications"
@@ -140,7 +141,7 @@ def _write(folder: Path, texts: Texts) -> None:
         file = _inside(folder, name)
         if text is None:
             file.unlink(missing_ok=True)
-            _settle_folder(file.parent)
+            sync(file.parent)
         else:
             file.parent.mkdir(exist_ok=True)
             _replace(file, text.encode(), file.stat().st_mode & 0o777 if file.exists() else READABLE)
@@ -155,12 +156,4 @@ def _replace(file: Path, content: bytes, mode: int) -> None:
         os.fchmod(out.fileno(), mode)
         os.fsync(out.fileno())
     beside.replace(file)
-    _settle_folder(file.parent)
-
-
-def _settle_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync(file.parent)

@@ -19,6 +19,7 @@ from typing import Final
 
 from engine import fault
 from engine.database.connection import Connection
+from engine.database.durable import sync
 from engine.database.sqlite import failure_of
 from engine.errors import BackupError, UnsoundBackupError
 from engine.journal.access import audit
@@ -148,7 +149,7 @@ def restore(backup: Path, folder: Path, *, now: datetime, replace: bool = False,
             with closing(open_to_write(part)) as connection:
                 pause_everywhere(connection, "restored", now)
                 _reopen(connection, now)
-            _sync(part)
+            sync(part)
         _set_aside(place, ASIDE.format(now))
         keep(part, place)
     finally:
@@ -234,14 +235,6 @@ def _make_empty(path: Path, owned_as: Path | None = None) -> None:
 
 def keep(part: Path, place: Path) -> None:
     """Give a finished file its name, and let the disk mean it."""
-    _sync(part)
+    sync(part)
     part.rename(place)
-    _sync(place.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(place.parent)

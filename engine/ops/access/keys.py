@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from engine.database.durable import sync
 from engine.errors import StartError
 
 FILE: Final = "access.key"
@@ -99,11 +100,7 @@ def _make(path: Path, content: bytes) -> None:
             os.link(draft, path)
     finally:
         Path(draft).unlink()
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync(path.parent)
 
 
 def _drawn(secret: bytes, purpose: bytes) -> bytes:

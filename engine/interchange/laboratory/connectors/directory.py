@@ -12,6 +12,7 @@ from typing import Final
 
 from engine import fault
 from engine.config.laboratory import LaboratoryConnector
+from engine.database.durable import sync
 from engine.interchange.laboratory.connectors.connector import Verdict, stay
 from engine.interchange.laboratory.message.build import Envelope, write_order
 from engine.interchange.laboratory.message.texts import UnwritableError
@@ -76,15 +77,7 @@ class Directory:
             return Verdict(Outcome.UNREACHABLE, "unwritten", f"{self._folder} cannot be written to ({error.strerror})")
         fault.point("F40")
         try:
-            _sync(self._folder)
+            sync(self._folder)
         except OSError as error:
             return Verdict(Outcome.UNKNOWN, "unsynced", f"{self._folder} cannot be synced ({error.strerror})")
         return Verdict(Outcome.ACCEPTED)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
