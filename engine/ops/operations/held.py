@@ -13,7 +13,7 @@ from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.entries import check_reason
 from engine.ops.operations.fields import EntryNumbers, Rate, Reason, ReasonCode, Switch, Word
 from engine.ops.operations.operation import Confirm, Operation, Request
-from engine.ops.operations.replays import RATE, ReplayRun, begun, chosen, kept_of
+from engine.ops.operations.replays import RATE, BulkPlan, ReplayRun, begun, chosen, kept_of
 from engine.ops.views.answer import Answer, Count
 from engine.pipeline.engine import Engine
 from engine.pipeline.repair.dry_run import dry_run
@@ -62,14 +62,9 @@ class Again(Answer):
     reason: str
 
 
-class HeldPlan(Answer):
+class HeldPlan(BulkPlan):
     """What a release would take up; of the first `tried` entries, those that would not be delivered (`again`)."""
 
-    count: Count
-    first: Count | None
-    last: Count | None
-    events: dict[str, Count]
-    states: dict[str, Count]
     tried: Count
     again: tuple[Again, ...]
 
@@ -86,14 +81,7 @@ class PlanHeld(HeldSelection, Operation[HeldPlan]):
         """Return the plan; UnknownEntryError for an entry that is not there."""
         found = await chosen(engine, self.selection())
         tried, again = await _tried(engine, found) if self.dry_run else (0, ())
-        return HeldPlan.of(
-            found,
-            count=len(found.seqs),
-            first=found.seqs[0] if found.seqs else None,
-            last=found.seqs[-1] if found.seqs else None,
-            tried=tried,
-            again=again,
-        )
+        return HeldPlan.chosen(found, tried=tried, again=again)
 
 
 class ReleaseHeld(HeldSelection, Operation[ReplayRun]):

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 from pydantic import Field
 
@@ -33,14 +33,25 @@ class OfRun(Request):
     number: RunNumber = Field(alias="run")
 
 
-class ReplayPlan(Answer):
-    """What a bulk replay would include: the first 1,000 `entries`; `overtaken` will be refused without `force`."""
+class BulkPlan(Answer):
+    """What a bulk run would take up."""
 
     count: Count
     first: Count | None
     last: Count | None
     events: dict[str, Count]
     states: dict[str, Count]
+
+    @classmethod
+    def chosen(cls, found: Selected, **more: object) -> Self:
+        """Return the plan of entries that were chosen, with the fields that this kind of plan has beside."""
+        seqs = found.seqs
+        return cls.of(found, count=len(seqs), first=seqs[0] if seqs else None, last=seqs[-1] if seqs else None, **more)
+
+
+class ReplayPlan(BulkPlan):
+    """What a bulk replay would include: the first 1,000 `entries`; `overtaken` will be refused without `force`."""
+
     overtaken: Count
     entries: tuple[Count, ...]
 
@@ -95,13 +106,7 @@ class PlanReplay(ReplayFilter, Operation[ReplayPlan]):
     async def run(self, engine: Engine, _actor: Actor) -> ReplayPlan:
         """Return the plan; UnknownEntryError for an entry that is not there."""
         found = await chosen(engine, self.selection())
-        return ReplayPlan.of(
-            found,
-            count=len(found.seqs),
-            first=found.seqs[0] if found.seqs else None,
-            last=found.seqs[-1] if found.seqs else None,
-            entries=found.seqs[:MOST_ENTRIES],
-        )
+        return ReplayPlan.chosen(found, entries=found.seqs[:MOST_ENTRIES])
 
 
 class StartReplay(ReplayFilter, Operation[ReplayRun]):

@@ -19,6 +19,7 @@ from engine.errors import UsageError, WorkerError
 from engine.mapping.authoring.schema import FOLDERS
 from engine.mapping.files.document import KEYS, NAMED, SHIPPED
 from engine.ops.access.actor import Permission
+from engine.ops.operations.fields import digits_of
 from engine.ops.operations.messages import ShowMessage
 from engine.ops.operations.playground import (
     CheckMapping,
@@ -171,8 +172,7 @@ async def _publish(call: Call, draft: Draft) -> Response:
 
 
 async def _take_back(call: Call, _draft: Draft) -> Response:
-    wanted = call.form.get("publication", "")
-    await call.perform(TakeBack, publication=int(wanted) if wanted.isascii() and wanted.isdigit() else 0)
+    await call.perform(TakeBack, publication=digits_of(call.form.get("publication", "")) or 0)
     return go("/playground", "taken-back")
 
 
@@ -202,8 +202,7 @@ async def _opened(call: Call, draft: Draft, path: str) -> Draft:
     """Return a draft in which a file is open, as it was edited or else as it is."""
     if not NAME.fullmatch(path.removeprefix(SHIPPED)):
         raise RefusedRequestError(422, "name a file such as resources/patient.yaml, or tables/ours.yaml for a new one")
-    line = call.form.get("line", "") or call.asked("line")
-    at = int(line) if line.isascii() and line.isdigit() and len(line) < 7 else 0
+    at = digits_of(call.form.get("line", "") or call.asked("line")) or 0
     if path in draft.edits:
         return replace(draft, path=path, text=draft.edits[path], line=at)
     text, mark = await _on_disk(call, path)
