@@ -8,7 +8,6 @@ from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.compile import compile_mapping, load
 from tests.deliver.conftest import AT, MRN, Remembered, Site
-from tests.deliver.fake_chart import FakeChart
 from tests.deliver.fake_fhir import Step, outcome_of
 
 VISITS = "https://visits.riverbend.example"
@@ -70,14 +69,6 @@ class Service(Desk):
 def ward(request, service_site, interchange):
     """A feed about a patient whom no other test uses, in each FHIR version."""
     return Service(service_site, interchange, "".join(letter for letter in request.node.name if letter.isalnum()))
-
-
-@pytest.fixture
-async def chart():
-    """A scripted server with charts on a free port."""
-    fake = await FakeChart().start()
-    yield fake
-    await fake.stop()
 
 
 @pytest.fixture

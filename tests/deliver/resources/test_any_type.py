@@ -8,7 +8,6 @@ from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
 from tests.deliver.conftest import MRN, Site
-from tests.deliver.fake_chart import FakeChart
 from tests.deliver.fake_fhir import Step
 from tests.deliver.resources.test_lists import Feed
 from tests.mapping.any_type import site as written
@@ -79,14 +78,6 @@ def _plan(mapping, name, *, day="20260401"):
     pid = f"PID|1||{name}^^^RVB^MR||{name}^Amara||19600102|F"
     pv1 = f"PV1|1|P|3W||PRE{name}^^^RVB||||||||||||||{name}V^^^RVB"
     return mapping.plan(parse(f"{head}\r{pid}\r{pv1}\rPV2||||||||{day}120000".encode()))
-
-
-@pytest.fixture
-async def chart():
-    """A scripted server that takes any type."""
-    fake = await FakeChart().start()
-    yield fake
-    await fake.stop()
 
 
 @pytest.fixture

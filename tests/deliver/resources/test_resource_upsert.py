@@ -8,18 +8,9 @@ from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import compile_mapping, load
 from tests.deliver.conftest import MRN, Site
-from tests.deliver.fake_chart import FakeChart
 from tests.deliver.fake_fhir import Step
 
 MAPPING = compile_mapping(load([shipped("mappings")], "adt"), channel_of({"authorities": {"RVB": MRN}}))
-
-
-@pytest.fixture
-async def chart():
-    """A scripted server with charts on a free port."""
-    fake = await FakeChart().start()
-    yield fake
-    await fake.stop()
 
 
 @pytest.fixture

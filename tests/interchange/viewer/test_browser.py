@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 
 from engine.clock import now
 from engine.interchange.compendium.files.read import load_file
 from engine.interchange.compendium.load import load
-from tests.chromium import CHROMIUM, OPTIONS
+from tests.chromium import CHROMIUM, chromium
 from tests.interchange.browser import PASSWORD
 from tests.interchange.chart import put, to
 from tests.interchange.chart_api.charts import lipids
@@ -59,10 +59,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
     """Debian's Chromium."""
-    async with async_playwright() as driver:
-        opened = await driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+    async with chromium() as opened:
         yield opened
-        await opened.close()
 
 
 @pytest.mark.parametrize(

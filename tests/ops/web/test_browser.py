@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
 from engine.ops.sender.line import send_messages
 from engine.ops.views.handbook import PAGES as PAGES_OF_HELP
-from tests.chromium import CHROMIUM, OPTIONS
+from tests.chromium import CHROMIUM, chromium
 from tests.flow.rig import running
 from tests.ops.web.conftest import FEED, HELD, HOSTILE, STATES, Site, message, start
 from tests.ops.web.person import PASSWORD
@@ -108,10 +108,8 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
     """Debian's Chromium."""
-    async with async_playwright() as driver:
-        opened = await driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+    async with chromium() as opened:
         yield opened
-        await opened.close()
 
 
 async def _window(browser: Browser, site: Site, **options: Any) -> Window:

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import trustme
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 
 from engine.config.alerting import Alerting
 from engine.ops.sender.line import send_messages
 from engine.ops.web.stream import EVERY_SECONDS
 from engine.pipeline.care.watch import LOOK_SECONDS
-from tests.chromium import CHROMIUM, OPTIONS
+from tests.chromium import CHROMIUM, chromium
 from tests.flow.rig import Rig, channel_file, running, write
 from tests.ops.background.test_webhook import Receiver, receiving
 from tests.ops.web.conftest import message, start
@@ -190,10 +190,8 @@ NIGHTS = (
 @pytest.fixture
 async def browser() -> AsyncIterator[Browser]:
     """Debian's Chromium."""
-    async with async_playwright() as driver:
-        opened = await driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+    async with chromium() as opened:
         yield opened
-        await opened.close()
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, BrowserContext, Locator, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from engine.ops.sender.line import send_messages
-from tests.chromium import CHROMIUM, OPTIONS
+from tests.chromium import CHROMIUM, chromium
 from tests.flow.rig import running
 from tests.ops.playground.bench_site import MESSAGE, PATIENT
 from tests.ops.playground.bench_site import site as mapping_site
@@ -45,10 +45,8 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
     """Debian's Chromium."""
-    async with async_playwright() as driver:
-        opened = await driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+    async with chromium() as opened:
         yield opened
-        await opened.close()
 
 
 async def _window(browser: Browser, site: Site, name: str = "author", **options: object) -> Window:

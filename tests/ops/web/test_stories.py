@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Locator, Page, async_playwright, expect
+from playwright.async_api import Browser, Locator, Page, expect
 
 from engine.ops.sender.line import send_messages
-from tests.chromium import CHROMIUM, OPTIONS
+from tests.chromium import CHROMIUM, chromium
 from tests.ops.web.conftest import Site, message
 from tests.ops.web.person import PASSWORD
 from tests.ops.web.story import HELD, MERGE, night
@@ -145,10 +145,8 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
     """Debian's Chromium."""
-    async with async_playwright() as driver:
-        opened = await driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+    async with chromium() as opened:
         yield opened
-        await opened.close()
 
 
 async def _log_in(browser: Browser, site: Site, options: dict[str, Any]) -> tuple[Page, list[str]]:
