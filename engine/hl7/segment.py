@@ -13,31 +13,36 @@ HEADERS = frozenset({"MSH", "FHS", "BHS"})
 
 
 class Segment:
-    """One segment; `text` is as sent, without its end; `position` counts from 1 in the message."""
+    """One segment; `text` is as sent, without its end; `position` counts from 1 in the message.
 
-    __slots__ = ("_cells", "_dialect", "_fields", "_filled", "_repetitions", "name", "position", "text")
+    `texts` are its fields as sent, once `filled` was asked. `plain`: nothing in it is escaped, has subcomponents or is
+    null, so that repetitions and components are all there is to cut.
+    """
+
+    __slots__ = ("_cells", "_dialect", "_filled", "_repetitions", "name", "plain", "position", "text", "texts")
 
     def __init__(self, name: str, text: str, position: int, dialect: Dialect) -> None:
         self.name = name
         self.text = text
         self.position = position
         self._dialect = dialect
-        self._fields: list[str] | None = None
+        self.texts: list[str] = []
+        self.plain = False
         self._filled = -1
         self._cells: dict[int, tuple[Cells, ...]] | None = None
         self._repetitions: dict[int, tuple[Repetition, ...]] | None = None
 
     def _cut(self) -> list[str]:
-        fields = self._fields = self.text.split(self._dialect.delimiters.field)
+        fields = self.texts = self.text.split(self._dialect.delimiters.field)
         return fields
 
     def fields(self) -> int:
         """Return the number of the last field sent, 0 for a bare name."""
-        return len(self._fields or self._cut()) - 1
+        return len(self.texts or self._cut()) - 1
 
     def field(self, number: int) -> str:
         """Return the text of a field as sent, '' where it is absent; MSH-1 is the field separator."""
-        fields = self._fields or self._cut()
+        fields = self.texts or self._cut()
         return fields[number] if 0 < number < len(fields) else ""
 
     @property
@@ -45,8 +50,14 @@ class Segment:
         """Which fields hold something: the sum of their BITS, and that of 0 for the segment itself."""
         filled = self._filled
         if filled < 0:
-            filled = self._filled = sum(compress(BITS, self._fields or self._cut()))
+            filled = self._filled = sum(compress(BITS, self.texts or self._cut()))
+            self.plain = self._is_plain()
         return filled
+
+    def _is_plain(self) -> bool:
+        _, _, subcomponent, escape = self._dialect.cuts
+        text = self.text
+        return not (escape in text or subcomponent in text or NULL_TEXT in text)
 
     def is_null(self, number: int) -> bool:
         """Whether the whole field is `""`: delete all that is stored of it."""
@@ -94,7 +105,7 @@ class Segment:
 
     def leaf(self, field: int, component: int = 1, subcomponent: int = 1, repetition: int = 1) -> Leaf:
         """Return one leaf; numbers count from 1. All parts of a null field, or of a null component, are null."""
-        fields = self._fields or self._cut()
+        fields = self.texts or self._cut()
         text = fields[field] if field < len(fields) else ""
         if not text:
             return None
@@ -124,6 +135,9 @@ class HeaderSegment(Segment):
         fields = super()._cut()
         fields.insert(1, self._dialect.delimiters.field)
         return fields
+
+    def _is_plain(self) -> bool:
+        return False
 
     def _repeated(self, number: int) -> tuple[Repetition, ...]:
         if number > 2:

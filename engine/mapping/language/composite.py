@@ -87,8 +87,8 @@ class Each(NamedTuple):
     def write(self, source: Source, to: str, _: int) -> None:
         """Write what sets a variable to the list of the items."""
         items, null, found = source.variable(), source.variable(), source.variable()
-        with field_source(source, to, *self[:4]) as segment:
-            source.line(f"{found} = {segment}.field({self.field})")
+        with field_source(source, to, *self[:4]) as (segment, __, texts, ___):
+            source.line(f"{found} = {texts}[{self.field}]")
             with source.under(f"if {found} == {source.name(NULL_TEXT)}:"):
                 source.line(f"{to} = NULL")
             with source.under(f"elif reading.repeat in {found}:"):

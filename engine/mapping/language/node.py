@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Protocol
 
 from engine.hl7.cells import BITS
 from engine.mapping.language.reading import EVERYTHING, Reading
-from engine.mapping.language.source import Source
+from engine.mapping.language.source import Found, Source
 
 Step = Callable[[Any, Reading], Any]
 """Takes what is at hand and the reading; returns None where nothing is said, NULL for a deletion, else a value."""
@@ -131,13 +131,32 @@ class Text(NamedTuple):
 
     def write(self, source: Source, to: str, _: int) -> None:
         """Write what sets a variable to the leaf."""
-        with field_source(source, to, *self[:4]) as segment:
-            if not self.mere:
-                with source.under(f"if reading.repeat in {segment}.field({self.field}):"):
-                    source.line(f"reading.once.append({source.name(self.place)})")
-            source.line(f"{to} = {segment}.leaf({', '.join(map(str, self[3:7]))})")
-            with source.under(f"if {to}:"):
-                source.line(f"{to} = {to}.strip() or None")
+        with field_source(source, to, *self[:4]) as found:
+            segment, texts, plain = found.segment, found.texts, found.plain
+            text = f"{texts}[{self.field}]"
+            if self.subcomponent == self.repetition == 1:
+                source.line(f"{to} = {text}")
+                with source.under(f"if {plain} and reading.repeat not in {to}:"):
+                    self._cut(source, to)
+                otherwise = "else:"
+            else:
+                otherwise = ""
+            with source.under(otherwise):
+                if not self.mere:
+                    with source.under(f"if reading.repeat in {text}:"):
+                        source.line(f"reading.once.append({source.name(self.place)})")
+                source.line(f"{to} = {segment}.leaf({', '.join(map(str, self[3:7]))})")
+                with source.under(f"if {to}:"):
+                    source.line(f"{to} = {to}.strip() or None")
+
+    def _cut(self, source: Source, to: str) -> None:
+        """Write what cuts the component out of a plain text."""
+        if self.component == 1:
+            source.line(f"{to} = {to}.partition(reading.component)[0].strip() or None")
+            return
+        source.line(f"{to} = {to}.split(reading.component, {self.component})")
+        cut = f"{to}[{self.component - 1}].strip() or None"
+        source.line(f"{to} = {cut} if len({to}) >= {self.component} else None")
 
 
 class Chosen(NamedTuple):
@@ -158,7 +177,7 @@ class Chosen(NamedTuple):
     def write(self, source: Source, to: str, _: int) -> None:
         """Write what sets a variable to the cells."""
         every, number = source.variable(), max(self.repetition, 1)
-        with field_source(source, to, *self[:4]) as segment:
+        with field_source(source, to, *self[:4]) as (segment, *__):
             source.line(f"{every} = {segment}.cells({self.field})")
             if self.where:
                 pairs = f"zip({segment}.repetitions({self.field}), {every})"
@@ -185,7 +204,7 @@ class Every(NamedTuple):
 
     def write(self, source: Source, to: str, _: int) -> None:
         """Write what sets a variable to the tuple of cells."""
-        with field_source(source, to, *self[:4]) as segment:
+        with field_source(source, to, *self[:4]) as (segment, *__):
             source.line(f"{to} = {segment}.cells({self.field})")
             with source.under(f"if len({to}) > 1:"):
                 source.line(f"reading.whole.append({source.name(self.place)})")
@@ -194,20 +213,21 @@ class Every(NamedTuple):
 
 
 @contextmanager
-def field_source(source: Source, to: str, segment: str, at_hand: bool, place: str, field: int) -> Iterator[str]:
+def field_source(source: Source, to: str, segment: str, at_hand: bool, place: str, field: int) -> Iterator[Found]:
     """Write what finds a field, and notes its place; what is done where it holds anything follows in this context.
 
-    Yields the name of the segment.
+    Yields what stands for its segment.
     """
     source.line(f"{to} = None")
-    with source.under(f"if {field_filled(source, segment, at_hand, field)}:"):
+    found = source.at_hand() if at_hand else source.segment(segment)
+    with source.under(f"if {found.filled} & {BITS[field]}:"):
         source.line(f"reading.place = {source.name(place)}")
-        yield "scope" if at_hand else source.segment(segment)[0]
+        yield found
 
 
 def field_filled(source: Source, segment: str, at_hand: bool, field: int) -> str:
     """Return a test that a field holds something: of the segment at hand, or of the first of its name."""
-    return source.filled(BITS[field]) if at_hand else f"{source.segment(segment)[1]} & {BITS[field]}"
+    return source.filled(BITS[field]) if at_hand else f"{source.segment(segment).filled} & {BITS[field]}"
 
 
 def _held(source: Source, to: str, empty: str) -> None:

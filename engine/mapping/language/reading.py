@@ -26,11 +26,13 @@ class Reading:
     `dialect`: what a field's meaning depends on beside its text and, for some, the event: how the message writes, and
     who sends it.
     `referred`: the resources that what was read refers to, by local name, each after those that it refers to itself.
-    `once`: repeated fields of which one repetition was read, `whole`: those of which all were; `repeat` parts them.
+    `once`: repeated fields of which one repetition was read, `whole`: those of which all were; `repeat` parts them, and
+    `component` the components of one.
     """
 
     __slots__ = (
         "all",
+        "component",
         "dialect",
         "event",
         "first",
@@ -55,7 +57,7 @@ class Reading:
         self.dialect: Hashable = (message.dialect, offset, message.facility)
         self.place = ""
         self.warnings: list[str] = []
-        self.repeat = message.dialect.cuts[0]
+        self.repeat, self.component, _, _ = message.dialect.cuts
         self.once: list[str] = []
         self.whole: list[str] = []
         self.referred: dict[str, Needed] = {}
@@ -66,7 +68,7 @@ class Reading:
         """Return a reading of the same segments that has noted nothing; `first`: with other first ones."""
         own = Reading.__new__(Reading)
         own.message, own.event, own.offset, own.today = self.message, self.event, self.offset, self.today
-        own.dialect, own.repeat, own.all = self.dialect, self.repeat, self.all
+        own.dialect, own.repeat, own.component, own.all = self.dialect, self.repeat, self.component, self.all
         own.first = self.first if first is None else first
         own.forget()
         return own

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from engine.hl7.cells import BITS
 from engine.hl7.leaf import NULL
@@ -13,6 +13,18 @@ from engine.mapping.language.reading import EVERYTHING
 MAX_SOURCES: Final = 4096
 NAME: Final = "made"
 INDENT: Final = "    "
+
+
+class Found(NamedTuple):
+    """The names in a source of a segment, the mask of its fields that hold something, their texts, and `plain`."""
+
+    segment: str
+    filled: str
+    texts: str
+    plain: str
+
+
+AT_HAND: Final = Found("scope", "filled", "texts", "plain")
 
 
 class Source:
@@ -24,7 +36,7 @@ class Source:
         self._depth = 2
         self._values: dict[str, Any] = {"NULL": NULL}
         self._known: dict[int, str] = {}
-        self._segments: dict[str, tuple[str, str]] = {}
+        self._segments: dict[str, Found] = {}
         self._variables = 0
 
     def function(self) -> Any:
@@ -69,14 +81,23 @@ class Source:
             self._values[known] = value
         return known
 
-    def segment(self, name: str) -> tuple[str, str]:
-        """Return the names of the first segment of a name, and of the mask of its fields that hold something."""
+    def segment(self, name: str) -> Found:
+        """Return the names of what stands for the first segment of a name; its `filled` is 0 where there is none."""
         known = self._segments.get(name)
         if known is None:
-            found, filled = known = self._segments[name] = self.variable(), self.variable()
-            self.head(f"{found} = reading.first.get({self.name(name)})")
-            self.head(f"{filled} = {found}.filled if {found} is not None else 0")
+            known = self._segments[name] = Found(*[self.variable() for _ in Found._fields])
+            segment, filled, texts, plain = known
+            self.head(f"{segment} = reading.first.get({self.name(name)})")
+            self.head(f"if {segment} is None: {filled} = 0")
+            self.head(f"else: {filled} = {segment}.filled; {texts} = {segment}.texts; {plain} = {segment}.plain")
         return known
+
+    def at_hand(self) -> Found:
+        """Return the names of what stands for the segment at hand."""
+        self.head("filled = scope.filled")
+        self.head("texts = scope.texts")
+        self.head("plain = scope.plain")
+        return AT_HAND
 
     def filled(self, mask: int) -> str:
         """Return a test that any of some parts at hand holds something."""

@@ -174,6 +174,21 @@ def test_a_function_makes_what_a_plain_walk_makes(node: Node, cells: Cells) -> N
     assert repr(made) == repr(plain)
 
 
+PIECE = st.lists(st.sampled_from(["a", "b", " ", "^", "^", "~", "&", "\\T\\", '""']), max_size=6).map("".join)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(PIECE, min_size=1, max_size=3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 2))
+def test_a_component_is_cut_as_a_leaf_is(fields: list[str], field: int, component: int, subcomponent: int) -> None:
+    """With escapes, subcomponents and nulls in the segment or without: the leaf, and that a repetition was left out."""
+    message = parse(("MSH|^~\\&|HIS|RVB|||2025||ADT^A01|M1|P|2.5.1\rZZZ|" + "|".join(fields)).encode())
+    reading = Reading(message, message.groups, None, "")
+    made = function_of(Text("ZZZ", False, "ZZZ", field, component, subcomponent, 1))(None, reading)  # noqa: FBT003
+    leaf = message.leaf("ZZZ", field, component, subcomponent)
+    assert made == ((leaf.strip() or None) if isinstance(leaf, str) else leaf)
+    assert reading.once == ["ZZZ"] * ("~" in message.named("ZZZ")[0].field(field))
+
+
 @settings(deadline=None)
 @given(CHECKS, CELLS)
 def test_a_condition_is_what_its_terms_say(check: Check, cells: Cells) -> None:
