@@ -222,7 +222,7 @@ class TracingCompiler(Compiler):
         return self._made(super().items(entry, scope, element), Kind.ITEMS, scope)
 
     def _made(self, made: Compiled, kind: Kind, scope: Scope, rule: Alternative | None = None) -> Compiled:
-        step = self._trace.watch(made.step, kind, scope, rule=rule)
+        step = self._trace.watch(_when_asked(made.node), kind, scope, rule=rule)
         return made._replace(node=Called(step))
 
     def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Compiled:
@@ -233,7 +233,7 @@ class TracingCompiler(Compiler):
         if isinstance(one.head, Field | Part):
             function = next((stage.name for stage in one.stages if isinstance(stage, Call)), "")
             self._trace.reads.append(Read(scope, one.head, takes, function))
-        return Called(self._trace.watch_head(function_of(super()._head(one, takes, scope))))
+        return Called(self._trace.watch_head(_when_asked(super()._head(one, takes, scope))))
 
     def piece(self, word: str, scope: Scope) -> TemplateNode:
         """Compile a word of a function, and note the path that it is."""
@@ -250,7 +250,7 @@ class TracingCompiler(Compiler):
 
     def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> TemplateNode:
         self._trace.eaches.append(Each(scope, source, str(entry.get("as") or "")))
-        step = function_of(super()._each(source, entry, scope, element))
+        step = _when_asked(super()._each(source, entry, scope, element))
         return Called(self._trace.watch(step, Kind.EACH, scope, source))
 
     def _as(self, name: str, scope: Scope, element: Element) -> DataType:
@@ -258,6 +258,18 @@ class TracingCompiler(Compiler):
         watch = self._trace.watch
         step = watch(made.step, Kind.ITEM, scope, name)
         return DataType(made.to, step, tuple(watch(also, Kind.ALSO, scope, name) for also in made.also))
+
+
+def _when_asked(node: TemplateNode) -> Step:
+    """Return the function of a node, which is not made before it is asked: one message asks for few of them."""
+    made: list[Step] = []
+
+    def step(at_hand: Any, reading: Reading) -> Any:
+        if not made:
+            made.append(function_of(node))
+        return made[0](at_hand, reading)
+
+    return step
 
 
 def shown(value: Any) -> Leaf | Any:
