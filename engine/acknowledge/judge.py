@@ -45,7 +45,10 @@ def _kind(header: Header, channel: Channel, taken: Taken) -> Iterator[Finding]:
         text = f"Only {taken.text} messages are accepted"
         yield Finding(ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), text)
     elif not event:
-        yield Finding(ErrorCode.REQUIRED_MISSING, "no-trigger-event", ("MSH-9.2",), "The trigger event is missing")
+        text = "The trigger event is missing"
+        if header.event:
+            text += "; it is read from EVN-1 on a channel with event_from_evn: true"
+        yield Finding(ErrorCode.REQUIRED_MISSING, "no-trigger-event", ("MSH-9.2",), text)
     elif type_ == ADT and not (known_trigger(event) or event in taken.events):
         yield Finding(
             ErrorCode.UNSUPPORTED_EVENT, "unsupported-event", ("MSH-9.2",), "No HL7 version has this ADT trigger event"

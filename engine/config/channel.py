@@ -177,6 +177,10 @@ class Channel(Frozen):
         (), description="who may send, as MSH-3|MSH-4 or MSH-3 alone; empty: everyone"
     )
     version: Version = Field("2.5.1", description="HL7 version where MSH-12 is empty")
+    event_from_evn: bool = Field(
+        default=False,
+        description="whether EVN-1 says the event where MSH-9.2 is empty, in any version; before 2.3 it always does",
+    )
     charset: Annotated[str, AfterValidator(_charset)] = Field(
         "UTF-8", description="character set where MSH-18 is empty"
     )

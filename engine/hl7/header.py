@@ -13,6 +13,7 @@ from engine.hl7.lines import LEADING_BYTES, first_segment
 
 CHARACTER_SET: Final = 18
 # Versions in which MSH-9 may be the message type alone: the event is then said in EVN-1, which was required.
+# A later message is read so only where its channel says that such a sender is meant.
 EVENT_IN_EVN: Final = frozenset({"2.1", "2.2"})
 
 
@@ -21,8 +22,8 @@ class Header:
     """MSH as it came in; `fields[n]` is MSH-n (`fields[0]` is `MSH`).
 
     `delimiters` is MSH-1 and MSH-2 as sent. `wide` names the codec of a UTF-16 or UTF-32 message: its bytes stand here
-    in UTF-8, so that an answer has to be encoded back; '' for all others. `event` is EVN-1, where a message before 2.3
-    says its event there alone.
+    in UTF-8, so that an answer has to be encoded back; '' for all others. `event` is EVN-1 of an ADT message without
+    MSH-9.2, and `event_from_evn` whether it counts in a message of 2.3 or later.
     """
 
     fields: tuple[bytes, ...]
@@ -30,6 +31,7 @@ class Header:
     declared: Delimiters
     wide: str = ""
     event: str = ""
+    event_from_evn: bool = False
     _parts: dict[int, str] = dataclasses.field(default_factory=dict, init=False, compare=False)
 
     def field(self, number: int) -> bytes:
@@ -54,8 +56,8 @@ class Header:
 
     @property
     def trigger(self) -> str:
-        """MSH-9.2, `A01`; EVN-1 where that is empty in a message of 2.1 or 2.2."""
-        return self.component(9, 2) or self.event
+        """MSH-9.2, `A01`; EVN-1 where that is empty in a message of 2.1 or 2.2, or the channel says so."""
+        return self.component(9, 2) or (self.event if self.event_from_evn or self.version in EVENT_IN_EVN else "")
 
     @property
     def control_id(self) -> bytes:
@@ -91,11 +93,12 @@ class Header:
         return f"<Header of {len(self.fields)} fields>"
 
 
-def read_header(raw: bytes) -> Header | None:
+def read_header(raw: bytes, *, event_from_evn: bool = False) -> Header | None:
     """Read MSH from the bytes of a message; None where no MSH with a usable field separator begins it.
 
     A byte order mark, blanks and line ends before it are passed over. MSH-2 that cannot be used leaves the usual
-    delimiters in `declared`; to parse such a message is refused.
+    delimiters in `declared`; to parse such a message is refused. `event_from_evn`: in any version EVN-1 says the event
+    where MSH-9.2 is empty, not only before 2.3.
     """
     wide = wide_codec(raw)
     if wide:
@@ -108,9 +111,9 @@ def read_header(raw: bytes) -> Header | None:
     encoding = fields[1] if len(fields) > 1 else b""
     declared = _declared(separator, encoding)
     header = Header((fields[0], separator, *fields[1:]), separator + encoding, declared, wide)
-    if header.trigger or header.message_type != "ADT" or header.version not in EVENT_IN_EVN:
+    if header.trigger or header.message_type != "ADT":
         return header
-    return dataclasses.replace(header, event=_event(body, separator, declared))
+    return dataclasses.replace(header, event=_event(body, separator, declared), event_from_evn=event_from_evn)
 
 
 def _event(body: bytes, separator: bytes, declared: Delimiters) -> str:

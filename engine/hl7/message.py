@@ -21,7 +21,8 @@ class Message:
     """One message as it came in.
 
     `raw` are its bytes, `text` all of them decoded, `charset` the Python codec that did it (`iso-2022` for text that
-    switches sets), `delimiters` what its MSH declares, `dialect` how it writes its parts.
+    switches sets), `delimiters` what its MSH declares, `dialect` how it writes its parts, `event_from_evn` whether
+    EVN-1 says its event in any version.
     """
 
     __slots__ = (
@@ -37,16 +38,27 @@ class Message:
         "charset",
         "delimiters",
         "dialect",
+        "event_from_evn",
         "raw",
         "text",
     )
 
-    def __init__(self, raw: bytes, text: str, charset: str, texts: list[str], delimiters: Delimiters) -> None:
+    def __init__(
+        self,
+        raw: bytes,
+        text: str,
+        charset: str,
+        texts: list[str],
+        delimiters: Delimiters,
+        *,
+        event_from_evn: bool = False,
+    ) -> None:
         self.raw = raw
         self.text = text
         self.charset = charset
         self.delimiters = delimiters
         self.dialect = dialect_of(delimiters, charset)
+        self.event_from_evn = event_from_evn
         self._texts = texts
         self._segments: list[Segment | None] = [None] * len(texts)
         self._named: dict[str, list[int]] = {}
@@ -87,7 +99,9 @@ class Message:
             if may_be_illegible(self.raw, self.text):
                 texts = legible(self._texts, self.delimiters)
                 if texts != self._texts:
-                    self._legible = Message(self.raw, self.text, self.charset, texts, self.delimiters)
+                    self._legible = Message(
+                        self.raw, self.text, self.charset, texts, self.delimiters, event_from_evn=self.event_from_evn
+                    )
         return self._legible or self
 
     @property
@@ -166,11 +180,12 @@ class Message:
 
     @property
     def trigger(self) -> str:
-        """MSH-9.2, `A01`; EVN-1 where that is empty in a message of 2.1 or 2.2."""
-        return self._header(9, 2) or self._event_of_old()
+        """MSH-9.2, `A01`; EVN-1 where that is empty in a message of 2.1 or 2.2, or as `event_from_evn` says."""
+        return self._header(9, 2) or self._event_of_evn()
 
-    def _event_of_old(self) -> str:
-        event = self.leaf("EVN", 1) if self.message_type == "ADT" and self.version in EVENT_IN_EVN else None
+    def _event_of_evn(self) -> str:
+        is_said_there = self.message_type == "ADT" and (self.event_from_evn or self.version in EVENT_IN_EVN)
+        event = self.leaf("EVN", 1) if is_said_there else None
         return event.strip() if isinstance(event, str) else ""
 
     @property
@@ -213,12 +228,14 @@ def parse(
     undecodable: Literal["refuse", "replace"] = "refuse",
     max_segments: int = 10_000,
     max_repetitions: int = 100_000,
+    event_from_evn: bool = False,
 ) -> Message:
     """Read one message.
 
-    `charset` (a name of table 0211 or a Python codec) holds where MSH-18 is empty. Raises UnreadableMessageError
-    where no usable MSH begins the bytes, UndecodableMessageError for bytes outside the character set (unless they may
-    be replaced by U+FFFD), MessageLimitError for more segments, or more repetition separators, than allowed.
+    `charset` (a name of table 0211 or a Python codec) holds where MSH-18 is empty. `event_from_evn`: in any version
+    EVN-1 says the event of an ADT message without MSH-9.2, not only before 2.3. Raises UnreadableMessageError where no
+    usable MSH begins the bytes, UndecodableMessageError for bytes outside the character set (unless they may be
+    replaced by U+FFFD), MessageLimitError for more segments, or more repetition separators, than allowed.
     """
     declared, repetition = character_set(raw)
     text, codec = decode(raw, coding_of(declared, repetition, charset), replace=undecodable == "replace")
@@ -231,4 +248,4 @@ def parse(
         raise MessageLimitError(f"more than {max_segments} segments")
     if delimiters.repetition and text.count(delimiters.repetition) > max_repetitions:
         raise MessageLimitError(f"more than {max_repetitions} repetitions")
-    return Message(raw, text, codec, texts, delimiters)
+    return Message(raw, text, codec, texts, delimiters, event_from_evn=event_from_evn)

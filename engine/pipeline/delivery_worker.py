@@ -158,10 +158,10 @@ class DeliveryWorker:
     async def _later(self, claimed: Claimed) -> list[Plan]:
         """Return the plans of what waits behind an entry, as far as they can be made."""
         plans = []
-        for channel, raw in await self.memory.behind(claimed.lanes, claimed.seq, MOST_LATER):
+        for channel, raw, event in await self.memory.behind(claimed.lanes, claimed.seq, MOST_LATER):
             feed = self.shared.feeds.get(channel)
             with contextlib.suppress(MappingError, MessageError):
-                plans += [feed.mapping.plan(read_message(raw, feed.channel))] if feed else []
+                plans += [feed.mapping.plan(read_message(raw, feed.channel, event))] if feed else []
         return plans
 
     def _message(self, claimed: Claimed, feed: Feed) -> Message:
@@ -170,7 +170,7 @@ class DeliveryWorker:
         if message is None:
             if sha256(claimed.raw).digest() != claimed.digest:
                 raise MappingError(DAMAGED)
-            message = read_message(claimed.raw, feed.channel)
+            message = read_message(claimed.raw, feed.channel, claimed.event)
         return message
 
     async def _merges_admitted(self, claimed: Claimed, feed: Feed, plan: Plan) -> bool:

@@ -50,6 +50,16 @@ def test_findings(
     assert code_for(findings) == code
 
 
+def test_a_refusal_names_the_setting_that_reads_evn(header: Callable[..., Any], channel: Callable[..., Any]) -> None:
+    """Where EVN-1 has the event that MSH-9.2 lacks; where it has none, no setting would help."""
+    (refused,) = judge_header(header(msh_9="ADT", evn_1="A01"), channel())
+    assert refused.text == (
+        "The trigger event is missing; it is read from EVN-1 on a channel with event_from_evn: true"
+    )
+    (refused,) = judge_header(header(msh_9="ADT"), channel())
+    assert refused.text == "The trigger event is missing"
+
+
 def test_what_the_mapping_is_for_decides(header: Callable[..., Any], channel: Callable[..., Any]) -> None:
     """A refusal names what the channel takes; of other types than ADT no event is unknown here."""
     results, both = Taken(frozenset({"ORU"})), Taken(frozenset({"ADT", "ORU"}), frozenset({"A99"}))

@@ -130,6 +130,7 @@ CHANNEL_ROWS: Final = (
     ("mode", "lvie", "found 'lvie'", "did you mean live?"),
     ("sources", ["|RVB"], "found '|RVB'", "MSH-3|MSH-4"),
     ("version", "2.10", "found '2.10'", "did you mean 2.1?"),
+    ("event_from_evn", "perhaps", "found 'perhaps'", "true or false"),
     ("charset", "8859-1", "found '8859-1'", ""),
     ("undecodable", "holds", "found 'holds'", "did you mean hold?"),
     ("conformance", "wran", "found 'wran'", "did you mean warn?"),

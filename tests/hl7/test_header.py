@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.hl7.header import character_set, read_header
+from engine.hl7.message import parse
 
 FULL = (
     b"MSH|^~\\&|APP^1.2^ISO|FAC|RAPP|RFAC|20240101||ADT^A01^ADT_A01|ID 1|P^T|2.5.1^X|||AL|NE|USA"
@@ -52,6 +53,40 @@ def test_what_stands_before(before):
     header = read_header(before + FULL)
     assert header is not None
     assert header.control_id == b"ID 1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "evn", "always", "event"),
+    [
+        pytest.param("ADT", "2.2", "A08", False, "A08", id="2.2"),
+        pytest.param("ADT", "2.3", "A08", False, "", id="2.3"),
+        pytest.param("ADT", "2.3", "A08", True, "A08", id="2.3-channel-says-so"),
+        pytest.param("ADT", "2.9", " A08 ", True, "A08", id="2.9-blanks"),
+        pytest.param("ADT", "", "A08", True, "A08", id="no-version"),
+        pytest.param('ADT^""', "2.5", "A08", True, "A08", id="null"),
+        pytest.param("ADT^A01", "2.5", "A08", True, "A01", id="MSH-9.2-wins"),
+        pytest.param("ADT", "2.5", "", True, "", id="neither"),
+        pytest.param("ORU", "2.5", "R01", True, "", id="no-ADT"),
+    ],
+)
+def test_the_event_of_evn(kind: str, version: str, evn: str, always: bool, event: str) -> None:
+    """Before 2.3, and where a channel says so: EVN-1 where MSH-9.2 is empty; header and message agree."""
+    raw = f"MSH|^~\\&|A|B|||||{kind}|1|P|{version}\rEVN|{evn}|20250701\r".encode()
+    header = read_header(raw, event_from_evn=always)
+    assert header is not None
+    message = parse(raw, event_from_evn=always)
+    assert (header.trigger, message.trigger, message.legible().trigger) == (event, event, event)
+    wide = raw.decode().encode("utf-16")
+    header = read_header(wide, event_from_evn=always)
+    assert header is not None
+    assert header.trigger == event
+
+
+def test_a_message_without_what_cannot_be_read_keeps_its_event() -> None:
+    """A control character in a name makes another message of it, of the same event."""
+    message = parse(b"MSH|^~\\&|A|B|||||ADT|1|P|2.5\rEVN|A08\rPID|1||1||A\x00B\r", event_from_evn=True)
+    assert message.legible() is not message
+    assert message.legible().trigger == "A08"
 
 
 @pytest.mark.parametrize("end", [b"\r", b"\n", b"\r\n", b""])

@@ -163,6 +163,15 @@ async def test_an_old_sender_says_its_event_in_evn(desk: Desk, version: str) -> 
     assert len(door.woken) == 1
 
 
+async def test_a_later_sender_may_say_its_event_in_evn(desk: Desk) -> None:
+    """On a channel with `event_from_evn`; on another it is refused, and what EVN-1 says is no event of the journal."""
+    late = raw("V1", kind="ADT").replace(b"EVN||", b"EVN|A08|")
+    assert code_of(await Door(desk).ask(late)) == "AE"
+    assert code_of(await Door(desk, event_from_evn=True).ask(late.replace(b"|V1|", b"|V2|"))) == "AA"
+    assert (await desk.journal.read(partial(told, seq=1))) == ("rejected", "no-trigger-event", "")
+    assert (await desk.journal.read(partial(told, seq=2))) == ("received", "", "A08")
+
+
 def told(connection: Connection, seq: int) -> tuple[str, ...]:
     """Return how an entry stands, why, and its event."""
     found: tuple[str, ...] = connection.execute(

@@ -9,7 +9,7 @@ from typing import Final
 
 import orjson
 
-from engine.database.connection import Connection, by_name, json_list
+from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import SealError
 from engine.journal.entry import KnownIdentity, Settlement, State
 from engine.journal.file.sealing import Sealing, message_at, owned_at
@@ -46,7 +46,7 @@ DISOWN: Final = "DELETE FROM owned WHERE destination = ? AND resource > ? AND re
 CLAIMED: Final = "SELECT source, slices FROM owned WHERE destination = ? AND resource = ? AND source <> ?"
 # What waits behind an entry in its lanes, oldest first.
 BEHIND: Final = """
-SELECT DISTINCT q.seq, e.channel, p.raw FROM json_each(?) AS mine CROSS JOIN queue AS q
+SELECT DISTINCT q.seq, e.channel, e.event, p.raw FROM json_each(?) AS mine CROSS JOIN queue AS q
 JOIN entry AS e ON e.seq = q.seq JOIN payload AS p ON p.seq = q.seq
 WHERE q.destination = ? AND q.lane = mine.value AND q.seq > ? ORDER BY q.seq LIMIT ?
 """
@@ -197,12 +197,15 @@ def claimed(
 
 def behind(
     connection: Connection, sealing: Sealing | None, destination: str, lanes: Sequence[int], seq: int, most: int
-) -> list[tuple[str, bytes]]:
-    """Return channel and bytes of the first entries that wait behind one in its lanes, oldest first."""
-    return [
-        (row["channel"], row["raw"] if sealing is None else sealing.legible(row["raw"], message_at(row["seq"])))
-        for row in by_name(connection, BEHIND, (json_list(lanes), destination, seq, most))
-    ]
+) -> list[tuple[str, bytes, str]]:
+    """Return channel, bytes and event of the first entries that wait behind one in its lanes, oldest first."""
+    rows = by_name(connection, BEHIND, (json_list(lanes), destination, seq, most))
+    return [(row["channel"], _legible(sealing, row), row["event"]) for row in rows]
+
+
+def _legible(sealing: Sealing | None, row: Row) -> bytes:
+    raw: bytes = row["raw"]
+    return raw if sealing is None else sealing.legible(raw, message_at(row["seq"]))
 
 
 def merged(

@@ -36,8 +36,8 @@ UPDATE delivery SET state = 'discarded', reason = ?, settled_by = ?, due_at = NU
 DISCARD_AT_DOOR: Final = "UPDATE entry SET state = 'discarded', reason = ?, settled_by = ? WHERE seq = ?"
 # Take in what the door refused, held or filtered, as it was judged anew.
 ADMIT: Final = """
-UPDATE entry SET state = 'received', reason = '', flags = ?, event_at = ?, visit = ?, patients = ?, mapping = ?,
-  settled_by = ? WHERE seq = ?
+UPDATE entry SET state = 'received', reason = '', event = ?, flags = ?, event_at = ?, visit = ?, patients = ?,
+  mapping = ?, settled_by = ? WHERE seq = ?
 """
 # Who let a delivery run again, and how it stood before.
 NOTE: Final = """
@@ -176,7 +176,7 @@ class Operations:
         self._connection.execute(
             ADMIT,
             (
-                json_list(flags), optional_micros(judged.event_at), self._name(judged.visit),
+                judged.event, json_list(flags), optional_micros(judged.event_at), self._name(judged.visit),
                 json_list(placed.identities), judged.mapping, asked.by, seq,
             ),
         )  # fmt: skip

@@ -32,7 +32,7 @@ CASE_KEYS: Final = frozenset({
 })  # fmt: skip
 CHANNEL_KEYS: Final = frozenset({
     "timezone", "authorities", "unknown_authority", "base_uri", "allow_merge", "unhandled_events",
-    "unhandled_messages", "placeholder_identifiers",
+    "unhandled_messages", "placeholder_identifiers", "event_from_evn",
 })  # fmt: skip
 EXPECT_KEYS: Final = frozenset({
     "rule", "action", "filter", "patients", "findings", "flags", "visit", "event_at", "error", "warnings",
@@ -131,18 +131,18 @@ def run_cases(cases: Sequence[Case], mapping: MappingSource, channels: Channels 
 
     ConfigurationError where a case names a channel or a type of resource that there is not.
     """
-    compiled: dict[str, Mapping] = {}
+    compiled: dict[str, tuple[Mapping, Channel]] = {}
     results = []
     for case in cases:
         key = repr((case.on, sorted(case.channel.items()), case.resources, sorted(case.assume.items())))
         if key not in compiled:
             compiled[key] = _compiled(case, mapping, channels)
-        found = _found(case, compiled[key])
+        found = _found(case, *compiled[key])
         results.append(Result(case, found, differences(case, found)))
     return tuple(results)
 
 
-def _compiled(case: Case, mapping: MappingSource, channels: Channels) -> Mapping:
+def _compiled(case: Case, mapping: MappingSource, channels: Channels) -> tuple[Mapping, Channel]:
     known = {"Patient", *mapping.documents.resources}
     for type_ in case.resources:
         if type_ not in known:
@@ -154,12 +154,13 @@ def _compiled(case: Case, mapping: MappingSource, channels: Channels) -> Mapping
         raise ConfigurationError((case.source.problem(path, f"no channel {case.on!r}", hint),))
     sent = sending(mapping, case.resources) if case.resources else mapping
     sent = _saying(sent, "assume", case.assume) if case.assume else sent
-    return compile_mapping(sent, channels[case.on] if case.on else channel_of(case.channel))
+    channel = channels[case.on] if case.on else channel_of(case.channel)
+    return compile_mapping(sent, channel), channel
 
 
-def _found(case: Case, mapping: Mapping) -> dict[str, Any]:
+def _found(case: Case, mapping: Mapping, channel: Channel) -> dict[str, Any]:
     try:
-        message = parse_message(case.raw)
+        message = parse_message(case.raw, event_from_evn=channel.event_from_evn)
     except MessageError as error:
         return {"error": type(error).__name__}
     made = outcome(mapping, message)

@@ -57,7 +57,7 @@ def compared(bench: Bench, question: Question, folder: Path, channel: str, limit
             left, upto = left - len(rows), rows[-1].seq
             for row in rows:
                 try:
-                    message = read_message(reader.show(row.seq).raw, question.channel)
+                    message = read_message(reader.show(row.seq).raw, question.channel, row.event)
                 except MessageError:
                     unreadable += 1
                 else:

@@ -11,6 +11,7 @@ from engine.config.channel import Channel
 from engine.config.shipped import shipped
 from engine.config.source import parse
 from engine.errors import ConfigurationError, Problem, UsageError
+from engine.mapping.authoring.case import CHANNEL_KEYS
 from engine.mapping.files.document import KINDS, SHIPPED, Edited
 
 TESTS: Final = "tests"
@@ -19,10 +20,7 @@ NO_SITE: Final = Path("mappings-of-the-site")
 NAME: Final = re.compile(r"(?:(?:resources|datatypes|tables|tests)/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,79}\.yaml")
 MOST_FILES: Final = 40
 # What of a channel says how a message is read and mapped; nothing of its destinations leaves the engine.
-OF_CHANNEL: Final = frozenset({
-    "timezone", "authorities", "unknown_authority", "base_uri", "allow_merge", "unhandled_events",
-    "placeholder_identifiers", "charset", "undecodable", "limits", "version",
-})  # fmt: skip
+OF_CHANNEL: Final = CHANNEL_KEYS | {"charset", "undecodable", "limits", "version"}
 
 
 @dataclass(frozen=True, slots=True)

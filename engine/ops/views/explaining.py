@@ -38,7 +38,9 @@ def explained_entry(
     folders = [folder for folder in (files.mappings, shipped("mappings")) if folder is not None]
     source = load(folders, channel.mapping)
     file = file_of(files.channels, channel.channel) if channel.filters else None
-    made = explained(source, channel, view.raw, element, field, charset=channel.charset, file=file)
+    made = explained(
+        source, channel, view.raw, element, field, charset=channel.charset, event=view.row.event, file=file
+    )
     return Explained.model_validate({"entry": seq, **orjson.loads(orjson.dumps(made, default=plain))})
 
 
@@ -58,11 +60,20 @@ def explained(
     field: str,
     *,
     charset: str = "UTF-8",
+    event: str = "",
     file: Source | None = None,
 ) -> dict[str, object]:
-    """Return why a message comes out as it does; `error` alone where it cannot be read. `file`: the channel's."""
+    """Return why a message comes out as it does; `error` alone where it cannot be read. `file`: the channel's.
+
+    `event`: that of the journal, as of `read_message`.
+    """
     try:
-        message = parse(raw, charset=charset, undecodable="replace" if channel.undecodable == "replace" else "refuse")
+        message = parse(
+            raw,
+            charset=charset,
+            undecodable="replace" if channel.undecodable == "replace" else "refuse",
+            event_from_evn=channel.event_from_evn or bool(event),
+        )
     except MessageError as error:
         return {"error": str(error)}
     found = explain(source, channel, message, file)

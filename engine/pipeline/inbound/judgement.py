@@ -53,7 +53,7 @@ def judge(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Jud
         return _refused(findings)
     if header.message_type not in mapping.taken.types:
         return Judgement(State.FILTERED, "unhandled-message")
-    message = _read(raw, channel)
+    message = _read(raw, channel, header.trigger)
     if isinstance(message, Judgement):
         return message
     findings = judge_parts(message)
@@ -63,10 +63,10 @@ def judge(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Jud
     return judged if channel.conformance == "off" else _held_to_the_standard(judged, message, channel)
 
 
-def _read(raw: bytes, channel: Channel) -> Message | Judgement:
+def _read(raw: bytes, channel: Channel, event: str) -> Message | Judgement:
     """Return the message, or what becomes of one that cannot be read."""
     try:
-        message = read_message(raw, channel)
+        message = read_message(raw, channel, event)
         fault.point("F02")
     except UndecodableMessageError:
         if channel.undecodable == "hold":
@@ -79,14 +79,19 @@ def _read(raw: bytes, channel: Channel) -> Message | Judgement:
     return message
 
 
-def read_message(raw: bytes, channel: Channel) -> Message:
-    """Parse a message as a channel wants it; MessageError where it cannot be read."""
+def read_message(raw: bytes, channel: Channel, event: str = "") -> Message:
+    """Parse a message as a channel wants it; MessageError where it cannot be read.
+
+    `event`: that of the journal, where the message stands there. It was read at the door, from EVN-1 if MSH-9.2 is
+    empty, and stands whatever the channel says of EVN-1 by now: what was taken in is never read as something else.
+    """
     return parse(
         raw,
         charset=channel.charset,
         undecodable="replace" if channel.undecodable == "replace" else "refuse",
         max_segments=channel.limits.segments,
         max_repetitions=channel.limits.repetitions,
+        event_from_evn=channel.event_from_evn or bool(event),
     )
 
 

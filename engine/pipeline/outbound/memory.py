@@ -64,8 +64,8 @@ class DestinationMemory:
         """Return the id of the record that one was merged into; empty where that was never told."""
         return await self._journal.read(lambda connection: memory.survivor(connection, self._destination, logical_id))
 
-    async def behind(self, lanes: tuple[int, ...], seq: int, most: int) -> list[tuple[str, bytes]]:
-        """Return channel and bytes of at most `most` entries that wait behind one in its lanes, oldest first."""
+    async def behind(self, lanes: tuple[int, ...], seq: int, most: int) -> list[tuple[str, bytes, str]]:
+        """Return channel, bytes and event of at most `most` entries that wait behind one in its lanes, oldest first."""
         return await self._ask(memory.behind, lanes, seq, most)
 
     async def is_stale(self, lanes: tuple[int, ...], plan: Plan) -> bool:

@@ -95,6 +95,6 @@ def _held(view: EntryView, destination: str) -> DeliveryView:
 def _plan(operations: EntryOperations, view: EntryView) -> Plan:
     feed = operations.live(view.row.channel)
     try:
-        return feed.mapping.plan(read_message(view.raw, feed.channel))
+        return feed.mapping.plan(read_message(view.raw, feed.channel, view.row.event))
     except (MappingError, MessageError) as error:
         raise ForbiddenMoveError(f"entry {view.row.seq} cannot be mapped any more: see `mappings explain`") from error

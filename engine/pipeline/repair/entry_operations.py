@@ -148,8 +148,12 @@ def judged_anew(view: EntryView, feed: Feed) -> NewEntry:
 
 
 def judge_bytes(raw: bytes, view: EntryView, feed: Feed) -> tuple[Judgement, NewEntry | None]:
-    """Judge bytes in the place of an entry's; the entry is None where they have no header."""
-    header = read_header(raw)
+    """Judge bytes in the place of an entry's; the entry is None where they have no header.
+
+    Its own bytes keep the event that the journal has of them, as where they are delivered (`read_message`).
+    """
+    event = view.row.event if raw == view.raw else ""
+    header = read_header(raw, event_from_evn=feed.channel.event_from_evn or bool(event))
     if header is None:
         return Judgement(State.REJECTED, "no-header"), None
     judged = judge(raw, header, feed.channel, feed.mapping)

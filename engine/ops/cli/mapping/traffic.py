@@ -75,11 +75,12 @@ def _journaled(data: Path, choice: Choice, channel: Channel) -> Iterator[Sample]
         while left > 0 and (rows := reader.list(filters, min(left, PAGE), before)):
             left, before = left - len(rows), rows[-1].seq
             for row in rows:
-                yield Sample(f"entry {row.seq}", _parsed(reader.show(row.seq).raw, channel))
+                yield Sample(f"entry {row.seq}", _parsed(reader.show(row.seq).raw, channel, row.event))
 
 
-def _parsed(raw: bytes, channel: Channel) -> Message | None:
+def _parsed(raw: bytes, channel: Channel, event: str = "") -> Message | None:
+    from_evn = channel.event_from_evn or bool(event)
     try:
-        return parse(raw, charset=channel.charset, undecodable="replace")
+        return parse(raw, charset=channel.charset, undecodable="replace", event_from_evn=from_evn)
     except MessageError:
         return None

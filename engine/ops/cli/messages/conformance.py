@@ -68,8 +68,8 @@ def check(
     if not files and not ids:
         raise UsageError("say what to check: files, or --id N of an entry in --data DIR")
     found = [
-        _checked(source, raw, version, charset, errors_only=errors_only)
-        for source, raw in (*_filed(files or []), *_journaled(data, ids or []))
+        _checked(source, raw, event, version, charset, errors_only=errors_only)
+        for source, raw, event in (*_filed(files or []), *_journaled(data, ids or []))
     ]
     if as_json:
         print_json([_as_json(one) for one in found])
@@ -79,20 +79,22 @@ def check(
         raise typer.Exit(1)
 
 
-def _filed(paths: list[Path]) -> Iterator[tuple[str, bytes]]:
+def _filed(paths: list[Path]) -> Iterator[tuple[str, bytes, str]]:
     for path in paths:
         for file in files_of(path):
             raws = [raw for block in messages_of(file) for raw in _unpacked(block)]
             for at, raw in enumerate(raws, 1):
-                yield (f"{file} message {at}" if len(raws) > 1 else str(file)), raw
+                yield (f"{file} message {at}" if len(raws) > 1 else str(file)), raw, ""
 
 
-def _journaled(data: Path, ids: list[int]) -> Iterator[tuple[str, bytes]]:
+def _journaled(data: Path, ids: list[int]) -> Iterator[tuple[str, bytes, str]]:
+    """Yield entries with their events, which were read as their channels say."""
     if not ids:
         return
     with Reader(data) as reader:
         for number in ids:
-            yield f"entry {number}", reader.show(number).raw
+            view = reader.show(number)
+            yield f"entry {number}", view.raw, view.row.event
 
 
 def _unpacked(block: bytes) -> tuple[bytes, ...]:
@@ -100,14 +102,14 @@ def _unpacked(block: bytes) -> tuple[bytes, ...]:
     return batch.messages if batch else (block,)
 
 
-def _checked(source: str, raw: bytes, version: str, charset: str, *, errors_only: bool) -> Checked:
-    header = read_header(raw)
+def _checked(source: str, raw: bytes, known: str, version: str, charset: str, *, errors_only: bool) -> Checked:
+    header = read_header(raw, event_from_evn=bool(known))
     if header is None:
         return Checked(source, "", "", "", unreadable="it does not begin with MSH")
     control_id = header.control_id.decode("ascii", "backslashreplace")
     event = "^".join(filter(None, (header.message_type, header.trigger)))
     try:
-        message = parse(raw, charset=charset)
+        message = parse(raw, charset=charset, event_from_evn=bool(known))
     except MessageError as error:
         return Checked(source, control_id, event, header.version, unreadable=str(error))
     found = deviations_of(message, version)

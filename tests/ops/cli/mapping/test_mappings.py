@@ -165,6 +165,12 @@ DOOR = (
             "sources: [LAB]\n", "A01|1|P|2.5.1\r" + PID, "rejected", "AE", "unlisted-source", id="unlisted source"
         ),
         pytest.param(
+            "event_from_evn: true\n", "|1|P|2.5.1\rEVN|A08\r" + PID, "received", "AA", "", id="event of EVN-1",
+        ),
+        pytest.param(
+            "", "|1|P|2.5.1\rEVN|A08\r" + PID, "rejected", "AE", "no-trigger-event", id="no event",
+        ),
+        pytest.param(
             "conformance: refuse\n", "A01|1|P|2.5.1\r" + PID, "rejected", "AE", "conformance-segment-missing",
             id="conformance",
         ),

@@ -89,13 +89,16 @@ def test_it_must_be_said_what_to_check() -> None:
 
 
 async def test_entries_of_the_journal_are_checked(tmp_path: Path) -> None:
-    """`--id` reads the bytes that came, beside the running engine."""
-    async with running(tmp_path) as rig:
+    """`--id` reads the bytes that came, beside the running engine; each as the event that its channel read."""
+    async with running(tmp_path, event_from_evn=True) as rig:
         await rig.engine.start()
         host, port = await rig.address()
-        await send_messages(host, port, [GOOD, BAD])
+        alone = GOOD.replace(b"ADT^A04^ADT_A01", b"ADT").replace(b"EVN||", b"EVN|A04|")
+        await send_messages(host, port, [GOOD, BAD, alone])
         data = str(tmp_path / "data")
         (row,) = json.loads(run("--id", "2", "--data", data, "--json")[1])
         assert (row["source"], row["errors"]) == ("entry 2", 1)
+        (row,) = json.loads(run("--id", "3", "--data", data, "--json")[1])
+        assert row["event"] == "ADT^A04"
         with pytest.raises(UnknownEntryError):
             run("--id", "9", "--data", data)
