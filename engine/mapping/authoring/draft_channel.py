@@ -130,6 +130,9 @@ def _header(feed: Feed) -> Iterator[str]:
     if feed.versions[""]:
         version = known[0] if known else "2.5.1"
         yield f'version: "{version}"   # {DECIDE} MSH-12 is empty {in_of(feed.versions[""], feed.messages)}'
+    if feed.events_of_evn:
+        share = in_of(feed.events_of_evn, feed.messages)
+        yield f"event_from_evn: true   # MSH-9 is ADT alone {share}, and EVN-1 says the event"
     if guesses := +feed.guesses:
         charset, count = guesses.most_common(1)[0]
         yield f"charset: {charset}   # {DECIDE} MSH-18 is empty in {count} messages whose bytes are no UTF-8"

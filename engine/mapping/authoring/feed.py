@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from engine.errors import MessageError, MessageLimitError, UndecodableMessageError
-from engine.hl7.header import read_header
+from engine.hl7.header import EVENT_IN_EVN, read_header
 from engine.hl7.message import Message, Repetition, Segment, parse
 from engine.hl7.taken import ADT
 from engine.mapping.authoring.encoding import GUESSES, declared_shown, fault, really
@@ -50,7 +50,10 @@ class Charset(NamedTuple):
 
 @dataclass(slots=True)
 class Feed:
-    """What was found in all messages so far; each count is of messages."""
+    """What was found in all messages so far; each count is of messages.
+
+    `events_of_evn`: those whose event only a channel with `event_from_evn` reads.
+    """
 
     messages: int = 0
     unreadable: Counter[str] = field(default_factory=Counter)
@@ -71,6 +74,7 @@ class Feed:
     zoned: Counter[str] = field(default_factory=Counter)
     offsets: Counter[str] = field(default_factory=Counter)
     personal: set[str] = field(default_factory=set)
+    events_of_evn: int = 0
 
     def add(self, name: str, raw: bytes) -> None:
         """Note what one message is; `name` is what an example is called."""
@@ -100,6 +104,8 @@ class Feed:
         self.processing[part(11)] += 1
         self.types[part(9)] += 1
         self.events[event_shown(message, personal)] += 1
+        said_in_msh = isinstance(message.leaf("MSH", 9, 2), str)
+        self.events_of_evn += bool(message.trigger and not said_in_msh and message.version not in EVENT_IN_EVN)
 
     def _segments(self, message: Message) -> None:
         """Note which segments there are, what a site's own ones hold, and how times of day are sent."""
@@ -132,7 +138,7 @@ class Sample(NamedTuple):
 def read_sample(raw: bytes) -> Sample:
     """Read a message as far as it goes: one whose bytes are not of its set is read, with that as the reason."""
     try:
-        return Sample(parse(raw))
+        return Sample(parse(raw, event_from_evn=True))
     except UndecodableMessageError:
         header = read_header(raw)
         guess = "" if header is not None and header.charset_field else GUESSES.get(really(raw), "")
@@ -141,9 +147,10 @@ def read_sample(raw: bytes) -> Sample:
     except MessageError:
         return Sample(None, "no-header" if read_header(raw) is None else "unusable-header")
     try:
-        return Sample(parse(raw, charset=guess or "UTF-8", undecodable="replace"), "undecodable", guess)
+        message = parse(raw, charset=guess or "UTF-8", undecodable="replace", event_from_evn=True)
     except MessageError:
         return Sample(None, "undecodable")
+    return Sample(message, "undecodable", guess)
 
 
 def event_shown(message: Message, personal: Collection[str]) -> str:

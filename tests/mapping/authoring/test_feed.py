@@ -38,6 +38,15 @@ def test_who_sends_what_in_which_version() -> None:
     assert found.segments == {"MSH": 3, "PID": 2, "ZPI": 1}
 
 
+def test_events_that_evn_alone_says() -> None:
+    """Counted as events, and how many of them a channel reads by `event_from_evn` alone."""
+    alone = HEAD.replace("ADT^{}", "ADT")
+    found = _feed(
+        _raw("EVN|A01", PID), _raw("EVN|A08", PID, head=alone), _raw("EVN|A08", head=alone.replace("|2.5.1", "|2.2"))
+    )
+    assert (found.events, found.events_of_evn) == ({"A01": 1, "A08": 2}, 1)
+
+
 def test_authorities_with_the_types_beside_them() -> None:
     """Of every field that identifies: CX, the numbers of old, and who gave a practitioner's or an order's number."""
     found = _feed(

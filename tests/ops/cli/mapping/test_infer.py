@@ -105,6 +105,15 @@ def test_the_report_tells_what_messages_are(samples: Path) -> None:
     ]
 
 
+def test_a_sender_that_says_its_event_in_evn(write: Write, tmp_path: Path) -> None:
+    """The draft takes its messages, and says how many there are."""
+    samples = write(_raw("EVN|A08", PID).replace(b"ADT^A01", b"ADT"), _raw("EVN|A01", PID))
+    assert _ran(samples, "--out", tmp_path / "site").exit_code == 0
+    (file,) = (tmp_path / "site" / "channels").glob("*.yaml")
+    assert validate(read(file), Channel).event_from_evn
+    assert "event_from_evn: true   # MSH-9 is ADT alone in 1 of 2 messages" in file.read_text()
+
+
 def test_nothing_of_a_patient_is_told(samples: Path, tmp_path: Path) -> None:
     """Neither in the terminal nor as JSON, on the page or in the drafts; a page names no files either."""
     page = tmp_path / "page.html"
