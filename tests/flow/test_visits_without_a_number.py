@@ -51,6 +51,25 @@ async def test_a_stay_whose_messages_have_a_number_now_and_then(rig: Rig) -> Non
     assert (visit["status"], numbers) == ("finished", [("W1@2026-03-02T12:55Z", "temp"), ("V1", None)])
 
 
+async def test_a_visit_that_was_merged_away_is_not_opened_again(rig: Rig) -> None:
+    """What comes without a number goes to the visit that it was merged into, over a second merge and a start, too."""
+    await rig.engine.start()
+    mrg, again = "MRG|W1^^^RVB^MR||||V1", "MRG|W1^^^RVB^MR||||V2"
+    await delivered(rig, told(1, "A01", ""), told(2, "A08", "V1"), told(3, "A01", "V2", "202603020830"))
+    await delivered(rig, told(4, "A42", "V2", "202603020830", mrg=mrg))
+    told_again, updated = await delivered(rig, told(5, "A01", ""), told(6, "A08", ""))
+    assert (told_again, updated) == ("[]", "[]")
+    assert {one["status"] for one in await visits(rig) if "partOf" in one} == {"entered-in-error"}
+    await delivered(rig, told(7, "A01", "V3", "202603020900"), told(8, "A42", "V3", "202603020900", mrg=again))
+    await rig.engine.stop()
+    await rig.engine.start()
+    await delivered(rig, told(9, "A03", ""))
+    found = await visits(rig)
+    assert sorted((one["status"], "partOf" in one) for one in found) == [
+        ("entered-in-error", True), ("entered-in-error", True), ("finished", False)
+    ]  # fmt: skip
+
+
 async def test_an_engine_that_is_killed_makes_no_second_visit(rig: Rig) -> None:
     """The second write is the visit's: its answer is heard by nobody, and the next engine finds what it made."""
     await rig.engine.start(ENGINE_FAULT="F13:kill:2")

@@ -13,7 +13,7 @@ from engine.deliver.resources.found import found_by, remembered_as, standing
 from engine.deliver.stored import Body, Stored
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import PermanentDeliveryError
-from engine.fhir.patient import number_of
+from engine.fhir.patient import carries, number_of
 from engine.fhir.plan import Admission, Identity, Keep, ResourceRecord
 from engine.fhir.whose import held_by
 
@@ -88,7 +88,8 @@ async def _began_then(exchange: Exchange, record: ResourceRecord, admission: Adm
     """Return the visits of a patient that began in a minute, and that go by a number of a visit or a temporary one.
 
     Of those that were not over by then the server is asked for the first to begin. Where it does not answer such a
-    search, what is remembered of the minute is all there is.
+    search, what is remembered of the minute is all there is. A message without a number means what one with it would:
+    where all of them were merged away, the visits that they went into.
     """
     ours = exchange.references[record.patient]
     since = quote(f"ge{admission.at}:00Z", safe="")
@@ -107,7 +108,30 @@ async def _began_then(exchange: Exchange, record: ResourceRecord, admission: Adm
         exchange.deleted = exchange.deleted if is_temporary(record) else deleted
         if hidden is not None and held_by(hidden.body, record.holder) == ours:
             found[hidden.logical_id] = hidden
-    return tuple(one for one in found.values() if standing(one) and _is_meant(one.body, admission))
+    meant = [one for one in found.values() if _is_meant(one.body, admission)]
+    then = tuple(one for one in meant if standing(one))
+    if then or not is_temporary(record):
+        return then
+    heads = [await _merged_into(exchange, one, admission) for one in meant]
+    ours_too = {one.logical_id: one for one in heads if one is not None and held_by(one.body, record.holder) == ours}
+    return tuple(ours_too.values())
+
+
+async def _merged_into(exchange: Exchange, gone: Stored, admission: Admission) -> Stored | None:
+    """Return the visit that one in error was merged into, over several merges; None where it was in error otherwise."""
+    seen: set[str] = set()
+    while not standing(gone) and gone.logical_id not in seen:
+        seen.add(gone.logical_id)
+        reference = str((gone.body.get("partOf") or {}).get("reference") or "")
+        logical_id = reference.removeprefix(f"{gone.type_}/")
+        other = await exchange.read(logical_id, gone.type_) if logical_id != reference else None
+        kept = other is not None and any(
+            carries(other.body, number_of(one)) == "old" for one in _numbers(gone.body, admission)
+        )
+        if other is None or not kept:
+            return None
+        gone = other
+    return gone if standing(gone) else None
 
 
 def _is_meant(body: Body, admission: Admission) -> bool:

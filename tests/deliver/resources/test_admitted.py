@@ -179,6 +179,31 @@ async def test_a_number_does_not_join_a_visit_that_has_another(ward):
     ]
 
 
+async def test_a_visit_that_was_merged_away(ward):
+    """What comes without a number goes where what has the old number goes: to the visit that keeps it."""
+    await ward.say("A01", "V1")
+    await ward.say("A01", "V2", NOON)
+    mrg = f"MRG|{ward.name}^^^RVB^MR||||V1-AAA{ward.name}^^^RVB"
+    await ward.say("A42", "V2", NOON, more=(mrg,))
+    for event, status in (("A01", "in-progress"), ("A08", "in-progress"), ("A03", "finished")):
+        await ward.say(event)
+        assert {one["status"] for one in ward.of("Encounter")} == {"entered-in-error", status}
+    assert len(ward.of("Encounter")) == 2
+
+
+async def test_a_visit_in_error_that_was_a_part_of_another(ward):
+    """It was not merged, as the other does not keep its number: the other one is not meant."""
+    await ward.say("A01", "V1")
+    await ward.say("A01", "V2", NOON)
+    part, whole = sorted(ward.of("Encounter"), key=numbers)
+    changed = part | {"status": "entered-in-error", "partOf": {"reference": f"Encounter/{whole['id']}"}}
+    answer = ward.service.ask("PUT", f"/fhir/R4/Encounter/{part['id']}", json=changed)
+    assert answer.status_code == 200, answer.text
+    await ward.say("A03")
+    (kept,) = [one for one in ward.of("Encounter") if one["id"] == whole["id"]]
+    assert (kept["status"], kept["period"]["start"]) == ("in-progress", whole["period"]["start"])
+
+
 async def test_visits_of_a_merged_patient(ward):
     """After an A40 the visits of the number that is gone are found under the survivor's, numbered or not."""
     gone = f"{ward.name}X"
