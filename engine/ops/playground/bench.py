@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from engine.config.channel import Channel
+from engine.config.source import Source
 from engine.errors import ConfigurationError, Problem
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.explain import Watched, watch
@@ -13,6 +14,8 @@ from engine.mapping.files.document import Edited
 from engine.ops.playground.site import MappingSite
 
 Json = dict[str, Any]
+# What stands for the file of the channel that is asked about: its filters come with the question.
+CHANNEL_FILE: Final = Source("channel", {}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +59,20 @@ class Bench:
         """Return the mapping of a question, checked as a whole; what is compiled for that serves the next message."""
         source = self.source(question)
         if self._spare is None:
-            self._spare = watch(source, question.channel)
+            self._spare = watch(source, question.channel, CHANNEL_FILE)
         return source
 
     def watched(self, question: Question) -> Watched:
         """Return a mapping to be watched with one message."""
         source = self.source(question)
         spare, self._spare = self._spare, None
-        return spare or watch(source, question.channel)
+        return spare or watch(source, question.channel, CHANNEL_FILE)
 
     def prepare(self) -> None:
         """Compile the mapping of the last question once more, for the next message."""
         if self._spare is None and self._source is not None and self._question is not None:
             try:
-                self._spare = watch(self._source, self._question.channel)
+                self._spare = watch(self._source, self._question.channel, CHANNEL_FILE)
             except ConfigurationError:
                 self._source = None
 

@@ -20,7 +20,7 @@ NO_SITE: Final = Path("mappings-of-the-site")
 NAME: Final = re.compile(r"(?:(?:resources|datatypes|tables|tests)/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,79}\.yaml")
 MOST_FILES: Final = 40
 # What of a channel says how a message is read and mapped; nothing of its destinations leaves the engine.
-OF_CHANNEL: Final = CHANNEL_KEYS | {"charset", "undecodable", "limits", "version"}
+OF_CHANNEL: Final = CHANNEL_KEYS | {"charset", "undecodable", "limits", "version", "filters"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from engine.hl7.leaf import NULL
 from engine.hl7.message import Message
 from engine.mapping.authoring.explain import Evidence, explained_by
 from engine.mapping.authoring.survey import Survey
-from engine.ops.playground.bench import Bench, Json, Question, problems_of
+from engine.ops.playground.bench import CHANNEL_FILE, Bench, Json, Question, problems_of
 from engine.ops.playground.site import MappingSite
 from engine.ops.views.explaining import plain
 from engine.ops.views.plans import words_of
@@ -52,6 +52,9 @@ def tried(bench: Bench, question: Question, text: str) -> Json:
 def _explained(site: MappingSite, watched: Any, message: Message) -> Json:
     found = explained_by(watched, message)
     outcome = found.outcome
+    held: Json = outcome.get("filter") or {}
+    by_channel = held.get("file") == CHANNEL_FILE.file
+    ended = by_channel and not held["send_to"]
     evidence = [one for one in found.evidence if one.made is not None]
     shown = evidence[:MOST_ELEMENTS]
     bodies = [(words_of(one), _body(one)) for one in outcome.get("interactions", ())]
@@ -60,8 +63,9 @@ def _explained(site: MappingSite, watched: Any, message: Message) -> Json:
         "event": message.trigger,
         "action": outcome["action"],
         "rule": outcome["rule"],
-        "file": site.name(found.file),
-        "line": found.line,
+        "file": "" if ended else site.name(found.file),
+        "line": 0 if ended else found.line,
+        "filter": _filter(held, watched.mapping.identify(message).of_identity) if by_channel else None,
         "error": outcome.get("error", ""),
         **{name: list(outcome.get(name, ())) for name in ("findings", "flags", "warnings")},
         "plan": [
@@ -71,6 +75,10 @@ def _explained(site: MappingSite, watched: Any, message: Message) -> Json:
         "more": len(evidence) - len(shown),
         "unread": [one._asdict() for one in Survey(found.trace, watched.source.documents).unread(message)],
     }
+
+
+def _filter(held: Json, of_identity: bool) -> Json:
+    return {name: held[name] for name in ("rule", "does", "send_to")} | {"where_known": of_identity}
 
 
 def _element(site: MappingSite, one: Evidence) -> Json:

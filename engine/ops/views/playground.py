@@ -88,6 +88,19 @@ class UnreadField(Answer, facts=True):
     name: str
 
 
+class HeldFilter(Answer, facts=True):
+    """The filter of the channel that holds for a message, and what it does: `filter`, `refuse` or `send`.
+
+    `send_to`: the destinations that alone get it, where it is sent; `where_known`: others do where they have one of its
+    patients, as it says who somebody is.
+    """
+
+    rule: str
+    does: str
+    send_to: tuple[str, ...]
+    where_known: bool
+
+
 class Tried(Answer, facts=True):
     """What became of a message; without a plan where `problems` says what is wrong with the mapping, or `error`.
 
@@ -99,6 +112,7 @@ class Tried(Answer, facts=True):
     rule: str = ""
     file: str = ""
     line: Count = 0
+    filter: HeldFilter | None = None
     error: str = ""
     findings: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()

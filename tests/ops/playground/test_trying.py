@@ -6,7 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
+from engine.mapping.authoring.case import channel_of
 from engine.ops.playground.bench import Bench, Question
+from engine.ops.playground.site import asked_of
 from engine.ops.playground.trying import MOST_ELEMENTS, tried
 from engine.ops.playground.worker import answer
 from engine.ops.views.playground import Tried
@@ -65,6 +67,53 @@ def test_an_edit_takes_the_place_of_its_file(tmp_path: Path) -> None:
     assert made.plan[0].resource["birthDate"] == "2025-07-01"
     assert (folder / "resources/patient.yaml").read_text() == PATIENT
     assert _tried(folder, bench=bench).plan[0].resource["birthDate"] == "1984-02-29"
+
+
+FILTERS: list[dict[str, Any]] = [
+    {"rule": "test-patients", "when": "PID-5.1 = ZZTEST", "do": "filter"},
+    {"rule": "no-sex", "when": "not PID-8", "do": "refuse"},
+    {"rule": "to-the-wards", "when": "event in (A28, A40)", "send_to": ["wards"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "action", "rule", "does", "send_to"),
+    [
+        pytest.param("Quintero", "ZZTEST", "filter", "test-patients", "filter", (), id="filter"),
+        pytest.param("|F|", "||", "refuse", "no-sex", "refuse", (), id="refuse"),
+        pytest.param("C1", "C2", "deliver", "add-person", "send", ("wards",), id="send"),
+    ],
+)
+def test_a_filter_of_the_channel(
+    tmp_path: Path, old: str, new: str, action: str, rule: str, does: str, send_to: tuple[str, ...]
+) -> None:
+    """Its name and what it does; where it ends a message, there is no plan, and no mapping file to open."""
+    on = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}, "filters": FILTERS})
+    question = Question.of(asked_of(site(tmp_path), on, {}))
+    made = Tried.model_validate(tried(Bench(), question, MESSAGE.replace(old, new)))
+    assert (made.action, made.rule) == (action, rule)
+    assert made.filter is not None
+    assert (made.filter.does, made.filter.send_to, made.filter.where_known) == (does, send_to, False)
+    assert made.filter.rule == (rule if action != "deliver" else "to-the-wards")
+    assert (bool(made.plan), bool(made.file)) == (action == "deliver", action == "deliver")
+
+
+def test_a_merge_goes_wherever_a_patient_is_known(tmp_path: Path) -> None:
+    """A filter that sends it to some says that; a message that no filter holds for has none."""
+    on = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}, "filters": FILTERS})
+    merge = MESSAGE.replace("A28^ADT_A05", "A40^ADT_A39") + "MRG|100002^^^RVB\n"
+    made = Tried.model_validate(tried(Bench(), Question.of(asked_of(site(tmp_path), on, {})), merge))
+    assert made.filter is not None
+    assert made.filter.where_known
+    other = MESSAGE.replace("A28^ADT_A05", "A31^ADT_A05")
+    assert Tried.model_validate(tried(Bench(), Question.of(asked_of(site(tmp_path), on, {})), other)).filter is None
+
+
+def test_a_filter_of_the_event_file_stands_there(tmp_path: Path) -> None:
+    """It is told as before, by its file and line."""
+    events = "mapping: adt\nextends: shipped/adt\nfilters:\n  - {rule: tests, when: PID-8 = F, do: filter}\n"
+    made = _tried(site(tmp_path), {"adt.yaml": events})
+    assert (made.rule, made.file, made.line, made.filter) == ("tests", "adt.yaml", 4, None)
 
 
 def test_a_file_that_is_not_there_yet_counts(tmp_path: Path) -> None:

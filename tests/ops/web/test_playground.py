@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from engine.ops.sender.line import send_messages
-from tests.flow.rig import running
+from tests.flow.rig import channel_file, running, write
 from tests.ops.playground.bench_site import MESSAGE, PATIENT
 from tests.ops.playground.bench_site import site as mapping_site
 from tests.ops.web.conftest import FEED, STATES, Site, start
@@ -82,6 +82,32 @@ async def test_a_message_comes_out_with_its_rules(author: Person) -> None:
     row = page.split('"1984-02-29"</a>')[0].rsplit('href="#', 1)[1].split('"')[0]
     assert "resources/patient.yaml:4" in page.split(f'<tr id="{row}"')[1].split("</tr>")[0]
     assert Fields(author.page).values["message"] == MESSAGE
+
+
+async def test_the_filter_of_the_channel_is_told(site: Site, author: Person) -> None:
+    """By its name, with what it does: of one channel of two, the one that was chosen."""
+    folder = site.rig.folder / "channels"
+    filters = [
+        {"rule": "test-patients", "when": "PID-5.1 starts-with ZZ", "do": "filter"},
+        {"rule": "no-sex", "when": "not PID-8", "do": "refuse"},
+        {"rule": "to-the-service", "when": "PID-8", "send_to": ["interchange"]},
+    ]
+    file = channel_file(site.rig.proxy.url) | {"channel": "filtering", "filters": filters}
+    write(folder / "filtering.yaml", file)
+    await site.act("reload")
+    try:
+        for old, new, words in (
+            ("Quintero", "ZZ", "<b>test-patients</b> accepts it and sends it nowhere."),
+            ("|F|", "||", "<b>no-sex</b> refuses it (AR 207)."),
+            ("C1", "C2", "<b>to-the-service</b> sends it to interchange only."),
+        ):
+            given = {"message": MESSAGE.replace(old, new), "channel": "filtering"}
+            assert words in unescape((await author.post("/playground/try", given)).text)
+            answer = await author.post("/playground/try", given | {"channel": "riverbend-adt"})
+            assert "The channel's filter" not in unescape(answer.text)
+    finally:
+        (folder / "filtering.yaml").unlink()
+        await site.act("reload")
 
 
 async def test_an_edit_is_carried_by_the_page_alone(site: Site, author: Person) -> None:
