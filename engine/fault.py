@@ -55,6 +55,8 @@ POINTS: Final = {
     "F47": "delivery: a notice of a delivered event is about to be sent",
     "F48": "delivery: a notice was answered, before its outcome is written",
     "F49": "copy: rows are written with how far it came, before the commit",
+    "F50": "publishing: a file of a publication is written beside the old one, before it takes its place",
+    "F51": "publishing: all files are written, before they are in force",
 }
 ACTIONS: Final = frozenset({"kill", "raise", "hang", "eio", "enospc", "slow"})
 SLOW_SECONDS: Final = 0.2

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Set
 from datetime import datetime
 from functools import partial
 
-from engine import telemetry
+from engine import fault, telemetry
 from engine.clock import now
 from engine.config.alerting import Alerting
 from engine.config.destination import Destination as Settings
@@ -153,6 +153,7 @@ class Engine:
     async def _publish(self, publication: Publication) -> None:
         async with self._reloading:
             await asyncio.to_thread(put, self.files.data, publication)
+            fault.point("F51")
             try:
                 await self._reload()
             except BaseException:

@@ -2,9 +2,11 @@
 
 Each publication is a file of the data folder, with the text of every file before and after. It is on disk before a
 mapping file is touched, and says so until the engine has the new files in force: what a crash left half-done is put
-back at the next start, before anything is read.
+back at the next start, before anything is read. That it was is noted in the audit trail by whoever has one
+(`untold`), at that start or, where it broke off, the next.
 """
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +16,7 @@ from typing import Final
 
 import orjson
 
+from engine import fault
 from engine.database.durable import sync
 from engine.errors import StartError, UsageError
 
@@ -35,7 +38,8 @@ class State(StrEnum):
 class Publication:
     """Files by their path below the mapping `folder`, with their text before and after, None where there is no file.
 
-    `undoes`: the publication that it takes back, 0 for none.
+    `undoes`: the publication that it takes back, 0 for none. `told` is False while it is not noted that a start put it
+    back.
     """
 
     number: int
@@ -47,6 +51,7 @@ class Publication:
     after: Texts
     state: State = State.WRITING
     undoes: int = 0
+    told: bool = True
 
 
 def publications(data: Path) -> list[Publication]:
@@ -83,7 +88,7 @@ def put(data: Path, publication: Publication) -> None:
         ) from error
 
 
-def put_back(data: Path, publication: Publication) -> None:
+def put_back(data: Path, publication: Publication, *, told: bool = True) -> None:
     """Write the files as they were before; the publication is refused. StartError where they cannot be written."""
     folder = Path(publication.folder)
     try:
@@ -93,24 +98,52 @@ def put_back(data: Path, publication: Publication) -> None:
             f"{folder} cannot be written ({error.strerror}), and is half-way to a version that was not put in force: "
             f"put back what {data / FOLDER} keeps as before"
         ) from error
-    settle(data, publication, State.REFUSED)
+    settle(data, replace(publication, told=told), State.REFUSED)
 
 
 def settle(data: Path, publication: Publication, state: State) -> None:
     """Note what became of a publication, and of one that it takes back."""
     _keep(data, replace(publication, state=state))
-    if state is State.IN_FORCE and publication.undoes:
-        taken = next(one for one in publications(data) if one.number == publication.undoes)
-        _keep(data, replace(taken, state=State.TAKEN_BACK))
+    if state is State.IN_FORCE:
+        _take_back(data, publication)
+
+
+def _take_back(data: Path, publication: Publication) -> None:
+    """Note of the publication that one in force takes back, if any, that it is taken back."""
+    for one in publications(data) if publication.undoes else ():
+        if one.number == publication.undoes and one.state is not State.TAKEN_BACK:
+            _keep(data, replace(one, state=State.TAKEN_BACK))
 
 
 def recover(data: Path) -> int:
-    """Put back what a crash left half-done, and return the number of that publication; 0 where nothing was."""
+    """Put back what a crash left half-done, and return the number of that publication; 0 where nothing was.
+
+    What was in force by then stays, and what it takes back is taken back.
+    """
     newest = next(iter(publications(data)), None)
-    if newest is None or newest.state is not State.WRITING:
+    if newest is None:
         return 0
-    put_back(data, newest)
+    if newest.state is State.IN_FORCE:
+        _take_back(data, newest)
+    if newest.state is not State.WRITING:
+        return 0
+    put_back(data, newest, told=False)
+    for name in newest.before:
+        with contextlib.suppress(OSError):  # what had not taken its place yet is in nobody's way
+            _beside(_inside(Path(newest.folder), name)).unlink(missing_ok=True)
     return newest.number
+
+
+def untold(data: Path) -> list[int]:
+    """Return the numbers of publications that a start put back and nobody has noted yet, the oldest first."""
+    return [one.number for one in reversed(publications(data)) if not one.told]
+
+
+def tell(data: Path, number: int) -> None:
+    """Note that it is known that a publication was put back."""
+    for one in publications(data):
+        if one.number == number:
+            _keep(data, replace(one, told=True))
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -128,7 +161,7 @@ def _read(file: Path) -> Publication:
 
 def _keep(data: Path, publication: Publication) -> None:
     folder = data / FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
+    _make(folder, 0o700)
     _replace(_file(data, publication), orjson.dumps(asdict(publication)), 0o600)
 
 
@@ -143,17 +176,28 @@ def _write(folder: Path, texts: Texts) -> None:
             file.unlink(missing_ok=True)
             sync(file.parent)
         else:
-            file.parent.mkdir(exist_ok=True)
+            _make(file.parent)
             _replace(file, text.encode(), file.stat().st_mode & 0o777 if file.exists() else READABLE)
+
+
+def _make(folder: Path, mode: int = 0o777) -> None:
+    if not folder.is_dir():
+        folder.mkdir(mode=mode)
+        sync(folder.parent)
+
+
+def _beside(file: Path) -> Path:
+    return file.with_name(f".{file.name}.new")
 
 
 def _replace(file: Path, content: bytes, mode: int) -> None:
     """Put a file in place of another, whole or not at all, and on the disk before this returns."""
-    beside = file.with_name(f".{file.name}.new")
+    beside = _beside(file)
     with beside.open("wb") as out:
         out.write(content)
         out.flush()
         os.fchmod(out.fileno(), mode)
         os.fsync(out.fileno())
+    fault.point("F50")
     beside.replace(file)
     sync(file.parent)

@@ -1,10 +1,15 @@
 """Mapping files written together: each whole, all or none, whatever comes between; those before are kept."""
 
+import multiprocessing
+import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from engine import fault
 from engine.errors import UsageError
 from engine.pipeline.publication import (
     FOLDER,
@@ -15,7 +20,9 @@ from engine.pipeline.publication import (
     put_back,
     recover,
     settle,
+    tell,
     text_of,
+    untold,
 )
 
 BEFORE = {"resources/patient.yaml": "old\n", "tables/new.yaml": None}
@@ -71,6 +78,67 @@ def test_what_a_crash_left_is_put_back_at_the_next_start(
     (Path(made.folder) / "resources/patient.yaml").write_text("by hand\n")
     assert recover(tmp_path / "data") == 0
     assert _texts(made)["resources/patient.yaml"] == "by hand\n"
+
+
+def _killed(specification: str, do: Callable[[], object]) -> None:
+    """Do something in a process of its own that dies at a fault point; AssertionError where it comes to its end."""
+
+    def work() -> None:
+        fault.arm(specification)
+        do()
+
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    process.join(30)
+    assert process.exitcode == -signal.SIGKILL
+
+
+def _published(data: Path, one: Publication) -> None:
+    put(data, one)
+    settle(data, one, State.IN_FORCE)
+
+
+# What is written of a publication: its record, each of its two files, and its record once more.
+WRITES: Final = 4
+
+
+@pytest.mark.parametrize("nth", range(1, WRITES + 1))
+@pytest.mark.parametrize("again", range(WRITES))
+def test_killed_at_any_write_all_files_are_as_before(tmp_path: Path, made: Publication, nth: int, again: int) -> None:
+    """At the next start, or the one after it where that was killed as well (at its `again`th write); and it is told."""
+    data = tmp_path / "data"
+    _killed(f"F50:kill:{nth}", lambda: _published(data, made))
+    if 0 < again <= nth - 2 and nth > 1:
+        _killed(f"F50:kill:{again}", lambda: recover(data))
+    found = recover(data)
+    assert _texts(made) == BEFORE
+    assert not list(Path(made.folder).rglob(".*"))
+    assert (found, untold(data)) == ((0, []) if nth == 1 else (1, [1]))
+    assert [one.state for one in publications(data)] == [State.REFUSED] * (nth > 1)
+    tell(data, 1)
+    assert (untold(data), recover(data)) == ([], 0)
+    assert _texts(made) == BEFORE
+    put(data, replace(made, number=2))
+    assert _texts(made) == AFTER
+
+
+@pytest.mark.parametrize("nth", range(1, WRITES + 1))
+def test_killed_as_it_is_taken_back(tmp_path: Path, made: Publication, nth: int) -> None:
+    """The files are those of the publication, or those before, and the record says which: never both in force.
+
+    Of the two files one is removed, which is no write of its own.
+    """
+    data = tmp_path / "data"
+    _published(data, made)
+    back = replace(made, number=2, before=AFTER, after=BEFORE, undoes=1)
+    _killed(f"F50:kill:{nth}", lambda: _published(data, back))
+    recover(data)
+    taken = nth == WRITES
+    assert _texts(made) == (BEFORE if taken else AFTER)
+    states = {one.number: one.state for one in publications(data)}
+    assert states[1] is (State.TAKEN_BACK if taken else State.IN_FORCE)
+    assert states.get(2, State.REFUSED) is (State.IN_FORCE if taken else State.REFUSED)
+    assert untold(data) == ([2] if 1 < nth < WRITES else [])
 
 
 def test_what_is_in_force_stays_at_the_next_start(tmp_path: Path, made: Publication) -> None:

@@ -39,6 +39,7 @@ from engine.ops.terminal.options import (
 from engine.ops.web.listener import PagesListener, bind, pages_listener
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
+from engine.pipeline.publication import tell, untold
 from engine.receive.reactor import install
 
 EXIT_FAILED: Final = 75
@@ -113,6 +114,7 @@ async def _serve(files: Files, where: PagesListener, listening: socket.socket, s
     garbage.settle()
     async with surfaces(engine, trail, where, listening):
         await _note_insecure(engine, trail)
+        await _note_put_back(engine, trail)
         _log.info("started", pid=os.getpid(), count=len(engine.listeners.intakes))
         waits = [loop.create_task(stop.wait()), loop.create_task(engine.failed.wait())]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -151,6 +153,13 @@ async def _note_insecure(engine: Engine, trail: Trail) -> None:
         if feed.channel.open_to_all:
             _log.warning("channel insecure", channel=name)
             await trail.note("channel.insecure", channel=name)
+
+
+async def _note_put_back(engine: Engine, trail: Trail) -> None:
+    """Write down that mapping files which were to be put in force are not, as a start found them half-way there."""
+    for number in await asyncio.to_thread(untold, engine.files.data):
+        await trail.note("mappings.put-back", publication=number)
+        await asyncio.to_thread(tell, engine.files.data, number)
 
 
 async def _reload(engine: Engine, trail: Trail) -> None:
