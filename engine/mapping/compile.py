@@ -138,7 +138,8 @@ def _compile(
         return None
     beside = ResourcePlanner(resources, lists, attestations, table.sent)
     named = {act.type_ for rule in table.rules.values() for act in rule.acts}
-    sends = compiler.referred({name: documents.resources[name].value for name in {PATIENT, *named, *beside.brought}})
+    sent = documents.resources.keys() & {PATIENT, *named, *beside.brought}
+    sends = compiler.referred({name: documents.resources[name].value for name in sent})
     return MappingParts(patient, beside, SubjectReader(table, identifiers, setting, stamps, filters, at_door), sends)
 
 

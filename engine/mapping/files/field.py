@@ -17,7 +17,8 @@ def slice_of(element: str, entry: Any) -> str:
     """
     if isinstance(entry, dict):
         each = entry.get("each")
-        own = entry.get("url") if element == EXTENSION else each[0] if isinstance(each, list) else each
+        source = next(iter(each), "") if isinstance(each, list) else each
+        own = entry.get("url") if element == EXTENSION else source
         if named := str(entry.get("slice") or own or ""):
             return named
     return _first_field(entry)

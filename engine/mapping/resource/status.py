@@ -9,6 +9,7 @@ from engine.mapping.language.compiled import is_sure
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.expression import ExpressionError, parse_expression
 from engine.mapping.language.node import Step, Test
+from engine.mapping.language.path import check_of
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
@@ -106,8 +107,8 @@ def _trail(compiler: Compiler, value: Any, scope: Scope, type_: str) -> tuple[Tr
     compiler.keys(value, TRAIL_KEYS, scope)
     name = str(value["list"])
     compiler.has(type_, name, scope.at("list"), many=True)
-    checks = {key: compiler.guards({"when": value[key]}, scope.at(key))[0][0] for key in _MOMENTS if value.get(key)}
-    tests = {key: check.test for key, check in checks.items()}
+    conditions = {key: compiler.condition(value[key], scope.at(key)) for key in _MOMENTS if value.get(key)}
+    tests = {key: check_of(one, scope.at_hand).test for key, one in conditions.items() if one is not None}
     return Trail(name, str(value["here"]), str(value["prior"])), tests
 
 

@@ -456,6 +456,37 @@ def test_a_fault_in_what_is_extended_names_the_shipped_file(author: Author) -> N
     assert any("resources/patient.yaml" in problem and "unknown table 'religion'" in problem for problem in problems)
 
 
+def test_nothing_to_go_through_is_told(author: Author) -> None:
+    """An empty list of fields is a mistake like others."""
+    problems = _problems(author(resources__patient=f"{HEAD}  telecom: {{each: [], as: XTN}}\n"))
+    assert any("telecom.each: nothing to go through; name a field" in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "told"),
+    [
+        pytest.param(
+            "resources__encounter",
+            "resource: Encounter\nextends: shipped/encounter\n"
+            "status:\n  trail: {list: location, here: PV1-3, prior: PV1-6, arrives: PID5}\n  moves: [{new: planned}]\n",
+            "resources/encounter.yaml:4:54: status.trail.arrives: found 'PID5'; "
+            "expected a path such as PID-30, or event",
+            id="a moment of a trail",
+        ),
+        pytest.param(
+            "adt",
+            "mapping: adt\nextends: shipped/adt\nresources: [Basic]\n"
+            "events: {A01: {do: [upsert patient, upsert basic]}}\n",
+            "adt.yaml:4:16: events.A01.do: upsert basic; no resources/basic.yaml",
+            id="a type without a file",
+        ),
+    ],
+)
+def test_a_mistake_ends_in_no_other_error(author: Author, file: str, text: str, told: str) -> None:
+    """What is made of the files is not tried with what is missing in them."""
+    assert told in _problems(author(**{file: text}))
+
+
 def test_the_hash_knows_the_channel() -> None:
     """Authorities and zone are part of what a message was mapped by."""
     mapping = load([shipped("mappings")], "adt")
