@@ -22,7 +22,7 @@ AUTHORIZATION_CODE: Final = "authorization_code"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 SHORTEST_RSA_BITS: Final = 2048
 _UNFIT: Final = "does not fit together"
-_PROVABLE: Final = "a public key of RSA (2048 bits or more, with n and e) or of EC (crv P-384, with x and y)"
+_PROVABLE: Final = "give a public key of RSA (2048 bits or more, with n and e) or of EC (crv P-384, with x and y)"
 # What a client may do that holds nothing to prove itself with (RFC 6749 section 2.1, "public").
 PUBLIC_GRANTS: Final = frozenset({AUTHORIZATION_CODE, REFRESH_TOKEN})
 
@@ -100,7 +100,7 @@ class PublicKeys(Frozen):
         if bool(self.keys) == bool(self.file):
             raise ValueError("give either keys or file")
         if any(_PRIVATE_PARTS & key.keys() for key in self.keys):
-            raise PydanticCustomError("literal_secret", "the public key only; the client keeps the private one")
+            raise PydanticCustomError("literal_secret", "give the public key only; the client keeps the private one")
         return self
 
     def conflicts(self) -> Iterator[Placed]:
@@ -121,7 +121,7 @@ class PublicKeys(Frozen):
             if self.file and not any(map(provable, self.read())):
                 yield ("file",), f"{self.file} holds no key that proves anything", _PROVABLE
         except LookupError as error:
-            yield ("file",), str(error), "a JWKS file that the user who runs the service can read"
+            yield ("file",), str(error), "name a JWKS file that the user who runs the service can read"
 
     def read(self) -> tuple[dict[str, Any], ...]:
         """Return the keys as JWK; LookupError where the file holds none that can be read."""
@@ -206,9 +206,13 @@ class Client(Frozen):
             allowed = " and ".join(sorted(PUBLIC_GRANTS))
             yield (), _UNFIT, f"give a secret or jwks; without them a client may only have the grants {allowed}"
         if AUTHORIZATION_CODE in self.grants and not self.redirect_uris:
-            yield (), _UNFIT, "the grant authorization_code needs redirect_uris"
+            yield (), _UNFIT, "add redirect_uris: the grant authorization_code needs redirect_uris"
         if JWT_BEARER in self.grants and (self.secret is None or not self.uri):
-            yield (), _UNFIT, "the grant jwt-bearer needs a secret, which signs, and a uri, which is the issuer"
+            yield (
+                (),
+                _UNFIT,
+                "add them: the grant jwt-bearer needs a secret, which signs, and a uri, which is the issuer",
+            )
 
 
 class User(Frozen):

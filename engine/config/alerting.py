@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -38,7 +38,7 @@ def _hook(text: str) -> str:
     if not is_host(host) or parts.username is not None or not text.isprintable() or any(mark in text for mark in "# "):
         raise ValueError("write a whole URL without user, password or fragment; a token goes into `token`")
     if address is not None and not here and (address.is_link_local or address.is_multicast or address.is_unspecified):
-        raise ValueError("no alert is sent to such an address")
+        raise ValueError("name a server by its own address: no alert is sent to such a one")
     return text
 
 
@@ -70,6 +70,7 @@ class ChannelAlerts(Frozen):
 class Alerting(Frozen):
     """When an alert opens; each opens once and clears once."""
 
+    handbook: ClassVar[str] = "adt-engine help alerts"
     webhook: Webhook | None = Field(None, description="where alerts are sent; without it they are logged and shown")
     held_lanes: int = Field(1, ge=1, le=1_000_000, description="held patients of a destination")
     destination_down_seconds: float = Field(
@@ -122,4 +123,6 @@ def unknown_channels(looked: Looked[Alerting], names: frozenset[str]) -> Iterato
     """Yield the channels of an `alerts.yaml` that no channel file describes."""
     for name in looked.value.channels if looked.value else ():
         if name not in names:
-            yield looked.source.problem(("channels", name), f"no channel {name!r}", nearest(name, names))
+            yield looked.source.problem(
+                ("channels", name), f"no channel {name!r}", nearest(name, names, "the files of channels")
+            )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -18,6 +18,8 @@ from engine.config.network import Network, is_loopback
 from engine.config.retention import Retention
 from engine.config.text import Line, Name, Uri, Word
 from engine.config.wording import Placed, nearest
+
+HANDBOOK: Final = "adt-engine help channels"
 
 
 class Mode(StrEnum):
@@ -107,7 +109,7 @@ def _charset(name: str) -> str:
 
 def _authority(name: str) -> str:
     if not name.isprintable() or name != name.strip() or any(mark in name for mark in "&~|") or name.count("^") > 1:
-        raise ValueError("CX.4.1 or CX.4.2 alone, such as RVB or 2.16.840.1; RVB^VN for numbers of one type")
+        raise ValueError("write CX.4.1 or CX.4.2 alone, such as RVB or 2.16.840.1; RVB^VN for numbers of one type")
     return name
 
 
@@ -130,6 +132,7 @@ Version = Literal[
 class Channel(Frozen):
     """One configured feed, as its file says."""
 
+    handbook: ClassVar[str] = HANDBOOK
     channel: Name = Field(description="the feed's name", examples=["unnamed"])
     listen: Listen = Field(description="where it listens", examples=[{"mllp": {"port": 0}}])
     allow: tuple[Network, ...] = Field((), description="networks that may connect, as CIDR", examples=[["127.0.0.0/8"]])
@@ -255,17 +258,26 @@ class Channel(Frozen):
         names = [destination.name for destination in self.destinations]
         for number, name in enumerate(names):
             if name in names[:number]:
-                yield ("destinations", number, "name"), f"the name {name} again", "two destinations; rename one"
+                yield (
+                    ("destinations", number, "name"),
+                    f"the name {name} again",
+                    "there are two destinations; rename one",
+                )
         rules = [one.rule for one in self.filters]
         for number, one in enumerate(self.filters):
             if one.rule in rules[:number]:
-                yield ("filters", number, "rule"), f"the name {one.rule} again", "two filters; rename one"
+                yield ("filters", number, "rule"), f"the name {one.rule} again", "there are two filters; rename one"
             for place, name in enumerate(one.send_to):
                 if name not in names:
-                    yield ("filters", number, "send_to", place), f"no destination {name!r}", nearest(name, names)
+                    yield (
+                        ("filters", number, "send_to", place),
+                        f"no destination {name!r}",
+                        nearest(name, names, "destinations"),
+                    )
         if self.open_to_all and self.insecure is None:
             host = self.listen.mllp.host if self.listen.mllp else ""
-            expected = f"listening on {host} needs tls and an allow list, or 'insecure: accepted' where that is meant"
+            needed = f"listening on {host} needs tls and an allow list"
+            expected = f"{needed}: add them, or write 'insecure: accepted' where that is meant"
             yield ("listen", "mllp", "host"), f"found {host!r}", expected
 
     @property

@@ -82,10 +82,12 @@ def _clashes(one: Read, earlier: Read) -> Iterator[Placed]:
         yield from _agreed(earlier, ("channel",), f"the name {channel.channel} again", expected)
     if port := _shared_port(channel, other):
         place = ("listen", "mllp", "port")
-        yield from _agreed(earlier, place, f"port {port} again", f"another one: {same} listens there")
+        yield from _agreed(earlier, place, f"port {port} again", f"take another one: {same} listens there")
     path = channel.listen.http.path if channel.listen.http else ""
     if path and other.listen.http and path == other.listen.http.path:
-        yield from _agreed(earlier, ("listen", "http", "path"), f"the path {path} again", f"another one: {same} has it")
+        yield from _agreed(
+            earlier, ("listen", "http", "path"), f"the path {path} again", f"take another one: {same} has it"
+        )
     for number, destination in enumerate(channel.destinations):
         for there, twin in enumerate(other.destinations):
             if twin.name == destination.name:
@@ -104,7 +106,7 @@ def _differences(
     """Yield the keys by which two files describe one destination otherwise."""
     for path in _otherwise(destination.model_dump(), twin.model_dump()):
         found = f"the destination {destination.name} again, with another {path[-1]}"
-        expected = f"one name is one destination: as in {earlier.source.file}, or another name"
+        expected = f"one name is one destination: write it as in {earlier.source.file}, or give another name"
         clash = ("destinations", there, *path), found, expected
         if any(earlier.located([clash])):
             yield ("destinations", number, *path), found, expected

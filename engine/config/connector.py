@@ -42,11 +42,11 @@ class ConnectorAuth(Frozen):
         """Yield what does not make one way of proving it."""
         given = [name for name in ("client_id", "client_secret", "private_key") if getattr(self, name)]
         if self.given and not self.client_id:
-            yield ("client_id",), "missing", "a token endpoint wants to know who asks"
+            yield ("client_id",), "missing", "add it: a token endpoint wants to know who asks"
         if self.given and (self.client_secret is None) == (self.private_key is None):
-            yield ("token_url",), "none or both of client_secret and private_key", "one of them"
+            yield ("token_url",), "none or both of client_secret and private_key", "give one of them"
         if given and not self.given:
-            yield (given[0],), "given without token_url", "token_url too"
+            yield (given[0],), "given without token_url", "give token_url too"
 
     def warnings(self) -> Iterator[Placed]:
         """Yield a token endpoint that is asked in the clear."""
@@ -70,7 +70,7 @@ class Connector(Frozen):
         """Yield what the type needs and is not there, and what it does not use."""
         for name in NEEDED[self.type]:
             if not getattr(self, name):
-                yield (name,), "missing", f"a connector of type {self.type} needs {name}"
+                yield (name,), "missing", f"add it: a connector of type {self.type} needs {name}"
         for name in sorted(self.model_fields_set - USED[self.type] - BOTH):
             yield (name,), f"given for type {self.type}, which does not use it", f"leave {name} out"
 
@@ -83,4 +83,8 @@ class Connector(Frozen):
         if self.ca_file is not None:
             yield from pem.authority("ca_file", self.ca_file)
         if self.folder is not None and not (Path(self.folder).is_dir() and os.access(self.folder, os.R_OK | os.X_OK)):
-            yield ("folder",), f"{self.folder} is no folder that can be read", "one that the service's user can read"
+            yield (
+                ("folder",),
+                f"{self.folder} is no folder that can be read",
+                "name one that the service's user can read",
+            )

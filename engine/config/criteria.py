@@ -31,7 +31,7 @@ def check_criteria(text: str) -> str:
     named = _PLACEHOLDER.findall(text)
     for name in named:
         if name not in PLACEHOLDERS:
-            raise ValueError(f"{{{name}}} is no placeholder; {nearest(name, PLACEHOLDERS)}")
+            raise ValueError(f"{{{name}}} is no placeholder; {nearest(name, PLACEHOLDERS, 'adt-engine help channels')}")
     for name, pair in _pairs(text):
         if not name:
             raise ValueError(f"{pair!r} is no part of a query; write name=value, joined by &, such as {EXAMPLE}")
@@ -39,7 +39,7 @@ def check_criteria(text: str) -> str:
         if name not in PARAMETERS and close:
             raise ValueError(f"Patient has no search parameter {name!r}; did you mean {close[0]}?")
     if "value" not in named and not {"family", "birthdate"} <= set(named):
-        raise ValueError(f"it must name one person, by {{value}} or by {{family}} and {{birthdate}}, such as {EXAMPLE}")
+        raise ValueError(f"it must name one person: use {{value}}, or {{family}} and {{birthdate}}, such as {EXAMPLE}")
     return text
 
 

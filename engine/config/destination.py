@@ -43,7 +43,7 @@ CARRIED: Final = frozenset(_CARRIED.split())
 
 def _carried(name: str) -> str:
     if name.removeprefix("_") not in CARRIED:
-        raise ValueError(f"an element of Patient; {nearest(name, CARRIED)}")
+        raise ValueError(f"an element of Patient; {nearest(name, CARRIED, 'hl7.org/fhir/R4/patient.html')}")
     return name
 
 
@@ -59,7 +59,11 @@ def in_the_clear(key: str, url: str) -> Iterator[Placed]:
     """Yield a URL that sends to another machine without TLS."""
     parts = urlsplit(url)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        yield (key,), f"{url} sends patients' data or credentials in the clear", "https:// where others share the line"
+        yield (
+            (key,),
+            f"{url} sends patients' data or credentials in the clear",
+            "use https:// where others share the line",
+        )
 
 
 class Retry(Frozen):
@@ -104,13 +108,17 @@ class Auth(Frozen):
         needed = _NEEDED_BY_AUTH[self.type]
         for name in needed:
             if not getattr(self, name):
-                yield (name,), "missing", f"auth of type {self.type} needs {name}"
+                yield (name,), "missing", f"add it: auth of type {self.type} needs {name}"
         used = {"type", *needed, *_ALSO_BY_AUTH.get(self.type, ())}
         given = [name for name in type(self).model_fields if name not in used and getattr(self, name)]
         if given:
             types = [one for one, names in _NEEDED_BY_AUTH.items() if given[0] in names]
             hint = f"type: {types[0]}" if types else "a type that uses it"
-            yield ("type",), f"{self.type} with {given[0]}, which it does not use", f"{hint}, or leave {given[0]} out"
+            yield (
+                ("type",),
+                f"{self.type} with {given[0]}, which it does not use",
+                f"give {hint}, or leave {given[0]} out",
+            )
 
     def warnings(self) -> Iterator[Placed]:
         """Yield a token endpoint that is asked in the clear."""
@@ -168,14 +176,14 @@ class Destination(Frozen):
     def conflicts(self) -> Iterator[Placed]:
         """Yield a base for look-ups on another server, which the credentials are not for."""
         if self.lookup_base_url and urlsplit(self.lookup_base_url)[:2] != urlsplit(self.base_url)[:2]:
-            yield ("lookup_base_url",), f"{self.lookup_base_url}, on another server", "a base beside base_url"
+            yield ("lookup_base_url",), f"{self.lookup_base_url}, on another server", "give a base beside base_url"
 
     def warnings(self) -> Iterator[Placed]:
         """Yield an address without TLS, and criteria that a server may ignore or, as the shipped service, refuse."""
         yield from in_the_clear("base_url", self.base_url)
         if self.if_none_exist == "identifier" and self._is_laid_out_as_ours():
             found = "identifier, by which the shipped service creates nobody: a new patient's entry would be held"
-            yield ("if_none_exist",), found, "if_none_exist: demographics"
+            yield ("if_none_exist",), found, "write if_none_exist: demographics"
         for name in unknown_parameters(self.if_none_exist):
             found = f"{name!r}, which is no search parameter of Patient"
             yield ("if_none_exist",), found, "a server that ignores it takes anybody for this patient; use another"

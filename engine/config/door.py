@@ -30,10 +30,14 @@ class Tls(Frozen):
     def conflicts(self) -> Iterator[Placed]:
         """Yield names of certificates that nobody asks for, and fingerprints that are none."""
         if self.client_names and not self.client_ca:
-            yield ("client_names",), "found without client_ca", "client_ca too: without it no certificate is asked for"
+            yield (
+                ("client_names",),
+                "found without client_ca",
+                "give client_ca too: without it no certificate is asked for",
+            )
         for name in self.client_names:
             if name.startswith("sha256:") and not _FINGERPRINT.fullmatch(name):
-                yield ("client_names", name), f"found {name!r}", "sha256: and 64 hexadecimal digits in lower case"
+                yield ("client_names", name), f"found {name!r}", "write sha256: and 64 hexadecimal digits in lower case"
 
     def unavailable(self) -> Iterator[Placed]:
         """Yield files that cannot be read or do not fit each other."""
@@ -73,7 +77,7 @@ class Listen(Frozen):
     def conflicts(self) -> Iterator[Placed]:
         """Yield a channel without any door."""
         if self.mllp is None and self.http is None:
-            yield (), "found neither mllp nor http", "a channel listens by mllp, by http, or by both"
+            yield (), "found neither mllp nor http", "add one: a channel listens by mllp, by http, or by both"
 
 
 class Limits(Frozen):

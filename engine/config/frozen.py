@@ -1,7 +1,7 @@
 """The model of every authored value: frozen, unknown keys refused, and its rules over several keys."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -11,6 +11,8 @@ from engine.config.wording import Placed, Step
 class Frozen(BaseModel):
     """A frozen model that refuses unknown keys; each rule yields path, what was found, and what would do."""
 
+    # Of the model of a whole file: the command that shows all of its keys, and what they may be.
+    handbook: ClassVar[str] = ""
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
 
     def conflicts(self) -> Iterator[Placed]:

@@ -90,22 +90,22 @@ class LaboratoryConnector(Frozen):
         """Yield what the type needs and is not there, and what it does not use."""
         for name in NEEDED[self.type]:
             if not getattr(self, name):
-                yield (name,), "missing", f"a connector of type {self.type} needs {name}"
+                yield (name,), "missing", f"add it: a connector of type {self.type} needs {name}"
         for name in sorted(self.model_fields_set - USED[self.type] - {"type"}):
             yield (name,), f"given for type {self.type}, which does not use it", f"leave {name} out"
         for name in ("ca_file", "certificate", "key"):
             if getattr(self, name) and not self.tls:
-                yield (name,), "given without tls", f"tls: true, or leave {name} out"
+                yield (name,), "given without tls", f"write tls: true, or leave {name} out"
         if (self.certificate is None) != (self.key is None):
             given, lacking = ("certificate", "key") if self.certificate else ("key", "certificate")
-            yield (given,), f"given without {lacking}", f"{lacking} too"
+            yield (given,), f"given without {lacking}", f"give {lacking} too"
         if self.message == "OML^O21" and self.version in {"2.3", "2.3.1"}:
-            yield ("version",), f"found {self.version!r}", "OML^O21 came with 2.4; message: ORM^O01 goes with it"
+            yield ("version",), f"found {self.version!r}", "write message: ORM^O01; OML^O21 came with 2.4"
 
     def warnings(self) -> Iterator[Placed]:
         """Yield a laboratory to which orders go in the clear."""
         if self.type == "hl7" and not self.tls and not is_loopback(self.host or ""):
-            yield ("host",), "orders go in the clear", "tls: true, unless a tunnel protects the line"
+            yield ("host",), "orders go in the clear", "write tls: true, unless a tunnel protects the line"
 
     def unavailable(self) -> Iterator[Placed]:
         """Yield files and folders that cannot be used."""
@@ -114,7 +114,11 @@ class LaboratoryConnector(Frozen):
         if self.certificate is not None and self.key is not None:
             yield from pem.pair(self.certificate, self.key)
         if self.folder is not None and not (Path(self.folder).is_dir() and os.access(self.folder, os.W_OK | os.X_OK)):
-            yield ("folder",), f"{self.folder} is no folder to write to", "one that the service's user can write to"
+            yield (
+                ("folder",),
+                f"{self.folder} is no folder to write to",
+                "name one that the service's user can write to",
+            )
 
 
 class Laboratory(Frozen):

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 
 def _network(value: Any) -> Any:
     if not isinstance(value, str):
-        return value
+        raise ValueError("write one such as 10.20.0.0/16 or 192.0.2.7/32")
     try:
         return ip_network(value)
     except ValueError as error:

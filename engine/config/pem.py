@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from engine.config.wording import Placed
 
 READABLE: Final = "name a file that the user who runs the engine can read; a relative name starts where it is started"
-CERTIFICATES: Final = "a PEM file of certificates (BEGIN CERTIFICATE)"
-PRIVATE_KEY: Final = "a PEM file of one private key (BEGIN PRIVATE KEY)"
+CERTIFICATES: Final = "name a PEM file of certificates (BEGIN CERTIFICATE)"
+PRIVATE_KEY: Final = "name a PEM file of one private key (BEGIN PRIVATE KEY)"
 DECRYPT: Final = "decrypt it: openssl pkey -in KEY -out FILE; chmod 600 FILE"
 
 
@@ -35,14 +35,15 @@ def pair(certificate: str, private_key: str) -> Iterator[Placed]:
     if fault or key_fault:
         return
     if chain[0].public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) != public:
-        expected = f"the key that {certificate} was made with, or the certificate that belongs to this key"
+        expected = f"name the key that {certificate} was made with, or the certificate that belongs to this key"
         yield ("key",), f"{private_key} does not belong to the certificate", expected
         return
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, private_key)
     except (OSError, ValueError) as error:
-        found = f"TLS refuses {certificate} ({getattr(error, 'reason', '') or type(error).__name__})"
-        yield ("certificate",), found, "RSA of 2048 bits or more, or ECDSA, signed with SHA-256 or better"
+        reason = str(getattr(error, "reason", "") or "").lower().replace("_", " ")
+        found = f"TLS refuses {certificate}" + (f" ({reason})" if reason else "")
+        yield ("certificate",), found, "use RSA of 2048 bits or more, or ECDSA, signed with SHA-256 or better"
 
 
 def _certificates(file: str) -> tuple[list[x509.Certificate], str, str]:

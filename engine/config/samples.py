@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
 from engine.config.frozen import Frozen
 from engine.config.source import Source, read, validate
+from engine.config.text import shaped
 from engine.errors import ConfigurationError, Problem
 
 EXPECTED = "expected.yaml"
@@ -34,7 +35,7 @@ class Expectation(Frozen):
 
     ack: Literal["AA", "AE", "AR", "CA", "CE", "CR", "none"]
     application: Literal["", "AA", "AE", "AR"] = ""
-    error: str = Field("", pattern=r"^(\d{3})?$")
+    error: Annotated[str, shaped(r"(\d{3})?", "three digits, ERR-3")] = ""
     outcome: Literal["delivered", "filtered", "rejected", "held"]
     reason: str = ""
     notes: tuple[str, ...] = ()
@@ -48,13 +49,15 @@ def _several(value: Any) -> Any:
 
 
 class _Entry(Frozen):
-    file: str = Field(pattern=r"^[0-9a-z.-]+\.hl7$")
+    file: Annotated[str, shaped(r"[0-9a-z.-]+\.hl7", "a file of this folder, such as 01-admit.hl7")]
     shows: str
     charset: str = ""
     expect: Annotated[tuple[Expectation, ...], BeforeValidator(_several)]
 
 
 class _Feed(Frozen):
+    handbook: ClassVar[str] = "the README beside it"
+
     identifier_system: str
     samples: tuple[_Entry, ...] = Field(min_length=1)
 

@@ -15,7 +15,7 @@ from engine.config.wording import Placed
 
 _MENDS: Final = {
     "env": "set it for the process that reads it; elsewhere check with --offline",
-    "file": "a file that only the user who reads it can read: check as that user, elsewhere with --offline",
+    "file": "name a file that only the user who reads it can read: check as that user, elsewhere with --offline",
 }
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 from ipaddress import ip_network
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -15,10 +15,11 @@ from engine.config.connector import Connector
 from engine.config.frozen import Frozen
 from engine.config.laboratory import SIMULATED, SIMULATED_LABORATORY, Laboratory
 from engine.config.network import is_loopback
+from engine.config.organization import Organization
 from engine.config.text import Name, ResourceId, Word, is_host
 from engine.config.wording import Placed, nearest
 
-ONLY_SANDBOX: Final = "it needs environment: sandbox"
+ONLY_SANDBOX: Final = "take it out: it needs environment: sandbox"
 _ADDRESS: Final = re.compile(r"https?://[^\s?#]*[^\s?#/]")
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+")
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -42,7 +43,7 @@ def _address(text: str) -> str:
     except ValueError:
         right = False
     if not right:
-        raise ValueError("http:// or https://, a host, perhaps a port and a path, and no slash at the end")
+        raise ValueError("write http:// or https://, a host, perhaps a port and a path, and no slash at the end")
     return text
 
 
@@ -89,27 +90,6 @@ class History(Frozen):
     keep: Literal["all"] | Annotated[int, Field(ge=1, le=36_500)] = Field(
         "all", description="former versions: all, or for so many days after the next one came (then 410)"
     )
-
-
-class Organization(Frozen):
-    """Who keeps a tenant's charts, as its documents name it."""
-
-    name: str = Field("", max_length=200, description="name of the organization in documents; by default the tenant's")
-    npi: str = Field("", pattern=r"^([0-9]{10})?$", description="its National Provider Identifier")
-    oid: str = Field("", pattern=r"^([0-2](\.(0|[1-9][0-9]*))+)?$", description="its OID")
-    telephone: str = Field("", max_length=40, description="its telephone")
-    street: str = Field("", max_length=200, description="its address, told where `city` is")
-    city: str = Field("", max_length=100, description="of its address")
-    state: str = Field("", max_length=100, description="of its address")
-    postal_code: str = Field("", max_length=20, description="of its address")
-    country: str = Field("US", max_length=40, description="of its address")
-
-    @property
-    def identifiers(self) -> tuple[tuple[str, str], ...]:
-        """System and value of each identifier that is told."""
-        npi = ("http://hl7.org/fhir/sid/us-npi", self.npi)
-        oid = ("urn:ietf:rfc:3986", f"urn:oid:{self.oid}" if self.oid else "")
-        return tuple(one for one in (npi, oid) if one[1])
 
 
 class ClinicalAlerts(Frozen):
@@ -212,6 +192,7 @@ class Tls(Frozen):
 class ServiceConfiguration(Frozen):
     """The whole configuration of one interchange service."""
 
+    handbook: ClassVar[str] = "adt-engine help interchange"
     environment: Environment = Field(
         description="sandbox or production; a database stays with its first", examples=["sandbox"]
     )
@@ -261,22 +242,34 @@ class ServiceConfiguration(Frozen):
         yield from self._strays()
         yield from self._unsafe()
         if self.tls is not None and not self.base_url.startswith("https:"):
-            yield ("base_url",), f"found {self.base_url!r}", "with tls it begins with https:"
+            yield ("base_url",), f"found {self.base_url!r}", "write https: with tls it begins with https:"
         login = self.auth.auto_login_user
         if login and login not in self.users:
-            yield ("auth", "auto_login_user"), f"found {login!r}", f"one of users; {nearest(login, self.users)}"
+            yield (
+                ("auth", "auto_login_user"),
+                f"found {login!r}",
+                f"one of users; {nearest(login, self.users, 'users')}",
+            )
 
     def warnings(self) -> Iterator[Placed]:
         """Yield addresses of a production service that clients call in the clear, and keys that nothing obeys."""
         for key in ("base_url", "auth_url") if self.environment is Environment.PRODUCTION else ():
             parts = urlsplit(getattr(self, key))
             if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-                yield (key,), "clients call it in the clear", "https://, with tls or behind a proxy that speaks it"
+                yield (key,), "clients call it in the clear", "use https://, with tls or behind a proxy that speaks it"
         for name, tenant in self.tenants.items():
             if tenant.network_mode == "real" and not tenant.connectors:
-                yield ("tenants", name, "network_mode"), "real without connectors", "connectors, or nothing is found"
+                yield (
+                    ("tenants", name, "network_mode"),
+                    "real without connectors",
+                    "add connectors, or nothing is found",
+                )
             elif tenant.connectors and self.mocked(name):
-                yield ("tenants", name, "connectors"), "not asked while network_mode is mocked", "network_mode: real"
+                yield (
+                    ("tenants", name, "connectors"),
+                    "not asked while network_mode is mocked",
+                    "write network_mode: real, or leave them out",
+                )
         for written in self.unheeded:
             yield tuple(written.split(".")), "nothing obeys it here", "leave it out until it is in force"
 
@@ -285,7 +278,7 @@ class ServiceConfiguration(Frozen):
         for kind, accounts in (("clients", self.clients), ("users", self.users)):
             for name, account in accounts.items():
                 if account.tenant not in self.tenants:
-                    advice = f"one of tenants; {nearest(account.tenant, self.tenants)}"
+                    advice = f"one of tenants; {nearest(account.tenant, self.tenants, 'tenants')}"
                     yield (kind, name, "tenant"), f"found {account.tenant!r}", advice
 
     def _unsafe(self) -> Iterator[Placed]:
@@ -305,7 +298,7 @@ class ServiceConfiguration(Frozen):
             yield ("auth", "auto_login_user"), f"found {self.auth.auto_login_user!r}", ONLY_SANDBOX
         for name, client in self.clients.items():
             for key, place in client.unprotected:
-                advice = "in production it is https, or http to this computer"
+                advice = "write https: in production it is https, or http to this computer"
                 yield ("clients", name, key, place), f"found {getattr(client, key)[place]!r}", advice
 
     def mocked(self, tenant: str) -> bool:

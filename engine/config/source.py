@@ -75,7 +75,7 @@ def scan(path: Path, most_bytes: int = MAX_BYTES) -> Source:
         ) from error
     if size > most_bytes:
         raise ConfigurationError(
-            (Problem(str(path), 1, 1, "", f"{size} bytes", f"a file of at most {most_bytes} bytes"),)
+            (Problem(str(path), 1, 1, "", f"{size} bytes", f"give a file of at most {most_bytes} bytes"),)
         )
     return _parse(text, str(path))
 
@@ -84,7 +84,9 @@ def scan_text(text: bytes | str, file: str, most_bytes: int = MAX_BYTES) -> Sour
     """Read YAML text that stands for `file`, as `scan` reads the file."""
     size = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     if size > most_bytes:
-        raise ConfigurationError((Problem(file, 1, 1, "", f"{size} bytes", f"a file of at most {most_bytes} bytes"),))
+        raise ConfigurationError(
+            (Problem(file, 1, 1, "", f"{size} bytes", f"give a file of at most {most_bytes} bytes"),)
+        )
     return _parse(text, file)
 
 
@@ -108,11 +110,13 @@ def _parse(text: bytes | str, file: str) -> Source:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         found = TAB if _character(text, line, column) == "\t" else error.problem or "no YAML"
-        problem = Problem(file, line, column, "", found, "valid YAML (indent with spaces)")
+        problem = Problem(file, line, column, "", found, "write valid YAML (indent with spaces)")
         raise ConfigurationError((problem,)) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         place = _unreadable(text)
-        raise ConfigurationError((Problem(file, *place, "", "bytes that are not text", "UTF-8 YAML"),)) from error
+        raise ConfigurationError(
+            (Problem(file, *place, "", "bytes that are not text", "save the file as YAML in UTF-8"),)
+        ) from error
     if deep:
         raise ConfigurationError((Problem(file, *deep, "", "nesting too deep", f"at most {MAX_DEPTH} levels"),))
     walk = _Walk(file, alias)
@@ -232,7 +236,7 @@ def _refusal(node: yaml.Node, seen: set[int]) -> tuple[str, str] | None:
     if id(node) in seen:
         return ALIAS, "write the value out; anchors and aliases are not allowed"
     if node.tag.removeprefix(_STANDARD) not in _PLAIN_TAGS:
-        return f"the tag {node.tag}", "write the value without a tag"
+        return f"the tag {node.tag.replace(_STANDARD, '!!')}", "write the value without a tag"
     return None
 
 
@@ -266,7 +270,7 @@ class _Walk:
         for key_node, value_node in node.value:
             key = key_node.value
             if not isinstance(key, str):
-                self._refuse(key_node, path, "a key that is no plain word", "a plain key")
+                self._refuse(key_node, path, "a key that is no plain word", "write a plain word as the key")
                 continue
             place = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
             if key in result:
@@ -277,7 +281,7 @@ class _Walk:
                         *place,
                         ".".join(map(str, (*path, key))),
                         TWICE,
-                        f"it stands already in line {first}",
+                        f"it stands already in line {first}: keep one of them",
                     )
                 )
                 continue

@@ -28,6 +28,17 @@ def is_host(text: str) -> bool:
     return True
 
 
+def shaped(pattern: str, told: str) -> AfterValidator:
+    """Return the check of a text by a pattern; a refusal says `told`, what would do."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(told)
+        return text
+
+    return AfterValidator(check)
+
+
 def _name(text: str) -> str:
     if not (0 < len(text) <= 64 and text.isascii() and text.replace("-", "").replace("_", "x").isalnum()):
         raise ValueError("a name is 1 to 64 letters, digits, - and _")

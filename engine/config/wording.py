@@ -1,5 +1,6 @@
 """What a model refuses, said so that a person can act: what was found, and what would do."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from types import UnionType
@@ -11,9 +12,12 @@ from pydantic.fields import FieldInfo
 Step = str | int
 Placed = tuple[tuple[Step, ...], str, str]
 
+# How many names a hint tells.
+MOST_NAMED: Final = 5
+
 # Kinds of pydantic's faults to what would do instead; the names in braces are of the fault's context.
 _EXPECTED: Final[Mapping[str, str]] = {
-    "missing": "this key is required",
+    "missing": "add it: this key is required",
     "int_parsing": "a whole number",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
@@ -29,15 +33,19 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "dict_type": "a block of keys",
     "model_type": "a block of keys",
     "model_attributes_type": "a block of keys",
-    "too_short": "at least {min_length} in the list",
-    "too_long": "at most {max_length} in the list",
+    "too_short": "at least {min_length} of them",
+    "too_long": "at most {max_length} of them",
     "greater_than": "a number above {gt}",
     "greater_than_equal": "a number of at least {ge}",
-    "less_than": "a number below {lt}",
     "less_than_equal": "a number of at most {le}",
-    "literal_error": "one of {expected}",
-    "enum": "one of {expected}",
+    "string_too_short": "at least {min_length} characters",
+    "string_too_long": "at most {max_length} characters",
 }
+# Kinds of values of which there are only so many, and how pydantic lists these.
+_CLOSED: Final = frozenset({"literal_error", "enum"})
+_NAME: Final = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+# For a kind of fault that no model has yet.
+_OTHERWISE: Final = "another value"
 
 # The kind of a key that a model does not have.
 UNKNOWN: Final = "extra_forbidden"
@@ -53,14 +61,14 @@ def words(fault: Mapping[str, Any], model: type[BaseModel]) -> tuple[str, str]:
     if kind == "missing":
         return "missing", _EXPECTED[kind]
     if kind == UNKNOWN:
-        return "unknown key", nearest(str(location[-1]), keys_at(model, location[:-1]))
+        return "unknown key", nearest(str(location[-1]), keys_at(model, location[:-1]), _handbook(model))
     if kind in _UNSHOWN:
         return _UNSHOWN[kind], str(fault["msg"])
     if kind == "value_error" and isinstance(fault.get("input"), dict):
-        return "does not fit together", _expected(fault)
+        return "does not fit together", _expected(fault, model)
     if kind in _BLOCKS and isinstance(fault.get("input"), str):
-        return "found a plain value", _expected(fault)
-    return f"found {_shown(fault.get('input'))}", _expected(fault)
+        return "found a plain value", _expected(fault, model)
+    return f"found {_shown(fault.get('input'))}", _expected(fault, model)
 
 
 def telling(faults: Sequence[Any]) -> list[Any]:
@@ -86,13 +94,21 @@ def _echo(fault: Any, unknown: Mapping[tuple[Step, ...], list[str]], cut: set[tu
     return fault["type"] == "missing" and bool(get_close_matches(str(fault["loc"][-1]), beside, n=1))
 
 
-def nearest(name: str, valid: Iterable[str]) -> str:
-    """Return advice on an unknown name: the nearest valid one, else all of them."""
-    names = sorted(valid)
+def nearest(name: str, valid: Iterable[str], where: str = "") -> str:
+    """Return advice on an unknown name: the nearest valid one, else the five most like it, and `where` all stand."""
+    names = sorted(set(valid))
     near = get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]}?"
-    return f"valid here: {', '.join(names)}" if names else "remove it"
+    return f"valid here: {folded(names, name, where)}" if names else "remove it"
+
+
+def folded(names: Sequence[str], word: str = "", where: str = "") -> str:
+    """Return names as a list for a reader: the five most like a word, or the first; how many more, and `where`."""
+    if len(names) <= MOST_NAMED:
+        return ", ".join(names)
+    shown = get_close_matches(word, names, n=MOST_NAMED, cutoff=0.0) if word else names[:MOST_NAMED]
+    return f"{', '.join(shown)} and {len(names) - len(shown)} more" + (f" (all: {where})" if where else "")
 
 
 def keys_at(model: type[BaseModel], location: tuple[Step, ...]) -> tuple[str, ...]:
@@ -122,18 +138,24 @@ def inner_model(kind: Any) -> type[BaseModel] | None:
     return next(models, None)
 
 
-def _expected(fault: Mapping[str, Any]) -> str:
+def _handbook(model: type[BaseModel]) -> str:
+    """Return the command that shows all keys of a model's file and their values; empty where there is none."""
+    return str(getattr(model, "handbook", ""))
+
+
+def _expected(fault: Mapping[str, Any], model: type[BaseModel]) -> str:
     context = {name: f"{one:.15g}" if isinstance(one, float) else one for name, one in fault.get("ctx", {}).items()}
     if fault["type"] == "value_error":
-        return str(context.get("error", fault["msg"]))
-    text = _EXPECTED.get(fault["type"])
-    if text is None:
-        return str(fault["msg"])
-    expected = text.format_map(context)
-    if fault["type"] in {"literal_error", "enum"} and isinstance(fault.get("input"), str):
-        near = get_close_matches(fault["input"], str(context.get("expected", "")).replace("'", " ").split(), n=1)
-        expected += f"; did you mean {near[0]}?" if near else ""
-    return expected
+        return str(context["error"])
+    if fault["type"] not in _CLOSED:
+        return _EXPECTED.get(fault["type"], _OTHERWISE).format_map(context)
+    given = fault["input"] if isinstance(fault.get("input"), str) else ""
+    names = [first or second for first, second in _NAME.findall(str(context["expected"]))]
+    near = get_close_matches(given, names, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    known = [repr(one) for one in names]
+    told = context["expected"] if len(known) <= MOST_NAMED else folded(known, given, _handbook(model))
+    return f"one of {told}{hint}"
 
 
 def _shown(value: Any) -> str:

@@ -108,6 +108,7 @@ def _checked(
 def _compile(
     documents: Documents, setting: Setting, problems: Problems, make_compiler: MakeCompiler, file: Source
 ) -> MappingParts | None:
+    problems.of(documents.everything())
     table = make_event_table(documents.events, problems)
     tables = {
         name: make_table(name, document.value if check_table(document, problems) else {})
@@ -131,7 +132,7 @@ def _compile(
     resources = compile_resources(compiler, documents.resources, identifiers, tables)
     lists = Lists(compile_lists(compiler, documents.resources, setting.base_uri), table.sent)
     attestations = compile_attestations(compiler, documents.resources, setting.base_uri)
-    check_acts(table, resources, lists.types, attestations.keys(), documents.events, problems)
+    check_acts(table, resources, lists.types, attestations.keys(), documents.events, documents.resources, problems)
     filters = compile_filters(compiler, documents.events)
     at_door = compile_channel_filters(compiler, setting.filters, file)
     if patient is None:

@@ -12,7 +12,7 @@ from engine.config.channels import channel_files, read_channels
 from engine.config.destination import Destination
 from engine.config.shipped import shipped
 from engine.config.source import Looked
-from engine.config.wording import Placed, nearest
+from engine.config.wording import Placed, folded, nearest
 from engine.deliver.interactions import LEFT_OUT
 from engine.deliver.wire.oauth import signing_key
 from engine.errors import ConfigurationError, DestinationError, Problem
@@ -144,7 +144,9 @@ def _not_in_stu3(looked: Looked[Channel], mappings: Mapping[str, CompiledMapping
     mapping = mappings.get(channel.channel) if channel is not None else None
     if channel is None or mapping is None:
         return
-    absent = ", ".join(sorted(name for name in mapping.sends - LEFT_OUT if not in_stu3(name)))
+    absent = folded(
+        sorted(name for name in mapping.sends - LEFT_OUT if not in_stu3(name)), where="resources of the event file"
+    )
     expected = f"send it to R4, or take it out of the mapping {channel.mapping!r}"
     lacking = [number for number, one in enumerate(channel.destinations) if one.fhir == STU3 and absent]
     yield from looked.located((("destinations", n, "fhir"), f"STU3 has no {absent}", expected) for n in lacking)
@@ -165,7 +167,9 @@ def _sources(files: Files, read: Sequence[Looked[Channel]], problems: list[Probl
         name = looked.value.mapping if looked.value is not None else ""
         names = mapping_names(folders)
         if name and name not in names:
-            problems += looked.located([(("mapping",), f"no mapping {name!r}", nearest(name, names))])
+            problems += looked.located(
+                [(("mapping",), f"no mapping {name!r}", nearest(name, names, "the mapping folders"))]
+            )
         elif name and name not in seen:
             seen.add(name)
             try:
@@ -224,5 +228,5 @@ def _unusable_keys(channel: Channel) -> Iterator[Placed]:
             yield (
                 path,
                 "no private key that can be read",
-                "one as PEM or JWK: RSA, or EC on P-256, P-384 or P-521",
+                "give one as PEM or JWK: RSA, or EC on P-256, P-384 or P-521",
             )

@@ -63,7 +63,10 @@ def test_who_invents(environment: str, mode: dict[str, str], mocked: bool) -> No
 def test_production_does_not_invent() -> None:
     """Invented facts never come into the chart of a real patient."""
     [problem] = looked({"network_mode": "mocked"}, "production").problems
-    assert (problem.path, problem.expected) == ("tenants.riverbend.network_mode", "it needs environment: sandbox")
+    assert (problem.path, problem.expected) == (
+        "tenants.riverbend.network_mode",
+        "take it out: it needs environment: sandbox",
+    )
 
 
 @pytest.mark.parametrize(

@@ -202,8 +202,8 @@ SERVICE_ROWS: Final = (
     ("tenants.NAME.rest_api_version", "2025-06", "found '2025-06'", "did you mean 2025-06-01?"),
     ("tenants.NAME.history.keep", "al", "found 'al'", "all"),
     ("tenants.NAME.organization.name", ["x"], "found a list", "a word or a text"),
-    ("tenants.NAME.organization.npi", "12", "found '12'", "match pattern"),
-    ("tenants.NAME.organization.oid", "9.1", "found '9.1'", "match pattern"),
+    ("tenants.NAME.organization.npi", "12", "found '12'", "ten digits"),
+    ("tenants.NAME.organization.oid", "9.1", "found '9.1'", "an OID such as"),
     ("tenants.NAME.organization.telephone", ["x"], "found a list", "a word or a text"),
     ("tenants.NAME.organization.street", ["x"], "found a list", "a word or a text"),
     ("tenants.NAME.organization.city", ["x"], "found a list", "a word or a text"),
@@ -248,7 +248,7 @@ SERVICE_ROWS: Final = (
     ("tenants.NAME.laboratories.NAME.connector.timeout_s", 0, "found '0'", "above 0"),
     ("tenants.NAME.laboratories.NAME.connector.acknowledgement", "all", "found 'all'", "'any'"),
     ("tenants.NAME.laboratories.NAME.connector.message", "ORU^R01", "found 'ORU^R01'", "'OML^O21'"),
-    ("tenants.NAME.laboratories.NAME.connector.version", "2.3", "found '2.3'", "ORM^O01 goes with it"),
+    ("tenants.NAME.laboratories.NAME.connector.version", "2.3", "found '2.3'", "write message: ORM^O01"),
     ("tenants.NAME.laboratories.NAME.connector.charset", "UTF-16", "found 'UTF-16'", "'UNICODE UTF-8'"),
     ("tenants.NAME.laboratories.NAME.connector.processing_id", "X", "found 'X'", "'P'"),
     ("tenants.NAME.laboratories.NAME.connector.sending_application", "a|b", "found 'a|b'", "delimiters"),
@@ -350,6 +350,26 @@ def laboratory_for(key: str) -> dict[str, Any]:
     return {"type": "hl7", "host": "lab.example", "port": 2575, "tls": True, "certificate": "/x", "key": "/x"}
 
 
+def service_for(key: str) -> dict[str, Any]:
+    """Return the service's file that a wrong value of a key is written into."""
+    written: dict[str, Any] = json.loads(json.dumps(SERVICE))
+    if "jwks" in key:
+        del written["clients"]["NAME"]["secret"]
+    if key.startswith("tls"):
+        written["tls"] = {"certificate": "/no/such.pem", "key": "/no/such.key"}
+    if key.endswith("burst"):
+        written["rate_limit"] = {"per_client_per_minute": 60}
+    if "connectors" in key:
+        auth = {key: CREDENTIALS[key] for key in ("token_url", "client_id", "client_secret")}
+        server = {"type": "fhir", "url": "https://other.example/fhir", "auth": auth}
+        folder = {"type": "directory", "folder": "/"}
+        of_folder = "folder" in key or "identifier" in key
+        written["tenants"]["NAME"]["connectors"] = {"NAME": folder if of_folder else server}
+    if "laboratories" in key:
+        written["tenants"]["NAME"]["laboratories"] = {"NAME": {"connector": laboratory_for(key.rpartition(".")[2])}}
+    return written
+
+
 def the_one(problems: tuple[Problem, ...], path: str, line: int) -> Problem:
     """Return the problem at a path or below it, and see that it stands in the file's line or below."""
     found = [one for one in problems if f"{one.path}.".startswith(f"{path}.")]
@@ -406,21 +426,7 @@ def test_a_wrong_value_of_the_alerts(tmp_path: Path, key: str, value: Any, found
 @pytest.mark.parametrize(("key", "value", "found", "expected"), SERVICE_ROWS, ids=[row[0] for row in SERVICE_ROWS])
 def test_a_wrong_value_of_the_service(key: str, value: Any, found: str, expected: str) -> None:
     """The service's own file is held to the same."""
-    base = json.loads(json.dumps(SERVICE))
-    if "jwks" in key:
-        del base["clients"]["NAME"]["secret"]
-    if key.startswith("tls"):
-        base["tls"] = {"certificate": "/no/such.pem", "key": "/no/such.key"}
-    if key.endswith("burst"):
-        base["rate_limit"] = {"per_client_per_minute": 60}
-    if "connectors" in key:
-        auth = {key: CREDENTIALS[key] for key in ("token_url", "client_id", "client_secret")}
-        server = {"type": "fhir", "url": "https://other.example/fhir", "auth": auth}
-        folder = {"type": "directory", "folder": "/"}
-        base["tenants"]["NAME"]["connectors"] = {"NAME": folder if "folder" in key or "identifier" in key else server}
-    if "laboratories" in key:
-        base["tenants"]["NAME"]["laboratories"] = {"NAME": {"connector": laboratory_for(key.rpartition(".")[2])}}
-    text, path, line = placed(base, key, value)
+    text, path, line = placed(service_for(key), key, value)
     looked = look(parse(text, "interchange.yaml"), ServiceConfiguration)
     problem = the_one((*looked.problems, *looked.ask("unavailable")), path, line)
     assert found in problem.found

@@ -48,7 +48,7 @@ def test_production_does_not_simulate() -> None:
     """A simulated laboratory takes no order of a real patient."""
     [problem] = looked(at({"type": "simulated"}), "production").problems
     assert problem.path == "tenants.riverbend.laboratories.lab-1.connector.type"
-    assert problem.expected == "it needs environment: sandbox"
+    assert problem.expected == "take it out: it needs environment: sandbox"
 
 
 def test_a_performer_without_settings() -> None:

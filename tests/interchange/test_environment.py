@@ -65,7 +65,7 @@ def test_hooks_are_for_a_sandbox(tmp_path: Path) -> None:
     """C-558: production has no test hooks: asked for by its configuration, the service does not start."""
     settings = configuration(secret_file(tmp_path)).model_dump_json(exclude_unset=True)
     said = refused(tmp_path, settings.replace('"environment":"sandbox"', '"environment":"production"'))
-    assert "test_hooks: found true; it needs environment: sandbox" in said
+    assert "test_hooks: found true; take it out: it needs environment: sandbox" in said
     assert not (tmp_path / DATABASE).exists()
     with running(tmp_path, **PRODUCTION) as production:
         for name in ("clock", "slow", "fail", "reset"):

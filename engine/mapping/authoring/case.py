@@ -17,6 +17,7 @@ from engine.config.channel import Channel
 from engine.config.destination import Destination
 from engine.config.door import Listen, Mllp
 from engine.config.source import Source, parse, read
+from engine.config.wording import words
 from engine.errors import ConfigurationError, MessageError, Problem
 from engine.hl7.header import read_header
 from engine.hl7.message import parse as parse_message
@@ -24,8 +25,8 @@ from engine.hl7.taken import ADT, types_of
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.files.document import NONE, Edited, yaml_in
-from engine.mapping.files.reference import nearest, type_names
-from engine.mapping.language.check_path import EVENTS
+from engine.mapping.files.reference import GUIDE, kind_of, nearest, type_names
+from engine.mapping.language.check_path import event_hint
 
 CASE_KEYS: Final = frozenset({
     "case", "channel", "event", "assume", "resources", "message", "file", "expect",
@@ -147,10 +148,16 @@ def _compiled(case: Case, mapping: MappingSource, channels: Channels) -> tuple[M
     for type_ in case.resources:
         if type_ not in known:
             path = ("tests", case.number, "resources")
-            raise ConfigurationError((case.source.problem(path, f"found {type_!r}", nearest(type_, known)),))
+            raise ConfigurationError(
+                (case.source.problem(path, f"found {type_!r}", nearest(type_, known, "the files in resources/")),)
+            )
     if case.on and case.on not in channels:
         path = ("tests", case.number, "channel")
-        hint = nearest(case.on, dict(channels)) if channels else "name the folder of channel files with --channels"
+        hint = (
+            nearest(case.on, dict(channels), "the files of channels")
+            if channels
+            else "name the folder of channel files with --channels"
+        )
         raise ConfigurationError((case.source.problem(path, f"no channel {case.on!r}", hint),))
     sent = sending(mapping, case.resources) if case.resources else mapping
     sent = _saying(sent, "assume", case.assume) if case.assume else sent
@@ -257,9 +264,9 @@ def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
 
 def _unknown(source: Source, given: Any, path: tuple[str | int, ...], keys: frozenset[str]) -> list[Problem]:
     if not isinstance(given, dict):
-        return [source.problem(path, f"found {given!r}", "expected a map")]
+        return [source.problem(path, f"found {kind_of(given)}", "expected a map")]
     return [
-        source.problem((*path, key), f"unknown key {key!r}", nearest(key, keys))
+        source.problem((*path, key), f"unknown key {key!r}", nearest(key, keys, GUIDE))
         for key in given
         if key not in keys and not LISTED.fullmatch(key) and not _is_kept(key)
     ]
@@ -277,21 +284,17 @@ def _unusable(source: Source, value: dict[str, Any], path: tuple[str | int, ...]
     if not value.get("expect"):
         yield source.problem(path, "no expect", "say what comes out, such as expect: {rule: admit}")
     if text is not None and "|" not in text:
-        yield source.problem((*path, "message"), f"found {text[:60]!r}", "expected segments, one a line; or file: NAME")
+        yield source.problem((*path, "message"), "no segments", "expected segments, one a line; or file: NAME")
     if text is None and not _beside(source, value).is_file():
         yield source.problem((*path, "file"), f"found {value['file']!r}", "expected a file, relative to this one")
     if event and not TRIGGER.fullmatch(str(event)):
-        yield source.problem((*path, "event"), f"unknown event {event!r}", nearest(str(event)[-3:].upper(), EVENTS))
+        yield source.problem((*path, "event"), f"unknown event {event!r}", event_hint(str(event)[-3:].upper()))
     try:
         if isinstance(channel, dict) and channel.keys() <= CHANNEL_KEYS:
             channel_of(channel)
     except ValidationError as error:
         for fault in error.errors(include_url=False):
-            yield source.problem(
-                (*path, "channel", *fault["loc"]),
-                f"found {fault['input']!r}",
-                fault["msg"].removeprefix("Value error, "),
-            )
+            yield source.problem((*path, "channel", *fault["loc"]), *words(fault, Channel))
 
 
 def _beside(source: Source, value: dict[str, Any]) -> Path:

@@ -7,8 +7,9 @@ from typing import Any, Final
 from engine.config.schema import DRAFT, EDITOR
 from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
 from engine.mapping.files import alike
-from engine.mapping.files.document import ADD, PATIENT_KEYS
+from engine.mapping.files.document import PATIENT_KEYS
 from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import ADD
 from engine.mapping.files.reference import Element, data_types, elements, resource_types
 from engine.mapping.files.table import Unmapped
 from engine.mapping.language.check_table import KEYS as TABLE_KEYS

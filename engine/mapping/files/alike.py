@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from engine.mapping.files.document import Document, Documents, Key, Problems
+from engine.mapping.files.document import Document, Documents, Problems
+from engine.mapping.files.overlay import Key
 from engine.mapping.files.reference import nearest
 
 LIKE: Final = "like"
@@ -31,7 +32,7 @@ def _whole(document: Document, problems: Problems) -> Document:
         model = parts.get(other)
         if not isinstance(model, dict) or LIKE in model:
             whole = {one for one, part in parts.items() if isinstance(part, dict) and LIKE not in part}
-            problems.add(document, (SEGMENTS, name, LIKE), f"found {other!r}", nearest(other, whole))
+            problems.add(document, (SEGMENTS, name, LIKE), f"found {other!r}", nearest(other, whole, SEGMENTS))
             model = {}
         made[name] = _joined(name, other, model, value, moved)
     return Document(document.source, {**document.value, SEGMENTS: made}, document.below, moved)

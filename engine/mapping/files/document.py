@@ -2,29 +2,26 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from engine.config.source import Source, scan, scan_text
 from engine.errors import ConfigurationError, Problem
-from engine.mapping.files.field import slice_of
 from engine.mapping.files.kinds import misshapen
-from engine.mapping.files.reference import nearest, resource_types, type_names
+from engine.mapping.files.overlay import LEVELS, Key, laid_over
+from engine.mapping.files.reference import GUIDE, RESOURCES, nearest, resource_types, type_names
 
-Key = str | int
 # Texts in place of files, or as files that are not there yet: what an author tries before it is saved.
 Edited = Mapping[Path, str]
 NONE: Final[Edited] = {}
-ADD: Final = "add"
 SHIPPED: Final = "shipped/"
+SHIPS: Final = "the shipped mappings"
 KINDS: Final = ("resources", "datatypes", "tables")
 KEYS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table"}
 # Parts of a file that must be maps, with what a line of them looks like.
 SECTIONS: Final = {"elements": "birthDate: PID-7 | date", "merged": "identifier: {each: MRG-1, as: CX}"}
-# Sections whose entries hold maps of single lines in turn: what a segment makes, element by element.
-LEVELS: Final = {"segments": 2}
 PATIENT_KEYS: Final = frozenset({"resource", "extends", "elements", "merged"})
 
 
@@ -43,17 +40,42 @@ NAMED: Final[Mapping[str, Callable[[str], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One mapping file, merged with the one that it extends; `moved` says where what was added stands in the file."""
+    """One mapping file, merged with the one that it extends; `moved` says where what was added stands in the file.
+
+    `ships`: it is none of the site's own.
+    """
 
     source: Source
     value: dict[str, Any]
     below: Source | None = None
     moved: Mapping[tuple[Key, ...], tuple[Key, ...]] = field(default_factory=dict)
+    ships: bool = False
+
+    @property
+    def name(self) -> str:
+        """What other files call it; empty for an event file, and one that does not say."""
+        return next((str(self.value[key]) for key in KEYS.values() if key in self.value), "")
 
     def problem(self, path: tuple[Key, ...], found: str, expected: str) -> Problem:
-        """Return a problem at `path`, in the file where that stands."""
+        """Return a problem at `path`, in the site's own file.
+
+        What ships is sound by itself: where a line of it is wrong, the file that extends it makes it so.
+        """
         path = self._authored(path)
-        return self._source(path).problem(path, found, expected)
+        if self.below is None or self._source(path) is not self.below:
+            return self.source.problem(path, found, expected)
+        problem = self.source.problem(path, f"{found} ({self.shown(path)})", expected)
+        line, column = self.source.place(path if path[:1] in self.source.places else ("extends",))
+        return problem._replace(line=line, column=column)
+
+    def is_shipped(self, path: tuple[Key, ...]) -> bool:
+        """Say whether what stands at a path is in a file that ships."""
+        return self.ships or self._source(self._authored(path)) is self.below
+
+    def shown(self, path: tuple[Key, ...]) -> str:
+        """Return words for where a path stands, with the name of the file alone."""
+        file, line = self.place(path)
+        return f"line {line} of {'the shipped ' if self.is_shipped(path) else ''}{Path(file).name}"
 
     def place(self, path: tuple[Key, ...]) -> tuple[str, int]:
         """Return the file and line where `path` stands, or its nearest ancestor."""
@@ -110,10 +132,20 @@ class Problems:
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
+        self._own: list[Document] = []
+
+    def of(self, documents: Iterable[Document]) -> None:
+        """Say which files these are of: among them are the site's own, one of which makes wrong what ships."""
+        self._own = [one for one in documents if not one.ships]
 
     def add(self, document: Document, path: tuple[Key, ...], found: str, expected: str) -> None:
-        """Note one problem."""
-        problem = document.problem(path, found, expected)
+        """Note one problem; of a file that ships in the site's own file that makes it wrong."""
+        if document.ships and self._own:
+            named = f"{found} {_at(document.value, path)!r}"
+            cause = next((one for one in self._own if one.name and one.name in named), self._own[0])
+            problem = cause.source.problem((), f"{found} ({document.shown(path)})", expected)
+        else:
+            problem = document.problem(path, found, expected)
         if problem not in self.found:
             self.found.append(problem)
 
@@ -121,7 +153,7 @@ class Problems:
         """Note each key of an authored map that is none of those known."""
         for key in value:
             if key not in known:
-                self.add(document, (*path, key), f"unknown key {key!r}", nearest(key, set(known)))
+                self.add(document, (*path, key), f"unknown key {key!r}", nearest(key, set(known), GUIDE))
 
     def refuse(self) -> None:
         """Raise ConfigurationError if anything was found."""
@@ -142,13 +174,15 @@ def read_documents(folders: Sequence[Path], name: str, problems: Problems, edite
     events = _find(folders, Path(f"{name}.yaml"), "mapping", problems, edited)
     if events is None and not problems.found:
         places, names = ", ".join(str(folder) for folder in folders), mapping_names(folders)
-        raise ConfigurationError((Problem(f"{name}.yaml", 1, 1, "", f"not found in {places}", nearest(name, names)),))
+        raise ConfigurationError(
+            (Problem(f"{name}.yaml", 1, 1, "", f"not found in {places}", nearest(name, names, "the mapping folders")),)
+        )
     for folder in folders[:-1]:
         _unread(folder, problems)
     groups = {kind: _group(folders, kind, problems, edited) for kind in KINDS}
     if events is None:
         # Told already; the other files are checked all the same.
-        events = Document(Source(f"{name}.yaml", {}, {}), {})
+        events = Document(Source(f"{name}.yaml", {}, {}), {}, ships=True)
     return Documents(events, groups["resources"], groups["datatypes"], groups["tables"])
 
 
@@ -175,6 +209,15 @@ def _group(folders: Sequence[Path], kind: str, problems: Problems, edited: Edite
             problems.add(told, (KEYS[kind],), found, expected)
         group[own] = document
     return group
+
+
+def _at(value: Any, path: tuple[Key, ...]) -> Any:
+    """Return what stands at a path of a value, or the last part of it that is there."""
+    for step in path:
+        if not isinstance(value, dict) or step not in value:
+            break
+        value = value[step]
+    return value
 
 
 def _says(value: Any, path: tuple[Key, ...]) -> bool:
@@ -222,11 +265,20 @@ def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems, edi
         return None
     document = _read(found[0], key, problems, edited)
     base = _read(found[-1], key, problems, edited) if len(found) > 1 else None
+    base = replace(base, ships=True) if base is not None else None
     if document is None:
         return base
     if "extends" not in document.value:
-        return document
-    below = str(document.value["extends"])
+        if base is not None and document.value[key] != base.value[key]:
+            problems.add(
+                document,
+                (key,),
+                f"found {document.value[key]!r}",
+                f"expected {base.value[key]!r}, as the file that ships under this name",
+            )
+            document.value[key] = base.value[key]
+        return replace(document, ships=len(folders) > 1 and found[0] == folders[-1] / path)
+    below = document.value["extends"] if isinstance(document.value["extends"], str) else ""
     if below not in {SHIPPED + path.stem, f"{SHIPPED}{path.parent}/{path.stem}"} or base is None:
         problems.add(document, ("extends",), *_astray(document.value[key], below, path, folders))
     if base is None:
@@ -234,7 +286,7 @@ def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems, edi
     if document.value[key] != base.value[key]:
         problems.add(document, (key,), f"found {document.value[key]!r}", f"expected {base.value[key]!r}, as in {below}")
         document.value[key] = base.value[key]
-    merged, moved = _merged(base.value, document.value)
+    merged, moved = laid_over(base.value, document.value)
     return Document(document.source, merged, base.source, moved)
 
 
@@ -245,10 +297,10 @@ def _astray(own: str, below: str, path: Path, folders: Sequence[Path]) -> tuple[
     if path.stem not in ships and meant in ships:
         return f"found {below!r} in {path.name}", f"name the file {meant}.yaml, as the one that it extends"
     itself = below in {path.stem, own, f"{path.parent}/{path.stem}"}
-    what = f"{below!r}, which is this file itself" if itself else repr(below)
+    what = f"{below!r}, which is this file itself" if itself else repr(below) if below else "no name"
     if path.stem in ships:
         return f"found {what}", f"expected '{SHIPPED}{path.stem}', a file that ships"
-    return f"found {what}", f"expected a file that ships; {nearest(path.stem, ships)}"
+    return f"found {what}", f"give a file that ships: {nearest(path.stem, ships, SHIPS).removeprefix('expected ')}"
 
 
 def _read(path: Path, key: str, problems: Problems, edited: Edited) -> Document | None:
@@ -271,55 +323,9 @@ def _read(path: Path, key: str, problems: Problems, edited: Edited) -> Document 
         and "extends" not in value
     ):
         problems.found.append(
-            source.problem((key,), f"unknown resource {value[key]!r}", nearest(value[key], resource_types()))
+            source.problem((key,), f"unknown resource {value[key]!r}", nearest(value[key], resource_types(), RESOURCES))
         )
         named = False
     if not isinstance(value, dict):
         return None
     return Document(source, value if named else {**value, key: known})
-
-
-def _merged(
-    below: dict[str, Any], above: dict[str, Any]
-) -> tuple[dict[str, Any], dict[tuple[Key, ...], tuple[Key, ...]]]:
-    """Lay one file over another: single events, elements and codes replace those of the same name.
-
-    Entries of `add` join the lists of their elements; one of the same slice takes the place of the one below.
-    """
-    merged = {**below, **above}
-    added = merged.pop(ADD, None)
-    for key, part in above.items():
-        under = below.get(key)
-        if isinstance(part, dict) and isinstance(under, dict):
-            merged[key] = _over(under, part, LEVELS.get(key, 0))
-    moved: dict[tuple[Key, ...], tuple[Key, ...]] = {}
-    elements = merged.get("elements")
-    if isinstance(added, dict) and isinstance(elements, dict):
-        merged["elements"] = elements = dict(elements)
-        for name, entries in added.items():
-            elements[name] = _joined(name, elements.get(name), entries, moved)
-            moved["elements", name] = (ADD, name)
-    elif added is not None:
-        merged[ADD] = added
-    return merged, moved
-
-
-def _over(below: dict[str, Any], above: dict[str, Any], levels: int) -> dict[str, Any]:
-    """Lay one map over another; so many levels further down they are laid over one another, too, not replaced."""
-    return below | {
-        key: _over(below[key], part, levels - 1)
-        if levels and isinstance(part, dict) and isinstance(below.get(key), dict)
-        else part
-        for key, part in above.items()
-    }
-
-
-def _joined(name: str, below: Any, entries: Any, moved: dict[tuple[Key, ...], tuple[Key, ...]]) -> list[Any]:
-    items = list(below) if isinstance(below, list) else [] if below is None else [below]
-    listed = isinstance(entries, list)
-    for number, entry in enumerate(entries if listed else [entries]):
-        own = slice_of(name, entry)
-        at = next((index for index, item in enumerate(items) if own and slice_of(name, item) == own), len(items))
-        items[at : at + 1] = [entry]
-        moved["elements", name, at] = (ADD, name, number) if listed else (ADD, name)
-    return items

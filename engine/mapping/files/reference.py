@@ -1,12 +1,12 @@
 """What HL7 v2 and FHIR R4 know: fields of segments, components of data types, elements of types; for checks only."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from engine.config.wording import MOST_NAMED, folded
 from engine.fhir.r4 import r4_elements
 from engine.fhir.schema import FhirVersion
 from engine.fhir.schema import resource_types as types_of
@@ -15,8 +15,11 @@ from engine.fhir.targets import target_types
 FIELDS: Final = "fields.tsv"
 TYPES: Final = "types.tsv"
 REFERENCE: Final = "Reference"
-# How many names a hint tells.
-MOST_NAMED: Final = 5
+# Where all the names stand of which a hint tells the nearest.
+GUIDE: Final = "adt-engine help mappings"
+RESOURCES: Final = "hl7.org/fhir/R4/resourcelist.html"
+CODES: Final = "the element's value set at hl7.org/fhir/R4"
+STANDARD: Final = "appendix A of HL7 v2.9"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +98,32 @@ def type_names() -> dict[str, str]:
     return {name.lower(): name for name in resource_types()}
 
 
-def nearest(word: str, words: object) -> str:
-    """Return a hint that names the nearest known word, or the five that are most like it."""
+def page_of(type_: str) -> str:
+    """Return the page that lists the elements of a type, or of the resource that it is a part of."""
+    whole = type_.partition("_")[0]
+    page = whole.lower() if whole in resource_types() else "datatypes"
+    return f"hl7.org/fhir/R4/{page}.html"
+
+
+def shown_type(type_: str) -> str:
+    """Return a type as FHIR writes it: a part of a resource by its path, `Patient.contact`."""
+    whole, *parts = type_.split("_")
+    return ".".join((whole, *(part[0].lower() + part[1:] for part in parts)))
+
+
+def nearest(word: str, words: object, where: str = "") -> str:
+    """Return a hint that names the nearest known word, or the five that are most like it, and `where` all stand."""
     names = sorted(str(name) for name in words) if isinstance(words, dict | set | frozenset | list | tuple) else []
     close = get_close_matches(word, names, n=MOST_NAMED, cutoff=0.5)
     if close:
         swapped = (one for one in close if sorted(one) == sorted(word))  # PDI is PID rather than PRD
         return f"did you mean {next(swapped, close[0])!r}?"
-    return "expected one of " + folded(names, word)
+    return "expected one of " + folded(names, word, where) if names else "leave it out"
 
 
-def folded(names: Sequence[str], word: str = "") -> str:
-    """Return names as a list for a reader: the five most like a word, or the first, and how many more there are."""
-    if len(names) <= MOST_NAMED + 1:
-        return ", ".join(names)
-    shown = get_close_matches(word, names, n=MOST_NAMED, cutoff=0.0) if word else names[:MOST_NAMED]
-    return f"{', '.join(shown)} and {len(names) - len(shown)} more"
+def kind_of(value: Any) -> str:
+    """Return words for an authored value of the wrong kind."""
+    return {dict: "a map", list: "a list", type(None): "nothing"}.get(type(value), repr(value))
 
 
 def listed(value: Any) -> list[str]:

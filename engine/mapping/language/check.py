@@ -5,8 +5,19 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from engine.config.wording import MOST_NAMED, folded
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.reference import MOST_NAMED, Element, elements, folded, nearest, resource_types, segments
+from engine.mapping.files.reference import (
+    CODES,
+    GUIDE,
+    RESOURCES,
+    Element,
+    elements,
+    nearest,
+    resource_types,
+    segments,
+    shown_type,
+)
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import event_fault, never, path_fault
 from engine.mapping.language.comparison import comparison_fault
@@ -112,12 +123,12 @@ class Checks:
         given = {name.removeprefix("_") for name in names}
         for name, one in elements()[type_].items():
             if one.required and name not in given and (type_, name) != URL:
-                self._add(scope, f"no {name!r}, which {type_.replace('_', '.')} requires", f"add {name}: ...")
+                self._add(scope, f"no {name!r}, which {shown_type(type_)} requires", f"add {name}: ...")
 
     def target(self, type_: str, want: Element, scope: Scope) -> None:
         """Note a reference to a type that the element may not name."""
         if want.targets and type_ not in want.targets:
-            expected = f"it may be of {folded(sorted(want.targets), type_)}"
+            expected = f"it may be of {folded(sorted(want.targets), type_, RESOURCES)}"
             self._add(scope, f"a reference to {type_}", expected)
 
     def reference(self, entry: Mapping[str, Any], want: Element, scope: Scope) -> None:
@@ -132,7 +143,7 @@ class Checks:
                     expected = nearest(name, LOCAL) if name != "#" else f"expected {' or '.join(sorted(LOCAL))}"
                     self._add(at, f"found {name!r}, which is nothing in a plan", expected)
                 elif type_ not in resource_types():
-                    self._add(at, f"unknown resource {type_!r}", nearest(type_, resource_types()))
+                    self._add(at, f"unknown resource {type_!r}", nearest(type_, resource_types(), RESOURCES))
                 else:
                     self.target(type_, want, at)
 
@@ -165,7 +176,7 @@ class Checks:
             )
         if isinstance(one.head, Constant) and gives == "string":
             if want.codes and one.head.value not in want.codes:
-                self._add(scope, f"the code {one.head.value!r}", nearest(one.head.value, want.codes))
+                self._add(scope, f"the code {one.head.value!r}", nearest(one.head.value, want.codes, CODES))
             return
         if gives == "code" and want.codes and arguments and arguments[0] in self._tables:
             self._codes(self._tables[arguments[0]], want.codes, scope)
@@ -176,19 +187,19 @@ class Checks:
         """Note the rows whose code the element cannot take; where it can take none, it is the wrong table."""
         given = {target.code for target in (*table.codes.values(), table.default) if target}
         wrong = given - allowed
-        if wrong and wrong == given:
+        if wrong and wrong == given and (self._files[table.name].ships or not scope.document.ships):
             found = f"table {table.name} gives {min(wrong)!r}"
-            self._add(scope, found, "it is not one of " + folded(sorted(allowed)))
+            self._add(scope, found, f"use a table that gives one of {folded(sorted(allowed), where=CODES)}")
         elif wrong:
             for path, code in _rows_of(table, wrong):
-                expected = nearest(code, allowed)
+                expected = nearest(code, allowed, CODES)
                 self._problems.add(self._files[table.name], path, f"the code {code!r}", expected)
 
     def _hint(self, wanted: str, head: Head) -> str:
         names = [name for name, function in FUNCTIONS.items() if function.gives == wanted]
         if names:
             return (
-                f"use {' or '.join(names)}" if len(names) <= MOST_NAMED else f"use a function such as {folded(names)}"
+                f"use {' or '.join(names)}" if len(names) <= MOST_NAMED else f"use one of {folded(names, where=GUIDE)}"
             )
         type_ = head.type_ if isinstance(head, Part) else type_of(head) if isinstance(head, Field) else ""
         own = self._types.get(type_)
@@ -204,11 +215,6 @@ def type_of(head: Field) -> str:
     """Return the data type of a field; `-` where it is not known."""
     field = segments().get(head.segment, {}).get(head.field)
     return field.type_ if field else "-"
-
-
-def kind_of(value: Any) -> str:
-    """Return words for an authored value of the wrong kind."""
-    return {dict: "a map", list: "a list", type(None): "nothing"}.get(type(value), repr(value))
 
 
 def _names(text: Any) -> list[str]:

@@ -1,9 +1,10 @@
 """Checks of paths: what HL7 knows of a field, its components and their parts, and what is at hand to be read from."""
 
 import re
+from difflib import get_close_matches
 from typing import Final
 
-from engine.mapping.files.reference import Hl7Field, data_types, nearest, parts, segments
+from engine.mapping.files.reference import STANDARD, Hl7Field, data_types, nearest, parts, segments
 from engine.mapping.language.expression import Alternative, Condition, Field, Guard, Head, Part, Term
 from engine.mapping.language.scope import Scope
 
@@ -22,7 +23,13 @@ def path_fault(head: Field | Part, scope: Scope) -> Fault | None:
 def event_fault(term: Term) -> Fault | None:
     """Return what is wrong with a test of the event: a value that no ADT event has."""
     wrong = next((value for value in term.values if not EVENT.fullmatch(value)), None)
-    return (f"unknown event {wrong!r}", nearest(wrong, EVENTS)) if wrong is not None else None
+    return (f"unknown event {wrong!r}", event_hint(wrong)) if wrong is not None else None
+
+
+def event_hint(word: str) -> str:
+    """Return a hint of the nearest trigger event of ADT; of none where none is near."""
+    near = get_close_matches(word, sorted(EVENTS), n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else "expected a trigger event such as A01"
 
 
 def never(one: Alternative) -> bool:
@@ -44,7 +51,7 @@ def _field_fault(head: Field, scope: Scope) -> Fault | None:
         return None
     fields, name = segments().get(head.segment), f"{head.segment}-{head.field}"
     if fields is None:
-        return f"unknown segment {head.segment!r}", nearest(head.segment, segments())
+        return f"unknown segment {head.segment!r}", nearest(head.segment, segments(), STANDARD)
     if head.field not in fields:
         return f"unknown field {name}", f"{head.segment} has the fields 1 to {max(fields)}"
     return _known_field_fault(head, fields[head.field], name)
@@ -60,15 +67,25 @@ def _predicate_fault(head: Field, field: Hl7Field, name: str) -> Fault | None:
     if not head.where:
         return None
     if head.type_ != field.type_ and not {head.type_, field.type_} <= CODED:
-        return f"a choice by {head.type_}.{head.where}", f"{name} is of type {field.type_}"
+        return (
+            f"a choice by {head.type_}.{head.where}",
+            f"{name} is of type {field.type_}: choose by {field.type_}.1 or the like",
+        )
     if head.where > max(field.most, 1):
-        return f"unknown component {head.type_}.{head.where}", f"{field.type_} has {field.most} components"
+        return (
+            f"unknown component {head.type_}.{head.where}",
+            f"{field.type_} has {field.most} components: name one of them",
+        )
     return None
 
 
 def _component_fault(head: Field, field: Hl7Field, name: str) -> Fault | None:
     if head.component > max(field.most, 1):
-        has = f"which has {field.most} components" if field.most else "which has no components"
+        has = (
+            f"which has {field.most} components: name one of them"
+            if field.most
+            else "which has no components: leave it out"
+        )
         return f"unknown component {head.component}", f"{name} is of type {field.type_}, {has}"
     return _small_fault(head.subcomponent, field.type_, head.component, f"{name}.{head.component}")
 
@@ -79,18 +96,26 @@ def _part_fault(head: Part, type_at_hand: str) -> Fault | None:
         parts_ = [str(number) for number in (head.component or 1, head.subcomponent) if number]
         return f"unknown data type {head.type_!r}", f"did you mean {head.type_}-{'.'.join(parts_)}?"
     if count is None:
-        return f"unknown data type {head.type_!r}", nearest(head.type_, data_types())
+        return f"unknown data type {head.type_!r}", nearest(head.type_, data_types(), STANDARD)
     if not type_at_hand:
         return f"{head.type_} has no repetition at hand", "use a field such as PID-3.1"
     if head.component > max(count, 1):
-        return f"unknown component {head.type_}.{head.component}", f"{head.type_} has {count} components"
+        return (
+            f"unknown component {head.type_}.{head.component}",
+            f"{head.type_} has {count} components: name one of them",
+        )
     if type_at_hand not in {"-", head.type_} and not {head.type_, type_at_hand} <= CODED:
-        return f"a path into {head.type_}", f"here a {type_at_hand} is at hand"
+        return f"a path into {head.type_}", f"here a {type_at_hand} is at hand: use {type_at_hand}.1 or the like"
     return _small_fault(head.subcomponent, head.type_, head.component, f"{head.type_}.{head.component}")
 
 
 def _small_fault(number: int, type_: str, component: int, name: str) -> Fault | None:
     most = parts(type_, component)
     if number > max(most, 1):
-        return f"unknown subcomponent {number}", f"{name} has {most or 'no'} subcomponents"
+        return (
+            f"unknown subcomponent {number}",
+            f"{name} has {most} subcomponents: name one of them"
+            if most
+            else f"{name} has no subcomponents: leave it out",
+        )
     return None

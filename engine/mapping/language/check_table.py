@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
+from engine.mapping.files.reference import kind_of
 from engine.mapping.files.table import Unmapped
 from engine.mapping.language.identifier import URI
 
@@ -36,7 +37,7 @@ def _check_policy(policy: Any, document: Document, problems: Problems) -> None:
     if isinstance(policy, dict) and list(policy) == ["default"] and policy["default"]:
         return
     problems.add(
-        document, ("unmapped",), f"found {policy!r}", f"expected {', '.join(sorted(words))} or {{default: CODE}}"
+        document, ("unmapped",), f"found {kind_of(policy)}", f"expected {', '.join(sorted(words))} or {{default: CODE}}"
     )
 
 
@@ -44,7 +45,7 @@ def _check_row(row: Any, path: tuple[str, ...], document: Document, problems: Pr
     if row is None or isinstance(row, str):
         return
     if not isinstance(row, dict):
-        problems.add(document, path, f"found {row!r}", "expected a code, or {code: ..., display: ...}")
+        problems.add(document, path, f"found {kind_of(row)}", "expected a code, or {code: ..., display: ...}")
         return
     problems.keys(document, path, ROW_KEYS, row)
     _check_system(row, (*path, "system"), document, problems)

@@ -59,7 +59,7 @@ def _order_fault(term: Term, value: str) -> tuple[str, str] | None:
 
 def _pattern_fault(value: str) -> tuple[str, str] | None:
     if len(value) > MAX_PATTERN:
-        return f"a pattern of {len(value)} characters", f"at most {MAX_PATTERN}"
+        return f"a pattern of {len(value)} characters", f"shorten it to at most {MAX_PATTERN}"
     try:
         _compiled(value)
     except ValueError as error:

@@ -166,7 +166,7 @@ Expression = tuple[Alternative, ...]
 def parse_expression(text: str) -> Expression:
     """Return the alternatives of an expression, in order; ExpressionError where it is none."""
     if len(text) > MAX_LENGTH:
-        raise ExpressionError(f"an expression of {len(text)} characters", f"at most {MAX_LENGTH}")
+        raise ExpressionError(f"an expression of {len(text)} characters", f"shorten it to at most {MAX_LENGTH}")
     alternatives: list[list[str]] = [[]]
     for piece in _split(text, "|"):
         if piece.startswith("else "):
@@ -181,7 +181,7 @@ def parse_expression(text: str) -> Expression:
 def parse_condition(text: str) -> Condition:
     """Return a condition: alternatives of terms that must all hold; ExpressionError where it is none."""
     if len(text) > MAX_LENGTH:
-        raise ExpressionError(f"a condition of {len(text)} characters", f"at most {MAX_LENGTH}")
+        raise ExpressionError(f"a condition of {len(text)} characters", f"shorten it to at most {MAX_LENGTH}")
     return tuple(
         tuple(_term(term) for term in _words(alternative, "and")) for alternative in _words(text.strip(), "or")
     )

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.reference import Element, elements, nearest
-from engine.mapping.language.check import Checks, kind_of
+from engine.mapping.files.reference import GUIDE, Element, elements, kind_of, nearest, page_of, shown_type
+from engine.mapping.language.check import Checks
 from engine.mapping.language.compiled import NOTHING, Compiled, any_mask, applied, first_of, guarded, masked
 from engine.mapping.language.composite import Check, Concatenated, Staged
 from engine.mapping.language.dependence import Dependence, Said, dependence_of, said_by
@@ -63,7 +63,8 @@ class ExpressionCompiler(ABC):
         known = elements().get(type_, {})
         if name in known and (known[name].many or not many):
             return True
-        self.problem(scope, f"{type_} has no {'list' if many else 'element'} {name!r}", nearest(name, known))
+        what, names = ("list", {one for one in known if known[one].many}) if many else ("element", set(known))
+        self.problem(scope, f"{shown_type(type_)} has no {what} {name!r}", nearest(name, names, page_of(type_)))
         return False
 
     def dependence(self, authored: Any) -> Dependence:
@@ -110,7 +111,7 @@ class ExpressionCompiler(ABC):
         node = self._head(one, known[0].takes if known else Takes.TEXT, scope)
         for number, (call, function) in enumerate(zip(calls, known, strict=True)):
             if number and function.takes is not Takes.TEXT:
-                self.problem(scope, f"{call.name} after another function", "it must come first")
+                self.problem(scope, f"{call.name} after another function", "put it first")
             apply = function.make(self._kit, call.arguments)
             if function.pieces:
                 node = Concatenated(node, tuple(self.piece(word, scope) for word in call.arguments), apply)
@@ -133,24 +134,26 @@ class ExpressionCompiler(ABC):
             maker = self.makers[name]
             return Function(Takes.CELLS, "Reference", lambda _, __: maker, "")
         if name[0].isupper():
-            made = self.datatype(name, scope)
+            made = self.datatype(name, scope, {*self._documents, *self.makers, *FUNCTIONS})
             return Function(Takes.CELLS, made.to, lambda _, __: made.step, "") if made else None
         function = FUNCTIONS.get(name)
         if function is None:
-            self.problem(scope, f"unknown function {name!r}", nearest(name, FUNCTIONS))
+            self.problem(scope, f"unknown function {name!r}", nearest(name, FUNCTIONS, GUIDE))
             return None
         least, most = function.tables
         if not least + function.words <= len(arguments) <= most + function.words + function.more:
             self.problem(scope, f"{name} with {len(arguments)} argument(s)", f"it takes {_takes(function)}")
             return None
         if function.fault is not None and (fault := function.fault(arguments)):
-            self.problem(scope, f"{call}: {fault}", f"{name}: {function.text}")
+            self.problem(scope, f"{call}: {fault}", f"give another argument; {name}: {function.text}")
             return None
         if function.field:
             self._field(arguments[0], scope)
         unknown = [table for table in arguments if most and table not in self._kit.tables]
         for table in unknown:
-            self.problem(scope, f"unknown table {table!r}", nearest(table, dict(self._kit.tables)))
+            self.problem(
+                scope, f"unknown table {table!r}", nearest(table, dict(self._kit.tables), "the files in tables/")
+            )
         return None if unknown else function
 
     def _head(self, one: Alternative, takes: Takes, scope: Scope) -> Node:
@@ -204,8 +207,8 @@ class ExpressionCompiler(ABC):
         return condition if len(self._problems.found) == before else None
 
     @abstractmethod
-    def datatype(self, name: str, scope: Scope) -> DataType | None:
-        """Return a compiled data type; None, and a problem, where there is none."""
+    def datatype(self, name: str, scope: Scope, known: Collection[str]) -> DataType | None:
+        """Return a compiled data type; None, and a problem, where there is none: `known` are what may stand there."""
 
 
 def _takes(function: Function) -> str:

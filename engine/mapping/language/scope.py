@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from engine.mapping.files.document import Document, Key
+from engine.mapping.files.document import Document
+from engine.mapping.files.overlay import Key
 from engine.mapping.language.node import Step
 
 Path = tuple[Key, ...]

@@ -1,10 +1,21 @@
 """Authored templates compiled to nodes: objects and lists of FHIR types, and data types."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Final
 
-from engine.mapping.files.reference import REFERENCE, Element, elements, nearest, segments
-from engine.mapping.language.check import kind_of, type_of
+from engine.mapping.files.reference import (
+    GUIDE,
+    REFERENCE,
+    Element,
+    elements,
+    kind_of,
+    nearest,
+    page_of,
+    segments,
+    shown_type,
+)
+from engine.mapping.language.check import type_of
 from engine.mapping.language.compiled import (
     NOTHING,
     Compiled,
@@ -19,7 +30,6 @@ from engine.mapping.language.compiled import (
 from engine.mapping.language.composite import Defaulted, Each, EachSegment, Filled, Item
 from engine.mapping.language.expression import Alternative, ExpressionError, Field, parse_expression, parse_path
 from engine.mapping.language.expression_compiler import ExpressionCompiler
-from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.node import Called, Node
 from engine.mapping.language.reading import EVERYTHING
 from engine.mapping.language.references import SAME
@@ -64,7 +74,7 @@ class Compiler(ExpressionCompiler):
         """Compile a template of an object of a FHIR type; `whole`: it has all that its type requires."""
         known = elements().get(type_)
         if known is None or not isinstance(value, dict):
-            return self.problem(scope, f"found {kind_of(value)} for {type_}", "give an expression instead")
+            return self.problem(scope, f"found {kind_of(value)} for {shown_type(type_)}", "give an expression instead")
         if type_ == EXTENSION and not {"default", "fill"}.intersection(scope.path[-1:]):
             self._checks.extension(value, scope)
         made: list[tuple[str, Compiled]] = []
@@ -90,10 +100,24 @@ class Compiler(ExpressionCompiler):
         if element is None and name.startswith("_") and name[1:] in known:
             element = Element("Element", many=False)
         if element is None:
-            return self.problem(scope, f"{type_} has no element {name!r}", nearest(name, known))
+            return self.problem(
+                scope, f"{shown_type(type_)} has no element {name!r}", nearest(name, known, page_of(type_))
+            )
         if rest:
-            return self.object({rest: part}, scope, element.type_, whole=False)
+            return self._part(rest, part, scope, element.type_)
         return self.many(part, scope, element) if element.many else self.value(part, scope, element)
+
+    def _part(self, name: str, part: Any, scope: Scope, type_: str) -> Compiled:
+        """Compile a part of an element that is written with it in one key, `period.start`."""
+        if type_ not in elements():
+            return self.problem(scope, f"{type_} has no parts", "give an expression for the whole of it")
+        name, _, rest = name.partition(".")
+        made = self._element(name, rest, part, scope, type_)
+        node = object_of([(name, made)], frozenset(), "", held=scope.held)
+        mask, always = any_mask([] if made.fixed else [made]), made.fixed or made.always
+        if type_ == PERIOD:
+            node = forward(node)
+        return Compiled(node, made.fixed, mask, names=frozenset({name}), always=always)
 
     def many(self, part: Any, scope: Scope, element: Element) -> Compiled:
         """Compile what stands for a list: entries, each of which makes one item or, with `each`, several."""
@@ -145,7 +169,7 @@ class Compiler(ExpressionCompiler):
         return Each(name, name == scope.at_hand, f"{name}-{head.field}", head.field, item, also)
 
     def _as(self, name: str, scope: Scope, element: Element) -> DataType:
-        made = self.datatype(name, scope)
+        made = self.datatype(name, scope, self._documents)
         if made is None:
             return DataType(element.type_, NOTHING.step)
         if made.to and made.to != element.type_:
@@ -154,7 +178,7 @@ class Compiler(ExpressionCompiler):
 
     # Data types
 
-    def datatype(self, name: str, scope: Scope) -> DataType | None:
+    def datatype(self, name: str, scope: Scope, known: Collection[str] = ()) -> DataType | None:
         """Return a compiled data type; None, and a problem, where there is none or it refers to itself."""
         if name in self._compiled:
             if self._compiled[name] is None:
@@ -163,7 +187,7 @@ class Compiler(ExpressionCompiler):
             return self._compiled[name]
         own = self._documents.get(name)
         if own is None:
-            self.problem(scope, f"unknown data type {name!r}", nearest(name, {*self._documents, *FUNCTIONS}))
+            self.problem(scope, f"unknown data type {name!r}", nearest(name, set(known), GUIDE))
             return None
         self._compiled[name] = None
         self._under_way.append(name)
@@ -179,13 +203,17 @@ class Compiler(ExpressionCompiler):
             self.problem(scope, "no 'to'", "say which FHIR type it makes")
             return DataType("", NOTHING.step)
         if to not in elements():
-            self.problem(scope.at("to"), f"unknown FHIR type {to!r}", nearest(to, elements()))
+            self.problem(
+                scope.at("to"),
+                f"unknown FHIR type {to!r}",
+                nearest(to, {one for one in elements() if "_" not in one}, "hl7.org/fhir/R4/datatypes.html"),
+            )
             return DataType("", NOTHING.step)
         if "value" in value:
             return DataType(to, self.expression(value["value"], scope.at("value"), Element(to, many=False)).step)
         template = value.get("elements")
         if isinstance(template, dict) and "needs" in value:
-            template = {**template, "needs": self._list(value, "needs", scope)}
+            template = {**template, "needs": sorted(self._needs(value, scope, elements()[to]) & elements()[to].keys())}
         made = self.object(template, scope.at("elements"), to)
         parts = enumerate(self._list(value, "also", scope))
         also = tuple(self.object(part, scope.at("also", number), to).step for number, part in parts)
@@ -197,7 +225,9 @@ class Compiler(ExpressionCompiler):
         names = self._list(value, "needs", scope)
         for name in names:
             if not isinstance(name, str) or name not in known:
-                self.problem(scope.at("needs"), f"unknown element {name!r}", nearest(str(name), known))
+                self.problem(
+                    scope.at("needs"), f"unknown element {name!r}", nearest(str(name), known, "hl7.org/fhir/R4")
+                )
         return frozenset(map(str, names))
 
     def _list(self, value: dict[str, Any], key: str, scope: Scope) -> list[Any]:

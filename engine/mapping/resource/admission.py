@@ -48,7 +48,7 @@ def admission_time(
         compiler.problem(at, f"found {text!r}", "expected a field to the minute: PV1-44 | utc-minute")
         return None
     if file["resource"] != VISIT:
-        compiler.problem(at, f"{file['resource']} known by a time", "only an Encounter is; take the line away")
+        compiler.problem(at, f"{file['resource']} known by a time", "take the line away: only an Encounter is")
     made_of = str((file.get("elements") or {}).get(BEGINNING) or "").partition(" ")[0]
     if made_of != field:
         expected = f"map it from {field} as well: a visit is looked for by it"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from engine.fhir.plan import ElementChange, Find, Interaction, Keep, PatientRecord
 from engine.mapping.files.document import Document
-from engine.mapping.files.reference import Element, elements, listed, nearest, segments
+from engine.mapping.files.reference import STANDARD, Element, elements, kind_of, listed, nearest, segments
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.references import SAME
@@ -155,10 +155,10 @@ class _File:
         segment, _, parent = named.partition(UNDER)
         for one in (segment, *([parent] if UNDER in named else ())):
             if one not in segments() and not one.startswith("Z"):
-                self._compiler.problem(scope, f"unknown segment {one!r}", nearest(one, segments()))
+                self._compiler.problem(scope, f"unknown segment {one!r}", nearest(one, segments(), STANDARD))
                 return None
         if not isinstance(value, dict):
-            self._compiler.problem(scope, f"found {value!r}", "write {key: [...], elements: {...}}")
+            self._compiler.problem(scope, f"found {kind_of(value)}", "write {key: [...], elements: {...}}")
             return None
         self._compiler.keys(value, SEGMENT_KEYS, scope)
         within, under = self._within(value, scope), f"{segment}{UNDER}"

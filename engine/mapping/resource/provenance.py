@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.fhir.plan import Attest, ElementChange, Identity, Needed, ResourceRecord
 from engine.mapping.files.document import Document
-from engine.mapping.files.reference import Element, listed, nearest, resource_types
+from engine.mapping.files.reference import RESOURCES, Element, listed, nearest, resource_types
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
@@ -71,7 +71,9 @@ def compile_attestations(compiler: Compiler, documents: Mapping[str, Document], 
 def _attestation(compiler: Compiler, document: Document, type_: str, base: str) -> Attestation | None:
     value, scope = document.value, Scope(document)
     if type_ not in resource_types():
-        compiler.problem(scope.at("resource"), f"unknown resource {type_!r}", nearest(type_, resource_types()))
+        compiler.problem(
+            scope.at("resource"), f"unknown resource {type_!r}", nearest(type_, resource_types(), RESOURCES)
+        )
         return None
     compiler.keys(value, FILE_KEYS, scope)
     target = str(value[TARGET])
@@ -82,6 +84,6 @@ def _attestation(compiler: Compiler, document: Document, type_: str, base: str) 
     text, names = Element("string", many=False), listed(value.get("key"))
     steps = tuple(compiler.expression(one, scope.at("key", number), text).step for number, one in enumerate(names))
     if not steps:
-        compiler.problem(scope, "no key", "say what identifies the message, such as key: [MSH-10, MSH-7]")
+        compiler.problem(scope.at("key"), "no key", "say what identifies the message, such as key: [MSH-10, MSH-7]")
     writers = Slices(compiler, document, type_).writers()
     return Attestation(type_, target, steps, frozenset(needs), writers, f"{base}{type_}")

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from engine.fhir.plan import ElementChange, Find, Identity, Keep, ResourceRecord
 from engine.hl7.leaf import NULL
 from engine.mapping.files.document import Document
-from engine.mapping.files.reference import Element, data_types, nearest, resource_types
+from engine.mapping.files.reference import STANDARD, Element, data_types, nearest, resource_types
 from engine.mapping.language.expression import RESOURCE
 from engine.mapping.language.identifier import Authority, Identifiers
 from engine.mapping.language.node import Apply, Step
@@ -34,6 +34,8 @@ FILE_KEYS: Final = frozenset({
 KIND_KEYS: Final = frozenset({FROM, "identity", "elements", ALSO})
 TEXT: Final = Element("string", many=False)
 IDENTIFIER: Final = "Identifier"
+# The data type of what is not known.
+ANY: Final = "-"
 
 
 class Level(NamedTuple):
@@ -145,7 +147,7 @@ def makers(
     for kind, part in kinds.items() if isinstance(kinds, dict) else ():
         at = scope.at(KINDS, kind)
         if not RESOURCE.fullmatch(kind) or kind in resource_types():
-            compiler.problem(at, f"found {kind!r}", "a kind is a word such as Payor, and not a FHIR type")
+            compiler.problem(at, f"found {kind!r}", "name it by a word such as Payor that is no FHIR type")
         elif isinstance(part, dict):
             yield kind, part, referred(compiler, at, part, identifiers, KIND_KEYS)
 
@@ -156,7 +158,8 @@ def referred(
     """Compile a file, or a kind in it, to what makes a Reference of cells, and the resources that it stands for."""
     name, source = str(scope.document.value["resource"]), str(value.get(FROM))
     if source not in data_types():
-        compiler.problem(scope.at(FROM), f"unknown data type {source!r}", nearest(source, data_types()))
+        compiler.problem(scope.at(FROM), f"unknown data type {source!r}", nearest(source, data_types(), STANDARD))
+        source = ANY
     scope = Scope(scope.document, scope.path, type_=source)
     compiler.keys(value, keys, scope)
     listed = value.get("levels")

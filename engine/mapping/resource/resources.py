@@ -1,12 +1,12 @@
 """All resource files beside the Patient's, checked and compiled."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.field import FIELD
-from engine.mapping.files.reference import nearest
+from engine.mapping.files.reference import elements, kind_of, nearest
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import path_fault
 from engine.mapping.language.dependence import said_by
@@ -39,6 +39,7 @@ JOIN: Final = "join"
 JOIN_KEYS: Final = frozenset({JOIN, "type"})
 MERGE_KEYS: Final = frozenset({"to", "part"})
 MISSING_KEYS: Final = frozenset({"flag", "unless"})
+FILES: Final = "the files in resources/"
 TYPES_TABLE: Final = "identifier-type"
 CX: Final = "CX"
 
@@ -68,6 +69,7 @@ def check_acts(
     lists: Set[str],
     along: Set[str],
     events: Document,
+    documents: Mapping[str, Document],
     problems: Problems,
 ) -> None:
     """Note acts of the event table with resources that have no file, and what is to be sent and has none.
@@ -76,16 +78,30 @@ def check_acts(
     """
     known = {"Patient", *resources, *lists, *along}
     for type_ in sorted(table.sent - known):
-        problems.add(events, ("resources",), f"found {type_!r}", nearest(type_, known))
+        problems.add(events, ("resources",), f"found {type_!r}", nearest(type_, known, FILES))
     for event, rule in table.rules.items():
         for act in rule.acts:
             if act.type_ not in resources and act.type_ not in lists:
                 found = f"{act.verb.value} {act.type_.lower()}"
-                problems.add(events, ("events", event, "do"), found, f"no resources/{act.type_.lower()}.yaml")
+                problems.add(
+                    events, ("events", event, "do"), found, f"write resources/{act.type_.lower()}.yaml, or take it out"
+                )
         parts = {part for act in rule.acts if act.type_ in resources for part in resources[act.type_].parts}
+        own = [documents[act.type_] for act in rule.acts if act.type_ in resources]
         for one in rule.clears if parts else ():
             if one not in parts:
-                problems.add(events, ("events", event, "clears"), f"found {one!r}", nearest(one, parts))
+                _uncleared(event, one, nearest(one, parts, "resources/"), events, own, problems)
+
+
+def _uncleared(event: str, part: str, hint: str, events: Document, own: Sequence[Document], problems: Problems) -> None:
+    """Note what an event clears and no file maps: in the event file, or where that ships, in the site's own file."""
+    path = ("events", event, "clears")
+    sites = next((one for one in own if not one.ships), None)
+    if sites is None or not events.is_shipped(path):
+        problems.add(events, path, f"found {part!r}", hint)
+        return
+    expected = f"map it, or say in an event file of your own what {event} clears"
+    problems.add(sites, ("elements",), f"no {part!r}, which {event} clears ({events.shown(path)})", expected)
 
 
 def _resource(
@@ -107,9 +123,10 @@ def _resource(
     )
     template = value.get("new") or {}
     body = Body(compiler.object(template, scope.at("new"), name, whole=False).step, name)
-    status = value.get("status")
-    own = str((status.get("element") if isinstance(status, dict) else None) or "status") if status else ""
-    check_required(compiler, scope.at("elements"), name, {*written(holder), own, *slices.filled(), *filled(template)})
+    status = _status(value.get("status"), name)
+    check_required(
+        compiler, scope.at("elements"), name, {*written(holder), *status, *slices.filled(), *filled(template)}
+    )
     new = SliceWriter(body, compiler.dependence(template), always=True)
     if value.get("along") not in {None, "yes", "no"}:
         compiler.problem(scope.at("along"), f"found {value['along']!r}", "expected yes or no")
@@ -119,6 +136,12 @@ def _resource(
     refers = any(mark in repr(value.get("elements")) for mark in (SAME, *WHOLE))
     first = Memo(new.depends, lambda reading: new.read(reading.apart()))
     return Resource(mapping, first, rules, when, along=value.get("along") == "yes", refers=refers)
+
+
+def _status(value: Any, name: str) -> set[str]:
+    """Return the element that a status table fills: where it names none that there is, the usual one."""
+    own = str((value.get("element") if isinstance(value, dict) else None) or "status")
+    return {own if own in elements()[name] else "status"} if value else set()
 
 
 def _rules(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -> ResourceRules:
@@ -183,6 +206,7 @@ def _steps(compiler: Compiler, given: dict[str, Any], at: Scope) -> tuple[Step, 
     compiler.keys(given, JOIN_KEYS, at)
     parts = given.get(JOIN)
     if not isinstance(parts, list) or len(parts) < 2:
-        compiler.problem(at, f"found {parts!r}", "join two fields or more: {join: [PV1-19.1, PV1-3.4], type: VN}")
+        found = "one field" if isinstance(parts, list) and parts else kind_of(parts)
+        compiler.problem(at, f"found {found}", "join two fields or more: {join: [PV1-19.1, PV1-3.4], type: VN}")
         return ()
     return tuple(compiler.expression(one, at.at(JOIN, index), TEXT).step for index, one in enumerate(parts))

@@ -6,7 +6,7 @@ from typing import Any, Final
 from engine.fhir.r4 import choices
 from engine.mapping.files.document import Document
 from engine.mapping.files.field import slice_of
-from engine.mapping.files.reference import Element, elements, nearest
+from engine.mapping.files.reference import Element, elements, nearest, page_of
 from engine.mapping.language.node import Step
 from engine.mapping.language.scope import Path, Scope
 from engine.mapping.language.template import Compiler
@@ -90,7 +90,11 @@ class Slices:
             element = None if listed else known.get(part)
         if element is None:
             found = f"{self._type} has no element {name!r}"
-            expected = f"{root} is a list; write {root}: {{{part}: ...}}" if listed else nearest(name, known)
+            expected = (
+                f"{root} is a list; write {root}: {{{part}: ...}}"
+                if listed
+                else nearest(name, known, page_of(self._type))
+            )
             self._compiler.problem(self._scope.at(*path), found, expected)
         return element
 
@@ -107,7 +111,7 @@ class Slices:
         stem = str(path[-1]).removesuffix(CHOICE)
         known = choices(self._type)
         if stem not in known:
-            found, expected = f"{self._type} has no choice {stem + CHOICE!r}", nearest(stem, known)
+            found, expected = f"{self._type} has no choice {stem + CHOICE!r}", nearest(stem, known, page_of(self._type))
             self._compiler.problem(self._scope.at(*path), found, expected)
             return Choice(())
         steps: list[tuple[str, Step]] = []
@@ -118,7 +122,7 @@ class Slices:
                 continue
             name, part = next(iter(entry.items()))
             if name not in known[stem]:
-                expected = nearest(name, known[stem])
+                expected = nearest(name, known[stem], page_of(self._type))
                 self._compiler.problem(self._scope.at(*path, number, name), f"{name} is no {stem}{CHOICE}", expected)
                 continue
             element = self._element(name, (*path, number, name))
@@ -141,7 +145,7 @@ class Slices:
         slice_ = slice_of(name, entry)
         if not slice_:
             self._compiler.problem(self._scope.at(*path), "no source field", "name the part with 'slice'")
-        if slice_ in self._names:
+        elif slice_ in self._names:
             line = self._scope.document.place((*self._scope.path, *self._names[slice_]))[1]
             found = f"{slice_} defined twice (first in line {line})"
             self._compiler.problem(self._scope.at(*path), found, "join the two, or name one with 'slice'")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.plan import StatusMove, Trail
-from engine.mapping.files.reference import Element, elements, listed, nearest
+from engine.mapping.files.reference import CODES, Element, elements, kind_of, listed, nearest
 from engine.mapping.language.compiled import is_sure
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.expression import ExpressionError, parse_expression
@@ -137,7 +137,7 @@ def _surely(to: Any) -> bool:
 
 def _line(compiler: Compiler, value: Any, scope: Scope, element: Element, base: StatusMove) -> Line:
     if not isinstance(value, dict):
-        compiler.problem(scope, f"found {value!r}", "write {when: event = A03, to: \"'finished'\"}")
+        compiler.problem(scope, f"found {kind_of(value)}", "write {when: event = A03, to: \"'finished'\"}")
         return Line(_always, None, None, base)
     compiler.keys(value, MOVE_KEYS, scope)
     tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
@@ -155,7 +155,7 @@ def _line(compiler: Compiler, value: Any, scope: Scope, element: Element, base: 
 def _codes(compiler: Compiler, value: Any, scope: Scope, element: Element) -> frozenset[str]:
     codes = frozenset(listed(value))
     for code in sorted(codes - element.codes if element.codes else ()):
-        compiler.problem(scope, f"the code {code!r}", nearest(code, element.codes))
+        compiler.problem(scope, f"the code {code!r}", nearest(code, element.codes, CODES))
     return codes
 
 

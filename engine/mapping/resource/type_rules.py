@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from engine.config.wording import folded
 from engine.fhir.r4 import choices, required_choices
-from engine.mapping.files.reference import REFERENCE, elements, folded, nearest, resource_types
+from engine.mapping.files.reference import REFERENCE, RESOURCES, elements, nearest, page_of, resource_types
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 
@@ -18,7 +19,9 @@ CHOICE: Final = "[x]"
 def known_type(compiler: Compiler, scope: Scope, type_: str) -> bool:
     """Say whether FHIR R4 has a resource type; note where it has not, and where its resources have no numbers."""
     if type_ not in resource_types():
-        compiler.problem(scope.at("resource"), f"unknown resource {type_!r}", nearest(type_, resource_types()))
+        compiler.problem(
+            scope.at("resource"), f"unknown resource {type_!r}", nearest(type_, resource_types(), RESOURCES)
+        )
         return False
     if not is_listed(type_):
         count = "one identifier" if IDENTIFIER in elements()[type_] else "no identifier"
@@ -48,7 +51,11 @@ def check_holder(compiler: Compiler, scope: Scope, type_: str, holder: str) -> N
     if not holder and usual:
         compiler.problem(at, "no line 'patient'", f"say which element refers to the patient: patient: {usual[0]}")
     elif holder and compiler.has(type_, holder, at) and holder not in of_patients:
-        expected = nearest(holder, of_patients) if of_patients else "leave the line out: it belongs to no patient"
+        expected = (
+            nearest(holder, of_patients, page_of(type_))
+            if of_patients
+            else "leave the line out: it belongs to no patient"
+        )
         compiler.problem(at, f"{type_}.{holder} refers to no patient", expected)
 
 
@@ -82,7 +89,11 @@ def check_required(compiler: Compiler, scope: Scope, type_: str, given: Collecti
     for stem in required_choices(type_):
         names = sorted(choices(type_).get(stem, ()))
         if not roots & {*names, stem + CHOICE}:
-            compiler.problem(scope, f"no '{stem}{CHOICE}', which {type_} requires", f"map one of {folded(names)}")
+            compiler.problem(
+                scope,
+                f"no '{stem}{CHOICE}', which {type_} requires",
+                f"map one of {folded(names, where=page_of(type_))}",
+            )
 
 
 def filled(authored: Any) -> set[str]:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.reference import nearest, type_names
+from engine.mapping.files.reference import GUIDE, nearest, type_names
 
 PATIENT: Final = "Patient"
 PATIENTS: Final = frozenset({"patient", "patients", "identifiers"})
@@ -64,7 +64,7 @@ def read_acts(
     for text in texts:
         verb, _, name = text.partition(" ")
         if verb not in set(Verb):
-            problems.add(document, path, f"found {text!r}", nearest(verb, {one.value for one in Verb}))
+            problems.add(document, path, f"found {text!r}", nearest(verb, {one.value for one in Verb}, GUIDE))
         elif name not in types:
             expected = "expected the type of a resource file, such as encounter"
             near = get_close_matches(name, types, n=1, cutoff=LIKE)

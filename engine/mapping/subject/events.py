@@ -11,7 +11,7 @@ from typing import Any, Final
 from engine.hl7.taken import Taken, types_of
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.field import FIELD
-from engine.mapping.files.reference import listed, nearest
+from engine.mapping.files.reference import GUIDE, kind_of, listed, nearest
 from engine.mapping.files.table import Table, Target
 from engine.mapping.language.identifier import URI, IdentityRules, Preference
 from engine.mapping.subject.act import Act, Verb, identity_acts, parted, read_acts
@@ -160,7 +160,12 @@ def assumed(tables: dict[str, Table], events: EventTable, document: Document, pr
         if uri:
             found[table.key(name) or name] = Target(uri, "", "")
         else:
-            problems.add(document, ("assume", name), f"found {meant!r}", nearest(str(meant).casefold(), known))
+            problems.add(
+                document,
+                ("assume", name),
+                f"found {meant!r}",
+                nearest(str(meant).casefold(), known, "tables/coding-system.yaml"),
+            )
     return {**tables, SYSTEMS: _with(table, found)}
 
 
@@ -173,15 +178,15 @@ def _with(table: Table, rows: Mapping[str, Target]) -> Table:
 def _undone(given: list[Any], others: list[str], doings: set[Doing]) -> tuple[str, str]:
     """Return what is wrong where an event's `do` does not say once what is done with the patient."""
     if len(given) == 1:
-        return f"found {given[0]!r}", nearest(str(given[0]), doings)
+        return f"found {given[0]!r}", nearest(str(given[0]), doings, GUIDE)
     if given:
         return "found " + " and ".join(map(repr, given)), "say once what is done with the patient"
     near = next((one for one in others if one.lower() in doings), "")
     if near or not others:
-        return f"found {near!r}", nearest(near.lower(), doings)
+        return f"found {near!r}", nearest(near.lower(), doings, GUIDE)
     doubtful = next((one for one in others if get_close_matches(one, doings, n=1, cutoff=0.8)), "")
     if doubtful:
-        return f"found {doubtful!r}", nearest(doubtful, doings)
+        return f"found {doubtful!r}", nearest(doubtful, doings, GUIDE)
     return f"found {others[0]!r} alone", "say what is done with the patient as well: [update patient, ...]"
 
 
@@ -237,7 +242,7 @@ class _EventFile:
             self._add((*path, "do"), *_undone(given, others, doings))
             return None
         if others and do in ALONE:
-            self._add((*path, "do"), f"{others[0]!r} beside {do!r}", "such an event can do nothing else")
+            self._add((*path, "do"), f"{others[0]!r} beside {do!r}", "such an event can do nothing else: take it out")
         if value.get("clears") and not others:
             expected = "name the resource to clear it from, as in do: [update patient, update encounter]"
             self._add((*path, "clears"), "nothing to clear", expected)
@@ -289,7 +294,7 @@ class _EventFile:
         for number, wish in enumerate(wishes if isinstance(wishes, list) else [wishes]):
             path = ("identity", "prefer", number)
             if not isinstance(wish, dict):
-                self._add(path, f"found {wish!r}", "expected {authority: NAME, type: CODE}")
+                self._add(path, f"found {kind_of(wish)}", "expected {authority: NAME, type: CODE}")
                 continue
             self._keys(path, {"authority", "type"}, wish)
             line = Preference(wish.get("authority") or "", wish.get("type") or "")
@@ -329,5 +334,5 @@ class _EventFile:
         found = value.get(key)
         if found is None or isinstance(found, dict):
             return found or {}
-        self._add((*within, key), f"found {found!r}", "expected a map")
+        self._add((*within, key), f"found {kind_of(found)}", "expected a map")
         return {}

@@ -11,7 +11,7 @@ from engine.config.filters import Filter as Authored
 from engine.config.source import Source
 from engine.hl7.message import Message
 from engine.mapping.files.document import Document
-from engine.mapping.language.check import kind_of
+from engine.mapping.files.reference import kind_of
 from engine.mapping.language.expression import Condition
 from engine.mapping.language.implication import covers, never_holds
 from engine.mapping.language.node import Test
@@ -83,7 +83,7 @@ def _is_sound(compiler: Compiler, line: Any, scope: Scope) -> bool:
         compiler.problem(scope, f"found {kind_of(line)}", SHAPE)
         return False
     if SEND_TO in line:
-        compiler.problem(scope.at(SEND_TO), "send_to in an event file", "destinations are a channel's: filter there")
+        compiler.problem(scope.at(SEND_TO), "send_to in an event file", "take it out: destinations are a channel's")
     compiler.keys(line, FILTER_KEYS | {SEND_TO}, scope)
     missing = [name for name in ("rule", "when", "do") if not line.get(name)]
     if missing:
@@ -103,7 +103,9 @@ def _compiled(compiler: Compiler, lines: Sequence[Any], numbers: Sequence[int], 
             continue
         if never_holds(one.condition):
             compiler.problem(
-                scope.at(number, "when"), "a condition that never holds", "two parts of it exclude each other"
+                scope.at(number, "when"),
+                "a condition that never holds",
+                "two parts of it exclude each other: take one out",
             )
         elif earlier := _covering(made, one):
             expected = f"{earlier.rule} in line {earlier.line} always holds first; reorder them, or remove one"

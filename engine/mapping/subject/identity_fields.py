@@ -56,12 +56,20 @@ def _named(
     if not NAMED.fullmatch(name):
         add((*path, "field"), f"found {name!r}", EXPECTED)
     elif not TYPE.fullmatch(type_):
-        add(path, f"found type {type_!r}", "say of which type (table 0203) its numbers are, such as SS")
+        add(
+            path,
+            f"found type {type_!r}" if type_ else "no type",
+            "say of which type (table 0203) its numbers are, such as SS",
+        )
     elif type_ in not_identity:
         add(path, f"{type_} is in not_identity", f"numbers of a type stand for the person everywhere or nowhere: "
             f"take {type_} out of not_identity, or this line away")  # fmt: skip
     elif not URI.fullmatch(system):
-        add(path, f"found system {system!r}", "say in which system its numbers are, an absolute URI")
+        add(
+            path,
+            f"found system {system!r}" if system else "no system",
+            "say in which system its numbers are, an absolute URI",
+        )
     else:
         return NamedField(type_, system)
     return None

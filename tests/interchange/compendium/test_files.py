@@ -75,7 +75,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     """A file or a table that is not there, no YAML, or not UTF-8."""
     assert "cannot be read" in str(read_file(tmp_path / "none.yaml").problems[0])
     assert told(tmp_path, read(tmp_path, "tests:\n\t- x")) == [
-        "lab.yaml:2:1: a tab, which cannot start anything; valid YAML (indent with spaces)"
+        "lab.yaml:2:1: a tab, which cannot start anything; write valid YAML (indent with spaces)"
     ]
     missing = told(tmp_path, read(tmp_path, LABORATORY + "table: gone.csv\n"))
     latin = "code,title\nA,Münster\n".encode("latin-1")

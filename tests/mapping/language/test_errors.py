@@ -173,13 +173,13 @@ def test_a_fault_in_a_resource_file(author: Author, text: str, told: str) -> Non
         pytest.param(
             "resources__patient",
             HEAD + "\tbirthDate: PID-7 | date\n",
-            "resources/patient.yaml:4:1: a tab, which cannot start anything; valid YAML (indent with spaces)",
+            "resources/patient.yaml:4:1: a tab, which cannot start anything; write valid YAML (indent with spaces)",
             id="a tab",
         ),
         pytest.param(
             "resources__patient",
             HEAD + "  gender:\n  gender:\n",
-            "resources/patient.yaml:5:3: elements.gender: duplicate key; it stands already in line 4",
+            "resources/patient.yaml:5:3: elements.gender: duplicate key; it stands already in line 4: keep one of them",
             id="a duplicate key",
         ),
         pytest.param(
@@ -223,7 +223,7 @@ def test_a_fault_in_a_resource_file(author: Author, text: str, told: str) -> Non
         pytest.param(
             "datatypes__xpn",
             "datatype: XPN\nto: HumanName\nelements: {period.start: XPN | XPN}\n",
-            "datatypes/xpn.yaml:3:12: elements.period.start.start: XPN refers to itself (XPN -> XPN); break the cycle",
+            "datatypes/xpn.yaml:3:12: elements.period.start: XPN refers to itself (XPN -> XPN); break the cycle",
             id="a circle of data types",
         ),
         pytest.param(
@@ -337,7 +337,7 @@ def test_all_problems_are_told_at_once(author: Author) -> None:
         pytest.param(
             "resources__patient",
             f"resource: Patient\nelements: {{{FAULT}}}\nelements: {{}}\n",
-            "3:1: elements: duplicate key; it stands already in line 2",
+            "3:1: elements: duplicate key; it stands already in line 2: keep one of them",
             id="a key twice",
         ),
         pytest.param(
@@ -449,11 +449,43 @@ def test_a_fault_in_what_is_added_is_told_where_it_stands(author: Author) -> Non
     assert any("organization.yaml:5:1: add: unknown key 'add'" in problem for problem in problems)
 
 
-def test_a_fault_in_what_is_extended_names_the_shipped_file(author: Author) -> None:
-    """A table that a site takes away is missed where it is used."""
+def test_a_table_that_stands_in_for_a_shipped_one_has_its_name(author: Author) -> None:
+    """What uses it ships, and is sound: the mistake is told in the site's own file."""
     folder = author(tables__religion="table: faith\nsource: x\nlicence: x\ncodes: {A: b}\n")
-    problems = _problems(folder)
-    assert any("resources/patient.yaml" in problem and "unknown table 'religion'" in problem for problem in problems)
+    told = "tables/religion.yaml:1:1: table: found 'faith'; expected 'religion', as the file that ships under this name"
+    assert _problems(folder) == [told]
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        pytest.param(
+            {"resources__practitioner": "resource: Practitioner\nextends: shipped/practitioner\nfrom: XON\n"},
+            "resources/practitioner.yaml:2:1: identity.value: a path into XCN (line ",
+            id="a line of the file that it extends",
+        ),
+        pytest.param(
+            {"datatypes__xpn": "datatype: XPN\nto: Address\nelements: {city: XPN.1}\n"},
+            "datatypes/xpn.yaml:1:1: XPN makes Address (line ",
+            id="a line of another file",
+        ),
+        pytest.param(
+            {"resources__encounter": "resource: Encounter\nextends: shipped/encounter\nelements: {location: }\n"},
+            "resources/encounter.yaml:3:1: elements: no 'location(PV1-6)', which A12 clears (line ",
+            id="what an event clears",
+        ),
+        pytest.param(
+            {"tables__administrative-sex": "table: administrative-sex\nsource: x\nlicence: x\ncodes: {F: w}\n"},
+            "tables/administrative-sex.yaml:4:9: codes.F: the code 'w'; expected one of",
+            id="the codes of a table",
+        ),
+    ],
+)
+def test_what_ships_is_sound(author: Author, files: dict[str, str], told: str) -> None:
+    """Where a site's file makes a line of a shipped one wrong, its own file is named, and that line beside it."""
+    problems = _problems(author(**files))
+    assert any(problem.startswith(told) for problem in problems), problems
+    assert all(problem.startswith(told.partition(":")[0]) for problem in problems), problems
 
 
 def test_nothing_to_go_through_is_told(author: Author) -> None:
@@ -477,7 +509,7 @@ def test_nothing_to_go_through_is_told(author: Author) -> None:
             "adt",
             "mapping: adt\nextends: shipped/adt\nresources: [Basic]\n"
             "events: {A01: {do: [upsert patient, upsert basic]}}\n",
-            "adt.yaml:4:16: events.A01.do: upsert basic; no resources/basic.yaml",
+            "adt.yaml:4:16: events.A01.do: upsert basic; write resources/basic.yaml, or take it out",
             id="a type without a file",
         ),
     ],

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.mapping.files.reference import MOST_NAMED, folded, nearest, segments
+from engine.config.wording import MOST_NAMED, folded
+from engine.mapping.files.reference import nearest, segments
 
 
 def test_the_nearest_name_is_named() -> None:
@@ -21,9 +22,10 @@ def test_else_the_five_most_like_it() -> None:
 
 
 def test_a_short_list_is_told_whole() -> None:
-    """`and 1 more` is longer than the one."""
-    assert folded(["a", "b", "c", "d", "e", "f"]) == "a, b, c, d, e, f"
-    assert folded(["a", "b", "c", "d", "e", "f", "g"]) == "a, b, c, d, e and 2 more"
+    """Five names; of more how many there are, and where they stand."""
+    assert folded(["a", "b", "c", "d", "e"]) == "a, b, c, d, e"
+    assert folded(["a", "b", "c", "d", "e", "f"]) == "a, b, c, d, e and 1 more"
+    assert folded(["a", "b", "c", "d", "e", "f", "g"], where="here") == "a, b, c, d, e and 2 more (all: here)"
 
 
 @pytest.mark.parametrize("word", ["", "x" * 1000])

@@ -105,7 +105,7 @@ def test_a_default_concept_stands_for_what_a_table_lacks(author: Author, message
         pytest.param("tests: [{message: PID, expect: {patien: {}}}]", "did you mean 'patient'?", id="key"),
         pytest.param("tests: [{message: PID, channel: {listen: {}}}]", "unknown key 'listen'", id="channel"),
         pytest.param("tests: [{message: PID|1}]", "no expect; say what comes out", id="no expect"),
-        pytest.param("tests: [{message: a.hl7}]", "found 'a.hl7'; expected segments, one a line; or file", id="text"),
+        pytest.param("tests: [{message: a.hl7}]", "no segments; expected segments, one a line; or file", id="text"),
         pytest.param("tests: [{file: a.hl7}]", "found 'a.hl7'; expected a file", id="no file"),
         pytest.param("tests: [{event: a01, message: PID|1}]", "unknown event 'a01'; did you mean 'A01'?", id="event"),
         pytest.param("tests: [{message: PID|1, channel: {timezone: X/Y}}]", "'X/Y' is no time zone", id="zone"),

@@ -134,7 +134,7 @@ EVENTS = "mapping: adt\nextends: shipped/adt\n"
             "resources__patient",
             "resource: Patient\nextends: [shipped/patient]\n",
             "2:1",
-            "found \"['shipped/patient']\"; expected 'shipped/patient', a file that ships",
+            "found no name; expected 'shipped/patient', a file that ships",
             id="a list to extend",
         ),
         pytest.param(
@@ -204,7 +204,7 @@ EVENTS = "mapping: adt\nextends: shipped/adt\n"
             "adt",
             EVENTS + "identity: {systems: [SS]}\n",
             "3:12",
-            "found ['SS']; expected a map",
+            "found a list; expected a map",
             id="a list of systems",
         ),
         pytest.param(

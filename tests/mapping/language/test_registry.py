@@ -13,7 +13,8 @@ from engine.mapping.authoring.case import cases_for, cases_of, channel_of, run_c
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.compile import load
 from engine.mapping.files import alike
-from engine.mapping.files.document import ADD, PATIENT_KEYS
+from engine.mapping.files.document import PATIENT_KEYS
+from engine.mapping.files.overlay import ADD
 from engine.mapping.language import check_table, template
 from engine.mapping.language.comparison import COMPARE
 from engine.mapping.language.expression import TERM, Call, parse_condition

@@ -174,7 +174,7 @@ def test_a_case_may_expect_it(tmp_path: Path) -> None:
         pytest.param(
             "appointment",
             APPOINTMENT.replace(", status: accepted", ""),
-            "no 'status', which Appointment.Participant requires; add status: ...",
+            "no 'status', which Appointment.participant requires; add status: ...",
             id="required part",
         ),
         pytest.param(

@@ -158,9 +158,9 @@ def test_lanes_are_those_of_the_plan(site: Mapping, mrn: str, ssn: str, eid: str
     [
         ("[PID-3, PID-19]", TYPES, "found 'PID-19'; expected PID-3, PID-2 or PID-4, or {field: PID-19"),
         ("[PID-3, {field: PID-5, type: PI}]", TYPES, "found 'PID-5'"),
-        ("[PID-3, {field: PID-19}]", TYPES, "found type ''; say of which type"),
+        ("[PID-3, {field: PID-19}]", TYPES, "no type; say of which type"),
         ("[PID-3, {field: PID-19, type: SS}]", "untyped: MR", "SS is in not_identity"),
-        ("[PID-3, {field: ZID-3, type: PI}]", TYPES, "found system ''; say in which system"),
+        ("[PID-3, {field: ZID-3, type: PI}]", TYPES, "no system; say in which system"),
         ("[PID-3, {field: ZID-3, type: PI, systems: a}]", TYPES, "unknown key 'systems'; did you mean 'system'?"),
         ("[PID-3, {field: PID-19, type: SS}, {field: PID-19, type: SS}]", TYPES, "PID-19 twice"),
         ("[{field: PID-19, type: SS}]", TYPES, "no field of identifiers"),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -13,6 +13,7 @@ from engine.config.wording import Placed
 from engine.fhir.primitives import ID
 from engine.interchange.compendium.files.number import is_loinc, is_npi
 
+HANDBOOK: Final = "adt-engine help interchange"
 CLIA: Final = re.compile(r"\d\dD\d{7}", re.ASCII)
 LINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 CODE: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
@@ -203,6 +204,7 @@ class Laboratory(Frozen):
 class Authored(Frozen):
     """A laboratory's file: YAML with the laboratory, and its tests there or in a table (CSV) beside it."""
 
+    handbook: ClassVar[str] = HANDBOOK
     laboratory: Laboratory = Field(examples=[{"id": "laboratory", "name": "?"}])
     defaults: Defaults = Defaults()
     question_sets: dict[LinkId, tuple[Question, ...]] = Field(default_factory=dict)
@@ -218,6 +220,7 @@ class Authored(Frozen):
 class Table(Frozen):
     """The tests of a table."""
 
+    handbook: ClassVar[str] = HANDBOOK
     tests: tuple[Orderable, ...] = ()
 
 
