@@ -41,7 +41,7 @@ def shaped(pattern: str, told: str) -> AfterValidator:
 
 def _name(text: str) -> str:
     if not (0 < len(text) <= 64 and text.isascii() and text.replace("-", "").replace("_", "x").isalnum()):
-        raise ValueError("a name is 1 to 64 letters, digits, - and _")
+        raise ValueError("a name of 1 to 64 letters, digits, - and _")
     return text
 
 

@@ -30,6 +30,8 @@ FORM: Final = re.compile(
     r"(?:an?|one|the|at least|at most|true or false|letters|ten digits|three digits|ASCII|scheme|valid here|"
     r"identifier, demographics|it takes|it may be of|[A-Z][A-Z0-9]{2} has the fields)\b"
 )
+# A sentence that begins like what may stand there, and only says how things are.
+FACT: Final = re.compile(r"(?:an?|the|one) [^,;:]*\b(?:gives|has|is|makes|needs|says|takes|wants)\b")
 # Words of the library that reads configurations, and of the language that the engine is written in.
 FOREIGN: Final = re.compile(
     r"\b(?:None|True|False|NoneType|dict|tuple|frozenset|Traceback|Input should|Input is|String should|Value error|"
@@ -92,7 +94,8 @@ def _is_astray(one: Told) -> bool:
 
 def _is_helpless(one: Told) -> bool:
     """Say whether neither the next step is told nor what may stand there."""
-    return STEP.search(one.problem.expected) is None and FORM.match(one.problem.expected) is None
+    expected = one.problem.expected
+    return STEP.search(expected) is None and (FORM.match(expected) is None or FACT.match(expected) is not None)
 
 
 def _is_unfolded(one: Told) -> bool:
@@ -147,6 +150,7 @@ def test_every_error_is_provoked_and_keeps_the_rules(everything: Everything) -> 
         pytest.param("the line", "found 'x'", "expected y", "resource: Patient\n", id="another line"),
         pytest.param("the line", "found 'x'", "expected y", "", id="a line of no file"),
         pytest.param("the next step", "found 'x'", "PID-3 is of type CX", "name: x\n", id="a mere fact"),
+        pytest.param("the next step", "found 'x'", "a server wants to know who asks", "name: x\n", id="a sentence"),
         pytest.param("five names at most", "found 'x'", "expected one of a, b, c, d, e, f", "name: x\n", id="six"),
         pytest.param("five names at most", "found 'x'", "one of a, b and 2 more", "name: x\n", id="and where"),
         pytest.param("no word of the code", "found ['x']", "expected a map", "name: x\n", id="a list of Python's"),

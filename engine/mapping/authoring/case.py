@@ -239,7 +239,7 @@ def _compare(wanted: Any, found: Any, path: str) -> Iterator[str]:
 def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
     tests = source.value.get("tests") if isinstance(source.value, dict) else None
     if not isinstance(tests, list):
-        problems.append(source.problem((), "no list 'tests'", "a case file is 'tests:' and a list of cases"))
+        problems.append(source.problem((), "no list 'tests'", "write 'tests:' and a list of cases"))
         return
     for number, value in enumerate(tests):
         path = ("tests", number)

@@ -314,7 +314,7 @@ def _read(path: Path, key: str, problems: Problems, edited: Edited) -> Document 
     value, known = source.value, NAMED[key](path.stem)
     named = isinstance(value, dict) and isinstance(value.get(key), str)
     if not named:
-        expected = f"a {key} file says what it is, such as {key}: {known}"
+        expected = f"write what it is, such as {key}: {known}"
         problems.found.append(source.problem((), f"no line '{key}: NAME'", expected))
     elif (
         key == "resource"

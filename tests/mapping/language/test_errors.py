@@ -325,7 +325,7 @@ def test_all_problems_are_told_at_once(author: Author) -> None:
         pytest.param(
             "resources__patient",
             f"elements: {{{FAULT}}}\n",
-            "1:1: no line 'resource: NAME'; a resource file says what it is, such as resource: Patient",
+            "1:1: no line 'resource: NAME'; write what it is, such as resource: Patient",
             id="no line that says what it is",
         ),
         pytest.param(
