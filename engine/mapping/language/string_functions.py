@@ -71,7 +71,9 @@ def pad(_: Kit, words: tuple[str, ...]) -> Apply:
 def replaced(_: Kit, words: tuple[str, ...]) -> Apply:
     """Return a text with one text in place of another, wherever that stands."""
     old, new = map(unquoted, words)
-    return lambda value, _reading: value.replace(old, new)[:MOST].strip() or None
+    # Past so many there is nothing left of them: a text of 1 MiB would be a gigabyte before it is cut.
+    times = MOST if new else -1
+    return lambda value, _reading: value.replace(old, new, times)[:MOST].strip() or None
 
 
 def split(_: Kit, words: tuple[str, ...]) -> Apply:

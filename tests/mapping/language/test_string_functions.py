@@ -1,5 +1,6 @@
 """Functions of texts, and of dates as texts."""
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from engine.mapping.authoring.explain import explain
 from engine.mapping.authoring.outcome import patient
 from engine.mapping.compile import compile_mapping, load
 from engine.mapping.language.functions import FUNCTIONS
-from engine.mapping.language.string_functions import age, concat, split, substring
+from engine.mapping.language.string_functions import age, concat, replaced, split, substring
 from engine.mapping.language.string_functions import pad as padded
 
 Author = Callable[..., Path]
@@ -148,3 +149,22 @@ def test_no_text_makes_a_function_fail(text: str) -> None:
     assert isinstance(concat(kit, ("', '", "PID-5"))((text or "x", None, text), reading), str)
     assert isinstance(age(text, reading), int | None)
     assert isinstance(FUNCTIONS["plus-days"].make(kit, ("3",))(text, reading), str | None)
+
+
+@given(text=st.text("ab", max_size=30), old=st.sampled_from(["a", "ab", "b"]), new=st.sampled_from(["", "x", "xyzab"]))
+def test_replace_is_cut_where_it_always_was(text: str, old: str, new: str) -> None:
+    """The first 1,000 characters are those of the text in which all of it is replaced."""
+    whole = text * 60
+    replace = replaced(None, (f"'{old}'", f"'{new}'"))  # type: ignore[arg-type]  # needs no kit
+    assert replace(whole, None) == (whole.replace(old, new)[:1000].strip() or None)  # type: ignore[arg-type]
+
+
+def test_replace_takes_no_more_memory_than_its_text() -> None:
+    """A message of 1 MiB and a rule of 1,000 characters would be 900 MiB before they are cut."""
+    replace, text = replaced(None, ("x", "y" * 900)), "x" * 1_000_000  # type: ignore[arg-type]  # needs no kit
+    tracemalloc.start()
+    try:
+        assert replace(text, None) == "y" * 1000  # type: ignore[arg-type]  # no reading
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
