@@ -112,7 +112,7 @@ def _parse(text: bytes | str, file: str) -> Source:
         found = TAB if _character(text, line, column) == "\t" else error.problem or "no YAML"
         problem = Problem(file, line, column, "", found, "write valid YAML (indent with spaces)")
         raise ConfigurationError((problem,)) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeError) as error:
         place = _unreadable(text)
         raise ConfigurationError(
             (Problem(file, *place, "", "bytes that are not text", "save the file as YAML in UTF-8"),)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from engine.config.source import Source, scan, scan_text
 from engine.errors import ConfigurationError, Problem
-from engine.mapping.files.kinds import misshapen
+from engine.mapping.files.kinds import misshapen, without
 from engine.mapping.files.overlay import LEVELS, Key, laid_over
 from engine.mapping.files.reference import GUIDE, RESOURCES, nearest, resource_types, type_names
 
@@ -61,7 +61,7 @@ class Document:
 
         What ships is sound by itself: where a line of it is wrong, the file that extends it makes it so.
         """
-        path = self._authored(path)
+        path = self.authored(path)
         if self.below is None or self._source(path) is not self.below:
             return self.source.problem(path, found, expected)
         problem = self.source.problem(path, f"{found} ({self.shown(path)})", expected)
@@ -70,7 +70,7 @@ class Document:
 
     def is_shipped(self, path: tuple[Key, ...]) -> bool:
         """Say whether what stands at a path is in a file that ships."""
-        return self.ships or self._source(self._authored(path)) is self.below
+        return self.ships or self._source(self.authored(path)) is self.below
 
     def shown(self, path: tuple[Key, ...]) -> str:
         """Return words for where a path stands, with the name of the file alone."""
@@ -79,11 +79,11 @@ class Document:
 
     def place(self, path: tuple[Key, ...]) -> tuple[str, int]:
         """Return the file and line where `path` stands, or its nearest ancestor."""
-        path = self._authored(path)
+        path = self.authored(path)
         source = self._source(path)
         return source.file, source.place(path)[0]
 
-    def _authored(self, path: tuple[Key, ...]) -> tuple[Key, ...]:
+    def authored(self, path: tuple[Key, ...]) -> tuple[Key, ...]:
         """Return the path as its author wrote it."""
         for end in range(len(path), 2, -1):
             if path[:end] in self.moved:
@@ -179,6 +179,8 @@ def read_documents(folders: Sequence[Path], name: str, problems: Problems, edite
         )
     for folder in folders[:-1]:
         _unread(folder, problems)
+    if events is not None:
+        _mend(events, problems)
     groups = {kind: _group(folders, kind, problems, edited) for kind in KINDS}
     if events is None:
         # Told already; the other files are checked all the same.
@@ -240,11 +242,16 @@ def _shape(document: Document, problems: Problems) -> None:
             found = f"found {lines[:60]!r}, not a map" if isinstance(lines, str) else "not a map"
             problems.add(document, (section,), found, f"expected lines such as {SECTIONS[section]}")
             document.value[section] = {}
-    for path, found, expected in list(misshapen(document.value)):
-        problems.add(document, path, found, expected)
-        document.value.pop(str(path[0]), None)
+    _mend(document, problems)
     if document.value.get("resource") == "Patient":
         problems.keys(document, (), PATIENT_KEYS, document.value)
+
+
+def _mend(document: Document, problems: Problems) -> None:
+    """Note what is of another kind than it must be, and take it out."""
+    for path, found, expected in list(misshapen(document.value)):
+        problems.add(document, path, found, expected)
+        without(document.value, path)
 
 
 def _unread(folder: Path, problems: Problems) -> None:

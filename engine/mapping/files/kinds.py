@@ -1,6 +1,6 @@
 """Of what kind each key of a resource, data type or table file is: a text, a map or a list; checked before the rest."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 MAP: Final = "a map such as {name: value}"
@@ -23,8 +23,88 @@ OF: Final[Mapping[str, tuple[type, ...]]] = {
 WITHIN: Final[Mapping[str, type]] = {"levels": dict, "kinds": dict, "also": dict}
 
 
+_WORDS: Final = (str,)
+_LISTED: Final = (str, list)
+_IDENTITY: Final[Mapping[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("type", "admitted", "system", "display", "types.*", "value.#", "authority.#.#"), _WORDS),
+    **dict.fromkeys((f"{one}{at}.type" for one in ("keys", "else", "also", "merged") for at in ("", ".#")), _WORDS),
+    **dict.fromkeys((f"{one}{at}.join" for one in ("keys", "else", "also", "merged") for at in ("", ".#")), (list,)),
+    **dict.fromkeys(("keys.#", "else.#", "also.#", "merged.#"), (str, dict)),
+    **dict.fromkeys(("value", "authority", "authority.#"), _LISTED),
+    **dict.fromkeys(("types", "number"), (dict,)),
+}
+_ROW: Final = ("code", "display", "system", "original")
+# The same of what stands further down; `*` is any name of a map, `#` any item of a list.
+BELOW: Final[Mapping[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("needs.#", "grows.#", "stays.#", "key.#", "missing.flag", "missing.unless", "hl7"), _WORDS),
+    **dict.fromkeys(("merge.to", "merge.part", "status.element", "status.history.*", "status.trail.*"), _WORDS),
+    **dict.fromkeys(("status.moves.#.when", "status.moves.#.otherwise", "system", "table", "datatype"), _WORDS),
+    **dict.fromkeys((f"status.moves.#.{one}" for one in ("only", "never", "reopens")), _LISTED),
+    **dict.fromkeys(("status.ended", "status.forgets"), _LISTED),
+    **dict.fromkeys(("status.history", "status.trail"), (dict,)),
+    **{
+        f"{at}.{key}": kinds
+        for at in ("identity", "levels.#.identity", "kinds.*.identity")
+        for key, kinds in _IDENTITY.items()
+    },
+    **dict.fromkeys((f"{at}.{one}" for at in ("levels.#", "kinds.*") for one in ("identity", "elements")), (dict,)),
+    "kinds.*.from": _WORDS,
+    "kinds.*.also": (list,),
+    "kinds.*.also.#": (dict,),
+    "segments.*.elements": (dict,),
+    "segments.*.visit": (str, dict),
+    "segments.*.key.#": _WORDS,
+    **dict.fromkeys((f"segments.*.{one}" for one in ("action", "when", "within", "list", "same_key", "like")), _WORDS),
+    **dict.fromkeys((f"segments.*.{one}" for one in ("key", "with", "led_by")), _LISTED),
+    **dict.fromkeys((f"{at}.{one}" for at in ("codes.*", "unmapped.default") for one in _ROW), _WORDS),
+    "unmapped.default": (str, dict),
+}
+# The same of an event table, whose lines say more of themselves where they are read.
+EVENT_TABLE: Final[Mapping[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("others", "identity.untyped", "historic.*", "identity.prefer.#.*", "identity.from.#.*"), _WORDS),
+    **dict.fromkeys(("events.*.rule", "events.*.skip", "events.*.unhandled", "filters.#.*"), _WORDS),
+    **dict.fromkeys(("identity.not_identity", "identity.placeholders", "placeholder_people.*", "resources"), _LISTED),
+}
+
+
 def misshapen(value: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
     """Yield the path of each part of a file that is of another kind than it must be, what it is, and what would do."""
+    if "mapping" not in value:
+        yield from _at_the_top(value)
+    for pattern, kinds in (EVENT_TABLE if "mapping" in value else BELOW).items():
+        for path, part in _parts(value, pattern.split("."), ()):
+            if part is not None and not isinstance(part, kinds):
+                yield path, _found(part), f"expected {' or '.join(KINDS[one] for one in kinds)}"
+
+
+def without(value: dict[str, Any], path: tuple[str | int, ...]) -> None:
+    """Take out what stands at a path, with the list in which it stands if it is an item."""
+    while isinstance(path[-1], int):
+        path = path[:-1]
+    inner: Any = value
+    for step in path[:-1]:
+        inner = inner.get(step) if isinstance(inner, dict) else inner[int(step)] if isinstance(inner, list) else None
+    if isinstance(inner, dict):
+        inner.pop(path[-1], None)
+
+
+def _parts(
+    value: Any, steps: Sequence[str], path: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Yield each part that is at a pattern, with its path."""
+    if not steps:
+        yield path, value
+        return
+    step, rest = steps[0], steps[1:]
+    if step == "#":
+        for number, one in enumerate(value if isinstance(value, list) else ()):
+            yield from _parts(one, rest, (*path, number))
+    elif isinstance(value, dict):
+        for name in value if step == "*" else [step] if step in value else ():
+            yield from _parts(value[name], rest, (*path, name))
+
+
+def _at_the_top(value: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
     for key, kinds in OF.items():
         part = value.get(key)
         if part is None:

@@ -8,8 +8,10 @@ import pytest
 
 from engine.config.shipped import shipped
 from engine.errors import ConfigurationError
-from engine.mapping.compile import load
-from engine.mapping.files.kinds import OF
+from engine.mapping.authoring.case import channel_of
+from engine.mapping.compile import compile_mapping, load, read
+from engine.mapping.files.document import Problems, read_documents
+from engine.mapping.files.kinds import BELOW, EVENT_TABLE, OF
 
 
 @pytest.mark.parametrize("given", [["a"], {"a": "b"}, "a"], ids=["list", "map", "text"])
@@ -35,3 +37,38 @@ def test_a_file_of_almost_nothing_is_told(tmp_path: Path, body: dict[str, Any]) 
     (tmp_path / "resources/basic.yaml").write_text(json.dumps({"resource": "Basic", **body}), "utf-8")
     with pytest.raises(ConfigurationError, match=r"basic\.yaml"):
         load([tmp_path, shipped("mappings")], "adt")
+
+
+SMALL = {
+    "adt.yaml": "mapping: adt\nevents: {A01: {do: upsert patient}}\n",
+    "resources/patient.yaml": "resource: Patient\nelements: {birthDate: PID-7 | date}\n",
+}
+
+
+def _holding(pattern: str, part: Any) -> Any:
+    """Return a value in which a part stands at a pattern: under the name X, in a list of one."""
+    for step in reversed(pattern.split(".")):
+        part = [part] if step == "#" else {"X" if step == "*" else step: part}
+    return part
+
+
+@pytest.mark.parametrize("given", [["a"], {"a": "b"}, "a"], ids=["list", "map", "text"])
+@pytest.mark.parametrize(("head", "file", "patterns"), [
+    ("resource: Basic", "resources/basic.yaml", BELOW), ("mapping: adt", "adt.yaml", EVENT_TABLE),
+], ids=["resource", "event table"])  # fmt: skip
+def test_every_part_of_another_kind_is_told(
+    tmp_path: Path, head: str, file: str, patterns: dict[str, tuple[type, ...]], given: Any
+) -> None:
+    """The same of what stands further down: each in a file of its own, where it stands, and never a crash."""
+    for pattern, kinds in patterns.items():
+        if isinstance(given, kinds):
+            continue
+        key, _, name = head.partition(": ")
+        value = {key: name, **_holding(pattern, given)}
+        problems = Problems()
+        files = {tmp_path / name: text for name, text in SMALL.items()} | {tmp_path / file: json.dumps(value)}
+        read_documents([tmp_path], "adt", problems, files)
+        told = {one.path for one in problems.found if one.expected.startswith("expected a")}
+        assert pattern.replace("*", "X").replace("#", "0") in told
+        with pytest.raises(ConfigurationError):
+            compile_mapping(read([tmp_path], "adt", files), channel_of({}))
