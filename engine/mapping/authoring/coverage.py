@@ -11,10 +11,12 @@ from engine.config.source import Source
 from engine.hl7.message import Message
 from engine.hl7.repetition import Dialect
 from engine.mapping.authoring.element import element_names, element_of
-from engine.mapping.authoring.explain import Evidence, Walk
+from engine.mapping.authoring.evidence import Evidence
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.authoring.survey import Survey, name_of
-from engine.mapping.authoring.trace import Node, Trace, TracingCompiler
+from engine.mapping.authoring.trace import Trace, TracingCompiler
+from engine.mapping.authoring.traced import Node
+from engine.mapping.authoring.walk import Walk
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.language.expression import Alternative, Constant, Guard
 from engine.mapping.language.scope import Scope

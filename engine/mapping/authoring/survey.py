@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from engine.hl7.message import Message, Segment
-from engine.mapping.authoring.trace import Each, Read, Trace
+from engine.mapping.authoring.trace import Trace
+from engine.mapping.authoring.traced import Each, Read
 from engine.mapping.files.document import Documents
 from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import segments

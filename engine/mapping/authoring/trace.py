@@ -6,17 +6,28 @@ keeps what it made before, so that one is compiled for each message.
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
-from engine.hl7.leaf import NULL, Leaf
+from engine.mapping.authoring.traced import (
+    Applied,
+    Each,
+    Found,
+    Kind,
+    Node,
+    Read,
+    Row,
+    asked_beside,
+    gone_through,
+    shown,
+)
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import Element
 from engine.mapping.files.table import Table
 from engine.mapping.language.check import Checks
 from engine.mapping.language.coding import UNMAPPED_CODE
 from engine.mapping.language.compiled import Compiled
-from engine.mapping.language.expression import Alternative, Call, Condition, Field, Part, parse_path
+from engine.mapping.language.composite import Check, Term
+from engine.mapping.language.expression import Alternative, Call, Condition, Field, Guard, Part, Source, parse_path
 from engine.mapping.language.kit import Function, Kit, Takes
 from engine.mapping.language.node import Apply, Called, Step, function_of
 from engine.mapping.language.node import Node as TemplateNode
@@ -25,83 +36,15 @@ from engine.mapping.language.scope import DataType, Scope
 from engine.mapping.language.template import Compiler
 
 
-class Kind(StrEnum):
-    """What a step makes: a list from one entry, an item for each repetition, one item, an object, or a value."""
-
-    ITEMS = "items"
-    EACH = "each"
-    ITEM = "item"
-    ALSO = "also"
-    OBJECT = "object"
-    RULE = "rule"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A look-up in a table; `key` is the table's spelling of the code, None where it has none.
-
-    `unmapped`: the function had no other way to a code, and warned.
-    """
-
-    table: str
-    code: str
-    key: str | None
-    unmapped: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """A function that was applied: as it is written, what it was given, and what came out."""
-
-    function: str
-    given: Any
-    made: Any
-
-
-@dataclass(slots=True)
-class Node:
-    """One step that was asked: where it stands, what it made, and what it asked in turn.
-
-    `asked`: its path was followed, or a function applied; else a condition stopped it, or nothing was there. `raw`
-    is what stood at its path.
-    """
-
-    kind: Kind
-    scope: Scope
-    rule: Alternative | None = None
-    source: str = ""
-    value: Any = None
-    asked: bool = False
-    raw: Any = None
-    applied: list[Applied] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-    children: "list[Node]" = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A path that stands in a mapping: where, whether a function takes all of it, and which function that is."""
-
-    scope: Scope
-    head: Field | Part
-    takes: Takes
-    function: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Each:
-    """A source that is walked item by item: a field or segment, and the data type that reads each (or none)."""
-
-    scope: Scope
-    source: str
-    as_: str = ""
-
-
 @dataclass(slots=True)
 class Trace:
-    """What is told of a mapping: every rule and path in it, and, once it has run, what each step did."""
+    """What is told of a mapping: every rule and path in it, and, once it has run, what each step did.
+
+    `conditions`: those that stand by themselves, of filters, resources and moves of a status, as they were asked.
+    """
 
     roots: list[Node] = field(default_factory=list)
+    conditions: list[Node] = field(default_factory=list)
     rules: list[tuple[Scope, Alternative]] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     eaches: list[Each] = field(default_factory=list)
@@ -112,14 +55,51 @@ class Trace:
         """Return the step, and have it leave a node each time it is asked."""
 
         def watched(at_hand: Any, reading: Reading) -> Any:
-            node = Node(kind, scope, rule, source)
+            node = Node(kind, scope, rule, source, at_hand=at_hand)
+            if not self.stack and isinstance(at_hand, Cells):
+                node.source = reading.place  # the field whose repetition is at hand
+            elif kind is Kind.EACH:
+                node.places = gone_through(source, at_hand, reading)
             (self.stack[-1].children if self.stack else self.roots).append(node)
             self.stack.append(node)
+            before = len(reading.warnings) if reading else 0  # of a mere word nobody reads
             try:
                 node.value = step(at_hand, reading)
             finally:
                 self.stack.pop()
+            if reading:
+                node.warnings = list(map(str, reading.warnings[before:]))
             return node.value
+
+        return watched
+
+    def watch_check(self, check: Check, guard: Guard, scope: Scope) -> Check:
+        """Return a condition that leaves a node each time it is asked, with what each of its terms read."""
+        test = check.test
+        terms = [term for group in guard.condition for term in group]
+        nodes = [term.source for group in check.groups for term in group]
+        steps = [None if isinstance(node, str) else _when_asked(node) for node in nodes]
+
+        def watched(at_hand: Any, reading: Reading) -> bool:
+            node = Node(Kind.CONDITION, scope, at_hand=at_hand, guard=guard)
+            (self.stack[-1].children if self.stack else self.conditions).append(node)
+            holds = test(at_hand, reading)
+            node.value, place = holds != guard.unless, reading.place
+            for term, step in zip(terms, steps, strict=True):
+                node.read.append(Found(term.source, step(at_hand, reading) if step else reading.event))
+            reading.place = place
+            return holds
+
+        return Check(((Term(Called(watched), frozenset(), negated=False, holds=bool),),))
+
+    def watch_piece(self, step: Step, path: Source) -> Step:
+        """Return what a function reads beside its value, and have it tell its rule what stands there."""
+
+        def watched(at_hand: Any, reading: Reading) -> Any:
+            value = step(at_hand, reading)
+            if self.stack:
+                self.stack[-1].read.append(Found(path, shown(value)))
+            return value
 
         return watched
 
@@ -152,6 +132,7 @@ class Trace:
             else:
                 node.rows += self.seen.get(key, ())
             node.applied.append(Applied(name, shown(value), shown(made)))
+            node.read += asked_beside(call, reading)
             return made
 
         return watched
@@ -235,11 +216,17 @@ class TracingCompiler(Compiler):
             self._trace.reads.append(Read(scope, one.head, takes, function))
         return Called(self._trace.watch_head(_when_asked(super()._head(one, takes, scope))))
 
+    def check(self, guard: Guard, scope: Scope) -> Check:
+        """Compile a condition, and have it watched."""
+        return self._trace.watch_check(super().check(guard, scope), guard, scope)
+
     def piece(self, word: str, scope: Scope) -> TemplateNode:
         """Compile a word of a function, and note the path that it is."""
-        if (path := parse_path(word)) is not None:
-            self._trace.reads.append(Read(scope, path, Takes.TEXT))
-        return super().piece(word, scope)
+        made, path = super().piece(word, scope), parse_path(word)
+        if path is None:
+            return made
+        self._trace.reads.append(Read(scope, path, Takes.TEXT))
+        return Called(self._trace.watch_piece(_when_asked(made), path))
 
     def _function(self, call: Call, scope: Scope) -> Function | None:
         function = super()._function(call, scope)
@@ -270,12 +257,3 @@ def _when_asked(node: TemplateNode) -> Step:
         return made[0](at_hand, reading)
 
     return step
-
-
-def shown(value: Any) -> Leaf | Any:
-    """Return what a step was given or made as plain text, where it is a repetition or several."""
-    if isinstance(value, Cells):
-        return "^".join('""' if cell is NULL else str(cell) for cell in value.first).rstrip("^")
-    if isinstance(value, tuple):
-        return "~".join(str(shown(part)) for part in value)
-    return value

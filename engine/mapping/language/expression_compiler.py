@@ -120,7 +120,7 @@ class ExpressionCompiler(ABC):
         for stage in one.stages:
             if isinstance(stage, Guard):
                 self._checks.condition(stage.condition, scope)
-                node = guarded(node, [(check_of(stage.condition, scope.at_hand), stage.unless)])
+                node = guarded(node, [(self.check(stage, scope), stage.unless)])
         gives, arguments = (known[-1].gives, calls[-1].arguments) if known else ("string", ())
         self._checks.type_(one, arguments, gives, want, scope)
         if calls and calls[-1].name in self.makes:
@@ -192,8 +192,13 @@ class ExpressionCompiler(ABC):
         for word in ("when", "unless"):
             condition = self.condition(value[word], scope.at(word)) if word in value else None
             if condition is not None:
-                checks.append((check_of(condition, scope.at_hand), word == "unless"))
+                guard = Guard(condition, word == "unless")
+                checks.append((self.check(guard, scope.at(word)), guard.unless))
         return checks
+
+    def check(self, guard: Guard, scope: Scope) -> Check:
+        """Compile the condition of a guard that was checked."""
+        return check_of(guard.condition, scope.at_hand)
 
     def condition(self, text: Any, scope: Scope) -> Condition | None:
         """Return a condition; None, and a problem, where the text is none, or names what there is not."""

@@ -12,10 +12,9 @@ from engine.config.source import Source
 from engine.hl7.message import Message
 from engine.mapping.files.document import Document
 from engine.mapping.files.reference import kind_of
-from engine.mapping.language.expression import Condition
+from engine.mapping.language.expression import Condition, Guard
 from engine.mapping.language.implication import covers, never_holds
 from engine.mapping.language.node import Test
-from engine.mapping.language.path import check_of
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
@@ -127,4 +126,4 @@ def _filter(compiler: Compiler, line: Any, scope: Scope) -> Filter | None:
     name, do, send_to = str(line["rule"]), line.get("do"), tuple(line.get(SEND_TO) or ())
     applied = AppliedFilter(name, str(do or SENDS), send_to, *scope.document.place(scope.path))
     rule = Rule(name, DOES[str(do)]) if do else None
-    return Filter(applied, rule, condition, check_of(condition, scope.at_hand).test)
+    return Filter(applied, rule, condition, compiler.check(Guard(condition, unless=False), scope.at("when")).test)

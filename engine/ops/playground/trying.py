@@ -8,7 +8,8 @@ from engine.errors import ConfigurationError, MessageError
 from engine.hl7.edit import written
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Message
-from engine.mapping.authoring.explain import Evidence, explained_by
+from engine.mapping.authoring.evidence import Evidence
+from engine.mapping.authoring.explain import explained_by
 from engine.mapping.authoring.survey import Survey
 from engine.ops.playground.bench import CHANNEL_FILE, Bench, Json, Question, problems_of
 from engine.ops.playground.site import MappingSite

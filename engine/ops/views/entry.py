@@ -241,8 +241,53 @@ class SentBy(Rule):
     send_to: tuple[str, ...]
 
 
+class ReadBeside(Answer):
+    """A field that a function or a condition read beside its rule's own, and what stood there."""
+
+    source: str
+    segment: Count = 0
+    raw: Json = None
+
+
+class Condition(Answer):
+    """A condition that was asked, whether it let the value through, and what it read."""
+
+    element: str
+    file: str
+    line: Count
+    text: str
+    passed: bool
+    read: tuple[ReadBeside, ...] = ()
+
+
+class RuleText(Answer):
+    """A line of a mapping, and what it reads."""
+
+    file: str
+    line: Count
+    reads: str
+
+
+class LineInForce(Answer):
+    """A line of a mapping that held for the message, beside those of elements; `read`: fields it names, with values."""
+
+    file: str
+    line: Count
+    key: str
+    text: str
+    read: tuple[ReadBeside, ...] = ()
+
+
+class Through(Answer):
+    """A line by which a rule was asked."""
+
+    file: str
+    line: Count
+    text: str
+
+
 class Element(Answer):
-    """How one element was made; `made` is null where its rule made nothing."""
+    """How one element was made; `made` is null where its rule made nothing, or a condition stopped it."""
 
     element: str
     file: str
@@ -256,14 +301,11 @@ class Element(Answer):
     made: Json
     asked: bool
     record: Count
-
-
-class RuleText(Answer):
-    """A line of a mapping, and what it reads."""
-
-    file: str
-    line: Count
-    reads: str
+    read: tuple[ReadBeside, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    warnings: tuple[str, ...] = ()
+    key: str = ""
+    through: tuple[Through, ...] = ()
 
 
 class Unread(Answer):
@@ -291,3 +333,5 @@ class Explained(Answer):
     rules: tuple[RuleText, ...] = ()
     nearest: str = ""
     unread: tuple[Unread, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    lines: tuple[LineInForce, ...] = ()

@@ -10,7 +10,8 @@ from engine.config.shipped import shipped
 from engine.errors import MessageError
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.authoring.explain import Evidence, Explanation, explain
+from engine.mapping.authoring.evidence import Evidence
+from engine.mapping.authoring.explain import Explanation, explain
 from engine.mapping.authoring.survey import Survey
 from engine.mapping.compile import MappingSource, load
 from tests.conftest import CorpusFile
@@ -209,6 +210,51 @@ def test_a_site_s_own_line_is_named(message: Make, tmp_path: Path) -> None:
     one = _one(found, "Patient.gender")
     assert (one.file, one.line, one.made) == (str(own), 4, "male")
     assert _one(found, "birthDate").file == str(shipped("mappings") / "resources" / "patient.yaml")
+
+
+def test_what_a_condition_stopped_is_told_and_counted(message: Make, author: Callable[..., Path]) -> None:
+    """The first number stays away for what its third component says; the second is still the second of the field."""
+    line = "telecom: {each: PID-13, as: XTN, unless: XTN.3 = CP}"
+    own = f"resource: Patient\nextends: shipped/patient\nelements:\n  {line}\n"
+    source = load([author(resources__patient=own), shipped("mappings")], "adt")
+    found = explain(source, channel_of({}), message("A01", "PID|1||1^^^RVB^MR||A^B||||||||555^PRN^CP~556^PRN^PH"))
+    assert _one(found, "telecom[0].value").source == "PID-13(2)"
+    (stopped,) = [one for one in found.of_element("telecom") if one.rule.startswith("unless")]
+    (asked,) = stopped.conditions
+    assert (stopped.source, stopped.made, asked.passed) == ("PID-13(1)", None, False)
+    assert [(one.source, one.raw) for one in asked.read] == [("PID-13(1).3", "CP")]
+    assert _line(asked.file, asked.line).startswith("telecom: ")
+    assert _one(found, "telecom[0].value").conditions[0].passed
+
+
+def test_an_object_that_lacks_what_it_needs_is_told(source: MappingSource, message: Make) -> None:
+    """The type of a number without a number is made for nothing: it is not told as if it had come out."""
+    found = explain(source, channel_of({}), message("A01", "PID|1||1^^^RVB^MR~^^^SSA^SS||A^B"))
+    types = [one for one in found.of_element("identifier") if one.element.endswith("type")]
+    (lost,) = [one for one in types if one.source == "PID-3(2)"]
+    assert lost.made is None
+    assert [(one.text, one.passed) for one in lost.conditions] == [("needs value", False)]
+    assert _line(lost.conditions[0].file, lost.conditions[0].line).startswith("needs: ")
+
+
+def test_why_a_code_or_a_date_came_to_nothing(source: MappingSource, message: Make) -> None:
+    """What the table says of codes that it does not have, and the warning of the function, stand beside it."""
+    found = explain(source, channel_of({}), message("A01", "PID|1||1^^^RVB||A^B||1984022x|||||||||ZZZ"))
+    (row,) = _one(found, "Patient.maritalStatus").rows
+    assert row.policy
+    assert _line(row.policy_file, row.policy_line) == f"unmapped: {row.policy}"
+    assert [one.warnings for one in found.of_element("Patient.birthDate")] == [("bad-value PID-7",)]
+
+
+def test_a_coding_system_that_a_site_assumes_is_of_the_site_s_line(message: Make, author: Callable[..., Path]) -> None:
+    """Its row stands in no table."""
+    source = load(
+        [author(adt="mapping: adt\nextends: shipped/adt\nassume: {LOC: loinc}\n"), shipped("mappings")], "adt"
+    )
+    found = explain(source, channel_of({}), message("A01", "PID|1||1^^^RVB||A^B||||||||||||M^Wed^LOC"))
+    rows = [row for one in found.evidence for row in one.rows if row.code == "LOC"]
+    assert [_line(one.file, one.line) for one in rows] == ["assume: {LOC: loinc}"] * len(rows)
+    assert rows
 
 
 def _line(file: str, number: int) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -26,8 +27,17 @@ ROOT = shipped("mappings")
 SHOWN = Path(__file__).parents[1] / "shown"
 GUIDE = (ROOT / "README.md").read_text("utf-8")
 SCHEMAS = "\n".join(schema_text(one) for one in schema.schemas().values())
-ROOMS = (check_table, template, lists, provenance, referred, resources, status, events, filters, case)
-SETS = [getattr(room, name) for room in ROOMS for name in dir(room) if name.endswith("KEYS") or name == "RESERVED"]
+ROOMS = (check_table, template, lists, provenance, referred, resources, status, events, filters)
+
+
+def _sets(*rooms: ModuleType) -> list[frozenset[str]]:
+    """Return the sets of keys that modules take."""
+    return [getattr(room, name) for room in rooms for name in dir(room) if name.endswith("KEYS") or name == "RESERVED"]
+
+
+# By which messages are mapped, without those of the cases that hold them.
+MAPPING_SETS = _sets(*ROOMS)
+SETS = [*MAPPING_SETS, *_sets(case)]
 KEYS = sorted({str(key) for keys in SETS for key in keys} | PATIENT_KEYS | {ADD, alike.LIKE})
 CONDITIONS = [
     "exists", "=", "!=", "in", "not in", *COMPARE, "starts-with", "ends-with", "not starts-with", "matches", "event",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -20,7 +20,7 @@ from engine.ops.terminal.command import ask_if_running, takes
 from engine.ops.terminal.options import DATA, Data, Json, Mappings
 from engine.ops.terminal.table import print_json
 from engine.ops.views.answer import Json as JsonValue
-from engine.ops.views.entry import Element, Explained
+from engine.ops.views.entry import Condition, Element, Explained, ReadBeside
 from engine.ops.views.explaining import check_parts, explained, plain
 
 SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
@@ -58,10 +58,15 @@ def explain_(
             orjson.dumps([{"file": str(file), **one} for one in made], default=plain, option=orjson.OPT_INDENT_2)
         )
     else:
-        texts = (_lines(one, element, field) if one.elements or not any(chosen) else _nothing(one) for one in found)
+        texts = (_lines(one, element, field, chosen) if _any(one, chosen) else _nothing(one) for one in found)
         typer.echo("\n\n".join(map("\n".join, texts)))
     if any(one.rule is None for one in found):
         raise typer.Exit(1)
+
+
+def _any(found: Explained, chosen: "Chosen") -> bool:
+    """Say whether there is anything to tell of what is chosen."""
+    return not any(chosen) or bool(found.elements or found.conditions or found.lines)
 
 
 class Chosen(NamedTuple):
@@ -75,14 +80,26 @@ class Chosen(NamedTuple):
         if not (self.segment or self.file) or "elements" not in made:
             return made
         elements = [one for one in made["elements"] if self._has(one["source"], one["file"])]
-        unread = [one for one in made.get("unread", ()) if self._has(one["path"], "")]
-        return {**made, "elements": elements, **({"unread": unread} if "unread" in made else {})}
+        told = {
+            "unread": [one for one in made.get("unread", ()) if self._has(one["path"], "")],
+            "conditions": [one for one in made.get("conditions", ()) if self._decides(one)],
+            "lines": [one for one in made.get("lines", ()) if self.file and self._decides(one)],
+        }
+        return {**made, "elements": elements, **{key: one for key, one in told.items() if key in made}}
+
+    def _decides(self, one: dict[str, Any]) -> bool:
+        """Say whether a condition or a line is of the file, and reads the segment, that are chosen."""
+        read = self.segment and not any(read["source"].startswith(f"{self.segment}-") for read in one["read"])
+        return not read and (not self.file or self._has(f"{self.segment}-", one["file"]))
 
     def _has(self, path: str, file: str) -> bool:
         if self.segment and path.partition("-")[0] != self.segment:
             return False
         parts = Path(self.file).parts
         return not parts or Path(file).parts[-len(parts) :] == parts
+
+
+ALL: Final = Chosen("", "")
 
 
 def _segment(name: str) -> str:
@@ -128,7 +145,7 @@ def _nothing(found: Explained) -> Iterator[str]:
         yield "  nothing was made of what is chosen"
 
 
-def _lines(found: Explained, element: str, field: str) -> Iterator[str]:
+def _lines(found: Explained, element: str, field: str, chosen: Chosen = ALL) -> Iterator[str]:
     rule = found.rule
     if rule is None:
         yield f"message: {found.error}"
@@ -141,6 +158,8 @@ def _lines(found: Explained, element: str, field: str) -> Iterator[str]:
     for one in found.elements:
         yield ""
         yield from _element(one)
+    if chosen.file or not (element or field):
+        yield from _beside(found, chosen)
     if not found.elements and field:
         yield ""
         yield f"  nothing was made of {field} {name_of(field)}".rstrip()
@@ -162,19 +181,49 @@ def _lines(found: Explained, element: str, field: str) -> Iterator[str]:
         yield from (f"    {one.path:<10} {one.name}".rstrip() for one in found.unread)
 
 
+def _beside(found: Explained, chosen: Chosen) -> Iterator[str]:
+    """Yield what no element has: conditions, and of a file that is chosen the lines that held."""
+    if found.conditions:
+        yield ""
+        yield "  conditions of filters, resources and moves of a status:"
+        for condition in found.conditions:
+            yield f"    {condition.element or 'filter'} {_condition(condition)}"
+    if chosen.file and found.lines:
+        yield ""
+        yield "  other lines that the message was read by:"
+        for (file, number, key), group in groupby(found.lines, lambda one: (one.file, one.line, one.key)):
+            said = [f"{line.text}{_read_by(line.read)}" for line in group]
+            yield f"    {file}:{number}  {key}: {', '.join(said)}"
+
+
 def _element(one: Element) -> Iterator[str]:
     yield f"  {one.element} = {_value(one.made)}"
     if one.source:
         segment = f" (in {one.source[:3]} number {one.segment})" if one.segment else ""
         found = _value(one.raw) if one.asked else "not there, or a condition does not hold"
         yield f"      {one.source}{segment}: {found}"
+    yield from (f"      {read.source}: {_value(read.raw)}" for read in one.read)
     for applied in one.functions:
         made = "" if applied["made"] == one.made else f": {_value(applied['made'])}"
         yield f"      {applied['function']}{made}"
     for row in one.rows:
         where = f"{row['file']}:{row['line']}" if row["line"] else "no such row"
+        if row["policy"]:
+            where += f"; unmapped: {row['policy']}  {row['policy_file']}:{row['policy_line']}"
         yield f"      table {row['table']}, {row['code']}: {where}"
+    yield from (f"      warning: {warning}" for warning in one.warnings)
+    yield from (f"      {_condition(condition)}" for condition in one.conditions)
     yield f"      {one.file}:{one.line}  {one.rule}"
+    yield from (f"      in {line.file}:{line.line}  {line.text}" for line in reversed(one.through))
+
+
+def _condition(one: Condition) -> str:
+    met = "lets it through" if one.passed else "does not let it through"
+    return f"{one.text}: {met}{_read_by(one.read)}  {one.file}:{one.line}"
+
+
+def _read_by(read: tuple[ReadBeside, ...]) -> str:
+    return f" ({', '.join(f'{one.source}: {_value(one.raw)}' for one in read)})" if read else ""
 
 
 def _value(value: JsonValue) -> str:

@@ -69,13 +69,16 @@ ON = ("FOLDER/three.hl7", "--channel", "FOLDER/channels/a.yaml")
 
 def test_explain_names_the_filter_and_its_line(folder: Path) -> None:
     """One that ends the message stands in place of the event's rule, one that sends it on beside it."""
-    lines = [one for one in ran(folder, "explain", *ON).stdout.splitlines() if "a.yaml" in one or ": deliver" in one]
+    told = [one for one in ran(folder, "explain", *ON).stdout.splitlines() if "a.yaml" in one or ": deliver" in one]
     file = folder / "channels" / "a.yaml"
+    lines = [one for one in told if not one.startswith("    filter ")]
     assert lines[0] == f"A01 1: filter (test-patients)  {file}:7"
     assert lines[1].startswith("A01 2: deliver (admit)")
     assert lines[2] == f"  sent to wards only (to-the-wards)  {file}:8"
     assert lines[3].startswith("A01 3: deliver (admit)")
     assert len(lines) == 4
+    assert f"    filter when PID-5.1 starts-with ZZTEST: lets it through (PID-5.1: ZZTESTA)  {file}:7" in told
+    assert any("ZZTEST: does not let it through" in one for one in told)
 
 
 def test_try_shows_it(folder: Path) -> None:

@@ -1,0 +1,110 @@
+"""What files say of a message beside elements: lines of the event table, of resources, lists, data types and tables.
+
+An element has a rule, which is traced; what decides by its mere being there (`reactivate: yes`, `within: sender`) is
+told here, where its file, or its part of that, was asked.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from engine.hl7.message import Message
+from engine.mapping.authoring.traced import Node
+from engine.mapping.files.alike import LIKE, SEGMENTS
+from engine.mapping.files.document import Document, Documents, Key
+from engine.mapping.files.field import FIELD
+from engine.mapping.files.reference import segments
+from engine.mapping.language.expression import EVENT
+
+Steps = tuple[Key, ...]
+# Parts of files whose lines are elements, rules or rows, each of which is told by itself where it was used.
+TRACED: Final = frozenset({"elements", "merged", "new", "also", "default", "fill", "number"})
+# Keys among elements that make nothing by themselves.
+KEYS: Final = frozenset({"each", "as", "when", "unless", "needs", "slice"})
+CONDITIONS: Final = frozenset({"when", "unless", "arrives", "leaves"})
+WORD: Final = re.compile(r"[\w-]+")
+EVENTS: Final = "events"
+# What is done with an event that has no line.
+OTHERS: Final = ("others",)
+# Parts of which only what was asked holds for a message.
+PARTS: Final = frozenset({"segments", "kinds", "codes", EVENTS})
+PATH: Final = re.compile(rf"(?<![\w.:/-]){FIELD.pattern}(?![\w-])")
+
+
+class Line(NamedTuple):
+    """A line that held: where, its keys (`events.A01.do`), what it says, and the fields it names with their values."""
+
+    file: str
+    line: int
+    key: str
+    text: str
+    read: tuple[tuple[str, Any], ...]
+
+
+def lines_in_force(documents: Documents, message: Message, roots: Iterable[Node]) -> Iterator[Line]:
+    """Yield the lines by which a message was read, file by file: first those of its event."""
+    rule = (EVENTS, message.trigger)
+    known = message.trigger in (documents.events.value.get(EVENTS) or ())
+    yield from _lines(documents.events, message, {(EVENTS,), rule} if known else {(EVENTS,)})
+    asked: dict[int, tuple[Document, set[Steps]]] = {}
+    rows: set[Steps] = set()
+    for root in roots:
+        _note(root, asked, rows)
+    for document, parts in asked.values():
+        yield from _lines(document, message, parts)
+    for name in sorted({str(one[0]) for one in rows}):
+        yield from _lines(documents.tables[name], message, {one[1:] for one in rows if one[0] == name})
+
+
+def _note(node: Node, asked: dict[int, tuple[Document, set[Steps]]], rows: set[Steps]) -> None:
+    document, path = node.scope.document, node.scope.path
+    paths = asked.setdefault(id(document), (document, set()))[1]
+    paths.update(path[:end] for end in range(len(path) + 1))
+    rows.update((row.table, "codes", row.key or "") for row in node.rows)
+    for child in node.children:
+        _note(child, asked, rows)
+
+
+def _lines(document: Document, message: Message, asked: set[Steps]) -> Iterator[Line]:
+    whole = chain(_leaves(document.value, ()), _alike(document.source.value))
+    for path, text in whole:
+        if _is_told(path, asked):
+            named = [one for one in PATH.finditer(text) if one[1] in segments() or one[1].startswith("Z")]
+            found = tuple((one[0], _raw(message, one)) for one in named)
+            if path[-1] in CONDITIONS and EVENT in WORD.findall(text):
+                found = ((EVENT, message.trigger), *found)
+            yield Line(*document.place(path), ".".join(step for step in path if isinstance(step, str)), text, found)
+
+
+def _leaves(value: Any, path: Steps) -> Iterator[tuple[Steps, str]]:
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(part, (*path, key))
+    elif value is not None:
+        yield path, str(value)
+
+
+def _alike(value: Any) -> Iterator[tuple[Steps, str]]:
+    """Yield which parts of a file are like others: what is read of it has these whole."""
+    parts = value.get(SEGMENTS) if isinstance(value, dict) else None
+    for name, part in parts.items() if isinstance(parts, dict) else ():
+        if isinstance(part, dict) and LIKE in part:
+            yield (SEGMENTS, name, LIKE), str(part[LIKE])
+
+
+def _is_told(path: Steps, asked: set[Steps]) -> bool:
+    """Say whether a word held: not one of an event, segment or row that nobody asked for, nor of an element or rule."""
+    if (path[0] in PARTS and path[:2] not in asked) or (path == OTHERS and len(asked) > 1):
+        return False
+    within = next((at for at, step in enumerate(path) if step in TRACED), None)
+    if within is None or path[0] == "codes":
+        return True
+    key = next((at for at, step in enumerate(path) if at > within and step in KEYS), None)
+    return key is not None and path[:key] in asked
+
+
+def _raw(message: Message, match: re.Match[str]) -> Any:
+    """Return what stands at a path in the first segment of its name."""
+    segment = message.firsts.get(match[1])
+    return segment.leaf(int(match[2]), int(match[7] or 1), int(match[8] or 1), int(match[3] or 1)) if segment else None

@@ -1,0 +1,139 @@
+"""What a watched step leaves behind: where it stands, what it read, what it made, and what it asked in turn."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from engine.hl7.leaf import NULL, Leaf
+from engine.hl7.segment import Segment
+from engine.mapping.language.expression import Alternative, Call, Field, Guard, Part, Source, parse_path
+from engine.mapping.language.functions import FUNCTIONS
+from engine.mapping.language.kit import Takes
+from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.language.scope import Scope
+
+# What functions ask of a reading, in words.
+ASKED: Final = {"today": "the day of the event", "source": "MSH-3.1|MSH-4.1"}
+
+
+class Kind(StrEnum):
+    """What a step makes: a list from one entry, an item for each repetition, one item, an object, or a value.
+
+    A condition makes whether it lets the value through.
+    """
+
+    ITEMS = "items"
+    EACH = "each"
+    ITEM = "item"
+    ALSO = "also"
+    OBJECT = "object"
+    RULE = "rule"
+    CONDITION = "condition"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A look-up in a table; `key` is the table's spelling of the code, None where it has none.
+
+    `unmapped`: the function had no other way to a code, and warned.
+    """
+
+    table: str
+    code: str
+    key: str | None
+    unmapped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A function that was applied: as it is written, what it was given, and what came out."""
+
+    function: str
+    given: Any
+    made: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Something beside its own path that a step read, and what stood there: a path, or a word for what is no field."""
+
+    path: Source
+    raw: Any
+
+
+@dataclass(slots=True)
+class Node:
+    """One step that was asked: where it stands, what it made, and what it asked in turn.
+
+    `asked`: its path was followed, or a function applied; else a condition stopped it, or nothing was there. `raw`
+    is what stood at its path, `read` what functions and conditions read beside it. `guard`: a condition as it is
+    written. `at_hand`: the segment or repetition that it was asked of; `places`: those that are gone through.
+    """
+
+    kind: Kind
+    scope: Scope
+    rule: Alternative | None = None
+    source: str = ""
+    value: Any = None
+    asked: bool = False
+    raw: Any = None
+    applied: list[Applied] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    children: "list[Node]" = field(default_factory=list)
+    read: list[Found] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    guard: Guard | None = None
+    at_hand: Any = None
+    places: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A path that stands in a mapping: where, whether a function takes all of it, and which function that is."""
+
+    scope: Scope
+    head: Field | Part
+    takes: Takes
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A source that is walked item by item: a field or segment, and the data type that reads each (or none)."""
+
+    scope: Scope
+    source: str
+    as_: str = ""
+
+
+def gone_through(source: str, at_hand: Any, reading: Reading) -> tuple[Any, ...]:
+    """Return the segments of a name, or the repetitions of a field, in the order in which a step goes through them."""
+    path = parse_path(source)
+    if not isinstance(path, Field):
+        return tuple(reading.all.get(source, ()))
+    within = isinstance(at_hand, Segment) and at_hand.name == path.segment
+    segment = at_hand if within else reading.first.get(path.segment)
+    return segment.cells(path.field) if segment else ()
+
+
+def asked_beside(call: Call, reading: Reading) -> Iterator[Found]:
+    """Yield what a function asks of a message beside what it is given: a field, the day of the event, the sender."""
+    function = FUNCTIONS.get(call.name)
+    if function is None:
+        return
+    path = parse_path(call.arguments[0]) if function.field else None
+    if isinstance(path, Field):
+        segment = reading.first.get(path.segment)
+        yield Found(path, segment.leaf(path.field) if segment else None)
+    elif function.asks:
+        yield Found(ASKED[function.asks], getattr(reading, function.asks))
+
+
+def shown(value: Any) -> Leaf | Any:
+    """Return what a step was given or made as plain text, where it is a repetition or several."""
+    if isinstance(value, Cells):
+        return "^".join('""' if cell is NULL else str(cell) for cell in value.first).rstrip("^")
+    if isinstance(value, tuple):
+        return "~".join(str(shown(part)) for part in value)
+    return value
