@@ -145,3 +145,12 @@ def test_a_condition_has_a_length() -> None:
     """What a message is held against stays bounded, wherever the condition stands."""
     with pytest.raises(ExpressionError, match="at most 1000"):
         parse_condition("PID-5.1 = " + "x" * 1000)
+
+
+def test_no_text_keeps_a_pattern_busy() -> None:
+    """The costliest pattern took seconds over a text of 1 MiB; one above 10,000 characters is of no pattern."""
+    holds, began = comparison_of("matches", "(.*[a-z0-9]){99}.*"), time.process_time()
+    assert not holds("ab0 " * 250_000)
+    assert time.process_time() - began < 1
+    assert comparison_of("matches", "a*")("a" * 10_000)
+    assert not comparison_of("matches", "a*")("a" * 10_001)
