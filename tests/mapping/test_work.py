@@ -1,6 +1,6 @@
 """What a message may cost: twice the segments, repetitions or characters are about twice the work, never four times.
 
-Work is counted in calls, so that no clock decides; how long messages take is measured by `tests/benchmarks`.
+Work is counted in calls, so that no clock decides; how long messages take `tests/benchmarks/bench_limits.py` measures.
 """
 
 import sys
