@@ -56,7 +56,7 @@ class Compiler(ExpressionCompiler):
                 alternatives += [(one, scope.at(number)) for one in parse_expression(str(text))]
             except ExpressionError as error:
                 self.problem(scope.at(number), error.found, error.expected)
-        return self._alternatives(alternatives, want, held=scope.held)
+        return self._alternatives(alternatives, want, held=scope.held) if alternatives else NOTHING
 
     # Objects and lists
 

@@ -72,3 +72,11 @@ def test_every_part_of_another_kind_is_told(
         assert pattern.replace("*", "X").replace("#", "0") in told
         with pytest.raises(ConfigurationError):
             compile_mapping(read([tmp_path], "adt", files), channel_of({}))
+
+
+def test_a_list_of_alternatives_of_which_none_is_one_is_told(tmp_path: Path) -> None:
+    """Each at its place; what stands there makes nothing."""
+    wrong = "resource: Patient\nelements: {birthDate: {first: ['PID-7 | |', '| |']}}\n"
+    files = {tmp_path / name: text for name, text in SMALL.items()} | {tmp_path / "resources/patient.yaml": wrong}
+    with pytest.raises(ConfigurationError, match=r"birthDate\.first"):
+        compile_mapping(read([tmp_path], "adt", files), channel_of({}))
