@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 from engine.hl7.message import Message
 from engine.mapping.authoring.traced import Node
 from engine.mapping.files.alike import LIKE, SEGMENTS
-from engine.mapping.files.document import Document, Documents, Key
+from engine.mapping.files.document import Document, Documents
 from engine.mapping.files.field import FIELD
+from engine.mapping.files.overlay import Key
 from engine.mapping.files.reference import segments
 from engine.mapping.language.expression import EVENT
 
