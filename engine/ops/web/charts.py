@@ -13,6 +13,9 @@ HEIGHT: Final = 120
 MOST_ROWS: Final = 12
 # A single point is drawn as a short line.
 SHORTEST: Final = 4.0
+# What is counted of a minute that is not over says little; wider points come some three minutes late.
+MINUTE: Final = 60.0
+LATE_SECONDS: Final = 180.0
 
 Values = Sequence[float | None]
 
@@ -70,6 +73,19 @@ def chart(title: str, unit: str, times: Sequence[datetime], series: Mapping[str,
         if any(values[place] is not None for values in series.values())
     )
     return Chart(title, unit, lines, columns, _short(top), clock(times[0]), clock(times[-1]), _rows(times, series))
+
+
+def per_minute(times: Sequence[datetime], seconds: int, now: datetime, counts: Sequence[int]) -> list[float | None]:
+    """Return how many there were in a minute, at points of so many seconds; None while too little of one is over.
+
+    A minute that is not over and already has more than the one before is told: a flood, or the first messages of all.
+    """
+    late = LATE_SECONDS if seconds > MINUTE else 0.0
+    over = [min((now - at).total_seconds() - late, seconds) for at in times]
+    rates = [count * 60 / past if past >= MINUTE else None for count, past in zip(counts, over, strict=True)]
+    if seconds <= MINUTE and rates[-1] is None and counts[-1] > max(counts[-2:-1], default=0):
+        rates[-1] = float(counts[-1])
+    return rates
 
 
 def _path(values: Values, step: float, top: float) -> str:

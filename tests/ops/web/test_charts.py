@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ops.web.charts import HEIGHT, MOST_ROWS, WIDTH, Chart, chart
+from engine.ops.web.charts import HEIGHT, MOST_ROWS, WIDTH, Chart, chart, per_minute
 
 BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -53,3 +54,23 @@ def test_every_point_lies_in_the_box(values: list[float | None]) -> None:
     assert all(0 <= float(x) <= WIDTH + 1 and 0 <= float(y) <= HEIGHT for x, y in places)
     assert len(made.rows) <= MOST_ROWS
     assert len(made.columns) == len([value for value in values if value is not None])
+
+
+@pytest.mark.parametrize(
+    ("counts", "seconds", "since", "rates"),
+    [
+        ([60, 60, 20], 60, 20, [60, 60, None]),  # no dip at the end of even traffic
+        ([0, 0, 5], 60, 1, [0, 0, 5]),  # the first messages of all
+        ([60, 60, 900], 60, 5, [60, 60, 900]),  # a flood
+        ([60, 60, 0], 60, 59, [60, 60, None]),
+        ([7], 60, 30, [7]),
+        ([600, 600, 900], 600, 200, [60, 60, None]),  # of ten minutes, three late
+        ([600, 600, 400], 600, 420, [60, 60, 100]),
+    ],
+)  # fmt: skip
+def test_a_minute_that_is_not_over_is_told_once_it_has_more(
+    counts: list[int], seconds: int, since: int, rates: list[float | None]
+) -> None:
+    """What is counted of it so far, as soon as that is more than there was in the one before."""
+    times = [BEGAN + timedelta(seconds=seconds * number) for number in range(len(counts))]
+    assert per_minute(times, seconds, times[-1] + timedelta(seconds=since), counts) == rates

@@ -16,7 +16,7 @@ from engine.ops.operations.lanes import ListHeld
 from engine.ops.operations.messages import CountMessages, ShowCharts
 from engine.ops.views.charting import SPANS, Charts
 from engine.ops.web.call import Call, form, go
-from engine.ops.web.charts import Chart, chart
+from engine.ops.web.charts import Chart, chart, per_minute
 from engine.ops.web.pages.entrance import home_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
@@ -27,9 +27,6 @@ from engine.ops.web.wording import moment_of
 MOST_HELD: Final = 8
 MOST_DESTINATIONS: Final = 8
 GRAVITY: Final = {"bad": 0, "warn": 1, "info": 2}
-# What is counted of a minute that is not over says little; wider points come two minutes late.
-LEAST_SECONDS: Final = 60.0
-LATE_SECONDS: Final = 180.0
 
 
 async def _home(call: Call) -> Response:
@@ -101,12 +98,13 @@ async def _charts(call: Call) -> dict[str, object]:
 
 def _drawn(found: Charts, destinations: Iterable[str], now: datetime) -> Iterator[Chart]:
     times = [moment_of(at) or now for at in found.at]
-    rate, total = partial(_rate, times, found.seconds, now), partial(_sum, times)
+    total = partial(_sum, times)
+    rate = partial(per_minute, times, found.seconds, now)
     yield chart(
         "Messages",
         "a minute",
         times,
-        {"received": rate(found.received.values()), "delivered": rate(found.delivered.values())},
+        {"received": rate(total(found.received.values())), "delivered": rate(total(found.delivered.values()))},
     )
     yield chart(
         "Held and refused", "", times, {"held": total(found.held.values()), "refused": total(found.refused.values())}
@@ -120,18 +118,6 @@ def _drawn(found: Charts, destinations: Iterable[str], now: datetime) -> Iterato
 def _sum(times: Sequence[datetime], series: Iterable[Sequence[int]]) -> list[int]:
     """Return the sum of series at each time; zeros where there is no series."""
     return [sum(values) for values in zip([0] * len(times), *series, strict=True)]
-
-
-def _rate(
-    times: Sequence[datetime], seconds: int, now: datetime, series: Iterable[Sequence[int]]
-) -> list[float | None]:
-    """Return how many there were in a minute; None while too little of a point is over to say so."""
-    late = LATE_SECONDS if seconds > LEAST_SECONDS else 0.0
-    over = [min((now - at).total_seconds() - late, seconds) for at in times]
-    return [
-        value * 60 / past if past >= LEAST_SECONDS else None
-        for value, past in zip(_sum(times, series), over, strict=True)
-    ]
 
 
 _DONE: Final = {"to": "/overview", "notice": "channel"}
