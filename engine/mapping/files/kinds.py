@@ -62,7 +62,8 @@ BELOW: Final[Mapping[str, tuple[type, ...]]] = {
 # The same of an event table, whose lines say more of themselves where they are read.
 EVENT_TABLE: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(("others", "identity.untyped", "historic.*", "identity.prefer.#.*", "identity.from.#.*"), _WORDS),
-    **dict.fromkeys(("events.*.rule", "events.*.skip", "events.*.unhandled", "filters.#.*"), _WORDS),
+    **dict.fromkeys(("events.*.rule", "events.*.skip", "events.*.unhandled"), _WORDS),
+    **dict.fromkeys((f"filters.#.{one}" for one in ("rule", "when", "do")), _WORDS),
     **dict.fromkeys(("identity.not_identity", "identity.placeholders", "placeholder_people.*", "resources"), _LISTED),
 }
 

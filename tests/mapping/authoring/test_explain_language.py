@@ -10,7 +10,8 @@ import pytest
 from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS
 from engine.mapping.authoring.evidence import Evidence
 from engine.mapping.files import alike
-from engine.mapping.files.document import ADD, PATIENT_KEYS
+from engine.mapping.files.document import PATIENT_KEYS
+from engine.mapping.files.overlay import ADD
 from engine.mapping.language.functions import FUNCTIONS
 from tests.mapping.authoring.language_examples import EXAMPLES, PATIENT, VISIT, Example, authored, explained, told
 from tests.mapping.language.test_registry import CONDITIONS, KEYS, MAPPING_SETS
