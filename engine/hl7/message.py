@@ -12,7 +12,7 @@ from engine.hl7.leaf import Leaf
 from engine.hl7.legible import illegible, legible, may_be_illegible
 from engine.hl7.lines import LEADING, TRAILING, segment_texts
 from engine.hl7.repetition import Repetition, dialect_of
-from engine.hl7.segment import Segment, kind_of
+from engine.hl7.segment import KINDS, Segment
 
 __all__ = ["Message", "Repetition", "Segment", "parse"]
 
@@ -113,7 +113,7 @@ class Message:
         """Make every segment that nobody asked for yet."""
         made, texts, dialect, firsts = self._segments, self._texts, self.dialect, self._firsts
         for name, found in (self._named or self._index()).items():
-            kind, group = kind_of(name), []
+            kind, group = KINDS.get(name, Segment), []
             for at in found:
                 one = made[at]
                 if one is None:
@@ -155,7 +155,8 @@ class Message:
     def _segment(self, name: str, at: int) -> Segment:
         found = self._segments[at]
         if found is None:
-            found = self._segments[at] = kind_of(name)(name, self._texts[at], at + 1, self.dialect)
+            kind = KINDS.get(name, Segment)
+            found = self._segments[at] = kind(name, self._texts[at], at + 1, self.dialect)
         return found
 
     def _header(self, field: int, component: int) -> str:

@@ -1,13 +1,15 @@
 """Segments: text that is cut only where it is asked, in the three states of a leaf."""
 
+from collections.abc import Mapping
 from itertools import compress
+from typing import Final
 
 from engine.hl7.cells import BITS, Cells, nested_cells, plain_cells
 from engine.hl7.delimiters import Delimiters
 from engine.hl7.leaf import NULL, NULL_TEXT, Leaf
 from engine.hl7.repetition import Dialect, Repetition
 
-__all__ = ["HEADERS", "HeaderSegment", "Repetition", "Segment", "kind_of"]
+__all__ = ["HEADERS", "KINDS", "HeaderSegment", "Repetition", "Segment"]
 
 HEADERS = frozenset({"MSH", "FHS", "BHS"})
 
@@ -90,7 +92,8 @@ class Segment:
         return found
 
     def _cells_of(self, number: int) -> tuple[Cells, ...]:
-        text = self.field(number)
+        fields = self.texts or self._cut()
+        text = fields[number] if number < len(fields) else ""
         repetition, component, subcomponent, escape = self._dialect.cuts
         if escape in text or subcomponent in text:
             return tuple(
@@ -154,7 +157,5 @@ class HeaderSegment(Segment):
 PLAIN = Dialect(Delimiters("", "", "", "", "", ""), "utf-8")
 """Cuts nothing and undoes nothing."""
 
-
-def kind_of(name: str) -> type[Segment]:
-    """Return what a segment of a name is made as."""
-    return HeaderSegment if name in HEADERS else Segment
+KINDS: Final[Mapping[str, type[Segment]]] = dict.fromkeys(HEADERS, HeaderSegment)
+"""As what the segments of a name are made that are not made as a Segment."""

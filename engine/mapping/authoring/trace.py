@@ -25,8 +25,8 @@ from engine.mapping.files.reference import Element
 from engine.mapping.files.table import Table
 from engine.mapping.language.check import Checks
 from engine.mapping.language.coding import UNMAPPED_CODE
+from engine.mapping.language.compared import Check, Term
 from engine.mapping.language.compiled import Compiled
-from engine.mapping.language.composite import Check, Term
 from engine.mapping.language.expression import Alternative, Call, Condition, Field, Guard, Part, Source, parse_path
 from engine.mapping.language.kit import Function, Kit, Takes
 from engine.mapping.language.node import Apply, Called, Step, function_of

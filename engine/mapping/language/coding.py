@@ -10,7 +10,7 @@ from engine.mapping.files.table import V2_SYSTEM, Table, Unmapped
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.identifier import OID, URI
 from engine.mapping.language.kit import Kit
-from engine.mapping.language.node import Apply
+from engine.mapping.language.node import Apply, Known
 from engine.mapping.language.reading import Cells, Reading, UnmappedWarning
 
 UNMAPPED_CODE: Final = "unmapped-code"
@@ -26,12 +26,8 @@ NO_CODE: Final = ("", "", "", "")
 
 def _by_table(table: Table, look_up: Apply) -> Apply:
     """Return a function that knows what becomes of the table's own codes, as of which it warns of none."""
-    known = table.answers(lambda code: look_up(code, None))  # type: ignore[arg-type]  # nothing of a message is asked for the table's own codes
-
-    def made(value: str, reading: Reading) -> Any:
-        return known[value] if value in known else look_up(value, reading)
-
-    return made
+    # Nothing of a message is asked for these.
+    return Known(table.answers(lambda code: look_up(code, None)), look_up)  # type: ignore[arg-type]
 
 
 def code(kit: Kit, names: tuple[str, ...]) -> Apply:

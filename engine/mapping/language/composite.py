@@ -1,70 +1,25 @@
-"""What is made of words and paths: nodes of lists, objects, alternatives, conditions and functions of values."""
+"""What is made of words and paths: nodes of lists, objects, alternatives and functions of values."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
-from engine.hl7.cells import BITS
 from engine.hl7.leaf import NULL_TEXT
-from engine.mapping.language.expression import EVENT
-from engine.mapping.language.node import Apply, Cell, Node, Test, Text, Word, field_filled, field_source, function_of
+from engine.mapping.language.compared import Check
+from engine.mapping.language.node import (
+    Apply,
+    Cell,
+    Known,
+    Node,
+    Word,
+    field_source,
+    function_of,
+)
 from engine.mapping.language.reading import EVERYTHING
 from engine.mapping.language.references import placed
 from engine.mapping.language.source import Source
 
 DELETION_WITHIN_LIST: Final = "deletion-within-list"
-
-
-class Term(NamedTuple):
-    """One test of a condition: that a source (EVENT, or a node) is a text, or one of `values`; or is not.
-
-    `holds`: that it says so of the source, in place of these.
-    """
-
-    source: Node | str
-    values: frozenset[str]
-    negated: bool
-    holds: Callable[[Any], bool] | None = None
-
-    def write(self, source: Source) -> str:
-        """Return the test as an expression."""
-        if self.holds is not None:
-            found = f"reading.{EVENT}" if isinstance(self.source, str) else ""
-            found = found or f"{source.name(function_of(self.source))}(scope, reading)"  # type: ignore[arg-type]
-            test = f"{source.name(self.holds)}({found})"
-            return f"not {test}" if self.negated else test
-        values = source.name(self.values)
-        if isinstance(self.source, str):
-            test = f"reading.{EVENT} in {values}" if self.values else f"bool(reading.{EVENT})"
-        elif isinstance(self.source, Cell):
-            bit = BITS[self.source.number]
-            wanted = f"in {values}" if self.values else "is not NULL"
-            test = f"{source.filled(bit)} and {source.cell(self.source.number, bit)} {wanted}"
-        else:
-            found = f"{source.name(function_of(self.source))}(scope, reading)"
-            test = f"{found} in {values}" if self.values else f"isinstance({found}, str)"
-            if isinstance(self.source, Text):
-                field = field_filled(source, self.source.segment, self.source.at_hand, self.source.field)
-                test = f"{field} and {test}"
-        return f"not ({test})" if self.negated else f"({test})"
-
-
-class Check(NamedTuple):
-    """A condition: alternatives of terms that must all hold."""
-
-    groups: tuple[tuple[Term, ...], ...]
-
-    def write(self, source: Source) -> str:
-        """Return the condition as an expression."""
-        return f"({' or '.join(' and '.join(term.write(source) for term in group) for group in self.groups)})"
-
-    @property
-    def test(self) -> Test:
-        """The condition as a function."""
-        source = Source()
-        source.line(f"return {self.write(source)}")
-        made: Test = source.function()
-        return made
 
 
 class Masked(NamedTuple):
@@ -168,7 +123,12 @@ class Staged(NamedTuple):
         """Write what sets a variable to what the function makes of the value."""
         self.node.write(source, to, mask)
         with source.under(f"if {to}:" if isinstance(self.node, Cell) else _valued(to)):
-            source.line(f"{to} = {source.name(self.apply)}({to}, reading)")
+            apply = self.apply
+            if isinstance(apply, Known):
+                answers, otherwise = source.name(apply.answers), source.name(apply.otherwise)
+                source.line(f"{to} = {answers}[{to}] if {to} in {answers} else {otherwise}({to}, reading)")
+            else:
+                source.line(f"{to} = {source.name(apply)}({to}, reading)")
 
 
 class Concatenated(NamedTuple):

@@ -7,8 +7,9 @@ from typing import Any
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import GUIDE, Element, elements, kind_of, nearest, page_of, shown_type
 from engine.mapping.language.check import Checks
+from engine.mapping.language.compared import Check
 from engine.mapping.language.compiled import NOTHING, Compiled, any_mask, applied, first_of, guarded, masked
-from engine.mapping.language.composite import Check, Concatenated, Staged
+from engine.mapping.language.composite import Concatenated, Staged
 from engine.mapping.language.dependence import Dependence, Said, dependence_of, said_by
 from engine.mapping.language.expression import (
     Alternative,

@@ -26,8 +26,9 @@ A `mask` has the bits of the components, or fields, at hand that a node can make
 filled, it is not asked at all. Here stand words and paths; what is made of them stands in `composite.py`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from engine.hl7.cells import BITS
@@ -38,6 +39,18 @@ Step = Callable[[Any, Reading], Any]
 """Takes what is at hand and the reading; returns None where nothing is said, NULL for a deletion, else a value."""
 Test = Callable[[Any, Reading], bool]
 Apply = Callable[[Any, Reading], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A function that knows in advance what becomes of some values: a written one looks there before it calls."""
+
+    answers: Mapping[str, Any]
+    otherwise: Apply
+
+    def __call__(self, value: Any, reading: Reading) -> Any:
+        """Return what becomes of a value."""
+        return self.answers[value] if value in self.answers else self.otherwise(value, reading)
 
 
 class Node(Protocol):

@@ -1,9 +1,10 @@
 """Paths and conditions compiled to nodes."""
 
 from engine.hl7.leaf import Leaf as Value
+from engine.mapping.language.compared import Check
+from engine.mapping.language.compared import Term as Compared
 from engine.mapping.language.comparison import comparison_fault, comparison_of
-from engine.mapping.language.composite import Check, Staged
-from engine.mapping.language.composite import Term as Compared
+from engine.mapping.language.composite import Staged
 from engine.mapping.language.expression import Condition, Field, Part, Term
 from engine.mapping.language.kit import Takes
 from engine.mapping.language.node import Cell, Chosen, Every, Leaf, Node, Text, Whole

@@ -20,7 +20,7 @@ class Reading:
 
     What is kept for other messages is read by a reading of its own (`apart`), and told with its own warnings.
 
-    `all` are these segments by their names, `first` the first of each.
+    `facility` is MSH-4.1, empty where there is none. `all` are these segments by name, `first` the first of each.
 
     `offset` is MSH-7's, for timestamps without one of their own; `today` the day of the event as YYYYMMDD, or empty.
     `dialect`: what a field's meaning depends on beside its text and, for some, the event: how the message writes, and
@@ -35,6 +35,7 @@ class Reading:
         "component",
         "dialect",
         "event",
+        "facility",
         "first",
         "message",
         "offset",
@@ -54,7 +55,8 @@ class Reading:
         self.event = message.trigger
         self.offset = offset
         self.today = today
-        self.dialect: Hashable = (message.dialect, offset, message.facility)
+        self.facility = message.facility
+        self.dialect: Hashable = (message.dialect, offset, self.facility)
         self.place = ""
         self.warnings: list[str] = []
         self.repeat, self.component, _, _ = message.dialect.cuts
@@ -69,6 +71,7 @@ class Reading:
         own = Reading.__new__(Reading)
         own.message, own.event, own.offset, own.today = self.message, self.event, self.offset, self.today
         own.dialect, own.repeat, own.component, own.all = self.dialect, self.repeat, self.component, self.all
+        own.facility = self.facility
         own.first = self.first if first is None else first
         own.forget()
         return own
@@ -77,11 +80,6 @@ class Reading:
         """Begin anew with what is noted; what was noted until now belongs to who read it."""
         self.place = ""
         self.warnings, self.once, self.whole, self.referred = [], [], [], {}
-
-    @property
-    def facility(self) -> str:
-        """The sending facility, MSH-4.1; empty where there is none."""
-        return self.message.facility
 
     @property
     def source(self) -> str:

@@ -79,7 +79,7 @@ class SliceReader:
         own: Reading | None = None
         for place in self._shapes.to_read(reading):
             writer, field = self._writers[place]
-            key = first[field[0]].field(field[1]) if field else writer.depends.key(reading)
+            key = first[field[0]].texts[field[1]] if field else writer.depends.key(reading)
             cache = caches[place]
             one = cache.get(key)
             if one is None:

@@ -1,7 +1,7 @@
 """What writes the changes of one slice: one element, one with its companion, a choice of types, a part of a list."""
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.fhir.changes import INDICATORS
 from engine.fhir.plan import ElementChange, Needed
@@ -11,6 +11,9 @@ from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.node import Step
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.references import Refers, referring
+
+# What a NamedTuple is made with when it is called, without the call: of these a message makes hundreds.
+fresh: Final = tuple.__new__
 
 
 class SliceChanges(NamedTuple):
@@ -38,7 +41,7 @@ class Single(NamedTuple):
         if value is NULL:
             changes.append(_deleted(self.name))
         elif value is not None:
-            changes.append(ElementChange(self.name, self.name, (value,), many=False))
+            changes.append(fresh(ElementChange, (self.name, self.name, (value,), False)))
 
 
 class Many(NamedTuple):
@@ -52,7 +55,8 @@ class Many(NamedTuple):
         """Add the items of the slice."""
         items = self.step(None, reading)
         if items is not None:
-            changes.append(ElementChange(self.name, self.slice, () if items is NULL else tuple(items), many=True))
+            found = () if items is NULL else tuple(items)
+            changes.append(fresh(ElementChange, (self.name, self.slice, found, True)))
 
 
 class Pair(NamedTuple):
@@ -133,7 +137,7 @@ class SliceWriter(NamedTuple):
             reading.warn_left_out()
         changes = tuple(found)
         refers = referring(changes) if self.depends.refers else ()
-        return SliceChanges(changes, tuple(reading.warnings), reading.referred, refers)
+        return fresh(SliceChanges, (changes, tuple(reading.warnings), reading.referred, refers, False))
 
     def add(self, reading: Reading, changes: list[ElementChange]) -> None:
         """Add the changes, and what is to be noted to a reading that several slices share."""
@@ -175,7 +179,7 @@ def body_changes(body: dict[str, Any], type_: str) -> tuple[ElementChange, ...]:
     known = elements()[type_]
     return tuple(
         [
-            ElementChange(name, name, tuple(value) if many else (value,), many)
+            fresh(ElementChange, (name, name, tuple(value) if many else (value,), many))
             for name, value in body.items()
             for many in (known[name].many,)
         ]

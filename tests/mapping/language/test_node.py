@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from engine.hl7.cells import BITS, Cells, plain_cells
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
+from engine.mapping.language.compared import Check, Term
 from engine.mapping.language.composite import (
-    Check,
     Defaulted,
     Each,
     EachSegment,
@@ -22,7 +22,6 @@ from engine.mapping.language.composite import (
     Masked,
     Object,
     Staged,
-    Term,
 )
 from engine.mapping.language.expression import EVENT
 from engine.mapping.language.node import Called, Cell, Chosen, Every, Node, Text, Word, function_of

@@ -1,0 +1,61 @@
+"""Conditions compiled: whether terms hold, as an expression within a written function or as a function by itself."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from engine.hl7.cells import BITS
+from engine.mapping.language.expression import EVENT
+from engine.mapping.language.node import Cell, Node, Test, Text, field_filled, function_of
+from engine.mapping.language.source import Source
+
+
+class Term(NamedTuple):
+    """One test of a condition: that a source (EVENT, or a node) is a text, or one of `values`; or is not.
+
+    `holds`: that it says so of the source, in place of these.
+    """
+
+    source: Node | str
+    values: frozenset[str]
+    negated: bool
+    holds: Callable[[Any], bool] | None = None
+
+    def write(self, source: Source) -> str:
+        """Return the test as an expression."""
+        if self.holds is not None:
+            found = f"reading.{EVENT}" if isinstance(self.source, str) else ""
+            found = found or f"{source.name(function_of(self.source))}(scope, reading)"  # type: ignore[arg-type]
+            test = f"{source.name(self.holds)}({found})"
+            return f"not {test}" if self.negated else test
+        values = source.name(self.values)
+        if isinstance(self.source, str):
+            test = f"reading.{EVENT} in {values}" if self.values else f"bool(reading.{EVENT})"
+        elif isinstance(self.source, Cell):
+            bit = BITS[self.source.number]
+            wanted = f"in {values}" if self.values else "is not NULL"
+            test = f"{source.filled(bit)} and {source.cell(self.source.number, bit)} {wanted}"
+        else:
+            found = f"{source.name(function_of(self.source))}(scope, reading)"
+            test = f"{found} in {values}" if self.values else f"isinstance({found}, str)"
+            if isinstance(self.source, Text):
+                field = field_filled(source, self.source.segment, self.source.at_hand, self.source.field)
+                test = f"{field} and {test}"
+        return f"not ({test})" if self.negated else f"({test})"
+
+
+class Check(NamedTuple):
+    """A condition: alternatives of terms that must all hold."""
+
+    groups: tuple[tuple[Term, ...], ...]
+
+    def write(self, source: Source) -> str:
+        """Return the condition as an expression."""
+        return f"({' or '.join(' and '.join(term.write(source) for term in group) for group in self.groups)})"
+
+    @property
+    def test(self) -> Test:
+        """The condition as a function."""
+        source = Source()
+        source.line(f"return {self.write(source)}")
+        made: Test = source.function()
+        return made
