@@ -99,10 +99,10 @@ dated = (
 MEANS: dict[str, Callable[[frozenset[int], frozenset[int]], bool]] = {
     "": lambda asked, has: has <= asked,
     "eq": lambda asked, has: has <= asked,
-    "ge": lambda asked, has: any(half >= min(asked) for half in has),
-    "gt": lambda asked, has: any(half > max(asked) for half in has),
-    "le": lambda asked, has: any(half <= max(asked) for half in has),
-    "lt": lambda asked, has: any(half < min(asked) for half in has),
+    "ge": lambda asked, has: not has.isdisjoint(range(min(asked), HALVES.stop)),
+    "gt": lambda asked, has: not has.isdisjoint(range(max(asked) + 1, HALVES.stop)),
+    "le": lambda asked, has: not has.isdisjoint(range(HALVES.start, max(asked) + 1)),
+    "lt": lambda asked, has: not has.isdisjoint(range(HALVES.start, min(asked))),
 }
 
 
