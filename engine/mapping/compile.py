@@ -22,14 +22,16 @@ from engine.mapping.language.reading import Reading, unmapped_in
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.plan import IdentityPlanner, PatientPlanner, Planned, Planner
+from engine.mapping.resource.listing import Listing
 from engine.mapping.resource.lists import Lists, compile_lists
 from engine.mapping.resource.patient import PatientMapping
-from engine.mapping.resource.provenance import compile_attestations
+from engine.mapping.resource.provenance import Attestation, compile_attestations
+from engine.mapping.resource.resource_file import Resource
 from engine.mapping.resource.resource_planner import ResourcePlanner
 from engine.mapping.resource.resources import check_acts, compile_resources
 from engine.mapping.resource.slices import Slices
-from engine.mapping.subject.events import Doing, assumed, make_event_table
-from engine.mapping.subject.filters import compile_channel_filters, compile_filters
+from engine.mapping.subject.events import SENT, Doing, EventTable, assumed, make_event_table
+from engine.mapping.subject.filters import Filter, compile_channel_filters, compile_filters
 from engine.mapping.subject.identify import SubjectReader
 from engine.mapping.subject.subject import Subject, flagged
 
@@ -70,19 +72,43 @@ def read(folders: Sequence[Path], name: str, edited: Edited = NONE) -> MappingSo
 
 
 def compile_mapping(
-    source: MappingSource, channel: Channel, compiler: MakeCompiler = Compiler, file: Source | None = None
+    source: MappingSource,
+    channel: Channel,
+    compiler: MakeCompiler = Compiler,
+    file: Source | None = None,
+    kept: "Kept | None" = None,
 ) -> "Mapping":
     """Compile a mapping for a channel; by another compiler where its steps are to be watched.
 
-    `file`: the channel's, in which its filters stand. ConfigurationError holds every problem of every file: but for
-    those of its filters, they do not depend on the channel.
+    `file`: the channel's, in which its filters stand. `kept`: what the files of this mapping became before, for where
+    its event table sends other types of resources; what they become now is added. ConfigurationError holds every
+    problem of every file: but for those of its filters, they do not depend on the channel.
     """
     setting = setting_of(channel)
-    compiled = _checked(source, setting, compiler, file or Source(f"channel {channel.channel}", {}, {}))
+    compiled = _checked(source, setting, compiler, file or Source(f"channel {channel.channel}", {}, {}), kept)
     if compiled is None:
         raise MappingError("no-patient-mapping")
-    mark = hashlib.sha256(f"{source.hash} {setting!r}{setting.filters or ''}".encode()).hexdigest()
+    mark = hashlib.sha256(f"{source.hash} {_said(setting)}".encode()).hexdigest()
     return Mapping(mark, compiled)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledFiles:
+    """What the files of a mapping become on a channel, whichever types of resources its event table sends."""
+
+    compiler: Compiler
+    identifiers: Identifiers
+    stamps: Stamps
+    patient: PatientMapping | None
+    resources: dict[str, Resource]
+    listings: dict[str, tuple[Listing, ...]]
+    attestations: dict[str, Attestation]
+    filters: tuple[Filter, ...]
+    at_door: tuple[Filter, ...]
+
+
+# By the channel's file, and what the channel and the event table say beside these types.
+Kept = dict[str, CompiledFiles]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +122,60 @@ class MappingParts:
 
 
 def _checked(
-    source: MappingSource, setting: Setting, make_compiler: MakeCompiler = Compiler, file: Source = NO_FILE
+    source: MappingSource,
+    setting: Setting,
+    make_compiler: MakeCompiler = Compiler,
+    file: Source = NO_FILE,
+    kept: Kept | None = None,
 ) -> MappingParts | None:
     problems = Problems()
     problems.found.extend(source.problems)
-    compiled = _compile(source.documents, setting, problems, make_compiler, file)
+    compiled = _compile(source.documents, setting, problems, make_compiler, file, {} if kept is None else kept)
     problems.refuse()
     return compiled
 
 
+def _said(setting: Setting) -> str:
+    """Return all that a channel says to its mapping."""
+    return f"{setting!r}{setting.filters or ''}"
+
+
 def _compile(
-    documents: Documents, setting: Setting, problems: Problems, make_compiler: MakeCompiler, file: Source
+    documents: Documents,
+    setting: Setting,
+    problems: Problems,
+    make_compiler: MakeCompiler,
+    file: Source,
+    kept: Kept,
 ) -> MappingParts | None:
     problems.of(documents.everything())
     table = make_event_table(documents.events, problems)
+    beside = {key: value for key, value in documents.events.value.items() if key != SENT}
+    key = f"{file.file} {_said(setting)} {beside!r}"
+    files = kept.get(key) or _compile_files(documents, table, setting, problems, make_compiler, file)
+    if not problems.found:
+        kept[key] = files
+    lists = Lists(files.listings, table.sent)
+    along = files.attestations.keys()
+    check_acts(table, files.resources, lists.types, along, documents.events, documents.resources, problems)
+    if files.patient is None:
+        return None
+    planner = ResourcePlanner(files.resources, lists, files.attestations, table.sent)
+    named = {act.type_ for rule in table.rules.values() for act in rule.acts}
+    known = documents.resources
+    sent = {name: known[name].value for name in known.keys() & {PATIENT, *named, *planner.brought}}
+    reader = SubjectReader(table, files.identifiers, setting, files.stamps, files.filters, files.at_door)
+    return MappingParts(files.patient, planner, reader, files.compiler.referred(sent))
+
+
+def _compile_files(
+    documents: Documents,
+    table: EventTable,
+    setting: Setting,
+    problems: Problems,
+    make_compiler: MakeCompiler,
+    file: Source,
+) -> CompiledFiles:
     tables = {
         name: make_table(name, document.value if check_table(document, problems) else {})
         for name, document in documents.tables.items()
@@ -129,19 +195,17 @@ def _compile(
         slices = Slices(compiler, resource, PATIENT)
         writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
         patient = PatientMapping(writers, own, merged, table.people, table.identity.named.keys())
-    resources = compile_resources(compiler, documents.resources, identifiers, tables)
-    lists = Lists(compile_lists(compiler, documents.resources, setting.base_uri), table.sent)
-    attestations = compile_attestations(compiler, documents.resources, setting.base_uri)
-    check_acts(table, resources, lists.types, attestations.keys(), documents.events, documents.resources, problems)
-    filters = compile_filters(compiler, documents.events)
-    at_door = compile_channel_filters(compiler, setting.filters, file)
-    if patient is None:
-        return None
-    beside = ResourcePlanner(resources, lists, attestations, table.sent)
-    named = {act.type_ for rule in table.rules.values() for act in rule.acts}
-    sent = documents.resources.keys() & {PATIENT, *named, *beside.brought}
-    sends = compiler.referred({name: documents.resources[name].value for name in sent})
-    return MappingParts(patient, beside, SubjectReader(table, identifiers, setting, stamps, filters, at_door), sends)
+    return CompiledFiles(
+        compiler,
+        identifiers,
+        stamps,
+        patient,
+        compile_resources(compiler, documents.resources, identifiers, tables),
+        compile_lists(compiler, documents.resources, setting.base_uri),
+        compile_attestations(compiler, documents.resources, setting.base_uri),
+        compile_filters(compiler, documents.events),
+        compile_channel_filters(compiler, setting.filters, file),
+    )
 
 
 class Mapping:

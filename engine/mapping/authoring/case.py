@@ -23,10 +23,11 @@ from engine.hl7.header import read_header
 from engine.hl7.message import parse as parse_message
 from engine.hl7.taken import ADT, types_of
 from engine.mapping.authoring.outcome import outcome
-from engine.mapping.compile import Mapping, MappingSource, compile_mapping
+from engine.mapping.compile import Kept, Mapping, MappingSource, compile_mapping
 from engine.mapping.files.document import NONE, Edited, yaml_in
 from engine.mapping.files.reference import GUIDE, kind_of, nearest, type_names
 from engine.mapping.language.check_path import event_hint
+from engine.mapping.subject.events import SENT
 
 CASE_KEYS: Final = frozenset({
     "case", "channel", "event", "assume", "resources", "message", "file", "expect",
@@ -133,17 +134,18 @@ def run_cases(cases: Sequence[Case], mapping: MappingSource, channels: Channels 
     ConfigurationError where a case names a channel or a type of resource that there is not.
     """
     compiled: dict[str, tuple[Mapping, Channel]] = {}
+    kept: Kept = {}
     results = []
     for case in cases:
         key = repr((case.on, sorted(case.channel.items()), case.resources, sorted(case.assume.items())))
         if key not in compiled:
-            compiled[key] = _compiled(case, mapping, channels)
+            compiled[key] = _compiled(case, mapping, channels, kept)
         found = _found(case, *compiled[key])
         results.append(Result(case, found, differences(case, found)))
     return tuple(results)
 
 
-def _compiled(case: Case, mapping: MappingSource, channels: Channels) -> tuple[Mapping, Channel]:
+def _compiled(case: Case, mapping: MappingSource, channels: Channels, kept: Kept) -> tuple[Mapping, Channel]:
     known = {"Patient", *mapping.documents.resources}
     for type_ in case.resources:
         if type_ not in known:
@@ -162,7 +164,7 @@ def _compiled(case: Case, mapping: MappingSource, channels: Channels) -> tuple[M
     sent = sending(mapping, case.resources) if case.resources else mapping
     sent = _saying(sent, "assume", case.assume) if case.assume else sent
     channel = channels[case.on] if case.on else channel_of(case.channel)
-    return compile_mapping(sent, channel), channel
+    return compile_mapping(sent, channel, kept=kept), channel
 
 
 def _found(case: Case, mapping: Mapping, channel: Channel) -> dict[str, Any]:
@@ -181,7 +183,7 @@ def _found(case: Case, mapping: Mapping, channel: Channel) -> dict[str, Any]:
 
 def sending(mapping: MappingSource, types: Sequence[str]) -> MappingSource:
     """Return a mapping that sends resources of these types, as a site's own `resources` would say."""
-    return _saying(mapping, "resources", list(types))
+    return _saying(mapping, SENT, list(types))
 
 
 def _saying(mapping: MappingSource, key: str, value: Any) -> MappingSource:

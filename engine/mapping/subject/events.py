@@ -17,6 +17,8 @@ from engine.mapping.language.identifier import URI, IdentityRules, Preference
 from engine.mapping.subject.act import Act, Verb, identity_acts, parted, read_acts
 from engine.mapping.subject.identity_fields import FROM, identity_fields
 
+# The types of resources that go out.
+SENT: Final = "resources"
 TOP_KEYS: Final = frozenset(
     {
         "mapping",
@@ -25,7 +27,7 @@ TOP_KEYS: Final = frozenset(
         "identity",
         "placeholder_people",
         "historic",
-        "resources",
+        SENT,
         "filters",
         "events",
         "others",
@@ -214,7 +216,7 @@ class _EventFile:
             self._add(("events",), "no events", "map at least one event")
         others = Rule(str(value.get("others") or "unknown-event"), Doing.UNHANDLED)
         identity, people = self._identity(), self._people()
-        sent = frozenset(listed(value.get("resources")))
+        sent = frozenset(listed(value.get(SENT)))
         return EventTable(rules, others, identity, people, self._historic(), sent, self._map(value, "assume"))
 
     def _rule(self, event: str, value: Any) -> Rule | None:
@@ -254,7 +256,7 @@ class _EventFile:
             self._add((*path, "each"), f"found {each!r}", "expected PID")
         if reactivate not in {"yes", "no"}:
             self._add((*path, "reactivate"), f"found {reactivate!r}", "expected yes or no")
-        sent = frozenset(listed(self._value.get("resources")))
+        sent = frozenset(listed(self._value.get(SENT)))
         acts = read_acts(others, sent, self._document, (*path, "do"), self._problems)
         verbs = {act.verb for act in acts}
         return Rule(
