@@ -1,6 +1,7 @@
 """Functions of codes: by a table to code, Coding and CodeableConcept, with nothing lost that no table knows."""
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -9,7 +10,7 @@ from engine.hl7.leaf import NULL, Null
 from engine.mapping.files.table import V2_SYSTEM, Table, Unmapped
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.identifier import OID, URI
-from engine.mapping.language.kit import Kit
+from engine.mapping.language.kit import Kit, Make
 from engine.mapping.language.node import Apply, Known
 from engine.mapping.language.reading import Cells, Reading, UnmappedWarning
 
@@ -30,6 +31,17 @@ def _by_table(table: Table, look_up: Apply) -> Apply:
     return Known(table.answers(lambda code: look_up(code, None)), look_up)  # type: ignore[arg-type]
 
 
+def once(make: Make) -> Make:
+    """Have a function of codes made once for all that name the same tables."""
+
+    @wraps(make)
+    def shared(kit: Kit, names: tuple[str, ...]) -> Apply:
+        return kit.by_table.get((make, names)) or kit.by_table.setdefault((make, names), make(kit, names))
+
+    return shared
+
+
+@once
 def code(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return the FHIR code of a text."""
     table = kit.tables[names[0]]
@@ -45,6 +57,7 @@ def code(kit: Kit, names: tuple[str, ...]) -> Apply:
     return _by_table(table, made)
 
 
+@once
 def coding(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return the Coding of a text."""
     table = kit.tables[names[0]]
@@ -62,6 +75,7 @@ def coding(kit: Kit, names: tuple[str, ...]) -> Apply:
     return _by_table(table, made)
 
 
+@once
 def concept(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return a CodeableConcept of one coding and its text."""
     plain = coding(kit, names)
@@ -75,6 +89,7 @@ def concept(kit: Kit, names: tuple[str, ...]) -> Apply:
     return _by_table(kit.tables[names[0]], made)
 
 
+@once
 def unmapped(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return the code as it came where no table has a target for it."""
     first, *others = [kit.tables[name] for name in names]
@@ -95,12 +110,9 @@ def unmapped(kit: Kit, names: tuple[str, ...]) -> Apply:
     return _by_table(first, made)
 
 
+@once
 def coded(kit: Kit, names: tuple[str, ...]) -> Apply:
     """Return the CodeableConcept of a CWE: first code by the table, both alternate codes and text kept."""
-    return kit.concepts.get(names) or kit.concepts.setdefault(names, _coded(kit, names))
-
-
-def _coded(kit: Kit, names: tuple[str, ...]) -> Apply:
     table = kit.tables[names[0]] if names else None
     as_sent = _sender(coding_system(kit, ()))
     known: BoundedCache[tuple[str | Null, ...], dict[str, Any]] = BoundedCache(MAX_CONCEPTS)

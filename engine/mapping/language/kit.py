@@ -24,8 +24,9 @@ class Takes(StrEnum):
 class Kit:
     """What functions are made with: the channel's setting, the tables, how identifiers and timestamps are read.
 
-    `files` are those of the tables, where faults in their rows are told. `concepts`: what reads a CWE, by the tables
-    that it is read by, so that all functions of a CWE (its first code, its alternate one) have it read once.
+    `files` are those of the tables, where faults in their rows are told. `by_table`: functions of codes, by what made
+    each of which tables, so that all that ask for one (the first code of a CWE, its alternate one) have a code read
+    once.
     """
 
     setting: Setting
@@ -33,7 +34,10 @@ class Kit:
     identifiers: Identifiers
     stamps: Stamps
     files: Mapping[str, Document] = field(default_factory=dict)
-    concepts: dict[tuple[str, ...], Apply] = field(default_factory=dict)
+    by_table: dict[tuple["Make", tuple[str, ...]], Apply] = field(default_factory=dict)
+
+
+Make = Callable[[Kit, tuple[str, ...]], Apply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Function:
 
     takes: Takes
     gives: str
-    make: Callable[[Kit, tuple[str, ...]], Apply]
+    make: Make
     text: str
     tables: tuple[int, int] = (0, 0)
     words: int = 0

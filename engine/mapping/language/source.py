@@ -1,7 +1,5 @@
 """Python source that is written line by line and compiled once: values are bound to names, never written out."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from types import CodeType
 from typing import Any, Final, NamedTuple
@@ -33,7 +31,7 @@ class Source:
     def __init__(self) -> None:
         self._head: dict[str, None] = {}
         self._lines: list[str] = []
-        self._depth = 2
+        self.depth = 2
         self._values: dict[str, Any] = {"NULL": NULL}
         self._known: dict[int, str] = {}
         self._segments: dict[str, Found] = {}
@@ -60,18 +58,13 @@ class Source:
 
     def line(self, text: str) -> None:
         """Add a line."""
-        self._lines.append(INDENT * self._depth + text)
+        self._lines.append(INDENT * self.depth + text)
 
-    @contextmanager
-    def under(self, head: str) -> Iterator[None]:
-        """Add a line, and what is written in this context below it; no line for an empty one."""
-        if not head:
-            yield
-            return
-        self.line(head)
-        self._depth += 1
-        yield
-        self._depth -= 1
+    def under(self, head: str) -> "Below":
+        """Add a line, and what is written in the context returned below it; no line for an empty one."""
+        if head:
+            self.line(head)
+        return Below(self, bool(head))
 
     def name(self, value: Any) -> str:
         """Return the name that a value is bound to."""
@@ -113,6 +106,22 @@ class Source:
         self.head("first = scope.first")
         cell, bit = f"first[{number - 1}]", BITS[number]
         return cell if mask == bit else f"{cell} if {self.filled(bit)} else None"
+
+
+class Below:
+    """The context of what is written below a line; a generator for it took a tenth of the time of compiling."""
+
+    __slots__ = ("_levels", "_source")
+
+    def __init__(self, source: Source, levels: int) -> None:
+        self._source = source
+        self._levels = levels
+
+    def __enter__(self) -> None:
+        self._source.depth += self._levels
+
+    def __exit__(self, *_: object) -> None:
+        self._source.depth -= self._levels
 
 
 @lru_cache(maxsize=MAX_SOURCES)
