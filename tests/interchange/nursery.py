@@ -23,12 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from argon2 import PasswordHasher
 
 from engine import __main__
 from engine.config.shipped import shipped
 from engine.deliver.wire.client import Client
 from engine.fhir.schema import FhirVersion, defects
 from engine.mapping.compile import load
+from engine.ops.access import passwords
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -165,6 +167,9 @@ def tend() -> None:
     import_module("engine.ops.cli.running.surfaces")
     load([shipped("mappings")], "adt")
     Client(request_seconds=1)
+    # What a password costs is a test of its own, in tests/ops/access/test_passwords.py.
+    cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    vars(passwords).update(HASHER=cheap, NOBODY=cheap.hash(b"nobody"))
     for version in FhirVersion:
         defects({"resourceType": "Patient"}, version)
     gc.freeze()
