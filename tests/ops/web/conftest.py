@@ -6,9 +6,11 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.async_api import Browser
 
 from engine.ops.access.administration import OF_ACCOUNTS
 from engine.ops.sender.line import send_messages
+from tests.chromium import chromium
 from tests.flow.rig import Rig, running
 from tests.ops.web.person import Person
 
@@ -92,6 +94,13 @@ async def alike(site: Site) -> str:
         answer = await http.post(url, json=body, headers=headers | {"content-type": "application/fhir+json"})
         assert answer.status_code == 201, answer.text
         return answer.headers["location"].rpartition("/Patient/")[2].partition("/")[0]
+
+
+@pytest.fixture(scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """Debian's Chromium, for all tests of a process; each closes the contexts that it opens."""
+    async with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 
 from engine.ops.sender.line import send_messages
 from engine.ops.views.handbook import PAGES as PAGES_OF_HELP
-from tests.chromium import CHROMIUM, chromium
+from tests.chromium import CHROMIUM
 from tests.flow.rig import running
 from tests.ops.web.conftest import FEED, HELD, HOSTILE, STATES, Site, message, start
 from tests.ops.web.person import PASSWORD
@@ -103,13 +103,6 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         finally:
             for one in made.people.values():
                 await one.close()
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """Debian's Chromium."""
-    async with chromium() as opened:
-        yield opened
 
 
 async def _window(browser: Browser, site: Site, **options: Any) -> Window:

@@ -20,7 +20,7 @@ from engine.config.alerting import Alerting
 from engine.ops.sender.line import send_messages
 from engine.ops.web.stream import EVERY_SECONDS
 from engine.pipeline.care.watch import LOOK_SECONDS
-from tests.chromium import CHROMIUM, chromium
+from tests.chromium import CHROMIUM
 from tests.flow.rig import Rig, channel_file, running, write
 from tests.ops.background.test_webhook import Receiver, receiving
 from tests.ops.web.conftest import message, start
@@ -188,13 +188,6 @@ NIGHTS = (
 
 
 @pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    """Debian's Chromium."""
-    async with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture
 async def hook() -> AsyncIterator[Receiver]:
     """What hears of alerts."""
     async with receiving() as found:
@@ -237,6 +230,8 @@ async def test_the_first_screen_says_what_is_wrong_and_that_it_is_over(
         await expect(window.page.locator("main")).to_contain_text("No open alerts", timeout=60_000)
         await expect(window.page.locator("main .bad")).to_have_count(0, timeout=60_000)
         await window.check()
+        for context in browser.contexts:
+            await context.close()
         await asyncio.gather(*(one.close() for one in site.people.values()))
 
 

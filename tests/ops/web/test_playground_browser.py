@@ -7,7 +7,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 
 from engine.ops.sender.line import send_messages
-from tests.chromium import CHROMIUM, chromium
+from tests.chromium import CHROMIUM
 from tests.flow.rig import running
 from tests.ops.playground.bench_site import MESSAGE, PATIENT
 from tests.ops.playground.bench_site import site as mapping_site
@@ -40,13 +40,6 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         finally:
             for one in made.people.values():
                 await one.close()
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """Debian's Chromium."""
-    async with chromium() as opened:
-        yield opened
 
 
 async def _window(browser: Browser, site: Site, name: str = "author", **options: object) -> Window:

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from engine.ops.sender.line import send_messages
 from engine.ops.web.tally import FRESH_SECONDS
-from tests.chromium import CHROMIUM, chromium
+from tests.chromium import CHROMIUM
 from tests.ops.web.conftest import Site, message
 from tests.ops.web.person import PASSWORD
 from tests.ops.web.story import HELD, MERGE, night
@@ -141,13 +141,6 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
     async with night(tmp_path_factory.mktemp("stories")) as made:
         await made.person("operator")
         yield made
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    """Debian's Chromium."""
-    async with chromium() as opened:
-        yield opened
 
 
 async def _log_in(browser: Browser, site: Site, options: dict[str, Any]) -> tuple[Page, list[str]]:
