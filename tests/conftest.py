@@ -17,13 +17,21 @@ settings.register_profile("tests", settings(), deadline=None, suppress_health_ch
 # What a planted bug breaks need not be found in its smallest form.
 settings.register_profile("seeded", settings.get_profile("tests"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("tests")
-# Files with tests of half a minute or more, the longest first; they begin a run.
+# Files with tests of twenty seconds or more, the longest first; they begin a run.
 LONGEST = (
-    "tests/crash/test_random_kills.py",
     "tests/flow/test_simulated.py",
-    "tests/ops/web/test_browser.py",
+    "tests/ops/web/test_first_screen.py",
+    "tests/crash/test_random_kills.py",
     "tests/flow/test_drain.py",
-    "tests/ops/cli/mapping/test_mappings.py",
+    "tests/nodes/test_pauses.py",
+    "tests/interchange/test_webhooks_page.py",
+    "tests/mapping/authoring/test_guide.py",
+    "tests/journal/claim/test_lanes.py",
+    "tests/nodes/test_cuts.py",
+    "tests/nodes/test_kills.py",
+    "tests/nodes/test_random_faults.py",
+    "tests/ops/web/test_stories.py",
+    "tests/ops/web/test_browser.py",
     "tests/crash/test_fault_points.py",
 )
 # Else every process that a test starts would compile all modules anew.
@@ -54,15 +62,21 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin two of the processes with one half of the longest files, so that none of them runs alone at the end."""
-    ways: tuple[list[pytest.Item], ...] = ([], [], [])
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin each process with its part of the longest files, so that none of them runs alone at the end."""
+    count = getattr(config, "workerinput", {"workercount": 1})["workercount"]
+    ways: list[list[pytest.Item]] = [[] for _ in range(count)]
+    others: list[pytest.Item] = []
     for item in items:
         file = item.nodeid.partition("::")[0]
-        ways[LONGEST.index(file) % 2 if file in LONGEST else 2].append(item)
-    first, second, others = ways
-    half = max(0, len(items) // 2 - len(first))
-    items[:] = [*first, *others[:half], *second, *others[half:]]
+        (ways[LONGEST.index(file) % count] if file in LONGEST else others).append(item)
+    total = len(items)
+    items.clear()
+    # As xdist gives them out: to each process what is left, divided by the processes that are left.
+    for place, way in enumerate(ways):
+        room = max(0, (total - len(items)) // (count - place) - len(way))
+        items += [*way, *others[:room]]
+        del others[:room]
 
 
 def pytest_collection_finish() -> None:
