@@ -96,6 +96,7 @@ def definitions(version: FhirVersion) -> dict[str, dict[str, Element]]:
     }
 
 
+@cache
 def _schema(version: FhirVersion) -> dict[str, Json]:
     packed = files("engine.fhir").joinpath("schemas", f"{version.lower()}.schema.json.gz").read_bytes()
     schema: dict[str, Json] = orjson.loads(gzip.decompress(packed))
