@@ -12,7 +12,7 @@ from engine.config.shipped import shipped
 from engine.errors import UsageError
 from engine.journal.read.dry_runs import shadowed
 from engine.mapping.authoring.difference import Comparison, Group, Grouping, Kind
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, read
 from engine.ops.cli.mapping.mappings import MappingOf, channel_in, folders_of
 from engine.ops.cli.mapping.page import Html, Section, write_page
 from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
@@ -71,7 +71,7 @@ def diff(
     else:
         if not old or not new:
             raise UsageError("name two mapping folders, or `shipped`; or --server with --data")
-        compared = Comparison(*(compile_mapping(load(_folders(one), name or on.mapping), on) for one in (old, new)))
+        compared = Comparison(*(compile_mapping(read(_folders(one), name or on.mapping), on) for one in (old, new)))
         unreadable = each_message(Choice(files, data, chosen, limit), on, compared.add)
         found = compared.found
     shown = values or (data is None and not server)

@@ -17,7 +17,7 @@ from engine.mapping.authoring.case import Case, Result, cases_for, cases_of, rea
 from engine.mapping.authoring.expectation import rewrite
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
-from engine.mapping.compile import compile_mapping, load
+from engine.mapping.compile import compile_mapping, load, read
 from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
 from engine.ops.terminal.options import CHANNELS, Channels, MappingName, Mappings
 from engine.ops.terminal.options import Json as AsJson
@@ -47,7 +47,7 @@ def try_(
     Example: adt-engine mappings try samples/a01.hl7 --channel channels/riverbend-adt.yaml
     """
     on = channel_in(channel)
-    mapping = compile_mapping(load(folders_of(mappings), name or on.mapping), on, file=channel_file(channel))
+    mapping = compile_mapping(read(folders_of(mappings), name or on.mapping), on, file=channel_file(channel))
     made = [_made(mapping, on, file, raw) for file in files for raw in messages_in(file)]
     if as_json:
         print_json(made)
