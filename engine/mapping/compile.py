@@ -50,6 +50,25 @@ class MappingSource:
     problems: tuple[Problem, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class CompiledFiles:
+    """What the files of a mapping become on a channel, whichever types of resources its event table sends."""
+
+    compiler: Compiler
+    identifiers: Identifiers
+    stamps: Stamps
+    patient: PatientMapping | None
+    resources: dict[str, Resource]
+    listings: dict[str, tuple[Listing, ...]]
+    attestations: dict[str, Attestation]
+    filters: tuple[Filter, ...]
+    at_door: tuple[Filter, ...]
+
+
+# By the channel's file, and what the channel and the event table say beside these types.
+Kept = dict[str, CompiledFiles]
+
+
 def load(folders: Sequence[Path], name: str) -> MappingSource:
     """Read and check a mapping; each file comes from the first folder that has it, the last folder is the shipped one.
 
@@ -76,7 +95,7 @@ def compile_mapping(
     channel: Channel,
     compiler: MakeCompiler = Compiler,
     file: Source | None = None,
-    kept: "Kept | None" = None,
+    kept: Kept | None = None,
 ) -> "Mapping":
     """Compile a mapping for a channel; by another compiler where its steps are to be watched.
 
@@ -90,25 +109,6 @@ def compile_mapping(
         raise MappingError("no-patient-mapping")
     mark = hashlib.sha256(f"{source.hash} {_said(setting)}".encode()).hexdigest()
     return Mapping(mark, compiled)
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledFiles:
-    """What the files of a mapping become on a channel, whichever types of resources its event table sends."""
-
-    compiler: Compiler
-    identifiers: Identifiers
-    stamps: Stamps
-    patient: PatientMapping | None
-    resources: dict[str, Resource]
-    listings: dict[str, tuple[Listing, ...]]
-    attestations: dict[str, Attestation]
-    filters: tuple[Filter, ...]
-    at_door: tuple[Filter, ...]
-
-
-# By the channel's file, and what the channel and the event table say beside these types.
-Kept = dict[str, CompiledFiles]
 
 
 @dataclass(frozen=True, slots=True)
