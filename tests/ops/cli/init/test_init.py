@@ -168,7 +168,7 @@ def test_the_test_certificate_is_for_this_machine_and_not_for_long(tmp_path: Pat
         pytest.param(("--yes",), "there is no default for --name, --base-url: give them as well", id="no default"),
         pytest.param(("--yes", *LEAST, "--host", "10.1.2.3"), "--certificate, --key, --allow", id="beyond loopback"),
         pytest.param(("--yes", *LEAST, "--port", "70000"), "--port: found '70000'; a number of", id="port"),
-        pytest.param(("--yes", *LEAST, "--name", "a b"), "--name: found 'a b'; a name is", id="name"),
+        pytest.param(("--yes", *LEAST, "--name", "a b"), "--name: found 'a b'; a name of 1 to", id="name"),
         pytest.param(("--yes", *LEAST, "--tls", "maybe"), "found 'maybe'; one of none, files, test", id="tls"),
         pytest.param(("--yes", *LEAST, "--allow", "10.1.2.3/8"), "--allow: found '10.1.2.3/8'", id="network"),
         pytest.param(("--yes", *LEAST, "--timezone", "Amerika/New_York"), "did you mean America/New_York?", id="zone"),
@@ -207,7 +207,7 @@ def test_a_person_is_asked_with_a_reason_for_each(tmp_path: Path) -> None:
         with contextlib.suppress(OSError):
             os.close(end)
     assert done.returncode == 0, done.stderr
-    assert "found 'a b'; a name is" in done.stderr
+    assert "found 'a b'; a name of 1 to" in done.stderr
     assert "found '70000'" in done.stderr
     assert "Port [2575]:" in done.stderr
     assert "Whom to call" not in done.stderr
