@@ -291,6 +291,14 @@ class Channel(Frozen):
         """The time zone of timestamps that carry no offset."""
         return ZoneInfo(self.timezone)
 
+    def reads_evn(self, journaled: str = "") -> bool:
+        """Say whether EVN-1 gives the event of a message without MSH-9.2, in any version.
+
+        `journaled`: the event that the journal has of the message, empty where it does not stand there. What was taken
+        in keeps its event, whatever the channel says of EVN-1 by now.
+        """
+        return self.event_from_evn or bool(journaled)
+
     @property
     def lookup_max_age(self) -> timedelta:
         """The age of an event from which nobody is looked up because of it."""

@@ -72,7 +72,7 @@ def explained(
             raw,
             charset=charset,
             undecodable="replace" if channel.undecodable == "replace" else "refuse",
-            event_from_evn=channel.event_from_evn or bool(event),
+            event_from_evn=channel.reads_evn(event),
         )
     except MessageError as error:
         return {"error": str(error)}

@@ -91,7 +91,7 @@ def read_message(raw: bytes, channel: Channel, event: str = "") -> Message:
         undecodable="replace" if channel.undecodable == "replace" else "refuse",
         max_segments=channel.limits.segments,
         max_repetitions=channel.limits.repetitions,
-        event_from_evn=channel.event_from_evn or bool(event),
+        event_from_evn=channel.reads_evn(event),
     )
 
 

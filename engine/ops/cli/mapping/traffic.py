@@ -79,8 +79,7 @@ def _journaled(data: Path, choice: Choice, channel: Channel) -> Iterator[Sample]
 
 
 def _parsed(raw: bytes, channel: Channel, event: str = "") -> Message | None:
-    from_evn = channel.event_from_evn or bool(event)
     try:
-        return parse(raw, charset=channel.charset, undecodable="replace", event_from_evn=from_evn)
+        return parse(raw, charset=channel.charset, undecodable="replace", event_from_evn=channel.reads_evn(event))
     except MessageError:
         return None
