@@ -7,9 +7,8 @@ from engine.fhir.plan import StatusMove, Trail
 from engine.mapping.files.reference import CODES, Element, elements, kind_of, listed, nearest
 from engine.mapping.language.compiled import is_sure
 from engine.mapping.language.dependence import Dependence
-from engine.mapping.language.expression import ExpressionError, parse_expression
+from engine.mapping.language.expression import ExpressionError, Guard, parse_expression
 from engine.mapping.language.node import Step, Test
-from engine.mapping.language.path import check_of
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
@@ -108,7 +107,8 @@ def _trail(compiler: Compiler, value: Any, scope: Scope, type_: str) -> tuple[Tr
     name = str(value["list"])
     compiler.has(type_, name, scope.at("list"), many=True)
     conditions = {key: compiler.condition(value[key], scope.at(key)) for key in _MOMENTS if value.get(key)}
-    tests = {key: check_of(one, scope.at_hand).test for key, one in conditions.items() if one is not None}
+    guards = {key: Guard(one, unless=False) for key, one in conditions.items() if one is not None}
+    tests = {key: compiler.check(one, scope.at(key)).test for key, one in guards.items()}
     return Trail(name, str(value["here"]), str(value["prior"])), tests
 
 

@@ -259,3 +259,12 @@ def test_a_coding_system_that_a_site_assumes_is_of_the_site_s_line(message: Make
 
 def _line(file: str, number: int) -> str:
     return Path(file).read_text().splitlines()[number - 1].strip()
+
+
+def test_conditions_of_a_trail_are_told(source: MappingSource, message: Make) -> None:
+    """Whether a visit arrives or leaves is a condition of its status table, and told with the event that decided."""
+    visit = "PV1|1|I|3W^301^A||||||||||||||||V1^^^RVB^VN"
+    told = explain(source, channel_of({}), message("A03", PID, visit)).conditions
+    moments = {_line(one.file, one.line): one.passed for one in told if "encounter" in one.file}
+    moments = {line.partition(":")[0]: passed for line, passed in moments.items()}
+    assert (moments["arrives"], moments["leaves"]) == (False, True)
