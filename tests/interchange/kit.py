@@ -30,8 +30,9 @@ from engine.interchange.jobs.kinds import WORK
 from engine.interchange.oauth.local import issue_locally
 from engine.interchange.oauth.vault import Issued
 from engine.interchange.store.place import Place, place_of
+from tests.interchange.lines import shared_client
 from tests.interchange.places import place, url_of
-from tests.interchange.process import FORKED, TRUST, Process, started
+from tests.interchange.process import FORKED, Process, started
 
 SECRET = "a secret of the tests"
 SYSTEM = "https://cdis.example"
@@ -217,10 +218,6 @@ def secret_file(folder: Path) -> Path:
     return file
 
 
-def _client() -> httpx.Client:
-    return httpx.Client(timeout=60, trust_env=False, verify=TRUST)
-
-
 @contextlib.contextmanager
 def running(
     folder: Path, *, command: tuple[str, ...] = FORKED, database: str = "", **changes: Any
@@ -231,7 +228,7 @@ def running(
     """
     settings = configuration(secret_file(folder), **changes)
     url = database or url_of(folder)
-    with started(folder, settings, command, database=url) as process, _client() as http:
+    with started(folder, settings, command, database=url) as process, shared_client() as http:
         yield Outside(settings, process.url, process.port, place_of(url), http, folder=folder, process=process)
 
 
@@ -247,7 +244,7 @@ def running_inside(folder: Path, works: Mapping[str, Work] = MappingProxyType({}
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve_with_jobs(server, app, listening)))
     thread.start()
     try:
-        with _client() as http:
+        with shared_client() as http:
             yield Inside(settings, settings.base_url, port, place(folder), http, app=app, loop=loop)
     finally:
         server.should_exit = True
