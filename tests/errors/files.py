@@ -166,6 +166,10 @@ OWN: Final[dict[str, Files]] = {
         "  OBX: {key: [OBX-3.1], visit: diagnosis, elements: {code: OBX-3 | coded, status: \"'final'\"}}\n"
         "  OBR: {like: QQQ}\n",
     ),
+    "a list of a patient that grows": file_of(
+        "resources__allergyintolerance",
+        "resource: AllergyIntolerance\nextends: shipped/allergyintolerance\ngrows: [category]\n",
+    ),
     "a list of nothing": file_of("resources__condition", "resource: Condition\npatient: subject\nsegments: \n"),
     "what a repetition stands for": file_of(
         "resources__practitioner",

@@ -29,6 +29,8 @@ SEGMENT_KEYS: Final = frozenset({
 })  # fmt: skip
 # What a list has no use for whose things belong to their sender.
 NOT_OF_SENDER: Final = ("action", "visit")
+# What only such a list has a use for.
+ONLY_OF_SENDER: Final = frozenset({"grows", "stays"})
 WITHIN: Final = ("patient", "encounter", "sender")
 VISIT: Final = "Encounter"
 SNAPSHOT: Final = "snapshot"
@@ -146,8 +148,13 @@ class _File:
         if not isinstance(given, dict):
             self._compiler.problem(scope.at(SEGMENTS), "no segments", "write AL1: {key: [...], elements: {...}}")
             return ()
-        made = (self._listing(name, part, holder) for name, part in given.items() if part is not None)
-        return tuple(one for one in made if one is not None)
+        made = [self._listing(name, part, holder) for name, part in given.items() if part is not None]
+        found = tuple(one for one in made if one is not None)
+        if len(found) == len(made) and not any(isinstance(one, GroupedListing) for one in found):
+            for key in sorted(ONLY_OF_SENDER & value.keys()):
+                expected = "leave it out: it is for segments with within: sender"
+                self._compiler.problem(scope.at(key), f"{key!r}, and no segment within sender", expected)
+        return found
 
     def _listing(self, named: str, value: Any, holder: str) -> Listing | None:
         path: Path = (SEGMENTS, named)

@@ -156,6 +156,17 @@ def test_a_site_changes_one_line_of_what_is_like_another(author: Author) -> None
     assert [(one.line, "codedd" in one.found) for one in caught.value.problems] == [(6, True)]
 
 
+@pytest.mark.parametrize("key", ["grows", "stays"])
+def test_what_only_lists_of_a_sender_use_is_refused_elsewhere(author: Author, key: str) -> None:
+    """The allergies of a patient do not grow so; the line would do nothing, in silence."""
+    content = f"resource: AllergyIntolerance\nextends: shipped/allergyintolerance\n{key}: [category]\n"
+    with pytest.raises(ConfigurationError) as caught:
+        load([author(resources__allergyintolerance=content), shipped("mappings")], "adt")
+    (problem,) = caught.value.problems
+    assert (problem.line, problem.found) == (3, f"'{key}', and no segment within sender")
+    assert problem.expected == "leave it out: it is for segments with within: sender"
+
+
 @pytest.mark.parametrize(("line", "whole"), [("", False), ("list: snapshot\n", True)])
 def test_a_site_may_take_reports_as_whole(author: Author, line: str, whole: bool) -> None:
     """As it ships only a text that gets shorter loses lines; with one line of a site, all that is not sent again."""
