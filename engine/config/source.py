@@ -102,10 +102,9 @@ def _flawless(source: Source) -> Source:
 
 
 def _parse(text: bytes | str, file: str) -> Source:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    reader = _Reader(file)
     try:
-        deep, alias = _refusable(text, loader)
-        node = None if deep else yaml.compose(text, Loader=loader)
+        value = reader.document(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -117,11 +116,7 @@ def _parse(text: bytes | str, file: str) -> Source:
         raise ConfigurationError(
             (Problem(file, *place, "", "bytes that are not text", "save the file as YAML in UTF-8"),)
         ) from error
-    if deep:
-        raise ConfigurationError((Problem(file, *deep, "", "nesting too deep", f"at most {MAX_DEPTH} levels"),))
-    walk = _Walk(file, alias)
-    value = walk.plain(node, (), set()) if node is not None else None
-    return Source(file, value, walk.places, tuple(walk.problems))
+    return Source(file, value, reader.places, tuple(reader.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,24 +189,8 @@ def _location(fault: Any, source: Source) -> tuple[Step, ...]:
     return location
 
 
-def _refusable(text: bytes | str, loader: Any) -> tuple[Place | None, Place | None]:
-    """Return where the nesting becomes too deep, and where the first alias stands; None for neither."""
-    # Composing recurses in C: a file of brackets alone would end the process before anyone could measure its depth.
-    depth, alias = 0, None
-    for event in yaml.parse(text, Loader=loader):
-        if isinstance(event, yaml.AliasEvent):
-            alias = alias or _place(event.start_mark)
-        elif isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                return _place(event.start_mark), alias
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-    return None, alias
-
-
 def _place(mark: Any) -> Place:
-    return (mark.line + 1, mark.column + 1) if mark else (1, 1)
+    return mark.line + 1, mark.column + 1
 
 
 def _unreadable(text: bytes | str) -> Place:
@@ -232,67 +211,101 @@ def _character(text: bytes | str, line: int, column: int) -> str:
     return lines[line - 1][column - 1 : column] if line <= len(lines) else ""
 
 
-def _refusal(node: yaml.Node, seen: set[int]) -> tuple[str, str] | None:
-    if id(node) in seen:
-        return ALIAS, "write the value out; anchors and aliases are not allowed"
-    if node.tag.removeprefix(_STANDARD) not in _PLAIN_TAGS:
-        return f"the tag {node.tag.replace(_STANDARD, '!!')}", "write the value without a tag"
-    return None
+class _Reader:
+    """Turns YAML into plain values, noting places and problems; of aliases only the first."""
 
-
-def _empty(node: yaml.ScalarNode) -> bool:
-    return node.value in _ABSENT and not node.style
-
-
-class _Walk:
-    """Turns YAML nodes into plain values, noting places and problems; of aliases only the first, where it stands."""
-
-    def __init__(self, file: str, alias: Place | None) -> None:
-        self.file = file
-        self.alias = alias
+    # From events, not from composed nodes: composing recurses in C, so that a file of brackets alone would end the
+    # process before anyone could measure its depth, and a second pass for that would cost as much as the first.
+    def __init__(self, file: str) -> None:
         self.places: dict[tuple[Step, ...], Place] = {}
         self.problems: list[Problem] = []
+        self._file = file
+        self._aliased = False
 
-    def plain(self, node: yaml.Node, path: tuple[Step, ...], seen: set[int]) -> Any:
-        self.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
-        refusal = _refusal(node, seen)
-        if refusal:
-            return self._refuse(node, path, *refusal)
-        seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, path, seen)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.plain(child, (*path, index), seen) for index, child in enumerate(node.value)]
-        return None if isinstance(node, yaml.ScalarNode) and _empty(node) else node.value
+    def document(self, text: bytes | str) -> Any:
+        """Return the value of the only document of a text, None where there is none; YAMLError, UnicodeError."""
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+        self._next = loader.get_event
+        try:
+            self._next()  # the stream begins
+            if isinstance(self._next(), yaml.StreamEndEvent):
+                return None
+            value = self._value(self._next(), ())
+            self._next()  # the document ends
+            after = self._next()
+            if not isinstance(after, yaml.StreamEndEvent):
+                self._note((), _place(after.start_mark), "a second document", "write one; give each a file of its own")
+            return value
+        finally:
+            loader.dispose()
 
-    def _mapping(self, node: yaml.MappingNode, path: tuple[Step, ...], seen: set[int]) -> dict[str, Any]:
+    def _value(self, event: Any, path: tuple[Step, ...]) -> Any:
+        place = _place(event.start_mark)
+        self.places.setdefault(path, place)
+        if self._refused(event, path, place):
+            self._skip(event, len(path))
+            return None
+        if isinstance(event, yaml.ScalarEvent):
+            return None if event.value in _ABSENT and not event.style else event.value
+        self._not_deeper(len(path), place)
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(path)
+        items: list[Any] = []
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            items.append(self._value(event, (*path, len(items))))
+        return items
+
+    def _mapping(self, path: tuple[Step, ...]) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = key_node.value
-            if not isinstance(key, str):
-                self._refuse(key_node, path, "a key that is no plain word", "write a plain word as the key")
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            place = _place(event.start_mark)
+            if not isinstance(event, yaml.ScalarEvent):
+                if not self._refused(event, path, place):
+                    self._note(path, place, "a key that is no plain word", "write a plain word as the key")
+                self._skip(event, len(path) + 1)
+                self._skip(self._next(), len(path) + 1)
                 continue
-            place = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            key = event.value
+            inner = (*path, key)
             if key in result:
-                first = self.places[(*path, key)][0]
-                self.problems.append(
-                    Problem(
-                        self.file,
-                        *place,
-                        ".".join(map(str, (*path, key))),
-                        TWICE,
-                        f"it stands already in line {first}: keep one of them",
-                    )
-                )
+                first = self.places[inner][0]
+                self._note(inner, place, TWICE, f"it stands already in line {first}: keep one of them")
+                self._skip(self._next(), len(path) + 1)
                 continue
-            self.places[(*path, key)] = place
-            result[key] = self.plain(value_node, (*path, key), seen)
+            self.places[inner] = place
+            result[key] = self._value(self._next(), inner)
         return result
 
-    def _refuse(self, node: yaml.Node, path: tuple[Step, ...], found: str, expected: str) -> None:
-        place = _place(node.start_mark)
-        if found == ALIAS:
-            if self.alias is None:
+    def _refused(self, event: Any, path: tuple[Step, ...], place: Place) -> bool:
+        """Say whether what begins here may not stand in a file, and note it as a problem."""
+        if isinstance(event, yaml.AliasEvent):
+            if not self._aliased:
+                self._note(path, place, ALIAS, "write the value out; anchors and aliases are not allowed")
+            self._aliased = True
+            return True
+        if event.tag and event.tag != "!" and event.tag.removeprefix(_STANDARD) not in _PLAIN_TAGS:
+            self._note(path, place, f"the tag {event.tag.replace(_STANDARD, '!!')}", "write the value without a tag")
+            return True
+        return False
+
+    def _skip(self, event: Any, depth: int) -> None:
+        """Leave out what begins with an event, at a depth, up to its end."""
+        outside = depth
+        while True:
+            if isinstance(event, yaml.CollectionStartEvent):
+                self._not_deeper(depth, _place(event.start_mark))
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            if depth == outside:
                 return
-            place, self.alias = self.alias, None
-        self.problems.append(Problem(self.file, *place, ".".join(map(str, path)), found, expected))
+            event = self._next()
+
+    def _not_deeper(self, depth: int, place: Place) -> None:
+        if depth >= MAX_DEPTH:
+            raise ConfigurationError(
+                (Problem(self._file, *place, "", "nesting too deep", f"at most {MAX_DEPTH} levels"),)
+            )
+
+    def _note(self, path: tuple[Step, ...], place: Place, found: str, expected: str) -> None:
+        self.problems.append(Problem(self._file, *place, ".".join(map(str, path)), found, expected))

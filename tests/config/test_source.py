@@ -52,6 +52,25 @@ def test_all_structural_problems_come_at_once() -> None:
     assert found == ["duplicate key", "an alias", "the tag !tag", "a key that is no plain word"]
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "column", "found"),
+    [
+        pytest.param("&x a: 1\n*x : 2\n", 2, 1, "an alias", id="alias-as-key"),
+        pytest.param("a: *x\nb: &x 1\n", 1, 4, "an alias", id="alias-before-its-anchor"),
+        pytest.param("a: &x 1\na: &x [*x]\nb: *x\n", 2, 1, "duplicate key", id="anchor-twice"),
+        pytest.param("a: 1\n---\nb: 1\n", 2, 1, "a second document", id="two-documents"),
+        pytest.param(f"a: 1\na: {'[' * 40}{']' * 40}\n", 2, 43, "nesting too deep", id="too-deep-and-left-out"),
+        pytest.param(f"{{!t {'[' * 40}{']' * 40}: 1}}\n", 1, 44, "nesting too deep", id="too-deep-in-a-key"),
+    ],
+)
+def test_what_is_refused_is_told_where_it_stands(text: str, line: int, column: int, found: str) -> None:
+    """Also within what is left out for another mistake."""
+    with pytest.raises(ConfigurationError) as raised:
+        parse(text, "f.yaml")
+    first = min(raised.value.problems)
+    assert (first.line, first.column, first.found) == (line, column, found)
+
+
 @given(st.binary(max_size=300) | st.text(max_size=300))
 def test_no_input_raises_anything_else(text: bytes | str) -> None:
     """Whatever stands in a file, it is read or refused with problems."""

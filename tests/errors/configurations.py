@@ -85,6 +85,7 @@ CHANNELS: Final = {
     "a tab": "channel:\n\tx: 1\n",
     "no text": "channel: \x00\n",
     "a tag and an alias": "channel: !!set x\nlisten: &a {}\nallow: *a\n? [a]\n: 1\nmode: live\nmode: live\n",
+    "two documents": "channel: a\n---\nchannel: b\n",
     "too large": "#" * 1_048_577,
 }
 TWO: Final = {
