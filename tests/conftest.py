@@ -3,6 +3,7 @@
 import csv
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.postgresql import running_postgres
+from tests.remembering import remember_shipped
 
 # No example is refused for the time that it took or was drawn in: that tells of the machine.
 settings.register_profile("tests", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -34,6 +36,10 @@ LONGEST = (
     "tests/ops/web/test_browser.py",
     "tests/crash/test_fault_points.py",
 )
+# Mappings are loaded some thousand times in a run, nearly all of them from the eighty files that ship.
+remember_shipped()
+# Started in the background of a shell, a run ignores Ctrl-C; what it starts must not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Else every process that a test starts would compile all modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

@@ -9,7 +9,6 @@ import atexit
 import contextlib
 import gc
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -27,12 +26,12 @@ import orjson
 from argon2 import PasswordHasher
 
 from engine import __main__
-from engine.config import source
 from engine.config.shipped import shipped
 from engine.deliver.wire.client import Client
 from engine.fhir.schema import FhirVersion, defects
 from engine.mapping.compile import load
 from engine.ops.access import passwords
+from tests.remembering import remember_shipped
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -162,26 +161,13 @@ async def fork_process(arguments: list[str], folder: Path, environment: Mapping[
     return Process(child, stdout)
 
 
-def remembering(parse: Callable[[bytes | str, str], source.Source]) -> Callable[[bytes | str, str], source.Source]:
-    """Return a reader of YAML that makes each Source of a text a second time of what it made of it the first time."""
-    known: dict[tuple[bytes | str, str], bytes] = {}
-
-    def parsed(text: bytes | str, file: str) -> source.Source:
-        if (text, file) not in known:
-            known[text, file] = pickle.dumps(parse(text, file))
-        found: source.Source = pickle.loads(known[text, file])  # noqa: S301 - what was made here
-        return found
-
-    return parsed
-
-
 def tend() -> None:
     """Fork children as asked for, line by line, and tell how they ended, until there are no more lines."""
     for place in __main__.Commands.where.values():
         import_module(place.partition(":")[0])
     import_module("engine.ops.cli.running.surfaces")
     # Each engine would read the eighty files that ship anew; a text that a test changes is read as ever.
-    vars(source)["_parse"] = remembering(vars(source)["_parse"])
+    remember_shipped()
     load([shipped("mappings")], "adt")
     Client(request_seconds=1)
     # What a password costs is a test of its own, in tests/ops/access/test_passwords.py.
