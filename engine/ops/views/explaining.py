@@ -15,7 +15,7 @@ from engine.hl7.message import parse
 from engine.journal.read.reading import Reader
 from engine.mapping.authoring.explain import Explanation, explain
 from engine.mapping.authoring.survey import Survey, identities_of
-from engine.mapping.compile import MappingSource, load
+from engine.mapping.compile import MappingSource, read
 from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import nearest
 from engine.ops.views.entry import Explained
@@ -36,7 +36,7 @@ def explained_entry(
     if channel is None:
         raise UsageError(f"entry {seq} came on the channel {view.row.channel}, which is no longer configured")
     folders = [folder for folder in (files.mappings, shipped("mappings")) if folder is not None]
-    source = load(folders, channel.mapping)
+    source = read(folders, channel.mapping)
     file = file_of(files.channels, channel.channel) if channel.filters else None
     made = explained(
         source, channel, view.raw, element, field, charset=channel.charset, event=view.row.event, file=file

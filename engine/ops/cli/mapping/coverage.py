@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from engine.mapping.authoring.coverage import Coverage
-from engine.mapping.compile import load
+from engine.mapping.compile import read
 from engine.mapping.files.field import FIELD
 from engine.ops.cli.mapping.mappings import MappingOf, channel_file, channel_in, folders_of
 from engine.ops.cli.mapping.page import Html, Section, write_page
@@ -58,7 +58,7 @@ def coverage(
     Example: adt-engine mappings coverage samples/04-a01-admit.hl7 --mappings my-mappings
     """
     on = channel_in(channel)
-    found = Coverage(load(folders_of(mappings), name or on.mapping), on, channel_file(channel))
+    found = Coverage(read(folders_of(mappings), name or on.mapping), on, channel_file(channel))
     chosen = filters.model_copy(update={"channel": on.channel if channel else ""})
     unreadable = each_message(Choice(files, data, chosen, limit), on, lambda _name, message: found.add(message))
     made = _made(found, unreadable, shown=values or data is None)

@@ -12,7 +12,7 @@ import typer
 from engine.errors import AdtEngineError, UsageError
 from engine.hl7.leaf import NULL
 from engine.mapping.authoring.survey import name_of
-from engine.mapping.compile import MappingSource, load
+from engine.mapping.compile import MappingSource, read
 from engine.mapping.files.reference import nearest
 from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
 from engine.ops.operations.messages import ExplainMessage
@@ -48,7 +48,7 @@ def explain_(
     """
     check_parts(element, field)
     on = channel_in(channel)
-    source = load(folders_of(mappings), name or on.mapping)
+    source = read(folders_of(mappings), name or on.mapping)
     chosen = Chosen(_segment(segment), _rule_file(rule_file, source))
     there = channel_file(channel)
     made = [chosen.of(explained(source, on, raw, element, field, file=there)) for raw in messages_in(file)]
