@@ -3,6 +3,7 @@
 import errno
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Annotated, ClassVar, Final, NoReturn
 
 import typer
@@ -55,7 +56,8 @@ app = typer.Typer(
 
 def _version(value: bool) -> None:
     if value:
-        typer.echo(f"adt-engine {__version__}")
+        segment = import_module("engine.hl7.segment").__file__ or ""
+        typer.echo(f"adt-engine {__version__}{'' if segment.endswith('.py') else ', compiled'}")
         raise typer.Exit
 
 

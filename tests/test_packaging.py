@@ -1,5 +1,7 @@
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,7 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
 LOCK = (ROOT / "requirements.lock").read_text()
 # Declared, and in no import statement of engine/: for what.
 NOT_IMPORTED = {
@@ -43,10 +46,34 @@ def test_the_wheel_carries_what_ships(wheel: set[str], name: str) -> None:
 def test_the_wheel_carries_every_module_and_its_tables(wheel: set[str]) -> None:
     """Modules, HL7 tables and FHIR schemas are in the wheel; tests are not."""
     files = (path for path in (ROOT / "engine").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    files = (path for path in files if path.suffix != ".so")  # compiled in place
     assert {path.relative_to(ROOT).as_posix() for path in files} <= wheel
     assert any(name.startswith("engine/hl7/tables/") for name in wheel)
     assert any(name.startswith("engine/fhir/schemas/") for name in wheel)
     assert not any(name.startswith("tests/") for name in wheel)
+
+
+def test_what_is_compiled_is_there() -> None:
+    """Each room that the optional build compiles is a module, and none of it is compiled by default."""
+    hook = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]
+    assert [name for name in hook["include"] if not (ROOT / name.removeprefix("/")).is_file()] == []
+    assert hook["enable-by-default"] is False
+
+
+def test_the_compiled_wheel_holds_to_the_cases(full_sweep: bool, tmp_path: Path) -> None:
+    """Every case that ships comes out of the compiled engine as it does of the files."""
+    if not full_sweep:
+        pytest.skip("needs --full-sweep, a C compiler and the registry of packages")
+    # In a copy: what is compiled stays beside the files that it was made of, and goes before them.
+    copy = shutil.copytree(ROOT, tmp_path / "tree", ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(copy)]
+    subprocess.run(build, env=os.environ | {"HATCH_BUILD_HOOK_ENABLE_MYPYC": "1"}, check=True)
+    (built,) = tmp_path.glob("*.whl")
+    zipfile.ZipFile(built).extractall(tmp_path / "there")
+    command = [sys.executable, "-m", "engine"]
+    for arguments, told in ((["--version"], ", compiled\n"), (["mappings", "test"], " cases, 0 differ\n")):
+        run = subprocess.run([*command, *arguments], cwd=tmp_path / "there", capture_output=True, text=True, check=True)
+        assert run.stdout.endswith(told)
 
 
 def test_the_lock_holds_what_the_project_asks_for() -> None:

@@ -6,6 +6,7 @@ import hashlib
 import secrets
 import socket
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -137,9 +138,12 @@ class Rig:
         """Wait until the journal's rows fulfil a condition and return them; AssertionError where they never do."""
         try:
             async with asyncio.timeout(seconds):
-                while not condition(rows := self.rows()):  # noqa: ASYNC110 - another process writes the journal
-                    await asyncio.sleep(POLL_SECONDS)
-                return rows
+                while True:
+                    begun = time.process_time()
+                    if condition(rows := self.rows()):
+                        return rows
+                    # Looking at a long journal takes its time from those who write it.
+                    await asyncio.sleep(max(POLL_SECONDS, 10 * (time.process_time() - begun)))
         except TimeoutError:
             left = Counter((row.state, row.reason) for row in self.rows())
             raise AssertionError(f"the journal never came so far: {left}\n{self.engine.log()}") from None
