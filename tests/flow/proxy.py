@@ -135,6 +135,10 @@ class Proxy:
     async def close(self) -> None:
         """Stop listening and break every line, as a server that is down."""
         if self._runner is not None:
+            for site in [*self._runner.sites]:
+                await site.stop()
+            # A line that was being taken just then is known after a turn of the loop or two, and broken as well.
+            await asyncio.sleep(0.01)
             await self._runner.cleanup()
             self._runner = None
 

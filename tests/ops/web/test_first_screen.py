@@ -26,7 +26,15 @@ from tests.ops.background.test_webhook import Receiver, receiving
 from tests.ops.web.conftest import message, start
 from tests.ops.web.test_browser import TOO_WIDE, VIOLATIONS, Window
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium"),
+    # Destinations, senders and engines are broken off here. Once in some whole runs the server's end of such a line was
+    # still open when the collector came by; which one is not known.
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in. <function _SelectorTransport:pytest.PytestUnraisableExceptionWarning",
+        r"ignore:Exception ignored in. <socket\.socket:pytest.PytestUnraisableExceptionWarning",
+    ),
+]
 
 SCREENS = (
     pytest.param({"viewport": {"width": 1440, "height": 900}}, id="desk"),
