@@ -39,8 +39,8 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
     known = {**configuration(secret_file(folder)).clients, "portal": clients(folder)["portal"]}
     with Trap() as trap:
         tenants = tenanted(trap.url, mode="mocked")
-        patient = DocumentSearch(sync_wait_s=50)  # by default 2, in which a busy machine may not answer
-        with running(folder, clients=known, users=USERS, tenants=tenants, cq=patient) as found:
+        waits = DocumentSearch(sync_wait_s=50)  # by default 2, in which a busy machine may not answer
+        with running(folder, clients=known, users=USERS, tenants=tenants, cq=waits) as found:
             yield found
         assert trap.taken == 0
 

@@ -2,17 +2,14 @@
 
 from html import unescape
 
-import pytest
-
 from tests.flow.rig import channel_file, write
 from tests.ops.web.conftest import DELIVERED, HOSTILE, Site
 
-pytestmark = pytest.mark.asyncio
 CONDITIONS = "Conditions of filters, resources and moves of a status"
 
 
 async def test_conditions_are_told_with_what_they_read(site: Site) -> None:
-    """Those of the channel's filters and of an element: what each read, whether it held, and where it stands."""
+    """Those of the channel's filters: what each read, whether it held, and where it stands."""
     (file,) = (site.rig.folder / "channels").glob("*.yaml")
     before = file.read_text()
     one = await site.person("operator")

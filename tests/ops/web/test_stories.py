@@ -279,4 +279,7 @@ async def test_an_explanation_is_filtered_fifty_rows_a_page(browser: Browser, si
     assert "quintero" not in page.url.casefold()
     await page.get_by_role("link", name="All elements").click()
     await expect(page.locator("tbody tr")).to_have_count(whole)
+    await page.goto(f"http://127.0.0.1:{site.port}/messages/1/explain")
+    use = page.locator("tbody tr", has_text="Patient.telecom[0].use")
+    await expect(use).to_contain_text("unless XTN.2 lets it through, as PID-13(1).2 is empty")
     await page.context.close()
