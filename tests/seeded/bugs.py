@@ -57,7 +57,7 @@ JOURNAL: Final = (
         "database/sqlite.py",
         '("synchronous", "FULL", 2)',
         '("synchronous", "NORMAL", 1)',
-        ("journal/file/test_durability.py", "journal/file/test_database.py"),
+        ("journal/file/test_durability.py", "journal/file/test_database.py", "crash/test_power_cuts.py"),
     ),
     Bug(
         "messages are acknowledged before they are committed",
