@@ -18,6 +18,7 @@ from engine.deliver.wire.oauth import signing_key
 from engine.errors import ConfigurationError, DestinationError, Problem
 from engine.fhir.versions.names import in_stu3
 from engine.mapping.authoring.case import cases_for, cases_of, run_cases
+from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import MappingSource, compile_mapping
 from engine.mapping.compile import read as read_mapping
@@ -104,6 +105,7 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     if machine:
         problems += [problem for one in looked for problem in lacking(one)]
     warnings = tuple(warning for one in looked for warning in one.ask("warnings"))
+    warnings += _negations(read, sources)
     destinations = {one.name: one for channel in channels for one in channel.destinations}
     whole = None
     if not problems and alerting.value is not None:
@@ -150,6 +152,17 @@ def _not_in_stu3(looked: Looked[Channel], mappings: Mapping[str, CompiledMapping
     expected = f"send it to R4, or take it out of the mapping {channel.mapping!r}"
     lacking = [number for number, one in enumerate(channel.destinations) if one.fhir == STU3 and absent]
     yield from looked.located((("destinations", n, "fhir"), f"STU3 has no {absent}", expected) for n in lacking)
+
+
+def _negations(read: Sequence[Looked[Channel]], sources: Mapping[str, MappingSource]) -> tuple[Problem, ...]:
+    """Return the negative comparisons of what a message need not have, of mappings and of channels with filters."""
+    known = {name: Negations(one.documents) for name, one in sources.items()}
+    found = [warning for one in known.values() for warning in one.warnings()]
+    for looked in read:
+        channel = looked.value
+        if channel is not None and channel.filters and channel.mapping in known:
+            found += looked.located(known[channel.mapping].of_channel(channel.filters))
+    return tuple(sorted(set(found)))
 
 
 def _is_guess(problem: Problem, looked: Looked[Channel]) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import ConfigurationError
 from engine.mapping import compile as compiler
-from engine.pipeline.configuration import Files, configure
+from engine.pipeline.configuration import Files, configure, examine
 from tests.ops.alone import CHANNEL
 from tests.ops.cli.running.test_run import CASES, PATIENT
 
@@ -80,3 +80,19 @@ def test_a_type_that_stu3_does_not_have(files: Files) -> None:
     told = "a.yaml:6:21: destinations.0.fhir: STU3 has no Invoice; send it to R4, or take it out of the mapping 'adt'"
     with pytest.raises(ConfigurationError, match=re.escape(told)):
         configure(files)
+
+
+def test_a_filter_that_takes_more_than_its_words_say_is_warned_of(files: Files) -> None:
+    """A negative comparison of a field that not every event has, of a channel and of its mapping, each in its place."""
+    assert files.mappings is not None
+    (files.channels / "a.yaml").write_text(
+        CHANNEL.format(name="a", port=0) + "\nfilters:\n  - {rule: out, when: not PV1-2 = I, do: filter}\n"
+    )
+    (files.mappings / "adt.yaml").write_text(
+        "mapping: adt\nextends: shipped/adt\nfilters: [{rule: in, when: PV1-2 != O, do: filter}]\n"
+    )
+    told = {Path(one.file).name: (one.path, one.found.partition(" (")[0]) for one in examine(files).warnings}
+    assert told == {
+        "a.yaml": ("filters.0.when", "not PV1-2 = I, which holds where PV1-2 is empty"),
+        "adt.yaml": ("filters.0.when", "PV1-2 != O, which does not hold where PV1-2 is empty"),
+    }

@@ -257,6 +257,20 @@ JOURNAL: Final = (
         ("journal/nodes/test_plans.py",),
     ),
     Bug(
+        "a filter by `PV1-2 != I` takes every message without a PV1",
+        "mapping/language/compared.py",
+        "self.values | EMPTY if self.unlike else self.values",
+        "self.values",
+        ("mapping/language/test_comparison.py",),
+    ),
+    Bug(
+        "`not starts-with` holds of a field that is not there",
+        "mapping/language/comparison.py",
+        "isinstance(found, str) and not holds(found)",
+        "not holds(found)",
+        ("mapping/language/test_comparison.py",),
+    ),
+    Bug(
         "a date to the month is earlier than each of its days",
         "mapping/language/comparison.py",
         "compare(digits[:least], day[:least])",

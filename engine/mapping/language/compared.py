@@ -1,24 +1,29 @@
 """Conditions compiled: whether terms hold, as an expression within a written function or as a function by itself."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.hl7.cells import BITS
+from engine.hl7.leaf import NULL
 from engine.mapping.language.expression import EVENT
 from engine.mapping.language.node import Cell, Node, Test, Text, field_filled, function_of
 from engine.mapping.language.source import Source
 
+# What a source gives that has no value.
+EMPTY: Final = frozenset({None, NULL, ""})
+
 
 class Term(NamedTuple):
-    """One test of a condition: that a source (EVENT, or a node) is a text, or one of `values`; or is not.
+    """One test of a condition: that a source (EVENT, or a node) is a text, or one of `values`; or is not (`negated`).
 
-    `holds`: that it says so of the source, in place of these.
+    `unlike`: that it is a text, and none of these. `holds`: that it says so of the source, in place of these.
     """
 
     source: Node | str
     values: frozenset[str]
     negated: bool
     holds: Callable[[Any], bool] | None = None
+    unlike: bool = False
 
     def write(self, source: Source) -> str:
         """Return the test as an expression."""
@@ -27,16 +32,18 @@ class Term(NamedTuple):
             found = found or f"{source.name(function_of(self.source))}(scope, reading)"  # type: ignore[arg-type]
             test = f"{source.name(self.holds)}({found})"
             return f"not {test}" if self.negated else test
-        values = source.name(self.values)
+        # A comparison holds of what has a value only, whichever it is.
+        values = source.name(self.values | EMPTY if self.unlike else self.values)
+        among = f"not in {values}" if self.unlike else f"in {values}"
         if isinstance(self.source, str):
-            test = f"reading.{EVENT} in {values}" if self.values else f"bool(reading.{EVENT})"
+            test = f"reading.{EVENT} {among}" if self.values else f"bool(reading.{EVENT})"
         elif isinstance(self.source, Cell):
             bit = BITS[self.source.number]
-            wanted = f"in {values}" if self.values else "is not NULL"
+            wanted = among if self.values else "is not NULL"
             test = f"{source.filled(bit)} and {source.cell(self.source.number, bit)} {wanted}"
         else:
             found = f"{source.name(function_of(self.source))}(scope, reading)"
-            test = f"{found} in {values}" if self.values else f"isinstance({found}, str)"
+            test = f"{found} {among}" if self.values else f"isinstance({found}, str)"
             if isinstance(self.source, Text):
                 field = field_filled(source, self.source.segment, self.source.at_hand, self.source.field)
                 test = f"{field} and {test}"

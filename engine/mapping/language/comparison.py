@@ -29,6 +29,11 @@ MAX_MEMORY: Final = 1 << 20
 Holds = Callable[[Any], bool]
 
 
+def other_than(holds: Holds) -> Holds:
+    """Return the comparison that holds of every other text: of nothing and a deletion neither does."""
+    return lambda found: isinstance(found, str) and not holds(found)
+
+
 def comparison_of(test: str, value: str) -> Holds:
     """Return a comparison as a function of what stands in the message: False of nothing, a deletion, another kind."""
     if test == "matches":

@@ -92,7 +92,7 @@ def masked(one: Alternative, at_hand: str) -> int:
 
 def _needed(term: Term, at_hand: str) -> int:
     """Return the mask of what a term needs to hold; everything, where it holds without."""
-    if term.negated or isinstance(term.source, str) or "" in term.values:
+    if term.negated or isinstance(term.source, str) or ("" in term.values and not term.unlike):
         return EVERYTHING
     return mask_in(term.source, at_hand)
 

@@ -99,27 +99,28 @@ Source = Field | Part | str
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One test: that the source is valued (`values` empty), or is one of the values; `negated` turns it round.
+    """One test: that the source is valued (`values` empty), or is one of the values.
 
-    `test` names another one, of the source against the one value: `<`, `<=`, `>`, `>=`, `starts-with`, `ends-with` or
-    `matches`.
+    `unlike`: that it has a value, and none of these (`!=`, `not in`). `negated`: a `not` before all of it turns it
+    round, so that it holds of an empty source, too. `test` names another comparison, of the source with the one value:
+    `<`, `<=`, `>`, `>=`, `starts-with`, `ends-with` or `matches`.
     """
 
     source: Source
     values: tuple[str, ...]
     negated: bool
     test: str = ""
+    unlike: bool = False
 
     def __str__(self) -> str:
+        subject = f"{'not ' * self.negated}{self.source}"
         if not self.values:
-            return f"{'not ' * self.negated}{self.source}"
+            return subject
         if self.test:
-            value = self.values[0]
-            plain = value if value and not re.search(r"[\s'=]", value) else f"'{value}'"
-            return f"{'not ' * self.negated}{self.source} {self.test} {plain}"
+            return f"{subject} {'not ' * self.unlike}{self.test} {_written(self.values[0])}"
         if len(self.values) == 1:
-            return f"{self.source} {'!=' if self.negated else '='} {self.values[0]}"
-        return f"{self.source} {'not ' * self.negated}in ({', '.join(self.values)})"
+            return f"{subject} {'!=' if self.unlike else '='} {_written(self.values[0])}"
+        return f"{subject} {'not ' * self.unlike}in ({', '.join(self.values)})"
 
 
 Condition = tuple[tuple[Term, ...], ...]
@@ -246,15 +247,20 @@ def _term(text: str) -> Term:
     source = EVENT if match["path"] == EVENT else parse_path(match["path"])
     if source is None:
         raise ExpressionError(f"found {match['path']!r}", "expected a path such as PID-30, or event")
-    negated = bool(match["not"]) != (bool(match["none"] or match["never"]) or match["op"] == "!=")
+    negated, unlike = bool(match["not"]), bool(match["none"] or match["never"]) or match["op"] == "!="
     values = match["values"] if match["values"] is not None else match["listed"]
     if values is not None:
-        return Term(source, tuple(unquoted(value) for value in values.split(",")), negated)
+        return Term(source, tuple(unquoted(value) for value in values.split(",")), negated, unlike=unlike)
     value = match["value"] or match["text"]
     if value and value[0] != "'" and not {" ", "="}.isdisjoint(value):
         raise ExpressionError(f"found {text!r}", "expected PATH = value, 'several words' in quotes, and, or")
     test = match["word"] or (match["op"] if match["op"] in ORDERED else "")
-    return Term(source, (unquoted(value),) if value else (), negated, test)
+    return Term(source, (unquoted(value),) if value else (), negated, test, unlike)
+
+
+def _written(value: str) -> str:
+    """Return a value as it stands in a condition: in quotes, where it has to."""
+    return value if value and not re.search(r"[\s'=]", value) else f"'{value}'"
 
 
 def unquoted(text: str) -> str:

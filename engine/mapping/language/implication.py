@@ -28,15 +28,19 @@ def _implies(one: Term, other: Term) -> bool:
     """Say whether a term surely holds wherever another one does."""
     if _read(one.source) != _read(other.source):
         return False
-    if one.negated and other.negated:
-        return _narrower(_turned(other), _turned(one))
-    if other.negated:
-        return not one.negated and _apart(one, _turned(other))
-    return not one.negated and _narrower(one, other)
+    if one.negated and not other.negated:
+        # Of an empty field the one holds, and the other does not.
+        return False
+    if not other.values and not other.negated:
+        return True
+    of, others = (replace(term, negated=False, unlike=False) for term in (one, other))
+    if one.negated != one.unlike:
+        return other.negated != other.unlike and _narrower(others, of)
+    return _apart(of, others) if other.negated != other.unlike else _narrower(of, others)
 
 
 def _narrower(one: Term, other: Term) -> bool:
-    """Say so of two terms that are not negated."""
+    """Say so of two terms that ask for a value, and for no other than theirs."""
     if not other.values or (one.test, one.values) == (other.test, other.values):
         return True
     if _is_list(one):
@@ -47,7 +51,7 @@ def _narrower(one: Term, other: Term) -> bool:
 
 
 def _apart(one: Term, other: Term) -> bool:
-    """Say whether two terms that are not negated surely never hold together."""
+    """Say whether two terms that ask for a value, and for no other than theirs, surely never hold together."""
     for listed, beside in ((one, other), (other, one)):
         if _is_list(listed):
             return bool(beside.values) and not any(_holds(beside, value) for value in listed.values)

@@ -3,7 +3,7 @@
 from engine.hl7.leaf import Leaf as Value
 from engine.mapping.language.compared import Check
 from engine.mapping.language.compared import Term as Compared
-from engine.mapping.language.comparison import comparison_fault, comparison_of
+from engine.mapping.language.comparison import comparison_fault, comparison_of, other_than
 from engine.mapping.language.composite import Staged
 from engine.mapping.language.expression import Condition, Field, Part, Term
 from engine.mapping.language.kit import Takes
@@ -52,7 +52,8 @@ def _term(term: Term, segment_at_hand: str) -> Compared:
     holds = None
     if term.test:
         holds = comparison_of(term.test, term.values[0]) if comparison_fault(term) is None else _never
-    return Compared(source, frozenset(term.values), term.negated, holds)
+        holds = other_than(holds) if term.unlike else holds
+    return Compared(source, frozenset(term.values), term.negated, holds, term.unlike)
 
 
 def _never(_: object) -> bool:

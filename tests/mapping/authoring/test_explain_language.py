@@ -303,7 +303,7 @@ SAID: Final[dict[str, Said]] = {
     "retired": Said("admit", "retired.active", "false"),
     "rule": Said("admit", "events.A01.rule", "admit"),
     "same_key": Said("admit", "segments.OBX.same_key", "each"),
-    "segments": Said("admit", "segments.NK1.when", "NK1-3 not in (EMR, E, F, I, S)", {"NK1-3": "SPO"}),
+    "segments": Said("admit", "segments.NK1.when", "not NK1-3 in (EMR, E, F, I, S)", {"NK1-3": "SPO"}),
     "skip": Said("skipped", "events.A19.skip", "query"),
     "slice": Said("admit", "segments.AL1.elements.reaction.slice", "AL1-5", {"AL1-5": "Rash"}),
     "source": Said("admit", "source", "HL7 v2-to-FHIR"),
@@ -323,7 +323,7 @@ SAID: Final[dict[str, Said]] = {
     "untyped": Said("admit", "identity.untyped", "MR"),
     "value": Said("admit", "elements.value", "CX.1 | identifier-value", {"PID-3(2).1": "9"}, "9"),
     "visit": Said("admit", "segments.DG1.visit.diagnosis.use", "DG1-6 | coded(diagnosis-role)", {"DG1-6": "A"}),
-    "when": Said("admit", "segments.NK1.when", "NK1-3 not in (EMR, E, F, I, S)", {"NK1-3": "SPO"}),
+    "when": Said("admit", "segments.NK1.when", "not NK1-3 in (EMR, E, F, I, S)", {"NK1-3": "SPO"}),
     "with": Said("admit", "segments.IN1.with", "IN2"),
     "within": Said("admit", "within", "encounter"),
 }  # fmt: skip

@@ -55,7 +55,22 @@ def holds(author: Author, message: Make, condition: str, *segments: str) -> bool
         ("PID-5.1 not starts-with Z", False),
         ("PID-5.1 ends-with 'ne'", True),
         ("PID-29 starts-with 2", False),
-        ("PID-8 and PID-29 not starts-with 2", True),
+        ("PID-8 and PID-29 not starts-with 2", False),  # no comparison holds of an empty field
+        ("PID-8 and not PID-29 starts-with 2", True),  # but what says that it does not
+        ("PID-8 and PID-29 != 2", False),
+        ("PID-8 and not PID-29 = 2", True),
+        ("PID-8 and not PID-29 != 2", True),
+        ("PID-8 and PID-29 not in (2, 3)", False),
+        ("PID-8 and not PID-29 in (2, 3)", True),
+        ("PID-8 and PID-29 not matches '2.*'", False),
+        ("PID-8 and PV1-2 != I", False),
+        ("PID-8 and not PV1-2 = I", True),
+        ("PID-8 and ZAG-3 != I", False),  # a deletion is no value
+        ("PID-8 and not ZAG-3 = I", True),
+        ("PID-8 and ZAG-3 not starts-with I", False),
+        ("PID-8 != F", True),
+        ("not PID-8 != F", False),
+        ("not PID-8 != M", True),
         ("PID-5.1 matches '[A-Z][a-z]+'", True),
         ("PID-5.1 matches '[A-Z]'", False),
         ("PID-5.1 matches 'a and b|Z.*'", True),
@@ -70,7 +85,7 @@ def holds(author: Author, message: Make, condition: str, *segments: str) -> bool
 )
 def test_what_a_comparison_holds_of(author: Author, message: Make, condition: str, expected: bool) -> None:
     """As the table of conditions says; what is empty, or of another kind, is neither less nor more."""
-    assert holds(author, message, condition, BORN, "ZAG|18|five") is expected
+    assert holds(author, message, condition, BORN, 'ZAG|18|five|""') is expected
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ def test_and_binds_tighter_than_or() -> None:
     condition = parse_condition("XTN.3 in (Internet, X.400) and not XTN.1 or event != A08 or XTN.2 not in (PRN)")
     assert condition == (
         (Term(Part("XTN", 3), ("Internet", "X.400"), negated=False), Term(Part("XTN", 1), (), negated=True)),
-        (Term("event", ("A08",), negated=True),),
-        (Term(Part("XTN", 2), ("PRN",), negated=True),),
+        (Term("event", ("A08",), negated=False, unlike=True),),
+        (Term(Part("XTN", 2), ("PRN",), negated=False, unlike=True),),
     )
 
 

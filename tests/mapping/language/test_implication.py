@@ -35,7 +35,13 @@ from engine.mapping.language.reading import Reading
         ("PID-8 not in (F, M)", "PID-8 != F", False),
         ("PID-8 != F", "PID-8 not in (F, M)", True),
         ("not PID-8", "PID-8 = F", False),
-        ("PID-8 != F", "not PID-8", True),
+        ("PID-8 != F", "not PID-8", False),
+        ("not PID-8 = F", "not PID-8", True),
+        ("not PID-8 = F", "PID-8 != F", True),
+        ("PID-8 != F", "not PID-8 = F", False),
+        ("PID-8", "PID-8 != F", True),
+        ("PID-8", "not PID-8 = F", False),
+        ("not PID-8 != F", "PID-8 = F", True),
         ("event in (A01, A04)", "event = A04 and PV1-2 = O", True),
         ("event", "event = A04", True),
     ],
@@ -52,6 +58,9 @@ def test_what_holds_wherever_another_does(earlier: str, later: str, expected: bo
         ("PID-8 and not PID-8", True),
         ("PID-8 = F and PID-8 != F", True),
         ("PID-8 = F and PID-8 != M", False),
+        ("not PID-8 and PID-8 != F", True),
+        ("not PID-8 and not PID-8 = F", False),
+        ("PID-8 != F and not PID-8 != F", True),
         ("not PID-8 and PID-8 = F", True),
         ("PID-5.1 starts-with ZZ and PID-5.1 starts-with AB", True),
         ("PID-5.1 starts-with ZZ and PID-5.1 starts-with ZZT", False),
@@ -70,8 +79,13 @@ TEXTS = ("A", "AB", "ABA", "B", "BA", "2", "10", "20071231", "2008-01", "A01", "
 WORDS = ("starts-with", "starts-with", "ends-with", "matches", "<", ">=")
 VALUE = st.sampled_from(TEXTS)
 SOURCES = st.sampled_from([Field("PID", 5), Field("PID", 5, component=1), "event"])
-PLAIN = st.builds(Term, SOURCES, st.lists(VALUE, max_size=3).map(tuple), st.booleans())
-COMPARED = st.builds(Term, SOURCES, VALUE.map(lambda one: (one,)), st.booleans(), st.sampled_from(WORDS))
+PRESENT = st.builds(Term, SOURCES, st.just(()), st.booleans())
+LISTED = st.builds(
+    Term, SOURCES, st.lists(VALUE, min_size=1, max_size=3).map(tuple), st.booleans(), st.just(""), st.booleans()
+)
+PLAIN = PRESENT | LISTED
+ONE = VALUE.map(lambda one: (one,))
+COMPARED = st.builds(Term, SOURCES, ONE, st.booleans(), st.sampled_from(WORDS), st.booleans())
 GROUP = st.lists(PLAIN | COMPARED, min_size=1, max_size=2).map(tuple)
 CONDITIONS = st.lists(GROUP, min_size=1, max_size=2).map(tuple)
 

@@ -14,6 +14,7 @@ from engine.config.source import Source, read, validate
 from engine.errors import ConfigurationError, UsageError
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.cost import Costs
+from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import load
 from engine.ops.cli.mapping.costing import costs_as_json, print_costs
 from engine.ops.terminal.lazy_group import LazyGroup, nothing
@@ -56,7 +57,8 @@ app = typer.Typer(
 def check(mappings: Mappings = None, name: MappingName = "adt", cost: Cost = False, as_json: Json = False) -> None:
     """Check every mapping file and report all problems, each with file, line and column.
 
-    Exit 0 if there are none, 1 otherwise. Lines that cost too much in the worst case are warned of.
+    Exit 0 if there are none, 1 otherwise. Lines that cost too much in the worst case are warned of, and negative
+    comparisons of what a message need not have.
 
     Example: adt-engine mappings check --mappings mappings
     """
@@ -70,7 +72,7 @@ def check(mappings: Mappings = None, name: MappingName = "adt", cost: Cost = Fal
                 Console(stderr=True, highlight=False, soft_wrap=True).print(str(problem), markup=False)
         raise typer.Exit(1) from error
     costs = Costs(found)
-    warnings = costs.warnings()
+    warnings = sorted((*costs.warnings(), *Negations(found.documents).warnings()))
     if as_json:
         told = {"mapping": name, "hash": found.hash, "problems": [], "warnings": [one._asdict() for one in warnings]}
         print_json(told | ({"cost": costs_as_json(costs)} if cost else {}))

@@ -1,0 +1,188 @@
+"""Negative comparisons of what a message need not have: of these a check warns, for half of them is misread.
+
+`PV1-2 != I` holds where PV1-2 has a value, and another one; `not PV1-2 = I` holds where it has none, too. Whoever
+writes one of them and thinks of the other loses messages, or sends too many. Nothing is said of a field that every
+event at hand has, nor where the condition says by itself what is so of an empty one: `PV1-2 and PV1-2 != I`, or
+`not PV1-2 or PV1-2 != I`. In a list or an element, where most fields may be empty, `not PID-8 = M` is taken as meant.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from engine.config.filters import Filter
+from engine.config.wording import Placed, folded
+from engine.errors import Problem
+from engine.hl7.conformance.standard import standard
+from engine.hl7.events import grammar, structure
+from engine.mapping.files.document import Document, Documents, Problems
+from engine.mapping.files.reference import listed
+from engine.mapping.language.comparison import comparison_fault, comparison_of
+from engine.mapping.language.expression import (
+    EVENT,
+    Condition,
+    ExpressionError,
+    Field,
+    Guard,
+    Head,
+    Source,
+    Term,
+    parse_condition,
+    parse_expression,
+)
+from engine.mapping.resource.grouping import UNDER
+from engine.mapping.resource.lists import SEGMENTS
+from engine.mapping.subject.events import ELSEWHERE, Rule, make_event_table
+from engine.mapping.subject.filters import FILTERS
+
+# The version whose structures say what an event has; they hardly differ in what is required.
+VERSION: Final = "2.5.1"
+CONDITIONS: Final = frozenset({"when", "unless", "arrives", "leaves"})
+# Every message has these, whatever its event.
+ALWAYS: Final = frozenset({"MSH", "PID"})
+# Of a person there is one by the letter of the standard alone: an event that speaks of no visit is sent without.
+VISIT: Final = ("PV1", "Encounter")
+EVENTS_OF: Final = "the event table"
+
+
+class _Place(NamedTuple):
+    """Where a condition stands: the events that ask it, the segments at hand there, and the value it is of."""
+
+    events: tuple[str, ...]
+    at_hand: frozenset[str] = frozenset()
+    head: Head | None = None
+    of_messages: bool = False
+
+
+class Negations:
+    """Warns of the negative comparisons of one mapping, and of the channels that it is the mapping of."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        rules = make_event_table(documents.events, Problems()).rules
+        self._rules: Mapping[str, Rule] = {one: rule for one, rule in rules.items() if rule.doing not in ELSEWHERE}
+
+    def warnings(self) -> tuple[Problem, ...]:
+        """Return those of the files that a site wrote."""
+        found: list[Problem] = []
+        events = self._documents.events
+        for number, line in enumerate(listed_maps(events.value.get(FILTERS))):
+            found += self._of_text(line.get("when"), _Place(self._events(), of_messages=True), events, number)
+        for document in (*self._documents.resources.values(), *self._documents.datatypes.values()):
+            asked = self._events(str(document.value.get("resource") or ""))
+            found += self._walk(document.value, _Place(asked), document, ())
+        return tuple(sorted(set(found)))
+
+    def of_channel(self, filters: Sequence[Filter]) -> Iterator[Placed]:
+        """Yield those of the filters of a channel, each with its path in the channel's file."""
+        place = _Place(self._events(), of_messages=True)
+        for number, one in enumerate(filters):
+            for found, expected in self._said(_condition(one.when), place):
+                yield (FILTERS, number, "when"), found, expected
+
+    def _events(self, type_: str = "") -> tuple[str, ...]:
+        """Return the events that do something; of a resource that some of them name, these."""
+        named = [one for one, rule in self._rules.items() if any(act.type_ == type_ for act in rule.acts)]
+        return tuple(named or self._rules)
+
+    def _walk(self, value: Any, place: _Place, document: Document, path: tuple[Any, ...]) -> Iterator[Problem]:
+        if isinstance(value, str):
+            yield from self._line(value, place, document, path)
+        elif isinstance(value, list):
+            for number, one in enumerate(value):
+                yield from self._walk(one, place, document, (*path, number))
+        elif isinstance(value, dict):
+            near = {one.partition("-")[0] for one in listed(value.get("each"))}
+            for key, one in value.items():
+                own = near | ({str(key).partition(UNDER)[0]} if path == (SEGMENTS,) else set())
+                inner = place._replace(at_hand=place.at_hand | own)
+                yield from self._walk(one, inner, document, (*path, key))
+
+    def _line(self, text: str, place: _Place, document: Document, path: tuple[Any, ...]) -> Iterator[Problem]:
+        if document.is_shipped(path):
+            return
+        conditions: list[tuple[Condition, Head | None]] = []
+        try:
+            if path[-1] in CONDITIONS:
+                conditions.append((parse_condition(text), None))
+            else:
+                guards = [(one.head, stage) for one in parse_expression(text) for stage in one.stages]
+                conditions += [(stage.condition, head) for head, stage in guards if isinstance(stage, Guard)]
+        except ExpressionError:
+            return  # a text that is no expression, such as the name of a file
+        for condition, head in conditions:
+            for found, expected in self._said(condition, place._replace(head=head)):
+                yield document.problem(path, found, expected)
+
+    def _of_text(self, text: Any, place: _Place, document: Document, number: int) -> Iterator[Problem]:
+        for found, expected in self._said(_condition(text), place):
+            yield document.problem((FILTERS, number, "when"), found, expected)
+
+    def _said(self, condition: Condition, place: _Place) -> Iterator[tuple[str, str]]:
+        """Yield what is found and what would do, for each negative comparison that says nothing of an empty field."""
+        settled = {str(term.source) for group in condition for term in group if not term.values}
+        for group in condition:
+            valued = {str(one.source) for one in group if one.values and not one.negated and not one.unlike}
+            for term in group:
+                name = str(term.source)
+                negative = term.unlike if not place.of_messages else term.unlike or (term.negated and term.values)
+                if not negative or name == EVENT or name in settled | valued or name == str(place.head):
+                    continue
+                events = [one for one in place.events if _is_asked(group, one)]
+                lacking = [one for one in events if not self._has(one, term.source, place.at_hand)]
+                if lacking:
+                    yield _words(term, sorted(lacking), of_any=len(lacking) == len(self._rules))
+
+    def _has(self, event: str, source: Source, at_hand: frozenset[str]) -> bool:
+        """Say whether each message of an event has a field, as far as the standard requires it."""
+        if not isinstance(source, Field) or source.where or source.component > 1 or source.subcomponent > 1:
+            return False
+        known = standard(VERSION)
+        rule = known.segment(source.segment) if known else None
+        required = rule is not None and source.field in {one.number for one in rule.required}
+        if not required or source.repetition > 1:
+            return False
+        if source.segment in at_hand | ALWAYS:
+            return True
+        segment, type_ = VISIT
+        if source.segment == segment and not any(act.type_ == type_ for act in self._rules[event].acts):
+            return False
+        parts = grammar(VERSION, structure(VERSION, event.rpartition("^")[2]))
+        return any(part.name == source.segment and part.required and not part.parts for part in parts)
+
+
+def listed_maps(value: Any) -> list[Mapping[str, Any]]:
+    """Return the maps of a list; none where it is no list, of which another check tells."""
+    return [one if isinstance(one, dict) else {} for one in value] if isinstance(value, list) else []
+
+
+def _condition(text: Any) -> Condition:
+    """Return a condition; an empty one for what is none, of which another check tells."""
+    try:
+        return parse_condition(str(text or ""))
+    except ExpressionError:
+        return ()
+
+
+def _is_asked(group: Sequence[Term], event: str) -> bool:
+    """Say whether terms of an event let one through."""
+    trigger = event.rpartition("^")[2]
+    return all(_fits(term, trigger) for term in group if term.source == EVENT)
+
+
+def _fits(term: Term, trigger: str) -> bool:
+    if term.test:
+        fits = comparison_fault(term) is None and comparison_of(term.test, term.values[0])(trigger)
+    else:
+        fits = trigger in term.values or not term.values
+    return (fits != term.unlike) != term.negated
+
+
+def _words(term: Term, events: Sequence[str], *, of_any: bool) -> tuple[str, str]:
+    need = "no event must have it" if of_any else f"{folded(events, where=EVENTS_OF)} need not have it"
+    plain = Term(term.source, term.values, negated=False, test=term.test, unlike=not (term.unlike and term.negated))
+    only, too = f"{term.source} and {plain}", f"not {term.source} or {plain}"
+    if term.negated:
+        expected = f"write `{only}` to leave that out, or `{too}` where it is meant"
+        return f"{term}, which holds where {term.source} is empty ({need})", expected
+    expected = f"write `{only}` where that is meant, or `{too}`"
+    return f"{term}, which does not hold where {term.source} is empty ({need})", expected
