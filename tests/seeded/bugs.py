@@ -1129,6 +1129,20 @@ CCDA: Final = (
         ("interchange/ccda/test_values.py",),
     ),
     Bug(
+        "other hospitals cannot read a document of codes whose system has no name",
+        "interchange/ccda/element.py",
+        ' if "" in attributes.values() else attributes',
+        ' if "-" in attributes.values() else attributes',
+        ("interchange/ccda/test_document.py",),
+    ),
+    Bug(
+        "the medications of a discharge are lost when its document is read",
+        "interchange/ccda/reading/sections.py",
+        '        ("35", read_medication),\n',
+        "",
+        ("interchange/ccda/test_reading.py",),
+    ),
+    Bug(
         "the document of a patient who was merged away is still made",
         "interchange/everything/operation.py",
         "    if stored.survivor is not None:\n",

@@ -108,7 +108,7 @@ def _sorted(codings: Json, prefer: Sequence[str]) -> tuple[list[tuple[System, Js
     """Return the codings of systems with an OID, the preferred first, and those of others."""
     known, others = [], []
     for coding in codings:
-        if not coding.get("code"):
+        if not coding.get("code", "").strip():
             continue
         uri = coding.get("system", "")
         system = system_by_uri(uri)

@@ -28,8 +28,11 @@ def template(number: str, extension: str = "", *, former: bool = True) -> Templa
 
 
 def add(parent: Element, tag: str, text: str = "", **attributes: str) -> Element:
-    """Append an element of CDA and return it; ValueError for characters that XML forbids."""
-    made = SubElement(parent, f"{{urn:hl7-org:v3}}{tag}", None, None, **attributes)
+    """Append an element of CDA and return it; ValueError for characters that XML forbids.
+
+    An attribute of no text is left out: the schema of CDA has none that may be empty.
+    """
+    made = SubElement(parent, f"{{urn:hl7-org:v3}}{tag}", None, None, **_told(attributes))
     if text:
         made.text = text
     return made
@@ -37,10 +40,14 @@ def add(parent: Element, tag: str, text: str = "", **attributes: str) -> Element
 
 def add_extension(parent: Element, tag: str, text: str = "", **attributes: str) -> Element:
     """Append an element of the extensions that HL7 keeps under the name of SDTC."""
-    made = SubElement(parent, f"{{{SDTC}}}{tag}", None, None, **attributes)
+    made = SubElement(parent, f"{{{SDTC}}}{tag}", None, None, **_told(attributes))
     if text:
         made.text = text
     return made
+
+
+def _told(attributes: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in attributes.items() if value} if "" in attributes.values() else attributes
 
 
 def add_value(parent: Element, data_type: str, **attributes: str) -> Element:

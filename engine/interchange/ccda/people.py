@@ -86,7 +86,7 @@ def add_address(parent: Element, address: Json) -> None:
 
 def add_telecoms(parent: Element, telecoms: Json, *, most: int = 10) -> None:
     """Append telephones, addresses of e-mail and of pages; one that is unknown if there is none."""
-    found = [one for one in telecoms or () if one.get("value")][:most]
+    found = [one for one in telecoms or () if one.get("value", "").strip()][:most]
     for one in found:
         value = "".join(one["value"].split())
         scheme = SCHEMES.get(one.get("system", ""), "")

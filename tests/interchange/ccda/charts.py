@@ -62,6 +62,11 @@ def hostile() -> list[Json]:
     return _with_texts(noted)
 
 
+def foreign() -> list[Json]:
+    """Return an invented chart whose codes are of systems without a name, some without a system or of blank text."""
+    return _foreign(synthetic_chart("foreign", facts=120))
+
+
 def pruned(seed: int) -> list[Json]:
     """Return an invented chart of which many an element is missing, whatever asks for it."""
     chance = random.Random(seed)
@@ -74,6 +79,7 @@ CHARTS: dict[str, Callable[[], list[Json]]] = {
     "bare": lambda: [{"resourceType": "Patient", "id": "p2"}],
     "least": the_least,
     "hostile": hostile,
+    "foreign": foreign,
     "large": lambda: synthetic_chart("large", facts=5000),
     **{f"pruned-{seed}": partial(pruned, seed) for seed in range(4)},
     **{f"invented-{at}": partial(synthetic_chart, str(at), facts=60 + at) for at in range(200)},
@@ -88,6 +94,22 @@ def _with_texts(value: Json, name: str = "") -> Json:
         return [_with_texts(part, name) for part in value]
     free = name in {"text", "display", "family", "given", "line", "city", "conclusion", "description", "valueString"}
     return f"{value} {HOSTILE}" if free and isinstance(value, str) else value
+
+
+def _foreign(value: Json) -> Json:
+    """Return a value whose codings come first of an OID that no table has, then of none, then of blank texts."""
+    if isinstance(value, list):
+        return [_foreign(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _foreign(part) for key, part in value.items()}
+    if "coding" in found:
+        local = [{**one, "system": "urn:oid:1.2.3.4.5"} for one in found["coding"]]
+        bare = [{"code": "local", "display": " "}, {"system": "urn:oid:1.2.3.4.6", "code": "x", "display": "\n"}]
+        found["coding"] = [*local, *found["coding"], *bare]
+    if "telecom" in found:
+        found["telecom"] = [{"value": " "}, *found["telecom"]]
+    return found
 
 
 def _pruned(value: Json, chance: random.Random, share: float) -> Json:

@@ -8,7 +8,7 @@ from lxml import etree
 
 from engine.interchange.ccda.record import Custodian
 from engine.interchange.synthetic.chart import synthetic_chart
-from tests.interchange.ccda.charts import AT, HOSTILE, PATIENT, hostile, pruned, the_least, written
+from tests.interchange.ccda.charts import AT, CHARTS, HOSTILE, PATIENT, hostile, pruned, the_least, written
 from tests.interchange.least import CONCEPT, LEAST, least
 
 Json = Any
@@ -524,3 +524,27 @@ def test_notes_are_comments_on_their_entry(type_name: str) -> None:
     comments = find(document, "//c:entry//c:act[c:code/@code='48767-8']/c:text/c:reference/@value")
     texts = [find(document, f"//c:content[@ID='{one[1:]}']/text()") for one in comments]
     assert texts == [[one["text"]] for one in notes]
+
+
+@pytest.mark.parametrize("name", [name for name in CHARTS if name != "large"][:14])
+def test_no_attribute_is_empty(name: str) -> None:
+    """Whatever a chart lacks, its document has no attribute without a text: HL7's schema refuses those."""
+    for element in read(written(CHARTS[name]())).iter():
+        assert [key for key, text in element.attrib.items() if not text] == [], element.tag
+
+
+def test_a_code_of_an_unnamed_system_has_no_name_beside_it() -> None:
+    """An OID that no table has is written without `codeSystemName`; a code of blanks is none."""
+    codings = [
+        {"system": "urn:oid:1.2.3.4.5", "code": "L1", "display": "Local"},
+        {"system": "urn:oid:1.2.3.4.6", "code": " "},
+    ]
+    condition = {**least("Condition", "p1"), "id": "c1", "code": {"coding": codings}}
+    document = read(written([PATIENT, condition]))
+    (named,) = find(section(document, "11450-4"), ".//c:*[@code='L1']")
+    assert {name: text for name, text in named.attrib.items() if "}" not in name} == {
+        "code": "L1",
+        "codeSystem": "1.2.3.4.5",
+        "displayName": "Local",
+    }
+    assert find(section(document, "11450-4"), ".//*[@codeSystem='1.2.3.4.6']") == []

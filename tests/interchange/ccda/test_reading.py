@@ -258,6 +258,43 @@ def medication(mood: str = "EVN", status: str = "active", more: str = "", attrib
     )
 
 
+def around(number: str, *entries: str, attributes: str = "") -> str:
+    """Return an act around medication activities, as those of a discharge and an admission are."""
+    inner = "".join(f'<entryRelationship typeCode="SUBJ">{one}</entryRelationship>' for one in entries)
+    named = f'<templateId root="{TEMPLATE}{number}"/>' if number else ""
+    return f'<act classCode="ACT" moodCode="EVN" {attributes}>{named}<code code="10183-2"/>{inner}</act>'
+
+
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [(code, number) for code in ("10183-2", "75311-1", "42346-7") for number in ("35", "36", "")]
+    # By the template alone, in a section that is read for nothing.
+    + [("8648-8", "35"), ("8648-8", "36")],
+)
+def test_medications_of_a_discharge_and_an_admission_are_read_in_their_act(code: str, number: str) -> None:
+    """Discharge Medication and Admission Medication are acts around what is taken or ordered: each is a fact."""
+    found = told(section(code, around(number, medication(), medication("INT"))))
+    assert [one["resourceType"] for one in found] == ["MedicationStatement", "MedicationRequest"]
+    assert {one["medicationCodeableConcept"]["coding"][0]["code"] for one in found} == {"573621"}
+
+
+def test_an_act_around_no_medication_is_counted_as_unread() -> None:
+    """Nothing, what has a null flavor, and what the act negates is no medication."""
+    empty = around("35"), around("35", medication(attributes='nullFlavor="NI"'))
+    negated = around("36", medication(), attributes='negationInd="true"')
+    facts = read_ccda(document(section("10183-2", *empty, negated)))
+    assert (facts.resources, facts.unread) == ((), 3)
+
+
+@pytest.mark.parametrize("arc", ["11", "11.1", "38", "44"])
+def test_a_section_of_medications_is_known_by_its_template(arc: str) -> None:
+    """A section at discharge, at admission or of what was given, without a code, is read by its template."""
+    entry = medication().replace(f'<templateId root="{TEMPLATE}16" extension="2014-06-09"/>', "")
+    root = f'<templateId root="2.16.840.1.113883.10.20.22.2.{arc}"/>'
+    found = told(section("", entry).replace("<text>", f"{root}<text>").replace('<code code=""', "<code"))
+    assert [one["resourceType"] for one in found] == ["MedicationStatement"]
+
+
 def test_a_medication_that_is_taken_is_a_statement() -> None:
     """Mood EVN: status, period, how often and how much; an unknown end is none."""
     found = the(told(section("10160-0", medication())), "MedicationStatement")

@@ -6,7 +6,16 @@ from engine.interchange.ccda.reading.chart import Chart
 from engine.interchange.ccda.reading.concerns import notes
 from engine.interchange.ccda.reading.datatypes import identifiers, quantity, text_of, whole
 from engine.interchange.ccda.reading.dosage import dosage_of
-from engine.interchange.ccda.reading.element import Element, every, first, is_negated, related, said, value_type
+from engine.interchange.ccda.reading.element import (
+    Element,
+    every,
+    first,
+    is_negated,
+    related,
+    said,
+    tag,
+    value_type,
+)
 from engine.interchange.ccda.reading.parties import author, authored
 from engine.interchange.ccda.reading.times import interval, period, timed
 
@@ -35,12 +44,21 @@ DONE: Final = "EVN"
 INTENTS: Final = {"INT": "order", "RQO": "order", "PRMS": "plan", "PRP": "proposal", "ARQ": "plan", "APT": "plan"}
 # In a plan, an intent is no order yet.
 PLANS: Final = {**INTENTS, "INT": "plan"}
+ACT: Final = tag("act")
 # Indication, whose value says what for.
 REASON: Final = "RSON"
 
 
 def read_medication(chart: Chart, entry: Element) -> None:
-    """Keep a Medication Activity; "no known medications" is none."""
+    """Keep a Medication Activity, or those in an act around them; "no known medications" is none.
+
+    Discharge Medication and Admission Medication are such acts.
+    """
+    if entry.tag == ACT:
+        if not is_negated(entry):
+            for one in related(entry, name="substanceAdministration"):
+                read_medication(chart, one)
+        return
     medicine = medicine_of(chart, entry)
     if not medicine:
         return

@@ -30,6 +30,8 @@ TEMPLATES: Final[dict[str, Reader]] = {
         ("34", read_diagnoses),
         ("80", read_diagnoses),
         ("16", read_medication),
+        ("35", read_medication),
+        ("36", read_medication),
         ("42", read_planned_medication),
         ("120", read_planned_medication),
         ("1", read_result),
@@ -59,6 +61,7 @@ SECTIONS: Final[dict[str, Reader]] = {
     "48765-2": read_allergies,
     "10160-0": read_medication,
     "10183-2": read_medication,
+    "75311-1": read_medication,
     "42346-7": read_medication,
     "29549-3": read_medication,
     "11450-4": read_problems,
@@ -83,6 +86,10 @@ SECTION_TEMPLATES: Final = {
         ("6.1", "48765-2"),
         ("1", "10160-0"),
         ("1.1", "10160-0"),
+        ("11", "10183-2"),
+        ("11.1", "10183-2"),
+        ("38", "29549-3"),
+        ("44", "42346-7"),
         ("5", "11450-4"),
         ("5.1", "11450-4"),
         ("3", "30954-2"),
@@ -112,7 +119,7 @@ PLANNED: Final[dict[str, Reader]] = {
 }
 # What a section's reader can read.
 STATEMENTS: Final[dict[Reader, frozenset[str]]] = {
-    read_medication: frozenset({tag("substanceAdministration")}),
+    read_medication: frozenset({tag("substanceAdministration"), tag("act")}),
     read_immunization: frozenset({tag("substanceAdministration")}),
     read_encounter: frozenset({tag("encounter")}),
     read_family: frozenset({tag("organizer")}),
