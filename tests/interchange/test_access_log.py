@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 
 from engine.config.account import Client, Role
@@ -36,6 +37,8 @@ from tests.interchange.least import least, version_of
 from tests.interchange.nursery import ran
 from tests.interchange.places import address_of
 
+FHIR = {"content-type": "application/fhir+json"}
+FORM = {"content-type": "application/x-www-form-urlencoded"}
 ROWS = "SELECT tenant, client, login, role, interaction, type, id, patients, outcome, status FROM access ORDER BY seq"
 
 
@@ -124,7 +127,7 @@ def test_whom_a_merge_by_number_touched(own_service: Running) -> None:
 
 @pytest.mark.parametrize("kind", ["batch", "transaction"])
 def test_bundles(own_service: Running, base: str, kind: str) -> None:
-    """What a Bundle writes is in the log with its own commit; whom its answer shows, and how it ended, before that.
+    """Each entry of a Bundle has a row tied to the Bundle's own, a write in its own commit; the answer waits for all.
 
     N-320, N-321.
     """
@@ -134,12 +137,91 @@ def test_bundles(own_service: Running, base: str, kind: str) -> None:
         {"resource": patient(), "request": {"method": "POST", "url": "Patient"}},
         {"request": {"method": "GET", "url": f"Patient/{shown}"}},
     ]
-    answer = own_service.ask("POST", base, json={"resourceType": "Bundle", "type": kind, "entry": entries})
+    bundle = {"resourceType": "Bundle", "type": kind, "entry": entries}
+    answer = own_service.ask("POST", base, json=bundle, headers={"x-request-id": "round 7"})
     assert answer.status_code == 200, answer.text
     made = answer.json()["entry"][0]["response"]["location"].rpartition("/")[2]
-    written, told = rows(own_service)[before:]
-    assert (set(written[7].split()), written[8:]) == ({made, shown}, ("done", 0))
+    written, read, told = rows(own_service)[before:]
+    # A write by itself has its row before there is an answer.
+    status = 0 if kind == "batch" else 201
+    assert (written[4:6], written[7:]) == (("create", "Patient"), (made, "done", status))
+    assert read[4:] == ("read", "Patient", shown, shown, "done", 200)
     assert (told[4], set(told[7].split()), told[8:]) == (kind, {made, shown}, ("done", 200))
+    assert requests(own_service)[before:] == ["round_7#0", "round_7#1", "round_7"]
+
+
+def requests(service: Running) -> list[str]:
+    """Return the request ids in the log, oldest first."""
+    connection = open_place(service.database)
+    try:
+        return [row[0] for row in connection.execute("SELECT request FROM access ORDER BY seq").fetchall()]
+    finally:
+        connection.close()
+
+
+def test_refused_entries_of_a_batch(logged: Outside, base: str) -> None:
+    """N-320: what was read, deleted and refused inside a batch is told by the entry, and found by its patient."""
+    read, deleted, refused = (logged.create(base)["id"] for _ in range(3))
+    measured = least("Observation", refused, version_of(base))
+    observation = logged.ask("POST", f"{base}/Observation", json=measured).json()["id"]
+    before = len(rows(logged))
+    entries = [
+        {"request": {"method": "GET", "url": f"Patient/{read}"}},
+        {"request": {"method": "DELETE", "url": f"Patient/{deleted}"}},
+        {"request": {"method": "GET", "url": f"Observation/{observation}"}},
+        {"request": {"method": "GET", "url": "Nonsense"}},
+        {"resource": measured, "request": {"method": "POST", "url": "Observation"}},
+    ]
+    bundle = {"resourceType": "Bundle", "type": "batch", "entry": entries}
+    scope = "user/Patient.read user/Patient.write"
+    assert logged.ask("POST", base, json=bundle, scope=scope).status_code == 200
+    found = {request.partition("#")[2]: row for request, row in zip(requests(logged), rows(logged), strict=True)}
+    assert found["0"][4:] == ("read", "Patient", read, read, "done", 200)
+    assert found["1"][4:] == ("delete", "Patient", deleted, deleted, "done", 0)
+    assert found["2"][4:] == ("read", "Observation", observation, refused, "refused", 403)
+    assert found["4"][4:] == ("create", "Observation", "", refused, "refused", 403)
+    assert len(rows(logged)) == before + 5
+    events = [one["resource"] for one in audit(logged, f"?patient={refused}&outcome=4").json()["entry"]]
+    details = [{one["type"]: one["valueString"] for one in event["entity"][0]["detail"]} for event in events]
+    assert {(one["entry"], one["status"]) for one in details} == {
+        ("Bundle.entry[2]", "403"),
+        ("Bundle.entry[4]", "403"),
+    }
+    assert len({one["request"] for one in details}) == 1
+
+
+@pytest.mark.parametrize("fault", ["scope", "absent"])
+def test_a_refused_transaction(own_service: Running, base: str, fault: str) -> None:
+    """N-320: each entry of a transaction that is refused has a row that says so; only the one at fault has a status."""
+    first, second = (own_service.create(base)["id"] for _ in range(2))
+    measured = least("Observation", second, version_of(base))
+    before = len(rows(own_service))
+    wrong = {"request": {"method": "GET", "url": "Patient/absent"}}
+    if fault == "scope":
+        wrong = {"resource": measured, "request": {"method": "POST", "url": "Observation"}}
+    entries = [{"resource": patient(id=first), "request": {"method": "PUT", "url": f"Patient/{first}"}}, wrong]
+    bundle = {"resourceType": "Bundle", "type": "transaction", "entry": entries}
+    status = 403 if fault == "scope" else 404
+    scope = "user/Patient.read user/Patient.write"
+    assert own_service.ask("POST", base, json=bundle, scope=scope).status_code == status
+    put, refused, whole = rows(own_service)[before:]
+    assert put[4:] == ("update", "Patient", first, first, "refused", 0)
+    named = ("create", "Observation", "", second) if fault == "scope" else ("read", "Patient", "absent", "absent")
+    assert refused[4:] == (*named, "refused", status)
+    assert (whole[4], whole[8:]) == ("transaction", ("refused", status))
+    assert set(whole[7].split()) >= {first}
+
+
+def test_what_a_transaction_deletes(own_service: Running, base: str) -> None:
+    """N-320: an entry that deletes what does not name its patient any more has the patient in its row."""
+    made = own_service.create(base)["id"]
+    measured = least("Observation", made, version_of(base))
+    observation = own_service.ask("POST", f"{base}/Observation", json=measured).json()["id"]
+    before = len(rows(own_service))
+    entries = [{"request": {"method": "DELETE", "url": f"Observation/{observation}"}}]
+    bundle = {"resourceType": "Bundle", "type": "transaction", "entry": entries}
+    assert own_service.ask("POST", base, json=bundle).status_code == 200
+    assert rows(own_service)[before][4:] == ("delete", "Observation", observation, made, "done", 204)
 
 
 def test_refusals(own_service: Running, base: str) -> None:
@@ -154,10 +236,10 @@ def test_refusals(own_service: Running, base: str) -> None:
     issue(service.ask("GET", f"{base}/Patient/{made}", client="observation"), 403, "forbidden")
     issue(service.ask("GET", f"{base}/Patient/{made}", client="other"), 404, "not-found")
     found = rows(service)[before:]
-    assert [(row[1], row[8], row[9]) for row in found] == [
-        ("administrative", "refused", 403),
-        ("observation", "refused", 403),
-        ("other", "refused", 404),
+    assert [(row[1], *row[7:]) for row in found] == [
+        ("administrative", made, "refused", 403),
+        ("observation", made, "refused", 403),
+        ("other", made, "refused", 404),
     ]
     assert found[2][0] == "lakeside"
     service.http.get(f"{service.url}{base}/Patient/{made}")
@@ -166,13 +248,111 @@ def test_refusals(own_service: Running, base: str) -> None:
     assert len(rows(service)) == before + 3
 
 
-def test_nothing_but_ids(own_service: Running) -> None:
-    """N-323: a name, a number or a birth date that a search or a body holds stands nowhere in the log."""
+def test_a_refused_access_names_its_patient(own_service: Running, base: str) -> None:
+    """N-320: whoever is named or would be reached stands in the row of a refusal, and the answer tells nothing of it.
+
+    Also where only the body names the patient, or the id of a resource of the chart does.
+    """
     service = own_service
-    made = service.create(name=[{"family": "Wintergreen", "given": ["Zelda"]}], identifier=[record_number("RB-9")])
+    made = service.create(base, identifier=[record_number("RB-7")])["id"]
+    measured = least("Observation", made, version_of(base))
+    observation = service.ask("POST", f"{base}/Observation", json=measured).json()["id"]
+    deleted = service.ask("POST", f"{base}/Observation", json=measured).json()["id"]
+    assert service.ask("DELETE", f"{base}/Observation/{deleted}").status_code == 204
+    number = ("https://mrn.riverbend.example", "RB-7")
+    escaped = orjson.dumps({"resourceType": "Observation", "subject": {"reference": f"Patient/{made}"}})
+    asked: list[tuple[str, str, dict[str, Any]]] = [
+        ("GET", f"Patient/{made}/$everything", {}),
+        ("GET", f"Patient/{made}/_history", {}),
+        ("GET", f"Patient/{made}/_history/1", {}),
+        ("DELETE", f"Patient/{made}", {}),
+        ("PUT", f"Patient/{made}", {"json": patient(id=made)}),
+        ("GET", f"Patient?_id={made}", {}),
+        ("GET", f"Patient?identifier={number[0]}|{number[1]}", {}),
+        ("GET", f"Condition?patient=Patient/{made}", {}),
+        ("GET", f"Condition?subject:Patient={made}", {}),
+        ("GET", f"Condition?patient.identifier={number[0]}|{number[1]}", {}),
+        ("GET", f"Patient/{made}/Condition", {}),
+        ("DELETE", f"Observation/{observation}", {}),
+        ("PUT", f"Observation/{observation}", {"json": {**measured, "id": observation}}),
+        ("DELETE", f"Observation/{deleted}", {}),
+        ("POST", "Observation", {"json": measured}),
+        ("POST", "Observation", {"content": escaped.replace(b"/", b"\\/"), "headers": FHIR}),
+        ("POST", "Observation", {"content": escaped, "headers": {"content-type": "text/plain"}}),
+        ("POST", "Condition/_search", {"content": f"patient={made}", "headers": FORM}),
+        ("POST", "Patient/$merge", {"json": merge_body(made, "x")}),
+        ("POST", "Patient/$merge", {"json": merge_body(number, ("urn:other", "x"))}),
+    ]
+    for method, path, more in asked:
+        before = len(rows(service))
+        answer = service.ask(method, f"{base}/{path}", client="observation", **more)
+        assert answer.status_code in {403, 415}, (method, path)
+        row = rows(service)[before]
+        assert row[7].split()[:1] == [made], (method, path)
+        assert row[8:] == ("refused", answer.status_code)
+        absent = service.ask(method, f"{base}/{path.replace(made, '0' * 24)}", client="observation", **more)
+        assert absent.content == answer.content, (method, path)
+
+
+def test_what_does_not_say_whose_it_is(own_service: Running, base: str) -> None:
+    """N-320: an answer without the element that names the patient, and one of 304, have the patient in their rows."""
+    made = own_service.create(base)["id"]
+    measured = least("Observation", made, version_of(base))
+    observation = own_service.ask("POST", f"{base}/Observation", json=measured).json()["id"]
+    before = len(rows(own_service))
+    own_service.ask("GET", f"{base}/Observation/{observation}", headers={"if-none-match": 'W/"1"'})
+    own_service.ask("GET", f"{base}/Observation/{observation}?_elements=status")
+    assert [row[7:] for row in rows(own_service)[before:]] == [(made, "done", 304), (made, "done", 200)]
+
+
+def test_a_token_that_is_no_longer_valid(own_service: Running, base: str) -> None:
+    """N-320: a request with a known client's expired or revoked token leaves a row; with an unknown one it does not."""
+    service = own_service
+    made = service.create(base)["id"]
+    cancelled, expired = service.pair().access, service.pair().access
+    assert service.http.get(f"{service.url}/oauth/cancel", params={"token": cancelled}).status_code == 200
+    service.advance(2 * 3600)
+    before = len(rows(service))
+    for token in (cancelled, expired, "unknown"):
+        for path in (f"{base}/Patient/{made}", f"/chart/v1/patients/{made}"):
+            headers = {"authorization": f"Bearer {token}"}
+            assert service.http.get(f"{service.url}{path}", headers=headers).status_code == 401
+    found = rows(service)[before:]
+    assert [row[:2] + row[7:] for row in found] == [("riverbend", "physician", made, "refused", 401)] * 4
+
+
+def test_whom_a_preview_by_number_shows(own_service: Running) -> None:
+    """N-320: the preview of a merge by numbers has both patients in its row."""
+    source, target = (own_service.create(identifier=[record_number(text)]) for text in ("A", "B"))
+    numbers = [("https://mrn.riverbend.example", text) for text in ("A", "B")]
+    body = merge_body(*numbers, preview=True)
+    assert own_service.ask("POST", "/fhir/R4/Patient/$merge", json=body).status_code == 200
+    assert set(rows(own_service)[-1][7].split()) == {source["id"], target["id"]}
+
+
+def test_a_request_id_of_a_client(own_service: Running) -> None:
+    """N-320: a client's request id is kept as it was sent, with _ for what belongs in no id; too long a one is not."""
+    made = own_service.create()["id"]
+    before = len(rows(own_service))
+    sent = ("trace-7:Root=1-67f", "=cmd|x#1 y", "x" * 129)
+    for one in sent:
+        own_service.ask("GET", f"/fhir/R4/Patient/{made}", headers={"x-request-id": one})
+    kept = requests(own_service)[before:]
+    assert kept[:2] == ["trace-7:Root=1-67f", "_cmd|x_1_y"]
+    assert re.fullmatch("[0-9a-f]{16}", kept[2])
+
+
+def test_nothing_but_ids(own_service: Running) -> None:
+    """N-323: a name, a number or a birth date that a search or a body holds stands nowhere in the log.
+
+    The request id that a client chooses is kept as it was sent.
+    """
+    service = own_service
+    service.create(name=[{"family": "Wintergreen", "given": ["Zelda"]}], identifier=[record_number("RB-9")])
     service.ask("GET", "/fhir/R4/Patient?family=Wintergreen&birthdate=1984-02-29&identifier=RB-9")
     service.ask("GET", "/fhir/R4/Observation?patient=Zelda Wintergreen")
-    service.ask("GET", f"/fhir/R4/Patient/{made['id']}", headers={"x-request-id": "Wintergreen"})
+    service.ask("GET", "/fhir/R4/Observation?patient.identifier=urn:x|RB-9", client="read")
+    service.ask("GET", "/fhir/R4/Patient?identifier=urn:x|RB-9", client="observation")
     text = str(sqlite3.connect(service.database).execute("SELECT * FROM access").fetchall())
     for secret in ("Wintergreen", "1984-02-29", "RB-9"):
         assert secret not in text
@@ -228,6 +408,7 @@ def test_as_audit_events(logged: Outside) -> None:
     assert [(one["subtype"][0]["code"], one["action"], one["outcome"]) for one in events] == [
         ("create", "C", "0"),
         ("read", "R", "0"),
+        ("read", "R", "4"),
     ]
     agent = events[1]["agent"][0]
     assert (agent["altId"], agent["requestor"], agent["role"][0]["text"]) == ("physician", True, "physician")

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any, Final
 
+from engine.interchange.audit.entry import ENTRY
 from engine.interchange.store.access import Access, Logged
 from engine.interchange.store.transaction import EPOCH
 
@@ -68,9 +69,15 @@ def _agents(access: Access) -> list[Json]:
 
 
 def _subject(access: Access) -> Json:
-    """Return what was asked for: the resource or the type, the base, the request and its status."""
+    """Return what was asked for: the resource or the type, the base, the request, its entry in a Bundle, its status."""
     name = f"{access.type}/{access.id}" if access.id else access.type
-    told = {"base": access.base, "request": access.request, "status": str(access.status) if access.status else ""}
+    request, _, number = access.request.partition(ENTRY)
+    told = {
+        "base": access.base,
+        "request": request,
+        "entry": f"Bundle.entry[{number}]" if number else "",
+        "status": str(access.status) if access.status else "",
+    }
     detail = [{"type": key, "valueString": value} for key, value in told.items() if value]
     return {"name": name, "type": RECORD, "role": OBJECT, **({"detail": detail} if detail else {})}
 

@@ -9,7 +9,8 @@ from engine.interchange.store.access import Access, append
 from engine.interchange.store.store import Store
 from engine.interchange.store.writer import StoreFailedError
 
-Waiting = list[tuple[Access, "asyncio.Future[None]"]]
+Rows = tuple[Access, ...]
+Waiting = list[tuple[Rows, "asyncio.Future[None]"]]
 
 
 class Recorder:
@@ -20,19 +21,19 @@ class Recorder:
         self._waiting: Waiting = []
         self._writing = False
 
-    async def record(self, access: Access) -> None:
-        """Return once the row is on disk; StoreFailedError where it cannot be, and then nothing may be answered."""
-        await self._begin(access)
+    async def record(self, rows: Rows) -> None:
+        """Return once the rows are on disk; StoreFailedError where they cannot be, and then nothing may be answered."""
+        await self._begin(rows)
 
-    def note(self, access: Access) -> None:
+    def note(self, rows: Rows) -> None:
         """Record without waiting: of what shows nothing, and of what ends because the store does not answer."""
         # Whoever is told of the store's failure is who writes; an exception that nobody asks for is reported as lost.
-        self._begin(access).add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._begin(rows).add_done_callback(lambda done: done.cancelled() or done.exception())
 
-    def _begin(self, access: Access) -> "asyncio.Future[None]":
+    def _begin(self, rows: Rows) -> "asyncio.Future[None]":
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        self._waiting.append((access, future))
+        self._waiting.append((rows, future))
         if not self._writing:
             self._writing = True
             # Not at once: requests that came in together come here one after the other, in this turn of the loop.
@@ -42,7 +43,7 @@ class Recorder:
     def _write(self) -> None:
         taken, self._waiting = self._waiting, []
         try:
-            written = self._store.hand_over(partial(_add, rows=[access for access, _ in taken]))
+            written = self._store.hand_over(partial(_add, rows=[row for rows, _ in taken for row in rows]))
         except Exception as error:  # noqa: BLE001 - whatever it is, each request that waits is told of it
             self._end(taken, error)
         else:

@@ -68,6 +68,6 @@ def _record_export(database: Place, clock: Callable[[], datetime]) -> None:
     row = by_command(milliseconds(clock()), "", "", "export", ("AuditEvent", ""), "")
     store = Store(database, (), clock, {}, alone=False)
     try:
-        asyncio.run(Recorder(store).record(row))
+        asyncio.run(Recorder(store).record((row,)))
     finally:
         store.close()

@@ -1,40 +1,59 @@
 """POST to a base: a Bundle of requests, as batch or as transaction."""
 
 import asyncio
-from typing import Any
 
 from engine.interchange.bundles.answers import write_answers
-from engine.interchange.bundles.plan import Sender, carried_out, phase_of, planned
-from engine.interchange.bundles.step import Kind, Step, read_bundle
+from engine.interchange.bundles.plan import Sender, carried_out, phase_of, planned, routed
+from engine.interchange.bundles.recording import EntryLog
+from engine.interchange.bundles.step import Kind, Step
 from engine.interchange.bundles.transaction import carry_out
 from engine.interchange.exact import write_json
-from engine.interchange.exchange import Answer
+from engine.interchange.exchange import Access, Answer
 from engine.interchange.outcome import RefusedError, outcome
 from engine.interchange.service import Service
+from engine.interchange.store.access import PENDING, Pending
 
-Json = Any
 
-
-async def answer_bundle(service: Service, sender: Sender, body: Json, *, large: bool) -> tuple[Kind, Answer]:
-    """Return what was done and its answer: 200 with a Bundle; RefusedError for a transaction that is refused."""
-    if large:
-        kind, steps = await asyncio.to_thread(read_bundle, body, sender.version, sender.base)
-    else:
-        kind, steps = read_bundle(body, sender.version, sender.base)
+async def answer_bundle(service: Service, sender: Sender, kind: Kind, steps: tuple[Step, ...], log: EntryLog) -> Answer:
+    """Return the answer: 200 with a Bundle; RefusedError for a transaction that is refused."""
     found: dict[int, Answer] = {}
     if kind is Kind.TRANSACTION:
-        found = await carry_out(service, sender, tuple(planned(service, sender, step) for step in steps))
+        try:
+            plans = tuple(planned(service, sender, step) for step in steps)
+            found = await carry_out(service, sender, plans, log)
+        except RefusedError as refusal:
+            await asyncio.to_thread(log.refuse, steps, refusal)
+            raise
     left = [step for step in steps if step.number not in found]
     for step in sorted(left, key=lambda one: phase_of(one.method)):
-        found[step.number] = await _alone(service, sender, step)
+        found[step.number] = await _alone(service, sender, step, log)
     answered = [(step, found[step.number]) for step in steps]
-    return kind, Answer(200, write_answers(service.new_id(), kind, sender.base, answered))
+    return Answer(200, write_answers(service.new_id(), kind, sender.base, answered))
 
 
-async def _alone(service: Service, sender: Sender, step: Step) -> Answer:
-    """Carry out a step for itself; a refusal is its own answer."""
+async def _alone(service: Service, sender: Sender, step: Step, log: EntryLog) -> Answer:
+    """Carry out a step for itself; a refusal is its own answer. A write has its row in its own commit."""
+    PENDING.set(None)
     try:
-        return await carried_out(service, planned(service, sender, step))
+        interaction, resource_id, _ = routed(service, sender, step)
     except RefusedError as refusal:
-        told = outcome(refusal, sender.version, service.configuration.service_identifier_system)
-        return Answer(refusal.category.status, write_json(told))
+        # What asks for nothing there is, is no access.
+        return _told(service, sender, refusal)
+    pending = None
+    if interaction.access is Access.WRITE:
+        pending = Pending(log.row(step, interaction, resource_id))
+        PENDING.set(pending)
+    try:
+        answer = await carried_out(service, planned(service, sender, step))
+    except RefusedError as refusal:
+        answer = _told(service, sender, refusal)
+        log.rows.append(log.row(step, interaction, resource_id, answer))
+        return answer
+    if pending is None or not pending.kept:
+        log.rows.append(log.row(step, interaction, resource_id, answer))
+    return answer
+
+
+def _told(service: Service, sender: Sender, refusal: RefusedError) -> Answer:
+    told = outcome(refusal, sender.version, service.configuration.service_identifier_system)
+    return Answer(refusal.category.status, write_json(told))

@@ -7,7 +7,7 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.bundles.step import Step, placed
 from engine.interchange.exchange import Answer, Interaction, Prefer, Request
 from engine.interchange.http.access import authorise, check_plain, needed, queried, read_query
-from engine.interchange.http.route import Address, find_route
+from engine.interchange.http.route import Address, Route, find_route
 from engine.interchange.oauth.vault import Principal
 from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.resource.context import confine
@@ -49,12 +49,19 @@ class Sender:
     prefer: Prefer
 
 
+def routed(service: Service, sender: Sender, step: Step) -> Route:
+    """Return the interaction that a step asks for; RefusedError for what is not served."""
+    method = "GET" if step.method == "HEAD" else step.method
+    try:
+        return find_route(Address(sender.version, tuple(step.path.split("/"))), method, service.configuration.features)
+    except RefusedError as refusal:
+        raise placed(refusal, step.number) from refusal
+
+
 def planned(service: Service, sender: Sender, step: Step) -> Plan:
     """Return the plan of a step; RefusedError for what is not served, not allowed, or no part of a Bundle."""
+    interaction, resource_id, vid = routed(service, sender, step)
     try:
-        method = "GET" if step.method == "HEAD" else step.method
-        address = Address(sender.version, tuple(step.path.split("/")))
-        interaction, resource_id, vid = find_route(address, method, service.configuration.features)
         if interaction.operation.startswith("$") or interaction.form or interaction.own_rights:
             raise refuse(Category.UNSUPPORTED, "An operation cannot be part of a Bundle; call it by itself.")
         authorise(service, sender.principal, interaction)

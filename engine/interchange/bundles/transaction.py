@@ -1,12 +1,13 @@
 """A transaction: all entries of a Bundle in one commit, or none of them."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from engine.fhir.versions.names import name_in
 from engine.interchange.bundles.plan import READING, Plan, Sender, carried_out
+from engine.interchange.bundles.recording import EntryLog
 from engine.interchange.bundles.resolve import resolved, target_of
 from engine.interchange.bundles.within import Within, driven
 from engine.interchange.exchange import Answer
@@ -14,6 +15,7 @@ from engine.interchange.outcome import Category, RefusedError, refuse
 from engine.interchange.references import references_in
 from engine.interchange.resource.links import ORDERS, RESULTS
 from engine.interchange.service import Service
+from engine.interchange.store.access import PENDING, Access
 from engine.interchange.store.transaction import Transaction
 
 Answers = dict[int, Answer]
@@ -27,17 +29,54 @@ RANKS: Final = {**dict.fromkeys(ORDERS, 1), GROUP: 3, **dict.fromkeys(RESULTS, 4
 QUICK: Final = frozenset({"read", "vread"})
 
 
-async def carry_out(service: Service, sender: Sender, plans: tuple[Plan, ...]) -> Answers:
+async def carry_out(service: Service, sender: Sender, plans: tuple[Plan, ...], log: EntryLog) -> Answers:
     """Return the answers by the entries' places; RefusedError, and nothing is written, where one is refused.
 
-    Searches and histories are left out: all other writes would wait for them.
+    Searches and histories are left out: all other writes would wait for them. The rows of the others in the access log
+    are in the same commit.
     """
-    return await service.store.write(sender.principal.tenant, partial(_carry_out, service, sender, plans))
+    pending = PENDING.get()
+
+    def work(transaction: Transaction) -> Answers:
+        run = _Run(replace(service, store=Within(transaction)), transaction, log)
+        answers = _carry_out(run, sender, plans)
+        if pending is not None:
+            pending.entries = tuple(run.rows)
+        return answers
+
+    return await service.store.write(sender.principal.tenant, work)
 
 
-def _carry_out(service: Service, sender: Sender, plans: tuple[Plan, ...], transaction: Transaction) -> Answers:
-    inner = replace(service, store=Within(transaction))
-    answers = _deleted(inner, [one for one in plans if one.phase == 0])
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One transaction under way: the service in it, and the rows of the access log for what was done so far."""
+
+    service: Service
+    transaction: Transaction
+    log: EntryLog
+    rows: list[Access] = field(default_factory=list)
+
+    def answer(self, plan: Plan, new_id: str = "") -> Answer:
+        """Carry out one step and return its answer; `new_id` is that of what it makes."""
+        inner = replace(self.service, new_id=partial(str, new_id)) if new_id else self.service
+        self.transaction.touched = set()
+        answer = driven(carried_out(inner, plan))
+        self.rows.append(
+            self.log.row(
+                plan.step,
+                plan.interaction,
+                plan.request.id,
+                answer,
+                within=self.service,
+                touched=self.transaction.touched,
+            )
+        )
+        return answer
+
+
+def _carry_out(run: _Run, sender: Sender, plans: tuple[Plan, ...]) -> Answers:
+    inner, transaction = run.service, run.transaction
+    answers = _deleted(run, [one for one in plans if one.phase == 0])
     writes = [one for one in plans if 0 < one.phase < READING]
     ids = {one.step.number: target_of(inner, transaction, one) for one in writes}
     _check_once(plans, ids)
@@ -51,22 +90,22 @@ def _carry_out(service: Service, sender: Sender, plans: tuple[Plan, ...], transa
         target = ids[plan.step.number]
         body = resolved(inner, transaction, sender, plan, targets)
         meant = replace(plan, request=replace(plan.request, body=body))
-        answer = driven(carried_out(replace(inner, new_id=partial(str, target)), meant))
+        answer = run.answer(meant, target)
         _check_target(plan, answer, target)
         answers[plan.step.number] = answer
     transaction.promised = frozenset()
     reads = [one for one in plans if one.phase == READING and one.interaction.code in QUICK]
-    return answers | {one.step.number: driven(carried_out(inner, one)) for one in reads}
+    return answers | {one.step.number: run.answer(one) for one in reads}
 
 
-def _deleted(service: Service, plans: list[Plan]) -> Answers:
+def _deleted(run: _Run, plans: list[Plan]) -> Answers:
     """Carry out the deletes; one that others still refer to waits for the deletes of these."""
     answers: Answers = {}
     while plans:
         waiting: list[Plan] = []
         for plan in plans:
             try:
-                answers[plan.step.number] = driven(carried_out(service, plan))
+                answers[plan.step.number] = run.answer(plan)
             except RefusedError as refusal:
                 last = refusal
                 if refusal.category is not Category.CONFLICT:

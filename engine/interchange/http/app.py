@@ -10,12 +10,13 @@ from typing import Final
 from engine.clock import now
 from engine.config.service import ServiceConfiguration
 from engine.fhir.schema import FhirVersion, defects
+from engine.interchange.audit.entry import clean
 from engine.interchange.clock import Clock
 from engine.interchange.exchange import Answer
-from engine.interchange.http.calls import Calls, loggable
+from engine.interchange.http.call import Call
+from engine.interchange.http.calls import Calls
 from engine.interchange.http.charts import DOCUMENT
 from engine.interchange.http.cors import Headers, let_in, preflight
-from engine.interchange.http.door import Call
 from engine.interchange.http.gzip import takes_gzip
 from engine.interchange.http.hooks import Hooks
 from engine.interchange.http.meter import Meter
@@ -138,7 +139,7 @@ class App:
             ):
                 # HEAD is GET without a body, and the server below leaves that out.
                 method = "GET" if scope["method"] == "HEAD" else scope["method"]
-                origin = (self._address(scope, headers), loggable(request_id))
+                origin = (self._address(scope, headers), clean(request_id))
                 query = scope["query_string"].decode("latin-1")
                 chart = path.startswith(CHART)
                 below = path[len(CHART) if chart else 6 :]
@@ -148,7 +149,7 @@ class App:
                 await send_answer(send, answer, answer.media_type or FHIR_JSON, request_id, gzip=gzip)
             else:
                 shared = self._let_in(headers, "", public=path in self._pages.discovery)
-                origin = (self._address(scope, headers), loggable(request_id))
+                origin = (self._address(scope, headers), clean(request_id))
                 await self._pages({**scope, "path": path, ORIGIN: origin}, receive, send, request_id, shared)
         except ConnectionError:
             return

@@ -10,10 +10,12 @@ from typing import Final
 from engine.errors import place_of
 from engine.fhir.schema import FhirVersion
 from engine.interchange.exchange import Answer
+from engine.interchange.http.call import BUNDLES, WITH_BODY, Call
 from engine.interchange.http.charts import answer_chart
-from engine.interchange.http.door import BUNDLES, WITH_BODY, Call, access_of, answer_call, refused
+from engine.interchange.http.door import answer_call, refused
 from engine.interchange.http.hooks import Hooks
 from engine.interchange.http.meter import Meter
+from engine.interchange.http.recording import access_of
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.service import Service
 from engine.interchange.store.access import PENDING
@@ -86,20 +88,22 @@ class Calls:
     async def _record(self, call: Call, answer: Answer) -> None:
         """Wait until the row of a call is on disk, where it still needs one.
 
-        A write has its row in its own commit. Who is not known, and who calls too often, has had access to nothing.
+        A write has its row in its own commit. Who is not known, and who calls too often, has had access to nothing; a
+        token that is no longer valid says who tried.
         An answer of 500 or more shows nothing, nor does one to a body that came too slowly: neither waits.
         """
         pending = PENDING.get()
-        # A Bundle has a second row, with whom its answer shows.
+        # A Bundle has a row of its own beside those of its entries, with whom its answer shows.
         alone = call.interaction is None or call.interaction.code not in BUNDLES
         kept = pending is not None and pending.kept and alone and answer.status < Category.STRUCTURE.status
-        if call.principal is None or call.interaction is None or call.refusal is Category.THROTTLED or kept:
+        principal = call.principal or call.former
+        if principal is None or call.interaction is None or call.refusal is Category.THROTTLED or kept:
             return
-        row = access_of(self._service, call, call.principal, call.interaction, answer)
+        rows = (*call.rows, access_of(self._service, call, principal, call.interaction, answer))
         if answer.status >= Category.FAULT.status or call.refusal is Category.SLOW_BODY:
-            self._service.recorder.note(row)
+            self._service.recorder.note(rows)
         else:
-            await self._service.recorder.record(row)
+            await self._service.recorder.record(rows)
 
     async def _carry_out(self, call: Call) -> Answer:
         answering = answer_chart if call.chart else answer_call

@@ -1,5 +1,6 @@
 """The door of the Chart API: the checks of the FHIR door, then plain JSON; refusals are OperationOutcomes."""
 
+from contextlib import suppress
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
@@ -10,7 +11,8 @@ from engine.interchange.chart.route import READ, SEARCH, find_chart_route
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.http.access import authorise, check_plain, needed, read_query
-from engine.interchange.http.door import Call, authenticate, negotiate, refused, throttle
+from engine.interchange.http.call import Call
+from engine.interchange.http.door import identify, negotiate, refused, throttle
 from engine.interchange.http.negotiation import prefer
 from engine.interchange.http.route import wrong_method
 from engine.interchange.outcome import RefusedError
@@ -35,7 +37,14 @@ async def answer_chart(service: Service, call: Call) -> Answer:
 
 
 async def _interact(service: Service, call: Call) -> Answer:
-    principal = call.principal = authenticate(service, call.headers.get("authorization", ""))
+    try:
+        principal = identify(service, call)
+    except RefusedError:
+        with suppress(RefusedError):
+            asked, patient_id = find_chart_route(call.path)
+            if call.former is not None:
+                call.interaction, call.id, call.named = asked, patient_id, (patient_id,)
+        raise
     throttle(service, principal)
     interaction, patient_id = find_chart_route(call.path)
     if call.method != interaction.method:

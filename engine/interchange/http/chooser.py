@@ -48,7 +48,7 @@ async def find_people(
     at_ms = milliseconds(service.clock())
     who = (principal.tenant, principal.client, principal.user, principal.role, address)
     row = Access(at_ms, *who, "", version.value, "search-type", "Patient", "", ids, "done", answer.status)
-    await service.recorder.record(row)
+    await service.recorder.record((row,))
     return people, MANY if bundle["total"] > len(people) else "" if people else NOBODY
 
 

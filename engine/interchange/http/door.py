@@ -1,24 +1,24 @@
 """The FHIR door: who asks, for what, in which form; then the interaction, and its answer or refusal."""
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
 from json import JSONDecodeError
-from typing import Any, Final
+from typing import Any
 from urllib.parse import parse_qsl
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.audit.entry import entry, named_in
+from engine.interchange.audit.entry import named_in
 from engine.interchange.binary.content import as_resource
 from engine.interchange.bundles.operation import answer_bundle
 from engine.interchange.bundles.plan import Sender
-from engine.interchange.bundles.step import Kind
+from engine.interchange.bundles.recording import EntryLog
+from engine.interchange.bundles.step import Kind, Step, read_bundle
 from engine.interchange.exact import NO_JSON, read_strictly, write_json
-from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.exchange import Access, Answer, Interaction, Request
 from engine.interchange.http.access import authorise, check_plain, needed, queried, read_query
+from engine.interchange.http.call import BUNDLES, WITH_BODY, Call, read_body
 from engine.interchange.http.capability import capability_statement
-from engine.interchange.http.gzip import BombError, expand
 from engine.interchange.http.negotiation import (
     FORM,
     FORMATS,
@@ -29,67 +29,18 @@ from engine.interchange.http.negotiation import (
     prefer,
     writable,
 )
-from engine.interchange.http.route import Address, find_route, read_address, wrong_method
-from engine.interchange.http.wire import LARGE_BYTES, Body
+from engine.interchange.http.recording import access_of, name_refused
+from engine.interchange.http.route import Address, Route, find_route, read_address, wrong_method
+from engine.interchange.http.wire import LARGE_BYTES
 from engine.interchange.jobs import handle
-from engine.interchange.oauth.account import principal_of
-from engine.interchange.oauth.role import Action
+from engine.interchange.oauth.account import former_principal, principal_of
 from engine.interchange.oauth.vault import Principal, TokenKind
 from engine.interchange.outcome import Category, Issue, RefusedError, outcome, refuse
 from engine.interchange.resource.context import confine
 from engine.interchange.service import Service
-from engine.interchange.store.access import PENDING, Pending, patients_in
-from engine.interchange.store.access import Access as Row
-from engine.interchange.store.transaction import milliseconds
+from engine.interchange.store.access import PENDING, Pending
 
 Json = Any
-
-WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
-
-
-async def _by_bundle(_service: Service, _request: Request) -> Answer:
-    """Never run: a Bundle's entries are interactions of their own, and each is judged for itself."""
-    return Answer(404)
-
-
-# What metrics and logs call a Bundle of requests.
-BUNDLES: Final = {
-    kind: Interaction("Bundle", kind, Level.TYPE, "POST", Access.WRITE, Action.PATIENT, _by_bundle) for kind in Kind
-}
-
-
-@dataclass(slots=True)
-class Call:
-    """One HTTP request to the FHIR door: method, path below /fhir/, query, headers, body; or one to the Chart API.
-
-    `chart`: its path is below /chart/v1/.
-    `origin` is where it came from, and its request id as it may be told. `principal`, `interaction`, `id`, `named`
-    (patients), `refusal` and `error` are what has been found out of it; metrics, logs and the access log tell them.
-    """
-
-    method: str
-    path: str
-    query: str
-    headers: Mapping[str, str]
-    body: Body
-    origin: tuple[str, str] = ("", "")
-    principal: Principal | None = None
-    interaction: Interaction | None = None
-    id: str = ""
-    named: tuple[str, ...] = ()
-    refusal: Category | None = None
-    error: BaseException | None = None
-    chart: bool = False
-
-    @property
-    def base(self) -> str:
-        """What it calls, as metrics and the access log have it: R4, STU3 or chart."""
-        return "chart" if self.chart else "R4" if self.path.partition("/")[0] == "R4" else "STU3"
-
-    @property
-    def address(self) -> str:
-        """The path below the service's base."""
-        return f"{'/chart/v1' if self.chart else '/fhir'}/{self.path}"
 
 
 async def answer_call(service: Service, call: Call) -> Answer:
@@ -113,16 +64,32 @@ def refused(service: Service, refusal: RefusedError, version: FhirVersion) -> An
 
 
 async def _interact(service: Service, address: Address, call: Call) -> Answer:
-    principal = call.principal = authenticate(service, call.headers.get("authorization", ""))
+    try:
+        principal = identify(service, call)
+    except RefusedError:
+        with suppress(RefusedError):
+            route = find_route(address, call.method, service.configuration.features)
+            if call.former is not None:
+                call.interaction, call.id = route.interaction, route.id
+            await name_refused(service, call, address.version)
+        raise
     throttle(service, principal)
     route = find_route(address, call.method, service.configuration.features)
     call.interaction, call.id = route.interaction, route.id
+    try:
+        return await _carry_out(service, address, call, principal, route)
+    except RefusedError:
+        await name_refused(service, call, address.version)
+        raise
+
+
+async def _carry_out(service: Service, address: Address, call: Call, principal: Principal, route: Route) -> Answer:
     negotiate(call, route.interaction)
     authorise(service, principal, route.interaction)
     query = read_query(call.query)
     if query and not queried(route.interaction):
         check_plain(query)
-    text = await _body(service, call)
+    text = call.text = await read_body(service, call)
     if route.interaction.form:
         query, text = read_query("&".join(filter(None, (call.query, _form(text))))), b""
     request = Request(
@@ -140,22 +107,13 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
         form=route.interaction.form,
     )
     told = write_json(request.body.get("securityContext")) if route.interaction.raw and request.body else text
-    call.named = named_in(request, route.interaction, told)
+    call.named = named_in(route.interaction, route.id, request.query, told, request.base)
     if route.interaction.type == handle.NAME:
         call.named = handle.patient_of(service, request)
     request = confine(service, request, route.interaction, needed(route.interaction))
     if route.interaction.access is Access.WRITE:
         PENDING.set(Pending(access_of(service, call, principal, route.interaction, None)))
     return await route.interaction.run(service, request)
-
-
-def access_of(
-    service: Service, call: Call, principal: Principal, interaction: Interaction, answer: Answer | None
-) -> Row:
-    """Return the row of the access log for a call, and its answer if there is one yet."""
-    return entry(
-        milliseconds(service.clock()), call.base, principal, interaction, call.id, call.named, answer, call.origin
-    )
 
 
 def _kinds(interaction: Interaction) -> tuple[str, ...]:
@@ -167,18 +125,50 @@ def _kinds(interaction: Interaction) -> tuple[str, ...]:
 
 async def _bundle(service: Service, version: FhirVersion, call: Call) -> Answer:
     """Answer a batch or a transaction."""
-    principal = call.principal = authenticate(service, call.headers.get("authorization", ""))
+    try:
+        principal = identify(service, call)
+    except RefusedError:
+        if call.former is not None:
+            call.interaction = BUNDLES[Kind.BATCH]
+            await name_refused(service, call, version)
+        raise
     throttle(service, principal)
     call.interaction = BUNDLES[Kind.BATCH]
-    negotiate(call)
-    check_plain(read_query(call.query))
-    text = await _body(service, call)
-    call.named = tuple(patients_in(text))
-    PENDING.set(Pending(access_of(service, call, principal, call.interaction, None)))
-    sender = Sender(principal, version, service.base(version), prefer(call.headers.get("prefer", "")))
-    kind, answer = await answer_bundle(service, sender, await _read(text), large=len(text) > LARGE_BYTES)
-    call.interaction = BUNDLES[kind]
-    return answer
+    try:
+        negotiate(call)
+        check_plain(read_query(call.query))
+        text = call.text = await read_body(service, call)
+        base = service.base(version)
+        call.named = named_in(call.interaction, "", (), text, base)
+        sender = Sender(principal, version, base, prefer(call.headers.get("prefer", "")))
+        body = await _read(text)
+        kind, steps = await _steps(body, version, base, large=len(text) > LARGE_BYTES)
+        call.interaction = BUNDLES[kind]
+        if kind is Kind.TRANSACTION:
+            PENDING.set(Pending(access_of(service, call, principal, call.interaction, None)))
+        log = EntryLog(service, sender, call.base, call.origin, call.rows)
+        return await answer_bundle(service, sender, kind, steps, log)
+    except RefusedError:
+        await name_refused(service, call, version)
+        raise
+
+
+async def _steps(body: Json, version: FhirVersion, base: str, *, large: bool) -> tuple[Kind, tuple[Step, ...]]:
+    if large:
+        return await asyncio.to_thread(read_bundle, body, version, base)
+    return read_bundle(body, version, base)
+
+
+def identify(service: Service, call: Call) -> Principal:
+    """Return who calls; RefusedError (401), after which the call says whose the token was that is no longer valid."""
+    authorization = call.headers.get("authorization", "")
+    try:
+        call.principal = authenticate(service, authorization)
+    except RefusedError:
+        token = service.vault.find_any(authorization.partition(" ")[2].strip())
+        call.former = former_principal(service.configuration, token) if token is not None else None
+        raise
+    return call.principal
 
 
 def authenticate(service: Service, authorization: str) -> Principal:
@@ -252,25 +242,6 @@ def _media_type(kinds: tuple[str, ...]) -> RefusedError:
     if headers:
         told = f"Send a JSON Patch (RFC 6902) as {PATCH[0]}; FHIRPath Patch and others are not taken."
     return RefusedError(Category.MEDIA_TYPE, (Issue(told, "http.Content-Type"),), headers)
-
-
-async def _body(service: Service, call: Call) -> bytes:
-    if call.method not in WITH_BODY:
-        return b""
-    limit = service.configuration.max_body_bytes
-    text = await call.body.read(call.headers.get("content-length"), limit)
-    if text is not None and not encoding(call.headers.get("content-encoding", "")):
-        return text
-    try:
-        if text is not None:
-            return await asyncio.to_thread(expand, text, limit)
-    except BombError:
-        text = None
-    except ValueError as error:
-        raise refuse(
-            Category.STRUCTURE, "The body is not compressed by gzip as it says.", location="http.body"
-        ) from error
-    raise refuse(Category.TOO_LONG, f"The body is larger than {limit} bytes.", location="http.body")
 
 
 async def _read(text: bytes) -> Json:

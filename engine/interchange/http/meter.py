@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from engine.interchange.http.door import Call
+from engine.interchange.http.call import Call
 from engine.interchange.outcome import Category
 from engine.interchange.store.job import unfinished
 from engine.interchange.store.notification import waiting

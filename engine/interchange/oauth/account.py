@@ -4,6 +4,16 @@ from engine.config.service import ServiceConfiguration
 from engine.interchange.oauth.vault import Principal, Token
 
 
+def former_principal(configuration: ServiceConfiguration, token: Token) -> Principal | None:
+    """Return for whom a token was that opens nothing any more, for the access log; None where its client is gone."""
+    client = configuration.clients.get(token.client)
+    if client is None:
+        return None
+    user = configuration.users.get(token.user)
+    role = user.role if user is not None else client.role
+    return Principal(token.client, token.user, client.tenant, role, (), token.api_version, token.patient)
+
+
 def principal_of(configuration: ServiceConfiguration, token: Token) -> Principal | None:
     """Return who a token speaks for; None where its client or user is gone, or they are no longer of one tenant."""
     client = configuration.clients.get(token.client)

@@ -153,6 +153,10 @@ class Vault:
             self._cache[digest] = known
         return known
 
+    def find_any(self, token: str) -> Token | None:
+        """Return what is known of a token, whatever became of it; None for one that is unknown, or forgotten."""
+        return _get(self._store.reader(), digest_of(token)) if token else None
+
     def seconds_left(self, token: Token) -> int:
         """Return the whole seconds until a token expires, 0 or less once it has."""
         return (token.expires_ms - milliseconds(self._clock())) // 1000

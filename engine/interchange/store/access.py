@@ -90,16 +90,19 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Pending:
-    """What a request is going to write, so that its row is in the same commit; `kept` once that was so."""
+    """What a request is going to write, so that its row is in the same commit; `kept` once that was so.
+
+    `entries` are the rows of what is done together: a transaction sets them, and then they are all that is kept.
+    """
 
     access: Access
     kept: bool = False
+    entries: tuple[Access, ...] = ()
 
     def keep(self, connection: Connection, touched: Iterable[str]) -> None:
         """Add the row within the first write of the request, with those whose records that has touched."""
         if not self.kept:
-            patients = joined((*self.access.patients.split(), *sorted(touched)))
-            append(connection, (self.access._replace(patients=patients),))
+            append(connection, self.entries or (touching(self.access, touched),))
             self.kept = True
 
 
@@ -113,6 +116,11 @@ def patients_in(text: bytes) -> Iterator[str]:
     for pattern in (PATIENT, REFERENCE):
         for found in pattern.findall(part):
             yield found.decode()
+
+
+def touching(access: Access, touched: Iterable[str]) -> Access:
+    """Return a row with the ids of those whose records a write has touched."""
+    return access._replace(patients=joined((*access.patients.split(), *sorted(touched))))
 
 
 def joined(ids: Iterable[str]) -> str:

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from engine.interchange.exact import read_json, write_json
 from engine.interchange.exchange import Answer
+from engine.interchange.http.call import Call
 from engine.interchange.http.calls import Calls
-from engine.interchange.http.door import Call
 from engine.interchange.http.wire import Body, Scope
 from engine.interchange.viewer.session import Session
 
