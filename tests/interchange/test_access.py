@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.config.account import Role
-from tests.interchange.kit import Inside, Running, issue, merge_body, patient
+from tests.interchange.kit import MRN, Inside, Running, issue, merge_body, patient, record_number
 from tests.interchange.least import least, version_of
 
 
@@ -76,6 +76,11 @@ def test_writing_shows_nothing_that_may_not_be_read(service: Running, base: str)
         ("POST", f"{base}/Patient", patient(), condition),
         ("PATCH", f"{base}/Patient/{made['id']}", [{"op": "add", "path": "/language", "value": "en"}], patch),
     ]
+    put = patient(name=made["name"], id=made["id"])
+    asked += [
+        ("PUT", f"{base}/Patient/{made['id']}", put, {"prefer": "return=representation"}),
+        ("PUT", f"{base}/Patient?family=Unread{version_of(base)}", put, {}),
+    ]
     for method, path, body, headers in asked:
         for client, shown in (("pwrite", False), ("physician", True)):
             answer = service.ask(method, path, client=client, json=body, headers=headers)
@@ -87,6 +92,63 @@ def test_writing_shows_nothing_that_may_not_be_read(service: Running, base: str)
     assert (told["response"]["status"], "resource" in told) == ("200 OK", False)
     new = service.ask("POST", f"{base}/Patient", client="pwrite", json=patient(), headers={"prefer": "create-always"})
     assert new.json()["birthDate"] == patient()["birthDate"]
+
+
+def test_a_preview_shows_nothing_that_may_not_be_read(service: Running, base: str) -> None:
+    """A token that may write and not read merges, and gets no preview: that shows what stands in both records."""
+    source = service.create(name=[{"family": "Hidden", "given": ["Nora"]}], birthDate="1990-05-06")
+    target = service.create()
+    for asked in (True, "true"):
+        body = merge_body(source["id"], target["id"], preview=asked)
+        answer = service.ask("POST", f"{base}/Patient/$merge", client="pwrite", json=body)
+        issue(answer, 403, "forbidden")
+        assert "insufficient_scope" in answer.headers["www-authenticate"]
+        assert b"Hidden" not in answer.content
+        assert b"1990" not in answer.content
+        assert service.ask("POST", f"{base}/Patient/$merge", json=body).json()["parameter"]
+    done = service.ask("POST", f"{base}/Patient/$merge", client="pwrite", json=merge_body(source["id"], target["id"]))
+    assert done.json()["parameter"] == [{"name": "info", "valueString": "merged"}]
+
+
+def test_a_patch_asks_nothing_that_may_not_be_read(service: Running, base: str) -> None:
+    """A `test` in a patch says whether a value is there: that is for those who may read."""
+    made = service.create(base)
+    steps = [{"op": "test", "path": "/birthDate", "value": made["birthDate"]}]
+    for value in (made["birthDate"], "1900-01-01"):
+        steps = [{"op": "test", "path": "/birthDate", "value": value}]
+        asked: dict[str, Any] = {"json": steps, "headers": {"content-type": "application/json-patch+json"}}
+        answer = service.ask("PATCH", f"{base}/Patient/{made['id']}", client="pwrite", **asked)
+        issue(answer, 403, "forbidden")
+    assert service.ask("PATCH", f"{base}/Patient/{made['id']}", **asked).status_code == 409
+
+
+def test_a_refused_deletion_counts_nothing_that_may_not_be_read(service: Running, base: str) -> None:
+    """What refers to a patient is told by type to those who may read that type."""
+    made = service.create(base)
+    service.ask("POST", f"{base}/Observation", json=least("Observation", made["id"], version_of(base)))
+    for scope, text in (("user/Patient.write", "types that the token may not read"), ("", "1 Observation")):
+        found = issue(service.ask("DELETE", f"{base}/Patient/{made['id']}", scope=scope), 409, "conflict")
+        assert text in found["diagnostics"]
+        assert ("Observation" in found["diagnostics"]) == (scope == "")
+
+
+def test_a_document_of_a_match_is_not_shown(service: Running) -> None:
+    """DocumentReference/$merge shows the new version of what matches to those only who may read documents."""
+    number = f"doc-{service.create()['id']}"
+    service.create(identifier=[record_number(number)])
+    document = {
+        "resourceType": "DocumentReference",
+        "status": "current",
+        "subject": {"identifier": {"system": MRN, "value": number}},
+        "content": [{"attachment": {"url": "https://elsewhere.example/a.pdf"}}],
+    }
+    for status, scope, shown in (
+        (201, "user/DocumentReference.write", True),
+        (200, "user/DocumentReference.write", False),
+        (200, "", True),
+    ):
+        answer = service.ask("POST", "/fhir/DocumentReference/$merge", scope=scope, json=document)
+        assert (answer.status_code, bool(answer.content)) == (status, shown)
 
 
 def test_administrative_users_do_not_merge(service: Running, base: str) -> None:

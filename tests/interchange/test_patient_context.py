@@ -215,6 +215,48 @@ def test_writes(service: Running, base: str) -> None:
     issue(app.ask("POST", f"{base}/Patient", patient()), 403, "forbidden")
 
 
+@pytest.mark.parametrize("way", ["", "element", "reference", "moved"])
+def test_no_patch_moves_it_to_another_patient(service: Running, base: str, way: str) -> None:
+    """N-307: a patch at the root, at the element that names the patient, or out of it, is refused and changes nothing.
+
+    Another patch of the same resource is carried out.
+    """
+    mine, other, kept = charts(service, base)
+    app = App(service, mine)
+    for name, ids in kept.items():
+        definition, version = KEPT[name], version_of(base)
+        if not definition.patient:
+            continue
+        path = f"{base}/{_name(name, base)}/{ids[mine]}"
+        place = {"": "", "element": f"/{definition.patient}", "reference": f"/{definition.patient}/reference"}
+        whole = least(name, other, version, id=ids[mine])
+        value: Any = {"": whole, "element": whole[definition.patient], "reference": f"Patient/{other}"}.get(way)
+        step = {"op": "replace", "path": place.get(way), "value": value}
+        if way == "moved":
+            step = {"op": "move", "from": f"/{definition.patient}", "path": "/focus"}
+        patch = {"content-type": "application/json-patch+json"}
+        before = service.ask("GET", path).json()
+        issue(app.ask("PATCH", path, [step], **patch), 403, "forbidden")
+        assert service.ask("GET", path).json() == before, name
+        tagged = [{"op": "add", "path": "/language", "value": "en"}]
+        answer = app.ask("PATCH", path, tagged, **patch)
+        assert (answer.status_code, answer.json()["language"]) == (200, "en"), name
+
+
+def test_a_wider_write_shows_no_other_patient(service: Running, base: str) -> None:
+    """What a `user/` scope writes is not shown where only a `patient/` scope reads: it may be another patient's."""
+    mine, other = service.create()["id"], service.create()["id"]
+    app = App(service, mine, "wider", "launch/patient patient/*.read user/Observation.write")
+    number = [{"system": "urn:x", "value": other}]
+    measured = least("Observation", other, version_of(base), identifier=number)
+    made = service.ask("POST", f"{base}/Observation", json=measured).json()["id"]
+    matched = app.ask("POST", f"{base}/Observation", measured, **{"if-none-exist": f"identifier=urn:x|{other}"})
+    assert (matched.status_code, matched.content) == (200, b"")
+    step = [{"op": "add", "path": "/language", "value": "en"}]
+    patched = app.ask("PATCH", f"{base}/Observation/{made}", step, **{"content-type": "application/json-patch+json"})
+    assert (patched.status_code, patched.content) == (200, b"")
+
+
 def test_operations(service: Running, base: str) -> None:
     """N-307: $everything of the patient is read, of another it is not; a merge is none of this token's business."""
     mine, other, _ = charts(service, base)

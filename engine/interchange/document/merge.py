@@ -9,6 +9,7 @@ from typing import Any, Final
 from engine.fhir.schema import FhirVersion
 from engine.interchange.document.match import find_document
 from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.oauth.rights import may_see
 from engine.interchange.oauth.role import Action
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.patient.index import IDENTIFIER
@@ -45,7 +46,8 @@ async def merge(service: Service, request: Request) -> Answer:
         return 201, transaction.create(NAME, new_id, document)
 
     status, stored = await service.store.write(request.principal.tenant, work)
-    return written_answer(status, stored, request, location=status == 201)
+    seen = status == 201 or may_see(service.configuration, request.principal, NAME)
+    return written_answer(status, stored, request, location=status == 201, seen=seen)
 
 
 def _check(body: Json, version: FhirVersion) -> RefusedError | None:

@@ -3,15 +3,19 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from engine.fhir.versions.names import r4_name
 from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.http.access import authorise, check_plain, needed
 from engine.interchange.jobs.asking import ENDED, RETRY_SECONDS, ended_answer
 from engine.interchange.jobs.retention import kept_since
+from engine.interchange.oauth.rights import may_see
 from engine.interchange.oauth.role import Action
 from engine.interchange.outcome import Category, RefusedError, refuse
+from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.resource.context import confine_to
 from engine.interchange.service import Service
 from engine.interchange.store.job import Kept, State, cancel, find_job, patient_of_job
@@ -19,6 +23,7 @@ from engine.interchange.store.transaction import Transaction
 
 NAME: Final = "RequestResult"
 LONGEST_PROGRESS: Final = 99
+RESOURCE: Final = re.compile(rb'\{"resourceType":"([A-Za-z]+)"')
 WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 Operations = Mapping[str, tuple[Interaction, ...]]
@@ -41,7 +46,7 @@ def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
         check_plain(list(request.query))
         kept = service.store.read(request.principal.tenant, partial(_find, service, request))
         _demand(service, request, by_code, kept)
-        return _answer(kept)
+        return _seen(service, request, _answer(kept))
 
     async def delete(service: Service, request: Request) -> Answer:
         """Answer DELETE /RequestResult/{id}: 202, and the job is cancelled."""
@@ -107,6 +112,15 @@ def _answer(kept: Kept) -> Answer:
     if kept.state in ENDED:
         return ended_answer(kept)
     return Answer(202, b"", (("x-progress", progress_text(kept)), ("retry-after", str(RETRY_SECONDS))))
+
+
+def _seen(service: Service, request: Request, answer: Answer) -> Answer:
+    """Return an answer without the resource that a write has made, where the token may write such and not read them."""
+    found = RESOURCE.match(answer.body)
+    name = r4_name(found[1].decode()) if found else ""
+    if name not in KEPT or may_see(service.configuration, request.principal, name):
+        return answer
+    return replace(answer, body=b"")
 
 
 def progress_text(kept: Kept) -> str:

@@ -1,5 +1,6 @@
 """Patient/$merge, with its preview."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,9 @@ from engine.interchange.merge.effect import merge
 from engine.interchange.merge.order import MergeOrder, parse_order
 from engine.interchange.merge.pair import find_pair
 from engine.interchange.merge.preview import preview
+from engine.interchange.oauth.rights import may_see
 from engine.interchange.oauth.role import Action
+from engine.interchange.outcome import Category, Issue, RefusedError
 from engine.interchange.service import Service
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.view import shown
@@ -22,7 +25,8 @@ async def merge_patients(service: Service, request: Request) -> Answer:
     order = parse_order(request.body, service.configuration.base_url)
     tenant = request.principal.tenant
     if order.preview:
-        return _parameters(service.store.read(tenant, partial(_preview, service, request, order)))
+        _demand_reading(service, request)
+        return service.store.read(tenant, partial(_preview, service, request, order))
 
     def work(transaction: Transaction) -> None:
         merge(transaction, find_pair(transaction, order))
@@ -31,10 +35,20 @@ async def merge_patients(service: Service, request: Request) -> Answer:
     return _parameters([{"name": "info", "valueString": "merged"}])
 
 
-def _preview(service: Service, request: Request, order: MergeOrder, transaction: Transaction) -> list[Json]:
-    pair = find_pair(transaction, order)
-    source, target = (shown_value(stored.body, request) for stored in (pair.source, pair.target))
-    return preview(source, target, service.configuration.service_identifier_system)
+def _demand_reading(service: Service, request: Request) -> None:
+    """Refuse (403) to show what differs to a token that may not read patients."""
+    if not may_see(service.configuration, request.principal, "Patient"):
+        text = "The token has no scope for read access to Patient; a preview shows what stands in both records."
+        challenge = (("www-authenticate", 'Bearer error="insufficient_scope"'),)
+        raise RefusedError(Category.FORBIDDEN, (Issue(text, "http.Authorization"),), challenge)
+
+
+def _preview(service: Service, request: Request, order: MergeOrder, transaction: Transaction) -> Answer:
+    found = find_pair(transaction, order)
+    pair = (found.source, found.target)
+    source, target = (shown_value(stored.body, request) for stored in pair)
+    differences = preview(source, target, service.configuration.service_identifier_system)
+    return replace(_parameters(differences), patients=tuple(one.id for one in pair))
 
 
 def shown_value(body: bytes, request: Request) -> dict[str, Json]:

@@ -18,7 +18,15 @@ def may(configuration: ServiceConfiguration, principal: Principal, type_name: st
     return ((lax and not confined) or allows(scopes, type_name, access)) and permits(principal.role, action)
 
 
-def may_see(configuration: ServiceConfiguration, principal: Principal, type_name: str) -> bool:
-    """Say whether a token that may write to a resource may read it, too; what a role may write it may read."""
+def may_see(configuration: ServiceConfiguration, principal: Principal, type_name: str, *, own: bool = False) -> bool:
+    """Say whether a token that may write to a resource may read it, too; what a role may write it may read.
+
+    `own`: it is known to be in the record of the patient whom the token is for. Else scopes for one patient's record
+    (`patient/`) show nothing of it to a token that is for one patient, or whose client must have one.
+    """
+    confined = not own and (
+        bool(principal.patient) or configuration.clients[principal.client].patient_context == "required"
+    )
+    scopes = tuple(filter(wide, principal.scopes)) if confined else principal.scopes
     lax = configuration.tenants[principal.tenant].scope_enforcement != "strict"
-    return lax or allows(principal.scopes, type_name, "r")
+    return (lax and not confined) or allows(scopes, type_name, "r")

@@ -47,7 +47,7 @@ async def create(service: Service, request: Request) -> Answer:
     pairs = condition_pairs(request)
     condition = _condition(service, request.version, pairs)
     draft = await read_draft(service, request, check_order)
-    seen = may_see(service.configuration, request.principal, NAME)
+    seen = may_see(service.configuration, request.principal, NAME, own=bool(request.within))
     desk, new_id = desk_of(service, tenant), service.new_id()
 
     def look(transaction: Transaction) -> Stored | None:

@@ -34,7 +34,7 @@ async def submit(service: Service, request: Request) -> Answer:
     _check_body(request.body)
     expected = parse_expected(request)
     tenant, desk = request.principal.tenant, desk_of(service, request.principal.tenant)
-    seen = may_see(service.configuration, request.principal, NAME)
+    seen = may_see(service.configuration, request.principal, NAME, own=bool(request.within))
 
     def look(transaction: Transaction) -> Stored:
         stored = transaction.get(NAME, request.id)

@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.fhir.versions.names import name_in
 from engine.interchange.exchange import Answer, Request
+from engine.interchange.oauth.rights import may_see
 from engine.interchange.outcome import Category, refuse
 from engine.interchange.patient.index import CONDITIONAL
 from engine.interchange.reply import written_answer
@@ -45,7 +46,11 @@ def updating_matching(replacement: Replacement) -> Callable[[Service, Request], 
             return replacement(service, meant, Change.PUT)(transaction)
 
         status, stored = await service.store.write(request.principal.tenant, work)
-        return written_answer(status, stored, request, location=status == 201)
+        # Of what was there before some may be kept: an order's status, say.
+        seen = status == 201 or may_see(
+            service.configuration, request.principal, request.type, own=bool(request.within)
+        )
+        return written_answer(status, stored, request, location=status == 201, seen=seen)
 
     return update
 

@@ -153,8 +153,8 @@ def _changed(service: Service, request: Request, definition: Definition, known: 
     _kept(service, request, definition, known)
     element = _element(definition)
     if isinstance(request.body, list):
-        # The steps of a JSON Patch: none may move the resource to another record, or replace it whole.
-        if any(_first(step) in {element, ""} for step in request.body):
+        # The steps of a JSON Patch: none may move the resource out of the record, or replace it whole.
+        if any(_first(step, place) in {element, ""} for step in request.body for place in _changing(step)):
             raise beyond()
     elif request.body is not None:
         _created(service, request, definition, known)
@@ -250,9 +250,14 @@ def _named(resource: dict[str, Json], definition: Definition) -> Iterator[str]:
             yield holder["reference"]
 
 
-def _first(step: Json) -> str:
+def _changing(step: Json) -> tuple[str, ...]:
+    """Return the names under which a step of a JSON Patch says what it changes: what is moved away leaves its place."""
+    return ("path", "from") if isinstance(step, dict) and step.get("op") == "move" else ("path",)
+
+
+def _first(step: Json, place: str) -> str:
     """Return the first element of the path that a step of a JSON Patch changes, '' for the whole."""
-    path = step.get("path") if isinstance(step, dict) else None
+    path = step.get(place) if isinstance(step, dict) else None
     return path.strip("/").partition("/")[0] if isinstance(path, str) else ""
 
 

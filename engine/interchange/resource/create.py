@@ -40,5 +40,5 @@ async def create(service: Service, request: Request, settle: Settle = unchanged)
 
     status, stored = await service.store.write(request.principal.tenant, work)
     # Whom a condition matches is shown to those only who may read.
-    seen = status == 201 or may_see(service.configuration, request.principal, request.type)
+    seen = status == 201 or may_see(service.configuration, request.principal, request.type, own=bool(request.within))
     return written_answer(status, stored, request, location=True, seen=seen)

@@ -68,7 +68,7 @@ def delete_one(
         taken |= {one.key: one for one in _attached(transaction, stored, taken.values())}
         if strict:
             _check_rights(request, {one.type for one in taken.values()})
-    _check_referrers(transaction, request, taken, frozenset(STAYING if cascading else ()))
+    _check_referrers(transaction, request, taken, frozenset(STAYING if cascading else ()), strict=strict)
     for one in taken.values():
         check_deletion(one, sis)
     for key, one in taken.items():
@@ -139,14 +139,20 @@ def _check_rights(request: Request, types: set[str]) -> None:
 
 
 def _check_referrers(
-    transaction: Transaction, request: Request, taken: dict[int, Stored], staying: frozenset[str]
+    transaction: Transaction, request: Request, taken: dict[int, Stored], staying: frozenset[str], *, strict: bool
 ) -> None:
-    """Refuse (409) to delete what others refer to that stay; how many there are of which types is told."""
+    """Refuse (409) to delete what others refer to that stay.
+
+    How many there are of which types is told, `strict`: of those that the token's scopes let it read.
+    """
     left: dict[int, str] = {}
     for one in taken.values():
         left |= transaction.referring(f"{one.type}/{one.id}")
     types = [name for key, name in left.items() if key not in taken and name not in staying]
     if types:
-        counted = (f"{types.count(name)} {name_in(request.version, name)}" for name in sorted(set(types)))
-        text = f"Other resources refer to it: {', '.join(counted)}."
+        seen = {name for name in types if not strict or allows(request.principal.scopes, name, "r")}
+        counted = [f"{types.count(name)} {name_in(request.version, name)}" for name in sorted(seen)]
+        # How many of what it may not read a patient has is no answer to a token.
+        unseen = ["some of types that the token may not read"] if seen != {*types} else []
+        text = f"Other resources refer to it: {', '.join(counted + unseen)}."
         raise refuse(Category.CONFLICT, text, location="http.id", detail="referred-to")

@@ -33,6 +33,10 @@ def patching(replacement: Replacement) -> Callable[[Service, Request], Awaitable
     async def patch(service: Service, request: Request) -> Answer:
         """200; 404, 410; 409 for a failing test; 412 (STU3: 409) for a stale If-Match; else as an update."""
         expected = parse_expected(request)
+        seen = may_see(service.configuration, request.principal, request.type, own=bool(request.within))
+        if not seen and _tests(request.body):
+            text = "A test asks what stands there: the token has no scope for read access to it."
+            raise refuse(Category.FORBIDDEN, text, location="http.body")
 
         def work(transaction: Transaction) -> tuple[int, Stored]:
             stored = transaction.get(request.type, request.id)
@@ -45,10 +49,13 @@ def patching(replacement: Replacement) -> Callable[[Service, Request], Awaitable
             return replacement(service, replace(request, body=body), Change.PATCH)(transaction)
 
         status, stored = await service.store.write(request.principal.tenant, work)
-        seen = may_see(service.configuration, request.principal, request.type)
         return written_answer(status, stored, request, location=False, seen=seen)
 
     return patch
+
+
+def _tests(patch: Json) -> bool:
+    return isinstance(patch, list) and any(isinstance(step, dict) and step.get("op") == "test" for step in patch)
 
 
 def _result(request: Request, stored: Stored) -> Json:

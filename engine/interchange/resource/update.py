@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from engine.interchange.exchange import Answer, Request
+from engine.interchange.oauth.rights import may_see
 from engine.interchange.oauth.role import demand
 from engine.interchange.reply import written_answer
 from engine.interchange.resource.catalogue import KEPT
@@ -31,7 +32,11 @@ def updating(replacement: Replacement) -> Callable[[Service, Request], Awaitable
         else:
             work = replacement(service, request, Change.PUT)
         status, stored = await service.store.write(request.principal.tenant, work)
-        return written_answer(status, stored, request, location=status == 201)
+        # Of what was there before some may be kept: an order's status, say.
+        seen = status == 201 or may_see(
+            service.configuration, request.principal, request.type, own=bool(request.within)
+        )
+        return written_answer(status, stored, request, location=status == 201, seen=seen)
 
     return update
 
