@@ -16,6 +16,7 @@ from engine.journal.state import pausing
 from engine.journal.state.pausing import Stopped
 from engine.pipeline.feed import Feeds
 from engine.pipeline.intake import Intake
+from engine.receive.conversation import FAILED
 from engine.receive.listener import Listener, OpenListener, listen
 from engine.receive.tls import Certificates
 
@@ -23,6 +24,8 @@ DRAIN_SECONDS: Final = 5.0
 STALL_SECONDS: Final = 10.0
 # Who is turned away before a byte is read: said in the log, but not more often than this.
 TURNED_AWAY: Final = frozenset({"refused-full", "refused-address"})
+# What went wrong in our own code; said likewise.
+BROKEN: Final = frozenset({FAILED, "answer-failed"})
 SILENCE_SECONDS: Final = 60.0
 
 _log = telemetry.logger()
@@ -195,16 +198,24 @@ def _at_port(channel: Channel, port: int | None) -> Channel:
 
 
 class Observed:
-    """What happens on a channel's connections: counted, and where somebody is turned away, said once a minute."""
+    """What happens on a channel's connections: counted, and what somebody should look at, said once a minute."""
 
     def __init__(self, channel: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._channel = channel
         self._clock = clock
         self._logged_at: dict[str, float] = {}
 
-    def __call__(self, kind: str) -> None:
+    def __call__(self, kind: str, /, **about: str) -> None:
         """Hear of one event."""
         telemetry.BLOCKS.labels(self._channel, kind).inc()
-        if kind in TURNED_AWAY and self._clock() - self._logged_at.get(kind, -SILENCE_SECONDS) >= SILENCE_SECONDS:
-            self._logged_at[kind] = self._clock()
+        if kind in TURNED_AWAY and self._is_due(kind):
             _log.warning("connections refused", channel=self._channel, reason=kind)
+        elif kind in BROKEN and self._is_due(kind):
+            _log.error("connection failed", channel=self._channel, reason=kind, **about)
+
+    def _is_due(self, kind: str) -> bool:
+        now = self._clock()
+        due = now - self._logged_at.get(kind, -SILENCE_SECONDS) >= SILENCE_SECONDS
+        if due:
+            self._logged_at[kind] = now
+        return due

@@ -12,12 +12,15 @@ from typing import Final
 
 from engine import fault
 from engine.config.door import Limits
+from engine.errors import place_of
 from engine.receive.block import COMMIT_ACK, COMMIT_NAK, Block, BlockReader, Event, EventKind, enclose
 from engine.receive.outbox import Line, Outbox
 from engine.receive.reply import Answer, Observe, Peer, Reply, Written
 
 STALL_SECONDS: Final = 30.0
 LINGER_SECONDS: Final = 2.0
+# What is counted where something of ours went wrong, and ended the connection.
+FAILED: Final = "connection-failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,11 @@ class Terms:
     commit_bytes: bool
     stall_seconds: float
     tasks: set[asyncio.Task[None]]
+
+
+def fault_of(error: Exception) -> dict[str, str]:
+    """Return what is said of a fault of ours: its type and the place in the code."""
+    return {"error": type(error).__name__, "point": place_of(error)}
 
 
 class _Turn:
@@ -50,7 +58,7 @@ class Conversation:
         self._limits = terms.limits
         self._peer = peer
         self._loop = asyncio.get_running_loop()
-        self._outbox = Outbox(line, self._loop, self._moved)
+        self._outbox = Outbox(line, self._loop, self._moved, self._fail)
         self._reader = BlockReader(terms.limits.block_bytes, terms.limits.block_seconds)
         self._backlog: deque[Block | Event] = deque()
         self._turns: deque[_Turn] = deque()
@@ -137,12 +145,15 @@ class Conversation:
         try:
             fault.point("F01")
             turn.reply = await self._terms.answer(block, self._peer)
-        except Exception:  # noqa: BLE001 - the last resort: whatever went wrong, the line must not stay open and silent
-            self._terms.observe("answer-failed")
+        except Exception as error:  # noqa: BLE001 - the last resort: the line must not stay open and silent
+            self._terms.observe("answer-failed", **fault_of(error))
             turn.reply = Reply(None, close=True, stored=False)
         finally:
             self._forget_task()
-        self._settle()
+        try:
+            self._settle()
+        except Exception as error:  # noqa: BLE001 - the last resort: no connection is left that nobody serves
+            self._fail(error)
 
     def _forget_task(self) -> None:
         task = asyncio.current_task()
@@ -191,16 +202,19 @@ class Conversation:
         try:
             content = await later
             failed = False
-        except Exception:  # noqa: BLE001 - the last resort: the entry stays in the journal, only its reply is lost
-            self._terms.observe("answer-failed")
+        except Exception as error:  # noqa: BLE001 - the last resort: the entry stays, only its reply is lost
+            self._terms.observe("answer-failed", **fault_of(error))
         finally:
             self._forget_task()
             self._awaited -= 1
             if told and (failed or (content is not None and not self._open)):
                 told(False)  # noqa: FBT003 - the callable's name says what
-        if content is not None and self._open:
-            self._outbox.post(enclose(content), told)
-        self._close_when_done()
+        try:
+            if content is not None and self._open:
+                self._outbox.post(enclose(content), told)
+            self._close_when_done()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
 
     @property
     def _open(self) -> bool:
@@ -263,7 +277,17 @@ class Conversation:
 
     def _ring(self, name: str) -> None:
         del self._timers[name]
-        now = self._loop.time()
+        try:
+            self._time(name, self._loop.time())
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """End the connection, as something of ours went wrong that nobody else hears of."""
+        self._terms.observe(FAILED, **fault_of(error))
+        self._line.abort()
+
+    def _time(self, name: str, now: float) -> None:
         if name == "block":
             self._block_time(now)
         elif name == "stall":

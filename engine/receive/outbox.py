@@ -28,14 +28,24 @@ class Line(Protocol):
 
 
 class Outbox:
-    """Sends what is posted in a turn of the loop; `moved` is called after each write and each time all is gone."""
+    """Sends what is posted in a turn of the loop; `moved` is called after each write and each time all is gone.
 
-    __slots__ = ("_due", "_line", "_loop", "_lost", "_moved", "_parts", "_waiting", "unread_bytes")
+    `failed` is called where a write raises.
+    """
 
-    def __init__(self, line: Line, loop: asyncio.AbstractEventLoop, moved: Callable[[], None]) -> None:
+    __slots__ = ("_due", "_failed", "_line", "_loop", "_lost", "_moved", "_parts", "_waiting", "unread_bytes")
+
+    def __init__(
+        self,
+        line: Line,
+        loop: asyncio.AbstractEventLoop,
+        moved: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
         self._line = line
         self._loop = loop
         self._moved = moved
+        self._failed = failed
         self._parts: list[bytes] = []
         self._waiting: list[Written] = []
         self._due = False
@@ -85,10 +95,13 @@ class Outbox:
         parts, self._parts = self._parts, []
         if self._lost:
             return
-        if fault.armed():
-            self._send_by_halves(parts)
-        else:
-            self._send(b"".join(parts))
+        try:
+            if fault.armed():
+                self._send_by_halves(parts)
+            else:
+                self._send(b"".join(parts))
+        except Exception as error:  # noqa: BLE001 - the last resort: no line is left open that cannot be written to
+            self._failed(error)
 
     def _send(self, data: bytes) -> None:
         self.unread_bytes += len(data)

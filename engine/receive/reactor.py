@@ -1,4 +1,9 @@
-"""Twisted's reactor on the asyncio loop that is running, so that both live in one thread."""
+"""Twisted's reactor on the asyncio loop that is running, so that both live in one thread.
+
+uvloop gives up its watch of a socket at the first error, such as a reset by the peer: it runs the reader once, never
+calls again, and lets nobody watch the socket anew. Twisted alone waits for a call that does not come, and its
+`connectionLost` never runs (twisted#11904, uvloop#552). Here, and in `listener/connection.py: Socket.doRead`, it runs.
+"""
 
 import asyncio
 import sys
@@ -6,8 +11,31 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from twisted.internet.asyncioreactor import AsyncioSelectorReactor
-from twisted.internet.main import installReactor
+from twisted.internet.main import CONNECTION_LOST, installReactor
 from twisted.logger import STDLibLogObserver, globalLogBeginner
+
+
+class Reactor(AsyncioSelectorReactor):
+    """Twisted's reactor, which ends a connection whose socket the loop no longer watches."""
+
+    def addReader(self, reader: Any) -> None:  # noqa: N802 - Twisted's name
+        """Watch a socket for reading."""
+        try:
+            super().addReader(reader)  # type: ignore[no-untyped-call]
+        except RuntimeError:
+            self._lose(reader, reading=True)
+
+    def addWriter(self, writer: Any) -> None:  # noqa: N802 - Twisted's name
+        """Watch a socket for writing."""
+        try:
+            super().addWriter(writer)  # type: ignore[no-untyped-call]
+        except RuntimeError:
+            self._lose(writer, reading=False)
+
+    def _lose(self, selectable: Any, *, reading: bool) -> None:
+        """End a connection in the next turn, as nobody expects it to end while it asks to be watched."""
+        self.callLater(0, self._disconnectSelectable, selectable, CONNECTION_LOST, reading)  # type: ignore[no-untyped-call]
+
 
 _reactors: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
@@ -35,7 +63,7 @@ def running_reactor() -> Any:
     loop = asyncio.get_running_loop()
     reactor = _reactors.get(loop)
     if reactor is None:
-        reactor = _reactors[loop] = AsyncioSelectorReactor(loop)
+        reactor = _reactors[loop] = Reactor(loop)
         if "twisted.internet.reactor" not in sys.modules:
             installReactor(reactor)  # type: ignore[no-untyped-call]
     return reactor

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from engine.receive.block import Block
 
@@ -38,4 +38,13 @@ class Reply:
 
 
 Answer: TypeAlias = Callable[[Block, Peer], Awaitable[Reply]]
-Observe: TypeAlias = Callable[[str], None]
+
+
+class Observe(Protocol):
+    """Hears what happens on connections, a short word for each kind."""
+
+    def __call__(self, kind: str, /, **about: str) -> None:
+        """Hear of one event.
+
+        `about`: `address` of the peer, `point` and `error` (where a fault of ours arose, and of which type).
+        """

@@ -12,6 +12,7 @@ from engine.errors import ConfigurationError, StartError
 from engine.ops.sender.line import send_messages
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
+from engine.receive.conversation import Conversation
 from tests.flow.rig import channel_file
 
 PROBE = b"\x0bhello\x1c\r"
@@ -51,6 +52,25 @@ async def test_who_is_turned_away_is_in_the_log_and_told_to_the_sender(
     said = [line for line in capsys.readouterr().out.splitlines() if "connections refused" in line]
     assert len(said) == 1
     assert "refused-full" in said[0]
+
+
+async def test_a_fault_of_ours_on_a_connection_is_in_the_log(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A connection that a fault of the engine's own ended is said with its place, and nothing of the message."""
+
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("Osei")
+
+    monkeypatch.setattr(Conversation, "_put", broken)
+    message = b"MSH|^~\\&|A|B|C|D|1||ADT^A08|C1|P|2.5.1\r"
+    (answer,) = await send_messages("127.0.0.1", ports(engine)["a"], [message])
+    assert answer.failure
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "connection failed" in line]
+    assert "connection-failed" in said
+    assert "RuntimeError" in said
+    assert "test_listeners:" in said
+    assert "Osei" not in said
 
 
 def ports(engine: Engine) -> dict[str, int]:

@@ -58,7 +58,7 @@ async def open_door() -> AsyncIterator[OpenDoor]:
         mllp = Mllp(**given)
         limits = Limits(**options.pop("limits", {}))
         door = Listener("test", mllp, limits, **options)
-        listening = await listen(door, heard, lambda word: events.update([word]))
+        listening = await listen(door, heard, lambda word, **_: events.update([word]))
         opened.append(listening)
         return Heard(listening, events, blocks, peers, written)
 

@@ -55,7 +55,7 @@ class Stub:
 
         terms = Terms(
             answer or echo,
-            lambda word: self.events.update([word]),
+            lambda word, **_: self.events.update([word]),
             Limits(**limits),
             commit_bytes=False,
             stall_seconds=stall_seconds,

@@ -1643,6 +1643,30 @@ WEBHOOKS: Final = (
     ),
 )
 
+WIRE: Final = (
+    Bug(
+        "a sender that resets its connections is never let in again",
+        "receive/listener/connection.py",
+        "            return CONNECTION_LOST\n",
+        "            return None\n",
+        ("receive/test_resets.py",),
+    ),
+    Bug(
+        "a connection that a fault of ours has ended keeps its place",
+        "receive/listener/connection.py",
+        "        self._lost = True\n        self._house.leave(self, self._peer.address)\n",
+        "        self._lost = True\n",
+        ("receive/test_resets.py",),
+    ),
+    Bug(
+        "a line that cannot be written to stays open, and nobody serves it",
+        "receive/outbox.py",
+        "            self._failed(error)\n",
+        "            return\n",
+        ("receive/test_resets.py",),
+    ),
+)
+
 BUGS: Final = (
     *JOURNAL,
     *AUDIT,
@@ -1659,4 +1683,5 @@ BUGS: Final = (
     *RETRIEVAL,
     *ORDERS,
     *WEBHOOKS,
+    *WIRE,
 )

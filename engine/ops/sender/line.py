@@ -187,7 +187,7 @@ class _Line:
 
     async def _converse(self, message: bytes, header: tuple[bytes, ...], replies: list[bytes]) -> str:
         try:
-            if self._reader is None or self._reader.at_eof():
+            if self._reader is None or self._reader.at_eof() or self._writer.is_closing():
                 await self.close()
                 await self.open()
             self._writer.writeblock(message)

@@ -39,7 +39,6 @@ class Conversations(Factory):
         if refusal:
             self.terms.observe(refusal)
             return None
-        self._addresses[addr.host] += 1
         return Connection(self, addr.host, addr.port)
 
     def _refusal(self, host: str) -> str:
@@ -60,12 +59,15 @@ class Conversations(Factory):
         min(silent, key=lambda connection: connection.since).abort()
         return True
 
-    def enter(self, connection: Connection) -> None:
-        """Count a connection among those that stand."""
+    def enter(self, connection: Connection, host: str) -> None:
+        """Give a connection its place among those that stand."""
         self.open.add(connection)
+        self._addresses[host] += 1
 
     def leave(self, connection: Connection, host: str) -> None:
         """Free the place of a connection that is gone."""
+        if connection not in self.open:
+            return
         self.open.discard(connection)
         self._addresses[host] -= 1
         if not self._addresses[host]:

@@ -8,12 +8,13 @@ from typing import Protocol as Interface
 
 from twisted.internet import tcp
 from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener
+from twisted.internet.main import CONNECTION_LOST
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from engine.receive.conversation import Conversation, Terms
+from engine.receive.conversation import FAILED, Conversation, Terms, fault_of
 from engine.receive.reply import Peer
 from engine.receive.tls import source_name
 
@@ -29,7 +30,7 @@ class House(Interface):
     terms: Terms
     client_names: Mapping[str, str]
 
-    def enter(self, connection: "Connection") -> None:
+    def enter(self, connection: "Connection", host: str) -> None:
         """Hear that the connection stands."""
 
     def leave(self, connection: "Connection", host: str) -> None:
@@ -42,6 +43,18 @@ class Socket(tcp.Server):
     owner: "Connection | None" = None
     empty = True
     _at_once = False
+
+    def doRead(self) -> Any:  # noqa: N802 - Twisted's name
+        """Read; where the peer has reset the connection, read what came before, and say that it is lost.
+
+        uvloop calls once at a reset and never again: see `receive/reactor.py`.
+        """
+        why = super().doRead()
+        if why is None and not self._aborting and self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            while why is None and not self._aborting:
+                why = super().doRead()
+            return CONNECTION_LOST
+        return why
 
     def startWriting(self) -> None:  # noqa: N802 - Twisted's name
         """Ask the reactor to write, unless that is being done at once."""
@@ -88,6 +101,22 @@ class Encrypted(TLSMemoryBIOProtocol):
 
     silent = True
 
+    def makeConnection(self, transport: Any) -> None:  # noqa: N802 - Twisted's name
+        """Begin a handshake; where that fails, the connection ends."""
+        try:
+            super().makeConnection(transport)  # type: ignore[no-untyped-call]
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, no socket stays open that nobody serves
+            self.wrappedProtocol.failed(error)
+            transport.abortConnection()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 - Twisted's name
+        """End TLS, and the connection in any case."""
+        inner: Any = self.wrappedProtocol
+        try:
+            super().connectionLost(reason)  # type: ignore[no-untyped-call]
+        finally:
+            inner.connectionLost(reason)
+
     def dataReceived(self, bytes: bytes) -> None:  # noqa: A002, N802 - Twisted's names
         """Pass bytes to TLS."""
         self.silent = False
@@ -104,7 +133,7 @@ class Connection(Protocol):
         self._house = house
         self._peer = Peer(address, port)
         self._conversation: Conversation | None = None
-        self._discarding = self._half_closed = self._lost = self._refused = False
+        self._discarding = self._half_closed = self._lost = self._counted = False
         self._socket: Any = None
         self._timer: asyncio.TimerHandle | None = None
         self.since = 0.0
@@ -118,7 +147,14 @@ class Connection(Protocol):
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
         """Enter the door; behind TLS the conversation waits for the handshake."""
-        self._house.enter(self)
+        self._house.enter(self, self._peer.address)
+        try:
+            self._begin()
+        except Exception as error:  # noqa: BLE001 - a connection that cannot be begun is not left open
+            self.failed(error)
+            self.abort()
+
+    def _begin(self) -> None:
         self.since = asyncio.get_running_loop().time()
         encrypted = isinstance(self.transport, Encrypted)
         self._socket = self.transport.transport if encrypted else self.transport
@@ -139,7 +175,7 @@ class Connection(Protocol):
         if certificate is not None:
             name = source_name(certificate.to_cryptography(), self._house.client_names)
         if name is None:
-            self._refused = True
+            self._counted = True
             self._house.terms.observe("refused-certificate")
             self.abort()
             return
@@ -162,15 +198,22 @@ class Connection(Protocol):
         """Nothing to do: the peer has been told, and closes."""
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002, N802 - Twisted's names
-        """Hear that the connection is gone."""
+        """Hear that the connection is gone; whatever else fails, its place is free again."""
+        if self._lost:
+            return
         self._lost = True
+        self._house.leave(self, self._peer.address)
         if self._timer is not None:
             self._timer.cancel()
         if self._conversation is not None:
             self._conversation.lost()
-        elif not self._refused:
+        elif not self._counted:
             self._house.terms.observe("probe" if self.transport.silent else "tls-failed")
-        self._house.leave(self, self._peer.address)
+
+    def failed(self, error: Exception) -> None:
+        """Count a connection that ends because something of ours went wrong."""
+        self._counted = True
+        self._house.terms.observe(FAILED, **fault_of(error))
 
     # -- told by the socket and the door
 
