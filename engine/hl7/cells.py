@@ -47,7 +47,7 @@ class Cells:
 def plain_cells(text: str, component: str) -> Cells:
     """Return the cells of a text without subcomponents and escapes."""
     parts = text.split(component)
-    if " " in text:
+    if " " in text or "\t" in text or not text.isascii():
         parts = [part.strip() for part in parts]
     filled = sum(compress(COMPONENTS, parts))
     return Cells([NULL if part == NULL_TEXT else part for part in parts] if NULL_TEXT in text else parts, filled)

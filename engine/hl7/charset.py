@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from engine.errors import UndecodableMessageError
 from engine.hl7 import iso2022
 from engine.hl7.iso2022 import CodeSet
+from engine.hl7.leaf import NULL_TEXT
 
 ISO_2022: Final = "iso-2022"
 UTF8_MARK: Final = b"\xef\xbb\xbf"
@@ -49,6 +50,7 @@ _FOR_ESCAPES: Final = {ISO_2022: "ascii", **{codec: "utf-8" for _, codec in _WID
 _SWITCHING: Final = frozenset({"ISOIR14", "ISOIR87", "ISOIR159", "JISX0202", "JAS2020", "ISO20221994"})
 _KANA: Final = iso2022.SETS[b")I"][1]
 _LATIN_TEXT: Final = re.compile(r"[^A-Z0-9]+")
+_NULL: Final = NULL_TEXT.encode()
 
 
 class Coding(NamedTuple):
@@ -70,11 +72,11 @@ def wide_codec(raw: bytes) -> str:
 def coding_of(declared: bytes, repetition: bytes, default: str) -> Coding | None:
     """Read MSH-18: the first repetition is the set to begin with, more of them announce ISO 2022 switches.
 
-    Nothing declared means `default`, a Python codec or a name of table 0211. Returns None for an unknown name; names
-    after the first are not looked at, as the switches in the text say which set they mean.
+    Nothing declared, or the null, means `default`, a Python codec or a name of table 0211. Returns None for an unknown
+    name; names after the first are not looked at, as the switches in the text say which set they mean.
     """
     names = [part.strip() for part in (declared.split(repetition) if repetition else [declared])]
-    if not any(names):
+    if not any(names) or names == [_NULL]:
         return coding_of(default.encode(), b"~", "ascii") or Coding(default)
     first = _plain(names[0].decode("ascii", "replace"))
     if first in _SWITCHING:

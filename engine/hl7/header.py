@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.errors import UnreadableMessageError
-from engine.hl7.charset import wide_codec
+from engine.hl7.charset import coding_of, wide_codec
 from engine.hl7.delimiters import STANDARD, Delimiters, delimiters_of, is_delimiter
 from engine.hl7.iso2022 import ESCAPE, without_double_runs
 from engine.hl7.lines import LEADING_BYTES, first_segment
 
 CHARACTER_SET: Final = 18
+# Sets whose second bytes may be those of delimiters.
+_DOUBLE_BYTE_CODECS: Final = frozenset({"big5", "gb18030"})
+_DOUBLE_BYTES: Final = re.compile(rb"[\x81-\xfe](?:[\x40-\x7e\x80-\xfe]|[0-9][\x81-\xfe][0-9])")
 # Versions in which MSH-9 may be the message type alone: the event is then said in EVN-1, which was required.
 # A later message is read so only where its channel says that such a sender is meant.
 EVENT_IN_EVN: Final = frozenset({"2.1", "2.2"})
@@ -137,15 +140,25 @@ def character_set(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def _split(segment: bytes, separator: bytes, limit: int = -1) -> list[bytes]:
-    """Split MSH by its separator, not inside the two-byte runs of ISO 2022."""
-    if ESCAPE not in segment:
+    """Split MSH by its separator, not inside characters of two bytes."""
+    if ESCAPE not in segment and segment.isascii():
         return segment.split(separator, limit)
     fields: list[bytes] = []
     begin = 0
-    for masked in without_double_runs(segment).split(separator, limit):
+    for masked in _without_double_bytes(segment, separator).split(separator, limit):
         fields.append(segment[begin : begin + len(masked)])
         begin += len(masked) + 1
     return fields
+
+
+def _without_double_bytes(segment: bytes, separator: bytes) -> bytes:
+    """Return bytes of equal length with characters of two bytes blanked, be they of ISO 2022 or of the set declared."""
+    if ESCAPE in segment:
+        return without_double_runs(segment)
+    masked = _DOUBLE_BYTES.sub(lambda found: b"\x80" * len(found[0]), segment)
+    fields = masked.split(separator, CHARACTER_SET)
+    coding = coding_of(fields[CHARACTER_SET - 1], b"", "ascii") if len(fields) >= CHARACTER_SET else None
+    return masked if coding is not None and coding.name in _DOUBLE_BYTE_CODECS else segment
 
 
 def _declared(separator: bytes, encoding: bytes) -> Delimiters:

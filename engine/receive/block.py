@@ -7,7 +7,7 @@ What comes out is the same however the stream was cut into pieces. Where senders
     bytes between blocks       skipped, counted once per run
     SB inside a block          restarts the block; the torn one comes out as a fragment
     EB not followed by CR      ends the block once the next byte shows it, or once the block's time is over
-    an empty block             a probe
+    an empty block             a probe, as is one of blanks and line ends alone
     64 torn blocks in a row    this is no MLLP: the stream is dead
     more than the limit        nothing more is kept: the first bytes come out as a fragment and the stream is dead
 """
@@ -176,12 +176,12 @@ class BlockReader:
         return position + 1 if followed else position
 
     def _complete(self, raw: bytes, now: float, found: list[Block | Event]) -> None:
-        found.append(Block(raw, BlockKind.COMPLETE, self._began, now) if raw else Event(EventKind.PROBE))
+        found.append(_block(raw, BlockKind.COMPLETE, self._began, now))
         self._torn = 0
         self._reset()
 
     def _tear(self, raw: bytes, now: float, found: list[Block | Event]) -> None:
-        found.append(Block(raw, BlockKind.TORN, self._began, now) if raw else Event(EventKind.PROBE))
+        found.append(_block(raw, BlockKind.TORN, self._began, now))
         self._reset()
         self._torn += 1
         if self._torn >= MAX_TORN:
@@ -205,3 +205,7 @@ class BlockReader:
         self._reset()
         self._stray = 0
         self.dead = True
+
+
+def _block(raw: bytes, kind: BlockKind, began: float, ended: float) -> Block | Event:
+    return Block(raw, kind, began, ended) if raw and not raw.isspace() else Event(EventKind.PROBE)

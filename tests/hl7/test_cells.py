@@ -21,6 +21,8 @@ def _pid(line: bytes) -> Segment:
     [
         pytest.param(b"A^^B", ["A", "", "B"], BITS[1] | BITS[3], id="plain"),
         pytest.param(b" A ^ ", ["A", ""], BITS[1], id="blanks at the ends"),
+        pytest.param("A\u00a0^\u3000".encode(), ["A", ""], BITS[1], id="blanks of other scripts"),
+        pytest.param(b"A\t^\t", ["A", ""], BITS[1], id="tabs"),
         pytest.param(b'""^B', [NULL, "B"], BITS[1] | BITS[2], id="a null is something"),
         pytest.param(b"A&X^ ^B", ["A", "", "B"], BITS[1] | BITS[3] | NESTED, id="subcomponents"),
         pytest.param(b'\\T\\^""', ["&", NULL], BITS[1] | BITS[2] | NESTED, id="escapes"),

@@ -105,6 +105,12 @@ def test_the_channel_has_the_say_where_msh_18_is_empty():
     assert parse(message("", b"\x1b$B;3ED\x1b(B"), charset="~ISO IR87").leaf("PID", 5) == "山田"
 
 
+def test_a_null_names_no_set():
+    """MSH-18 that is null says as little as an empty one: the channel's set holds."""
+    assert parse(message('""', "Müller".encode())).leaf("PID", 5) == "Müller"
+    assert parse(message('""', b"M\xfcller"), charset="8859/1").leaf("PID", 5) == "Müller"
+
+
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_wide_text(codec, mark):

@@ -129,6 +129,25 @@ def test_delimiter_bytes_inside_characters():
     assert (header.field(3), header.control_id, header.charset_field) == (kanji, b"9", b"~ISO IR87")
 
 
+@pytest.mark.parametrize(
+    ("name", "codec"),
+    [
+        pytest.param("\u80b2\u8a31", "big5", id="the second bytes are those of the field separator and the escape"),
+        pytest.param("\u907c\u904e\U00020000\u9928", "gb18030", id="two bytes and four"),
+    ],
+)
+@pytest.mark.parametrize("separator", ["|", "^"])
+def test_two_byte_sets_in_the_header(name: str, codec: str, separator: str) -> None:
+    """A set of two bytes that MSH-18 declares is read so in MSH too: no name in it shifts the fields behind."""
+    declared = {"big5": "BIG-5", "gb18030": "GB 18030-2000"}[codec]
+    text = f"MSH|*~\\&|{name}|B|||||ADT*A01|9|P|2.5||||||{declared}\r".replace("|", separator)
+    raw = text.encode(codec)
+    header = read_header(raw)
+    assert header is not None
+    assert (header.field(3), header.control_id) == (name.encode(codec), b"9")
+    assert character_set(raw) == (declared.encode(), b"~")
+
+
 def test_null_says_nothing():
     """A null component of the header reads as ''."""
     header = read_header(b'MSH|^~\\&|A|B|||||ADT^A01|9|""|""\r')

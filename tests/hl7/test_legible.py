@@ -22,6 +22,24 @@ def test_each_is_left_out_as_padding_and_marked_within(mark: str) -> None:
     assert (told.raw, told.text) == (came.raw, came.text)
 
 
+def test_long_runs_cost_no_more_than_their_length() -> None:
+    """A million of them within a value, alone or between blanks, are read in one pass."""
+    for run in ("\x01" * 1_000_000, "\x01 " * 500_000, " " * 500_000 + "\x01" * 500_000):
+        told = parse(HEAD + f"PID|1||12{run}3\r".encode()).legible()
+        assert told.leaf("PID", 3) == f"12{run}3".replace("\x01", "\ufffd")
+
+
+@pytest.mark.parametrize("mark", ["\u200b", "\u200e", "\u200f", "\u202c", "\u2060", "\ufeff"])
+def test_invisible_marks_are_no_part_of_a_value_that_they_pad(mark: str) -> None:
+    """A number that was copied with one is the same number; within a value they stay, and nothing is noted."""
+    pid = f"PID|1||12{mark}3{mark}^^^RVB^MR~ {mark}45{mark} {mark}||Kim{mark}Lee{mark}^{mark}Ann"
+    told = parse(HEAD + pid.encode() + b"\r").legible()
+    (segment,) = told.named("PID")
+    assert [one.first[0] for one in segment.cells(3)] == [f"12{mark}3", "45"]
+    assert (told.leaf("PID", 5), told.leaf("PID", 5, 2)) == (f"Kim{mark}Lee", "Ann")
+    assert told.illegible == ()
+
+
 @pytest.mark.parametrize(
     "text",
     ["Kim\tLee", "Kim\nLee", "Kim\x7f", "Kim\x85", "Kim\ufffd", "\U0001f600", "Åse", "Kim \\X00\\", "Kim\\XEFBFBE\\"],

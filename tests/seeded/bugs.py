@@ -628,6 +628,27 @@ DELIVER: Final = (
 
 IDENTITY: Final = (
     Bug(
+        "a number that was copied with a non-breaking space is a second chart of the same patient",
+        "hl7/cells.py",
+        ' or "\\t" in text or not text.isascii()',
+        "",
+        ("hl7/test_cells.py",),
+    ),
+    Bug(
+        "a number that was copied with a mark that nobody sees is a second chart of the same patient",
+        "hl7/legible.py",
+        " or _NO_ASCII.search(text) else text",
+        " else text",
+        ("hl7/test_legible.py",),
+    ),
+    Bug(
+        "a message with a Chinese name of its sender is answered under another message's control ID",
+        "hl7/header.py",
+        'frozenset({"big5", "gb18030"})',
+        "frozenset()",
+        ("hl7/test_header.py",),
+    ),
+    Bug(
         "all zeros are somebody's number",
         "mapping/language/identifier.py",
         'if not bare.strip("0") or (len(bare) >= 3 and not bare.strip("9")):',
