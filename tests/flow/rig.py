@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import aiohttp
 import orjson
+from yarl import URL
 
 from engine.database.postgresql import PostgresqlError, connect
 from tests.flow.feed import SYSTEM, FeedMessage
@@ -209,6 +210,19 @@ class Rig:
             text = await answer.read()
             assert answer.status == 201, (answer.status, text[:300])
             return orjson.loads(text)
+
+    async def call(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Ask the service itself, past the proxy, and return status and body, whatever they are."""
+        assert self._session is not None
+        if not self._token:
+            self._token = await self._new_token()
+        url = URL(f"http://127.0.0.1:{self.service_port}/fhir/R4{path}", encoded=True)
+        sent = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/fhir+json"} | dict(headers or {})
+        data = None if body is None else orjson.dumps(body)
+        async with self._session.request(method, url, data=data, headers=sent) as answer:
+            return answer.status, orjson.loads(await answer.read() or b"null")
 
     async def ask(self, act: str, **given: Any) -> Any:
         """Ask the running engine over its admin socket, as its commands do."""
