@@ -18,6 +18,7 @@ from tests.interchange.test_versions import BACK, THERE
 TYPES = ("ActivityDefinition", "Questionnaire", "QuestionnaireResponse", "RequestGroup", "Specimen")
 WORDS = {"text": "words"}
 ACTION_TYPES = "http://terminology.hl7.org/CodeSystem/action-type"
+FORMER_TYPES = "http://hl7.org/fhir/action-type"
 HOUR = {"value": 1, "unit": "h"}
 CONDITION = {"description": "when awake", "language": "text/fhirpath", "expression": "true"}
 ABSENT = {"extension": [{"url": "http://hl7.org/fhir/StructureDefinition/data-absent-reason", "valueCode": "unknown"}]}
@@ -48,7 +49,7 @@ RULES = [
             "action": [
                 {
                     "label": "1.",
-                    "type": {"system": ACTION_TYPES, "code": "create"},
+                    "type": {"system": FORMER_TYPES, "code": "create"},
                     "condition": [{"kind": "applicability", **CONDITION}],
                     "relatedAction": [{"actionId": "b", "relationship": "before-start", "offsetDuration": HOUR}],
                     "timingDuration": HOUR,

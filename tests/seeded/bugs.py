@@ -1596,6 +1596,20 @@ ORDERS: Final = (
         "",
         ("interchange/test_link_patches.py", "interchange/test_patch.py"),
     ),
+    Bug(
+        "a laboratory's results that came by STU3 are missing from a search by category on R4",
+        "fhir/versions/addresses.py",
+        "    if moved is not None:\n        return moved\n",
+        "",
+        ("interchange/test_code_systems.py",),
+    ),
+    Bug(
+        "results that were kept under the former address of their category are no longer found",
+        "interchange/resource/rows.py",
+        'system = system_in_r4(coding.get("system", ""))',
+        'system = coding.get("system", "")',
+        ("interchange/test_code_systems.py",),
+    ),
 )
 
 WEBHOOKS: Final = (

@@ -1,7 +1,9 @@
 """What changes within strings: the addresses of HL7's code systems, and references to types that have two names."""
 
+import csv
 import re
 from collections.abc import Callable
+from importlib.resources import files
 from typing import Any, Final
 
 from engine.fhir.versions.direction import Direction
@@ -15,12 +17,26 @@ TABLES: Final = (
     ("http://hl7.org/fhir/v2/", "http://terminology.hl7.org/CodeSystem/v2-"),
     ("http://hl7.org/fhir/v3/", "http://terminology.hl7.org/CodeSystem/v3-"),
 )
+SYSTEMS: Final = "systems.csv"
 # The type of a medical record number has one form on both bases: the specification shows it so.
 ONE_FORM: Final = ("http://terminology.hl7.org/CodeSystem/v2-0203", "MR")
 
 
+def _moved() -> dict[str, str]:
+    """Return FHIR's own code systems whose address R4 changed: STU3's addresses and R4's."""
+    text = files("engine.fhir").joinpath("schemas", SYSTEMS).read_text(encoding="utf-8")
+    return {row["stu3"]: row["r4"] for row in csv.DictReader(text.splitlines())}
+
+
+IN_R4: Final = _moved()
+IN_STU3: Final = {r4: stu3 for stu3, r4 in IN_R4.items()}
+
+
 def system_in_r4(system: str) -> str:
-    """Return the address that a code system has in R4; for the criteria of a search too."""
+    """Return the address that a code system has in R4; for the index and the criteria of a search too."""
+    moved = IN_R4.get(system)
+    if moved is not None:
+        return moved
     for stu3, r4 in TABLES:
         if system.startswith(stu3):
             return r4 + system[len(stu3) :]
@@ -29,6 +45,9 @@ def system_in_r4(system: str) -> str:
 
 def system_in_stu3(system: str) -> str:
     """Return the address that a code system has in STU3."""
+    former = IN_STU3.get(system)
+    if former is not None:
+        return former
     for stu3, r4 in TABLES:
         if system.startswith(r4):
             return stu3 + system[len(r4) :]

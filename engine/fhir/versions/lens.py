@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from engine.fhir.versions.addresses import system_in_r4
 from engine.fhir.versions.direction import Direction
 
 Json = Any
@@ -140,7 +141,8 @@ def concept(names: tuple[str, str], system: str, codes: dict[str, str], lesser: 
 
     def to_stu3(part: Part) -> Part:
         for coding in part.get(r4, {}).get("coding", []):
-            if coding.get("system") == system and coding.get("code") in narrower:
+            # What comes home from an extension has the other version's address still.
+            if system_in_r4(coding.get("system", "")) == system and coding.get("code") in narrower:
                 return {stu3: narrower[coding["code"]]}
         return {}
 

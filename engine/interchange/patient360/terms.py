@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+from engine.fhir.versions.addresses import IN_R4
 from engine.interchange.ccda.systems import BY_OID, OID, system_by_oid, system_by_uri
 
 LOINC: Final = "http://loinc.org"
@@ -67,24 +68,10 @@ ALIASES: Final = {
     "http://unitsofmeasure.org/ucum.html": UCUM,
     "ucum": UCUM,
 }
-# Systems that STU3 had elsewhere.
-FORMER: Final = "http://hl7.org/fhir/"
+# Systems of R4 below the address that FHIR's own had before; those of STU3 are in HL7's list.
 MOVED: Final = {
-    **{
-        f"{FORMER}{name}": f"http://terminology.hl7.org/CodeSystem/{name}"
-        for name in (
-            "allergyintolerance-clinical",
-            "allergyintolerance-verification",
-            "condition-category",
-            "condition-clinical",
-            "diagnosis-role",
-            "goal-achievement",
-            "observation-category",
-        )
-    },
-    f"{FORMER}allergy-clinical-status": "http://terminology.hl7.org/CodeSystem/allergyintolerance-clinical",
-    f"{FORMER}allergy-verification-status": "http://terminology.hl7.org/CodeSystem/allergyintolerance-verification",
-    f"{FORMER}condition-ver-status": "http://terminology.hl7.org/CodeSystem/condition-ver-status",
+    f"http://hl7.org/fhir/{name}": f"http://terminology.hl7.org/CodeSystem/{name}"
+    for name in ("allergyintolerance-clinical", "allergyintolerance-verification", "goal-achievement")
 }
 BLANKS: Final = re.compile(r"\s+")
 DIGITS: Final = re.compile(r"[0-9]+")
@@ -206,7 +193,7 @@ def canonical_system(uri: str) -> str:
     uri = uri.strip()
     bare = uri.rstrip("/")
     lower = bare.lower().replace("https://", "http://", 1)
-    known = ALIASES.get(lower) or MOVED.get(bare)
+    known = ALIASES.get(lower) or IN_R4.get(bare) or MOVED.get(bare)
     if known is not None:
         return known
     if lower.startswith(f"{SNOMED}/"):  # an edition or a version

@@ -1,8 +1,10 @@
 """Every type that is kept, one line of facts each: search parameters, chart, care dates, roles."""
 
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
+from engine.fhir.versions.addresses import IN_R4, TABLES
 from engine.interchange.oauth.role import Action
 from engine.interchange.patient.index import PATIENT, index_patient
 from engine.interchange.resource.definition import DIRECTORY_PAGES, Definition
@@ -232,7 +234,12 @@ INDEXERS: Final[dict[str, Indexer]] = {
 
 # What the rows of all resources are made by: a database with rows made by something else is indexed again.
 EDITION: Final = digest(
-    f"{one.kind} {one.rows} {one.elements} {one.system} {one.default}"
-    for own in KEPT.values()
-    for one in own.parameters
+    chain(
+        (
+            f"{one.kind} {one.rows} {one.elements} {one.system} {one.default}"
+            for own in KEPT.values()
+            for one in own.parameters
+        ),
+        (f"{stu3} {r4}" for stu3, r4 in (*TABLES, *IN_R4.items())),
+    )
 )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.versions.addresses import system_in_r4
 from engine.interchange.references import local_target, references_in
 from engine.interchange.resource.definition import CARE, Definition
 from engine.interchange.resource.elements import start, values
@@ -106,7 +107,9 @@ def _tokens(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
     elif isinstance(value, dict):
         for coding in value.get("coding", (value,)):
             if coding.get("code"):
-                yield TokenRow(parameter.rows, short(coding["code"]), short(coding.get("system", "")))
+                # Found by either address: the row has R4's, whatever base the resource came by.
+                system = system_in_r4(coding.get("system", ""))
+                yield TokenRow(parameter.rows, short(coding["code"]), short(system))
 
 
 def _contacts(parameter: Parameter, value: Json) -> Iterator[TokenRow]:

@@ -170,7 +170,8 @@ def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Cr
         if parameter.codes and code not in parameter.codes:
             text = f"{parameter.name} is one of {', '.join(parameter.codes)}."
             raise _refuse(Category.BAD_VALUE, parameter.name, text)
-        system = system_in_r4(given) if version is FhirVersion.STU3 else given
+        either = parameter.kind is Kind.TOKEN or version is FhirVersion.STU3
+        system = system_in_r4(given) if either else given
         code, system = short(code), short(system)
         if len(parts) == 1 or (implied and code):
             tests.append((f"{column} = ?", (code,)))
