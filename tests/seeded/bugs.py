@@ -1628,6 +1628,20 @@ WEBHOOKS: Final = (
         ("interchange/webhooks/test_address.py",),
     ),
     Bug(
+        "a webhook goes to the private one of a name's addresses",
+        "interchange/webhooks/address.py",
+        "    return allowed[0]\n",
+        "    return addresses[0]\n",
+        ("interchange/webhooks/test_address.py",),
+    ),
+    Bug(
+        "a webhook goes to this machine by an address of IPv6 that means one of IPv4",
+        "interchange/webhooks/address.py",
+        " or (isinstance(found, IPv6Address) and found not in UNICAST)",
+        "",
+        ("interchange/webhooks/test_address.py",),
+    ),
+    Bug(
         "an event is told although its subscription has ended",
         "interchange/subscriptions/matching.py",
         "            if one.end_ms is not None and one.end_ms <= at_ms:\n                continue\n",

@@ -7,11 +7,15 @@ lookup can lead elsewhere.
 import asyncio
 import socket
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 
-# IPv4 addresses within IPv6 ones, through which what is not public could be reached: NAT64, 6to4, Teredo.
-WRAPPING: Final = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
+# What IANA gives to the public of IPv6; all else (loopback, local, IPv4 within IPv6, NAT64, segment routing) is not.
+UNICAST: Final = ip_network("2000::/3")
+# Not public whatever the version of Python says: protocols and Teredo, documentation, 6to4 and its relays.
+SPECIAL: Final = tuple(
+    map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
+)
 
 
 class AddressError(Exception):
@@ -34,12 +38,15 @@ def permits(address: str, host: str, allow: Sequence[str]) -> bool:
         found = found.ipv4_mapped
     if any(found in ip_network(one) if is_network(one) else one.lower() == host.lower() for one in allow):
         return True
-    wrapped = isinstance(found, IPv6Address) and any(found in one for one in WRAPPING)
-    return found.is_global and not found.is_multicast and not wrapped
+    special = any(found in one for one in SPECIAL) or (isinstance(found, IPv6Address) and found not in UNICAST)
+    return found.is_global and not found.is_multicast and not special
 
 
 async def resolve(host: str, port: int, allow: Sequence[str]) -> str:
-    """Return an address of a host that webhooks may be sent to; AddressError for none."""
+    """Return the first address of a host that webhooks may be sent to; AddressError for none.
+
+    Of a name with public and private addresses none but the public ones counts.
+    """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
