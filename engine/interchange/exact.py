@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, Final
 
@@ -16,11 +17,27 @@ NO_JSON: Final = (ValueError, RecursionError)
 MAX_DEPTH: Final = 100
 # A NUL in a string: no text of FHIR may have one, and PostgreSQL keeps none.
 NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+# What makes valid JSON unfit, as its sender reads it.
+DEEP: Final = f"The body has more than {MAX_DEPTH} levels."
+BEYOND: Final = "The number is beyond those that readers of JSON agree on (a double)."
+TWICE: Final = "The key is given twice in one object."
+NUL_TEXT: Final = "The text has a NUL, which no text of FHIR may have."
+STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+# What may stand in a location as an element's name.
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 # The longest whole number that surely fits in 64 bits.
 MAX_DIGITS: Final = 18
 
 
-class TooDeepError(ValueError):
+class UnfitJsonError(ValueError):
+    """JSON that is valid and holds what readers understand differently: `place` is where, the text says what."""
+
+    def __init__(self, text: str, place: str = "http.body") -> None:
+        super().__init__(text)
+        self.place = place
+
+
+class TooDeepError(UnfitJsonError):
     """The JSON has more levels than a body may have."""
 
 
@@ -32,19 +49,26 @@ def read_json(text: bytes) -> Json:
 
 
 def read_strictly(text: bytes) -> Json:
-    """Read JSON of a stranger as `read_json` does; ValueError too for what readers understand differently.
+    """Read JSON of a stranger as `read_json` does; UnfitJsonError too for what readers understand differently.
 
-    That is: a key given twice in one object, a NUL, and more than 100 levels (TooDeepError). A byte order mark, NaN,
-    Infinity, lone surrogates and numbers beyond a double are no JSON here.
+    That is: a key given twice in one object, a NUL, a number beyond a double, and more than 100 levels (TooDeepError).
+    A byte order mark, NaN, Infinity and lone surrogates are no JSON here, nor is what has more levels than can be read.
     """
-    value = orjson.loads(text)
+    try:
+        value = orjson.loads(text)
+    except ValueError as error:
+        unfit = _unfit(text)
+        raise (unfit or error) from None
     if text.count(b"[") + text.count(b"{") > MAX_DEPTH and too_deep(value):
-        raise TooDeepError("too many levels")
-    if b"\\u0000" in text and NUL.search(text):
-        raise ValueError("NUL in a string")
+        raise TooDeepError(DEEP, _deepest(value))
+    if b"\\u0000" in text and NUL.search(text) and (found := _unfit(text)) is not None:
+        raise found
     # What comes out as it came in has no key twice, and is what almost all clients send.
     if EXACT.search(text) or orjson.dumps(value) != text:
-        return json.loads(text, parse_float=_decimal, parse_int=_whole, object_pairs_hook=_unique)
+        try:
+            return json.loads(text, parse_float=_decimal, parse_int=_whole, object_pairs_hook=_unique)
+        except ValueError as error:
+            raise (_unfit(text) or error) from None
     return value
 
 
@@ -53,10 +77,10 @@ def write_json(value: Json) -> bytes:
     return orjson.dumps(value, default=_written)
 
 
-def too_deep(value: Json) -> bool:
-    """Say whether a value has more levels than a body may have."""
+def too_deep(value: Json, most: int = MAX_DEPTH) -> bool:
+    """Say whether a value has more levels than a body may have, or than `most`."""
     level = [value] if isinstance(value, dict | list) else []
-    for _ in range(MAX_DEPTH):
+    for _ in range(most):
         level = [
             part
             for whole in level
@@ -66,6 +90,90 @@ def too_deep(value: Json) -> bool:
         if not level:
             return False
     return True
+
+
+class _Twice:
+    """Stands for an object that has a key twice."""
+
+    def __init__(self, key: str, value: dict[str, Json]) -> None:
+        self.key = key
+        self.value = value
+
+
+class _Beyond:
+    """Stands for a number that no double holds."""
+
+
+def _unfit(text: bytes) -> UnfitJsonError | None:
+    """Return what makes JSON unfit, and where; None for what is no JSON at all, or whose fault is another one."""
+    try:
+        value = json.loads(
+            text.decode(), parse_float=_fitting, parse_int=_fitting, parse_constant=_no_json, object_pairs_hook=_object
+        )
+        # What orjson refuses for another reason, as a lone surrogate, is no JSON here.
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except RecursionError:
+        # No reader says where; what closes as often as it opens is taken for valid.
+        left = STRINGS.sub(b"", text)
+        balanced = left.count(b"[") + left.count(b"{") == left.count(b"]") + left.count(b"}")
+        return TooDeepError(DEEP) if balanced else None
+    except ValueError:
+        return None
+    return TooDeepError(DEEP, _deepest(value)) if too_deep(value) else _unfit_part(value, _root(value))
+
+
+def _root(value: Json) -> str:
+    value = value.value if isinstance(value, _Twice) else value
+    name = value.get("resourceType") if isinstance(value, dict) else None
+    return name if isinstance(name, str) and NAME.fullmatch(name) else ""
+
+
+def _deepest(value: Json) -> str:
+    """Return the element of a body that has too many levels."""
+    parts = value.items() if isinstance(value, dict) else ()
+    deep = next((key for key, part in parts if too_deep(part, MAX_DEPTH - 1) and NAME.fullmatch(key)), "")
+    return f"{_root(value)}.{deep}".strip(".") if deep else "http.body"
+
+
+def _unfit_part(value: Json, place: str) -> UnfitJsonError | None:
+    if isinstance(value, _Beyond):
+        return UnfitJsonError(BEYOND, place or "http.body")
+    if isinstance(value, _Twice):
+        return UnfitJsonError(TWICE, f"{place}.{value.key}".strip(".") if NAME.fullmatch(value.key) else place)
+    if isinstance(value, str):
+        return UnfitJsonError(NUL_TEXT, place or "http.body") if "\0" in value else None
+    parts: Iterable[tuple[str, Json]] = ()
+    if isinstance(value, dict):
+        if any("\0" in key for key in value):
+            return UnfitJsonError(NUL_TEXT, place or "http.body")
+        parts = ((f"{place}.{key}".strip("."), part) for key, part in value.items())
+    elif isinstance(value, list):
+        parts = ((f"{place}[{at}]", part) for at, part in enumerate(value))
+    return next((found for name, part in parts if (found := _unfit_part(part, name)) is not None), None)
+
+
+def _object(pairs: list[tuple[str, Json]]) -> Json:
+    value = dict(pairs)
+    if len(value) == len(pairs):
+        return value
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            return _Twice(key, value)
+        seen.add(key)
+    return value
+
+
+def _fitting(digits: str) -> Json:
+    try:
+        value = _decimal(digits)
+        return value if abs(float(value)) != float("inf") else _Beyond()
+    except (ValueError, OverflowError):
+        return _Beyond()
+
+
+def _no_json(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON")
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:

@@ -184,10 +184,6 @@ def test_compressed_bodies_are_refused(service: Running, encoding: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param(b'{"resourceType":"Patient","gender":"male","gender":"female"}', id="a key twice"),
-        pytest.param(b'{ "resourceType": "Patient", "name": [ { "family": "A", "family": "B" } ] }', id="twice below"),
-        pytest.param(b'{"resourceType":"Patient","gender":"male","\\u0067ender":"female"}', id="twice, escaped"),
-        pytest.param(b'{"resourceType":"Patient","name":[{"family":"a\\u0000b"}]}', id="NUL"),
         pytest.param(b'{"resourceType":"Patient","name":[{"family":"a\x00b"}]}', id="raw NUL"),
         pytest.param(b'{"resourceType":"Patient","name":[{"family":"\\ud800"}]}', id="lone surrogate"),
         pytest.param(b'{"resourceType":"Patient","name":[{"family":"\xff"}]}', id="no UTF-8"),
@@ -195,16 +191,63 @@ def test_compressed_bodies_are_refused(service: Running, encoding: str) -> None:
         pytest.param('{"resourceType":"Patient"}'.encode("utf-16"), id="UTF-16"),
         pytest.param(b'{"resourceType":"Patient","multipleBirthInteger":NaN}', id="NaN"),
         pytest.param(b'{"resourceType":"Patient","multipleBirthInteger":-Infinity}', id="Infinity"),
-        pytest.param(b'{"resourceType":"Patient","multipleBirthInteger":1e400}', id="beyond a double"),
-        pytest.param(b'{"resourceType":"Patient","multipleBirthInteger":' + b"9" * 5000 + b"}", id="5,000 digits"),
-        pytest.param(b'{"resourceType":"Patient","x":' + b"[" * 100 + b"]" * 100 + b"}", id="101 levels"),
-        pytest.param(b'{"resourceType":"Patient","x":' + b'{"a":' * 900 + b"1" + b"}" * 901, id="901 levels"),
+        pytest.param(b'{"resourceType":"Patient","multipleBirthInteger":1e400,}', id="a comma too many"),
+        pytest.param(b'{"resourceType":"Patient","resourceType":"Patient"', id="no end"),
+        pytest.param(b'{"resourceType":"Patient","a":"\\u0000","name":"\\ud800"}', id="NUL and a lone surrogate"),
     ],
 )
-def test_json_that_readers_understand_differently(service: Running, base: str, body: bytes) -> None:
-    """C-561: what is ambiguous, broken or too deep is 400 structure: readers would differ about it."""
+def test_what_is_no_json(service: Running, base: str, body: bytes) -> None:
+    """C-561: what is broken, or in no encoding of JSON, is 400 structure, whatever else is wrong with it."""
     issue(service.ask("POST", f"{base}/Patient", content=body, headers=JSON), 400, "structure")
     issue(service.ask("POST", f"{base}/Patient/$merge", content=body, headers=JSON), 400, "structure")
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        pytest.param(
+            b'{"resourceType":"Patient","gender":"male","gender":"female"}', "Patient.gender", id="a key twice"
+        ),
+        pytest.param(
+            b'{ "resourceType": "Patient", "name": [ { "family": "A", "family": "B" } ] }',
+            "Patient.name[0].family",
+            id="twice below",
+        ),
+        pytest.param(
+            b'{"resourceType":"Patient","gender":"male","\\u0067ender":"female"}', "Patient.gender", id="twice, escaped"
+        ),
+        pytest.param(
+            b'{"resourceType":"Patient","resourceType":"Patient"}', "Patient.resourceType", id="the type twice"
+        ),
+        pytest.param(
+            b'{"resourceType":"Patient","name":[{},{"family":"a\\u0000b"}]}', "Patient.name[1].family", id="NUL"
+        ),
+        pytest.param(b'{"resourceType":"Patient","a\\u0000":1}', "Patient", id="NUL in a key"),
+        pytest.param(
+            b'{"resourceType":"Patient","multipleBirthInteger":1e400}', "Patient.multipleBirthInteger", id="1e400"
+        ),
+        pytest.param(b'{"resourceType":"Patient","a":{"b":[0,1e-400]}}', "Patient.a.b[1]", id="1e-400"),
+        pytest.param(
+            b'{"resourceType":"Patient","multipleBirthInteger":' + b"9" * 401 + b"}",
+            "Patient.multipleBirthInteger",
+            id="401 digits",
+        ),
+        pytest.param(b'{"resourceType":"Patient","a":' + b"9" * 5000 + b"}", "Patient.a", id="5,000 digits"),
+        pytest.param(b'{"resourceType":"Patient","x":' + b"[" * 100 + b"]" * 100 + b"}", "Patient.x", id="101 levels"),
+        pytest.param(
+            b'{"resourceType":"Patient","x":' + b'{"a":' * 900 + b"1" + b"}" * 901, "Patient.x", id="901 levels"
+        ),
+        pytest.param(
+            b'{"resourceType":"Patient","x":' + b'{"a":' * 5000 + b"1" + b"}" * 5001, "http.body", id="5,001 levels"
+        ),
+        pytest.param(b"[" * 101 + b"]" * 101, "http.body", id="101 levels of lists"),
+    ],
+)
+def test_valid_json_that_readers_understand_differently(service: Running, base: str, body: bytes, place: str) -> None:
+    """C-561: a NUL, a key twice, a number beyond a double and too many levels are JSON: 422 with the element."""
+    for path in ("Patient", "Patient/$merge"):
+        refused = issue(service.ask("POST", f"{base}/{path}", content=body, headers=JSON), 422, "invalid")
+        assert refused["location"] == [place]
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,14 @@ def test_a_decimal_is_kept_digit_for_digit(service: Running, base: str, number: 
 
 @pytest.mark.parametrize("number", [*BEYOND, *NO_NUMBER])
 def test_a_number_that_is_none(service: Running, base: str, number: str) -> None:
-    """C-565: what is no number of JSON, or beyond a double, is 400 and stored nowhere."""
+    """C-565: what is no number of JSON is 400, one beyond a double 422 at its element; neither is stored."""
     patient_id = service.create()["id"]
     body = least("Observation", patient_id, version_of(base), valueQuantity={"value": "NUMBER"})
-    issue(sent(service, f"{base}/Observation", body, number), 400, "structure")
+    answer = sent(service, f"{base}/Observation", body, number)
+    if number in BEYOND:
+        assert issue(answer, 422, "invalid")["location"] == ["Observation.valueQuantity.value"]
+    else:
+        issue(answer, 400, "structure")
     assert service.ask("GET", f"{base}/Observation?patient={patient_id}").json()["total"] == 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.exact import NO_JSON, read_strictly
+from engine.interchange.exact import NO_JSON, UnfitJsonError, read_strictly
 from engine.interchange.exchange import Answer, Request
 from engine.interchange.outcome import Category, refuse
 
@@ -35,13 +35,17 @@ class Content(NamedTuple):
 def as_resource(headers: Mapping[str, str], text: bytes, version: FhirVersion, binary_id: str = "") -> Json:
     """Return a body as a Binary of a version: it is one in FHIR JSON, or it is the content of one with this id.
 
-    RefusedError (400) for FHIR that is no JSON.
+    RefusedError for FHIR that is no JSON (400), or is unfit (422).
     """
     media_type = headers.get("content-type", "").strip() or UNKNOWN
     kind = media_type.partition(";")[0].strip().lower()
     if kind in {FHIR_JSON, JSON}:
         try:
             resource = read_strictly(text)
+        except UnfitJsonError as error:
+            if kind == FHIR_JSON:
+                raise refuse(Category.INVALID, str(error), location=error.place) from None
+            resource = None
         except NO_JSON as error:
             if kind == FHIR_JSON:
                 raise refuse(Category.STRUCTURE, "The body is not valid JSON.", location="http.body") from error

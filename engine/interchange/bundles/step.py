@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.exact import NO_JSON, read_strictly
+from engine.interchange.exact import NO_JSON, UnfitJsonError, read_strictly
 from engine.interchange.outcome import Category, RefusedError, refuse
 
 Json = Any
@@ -103,5 +103,7 @@ def _patch(binary: Json, where: str) -> Json:
         raise refuse(Category.STRUCTURE, text, location=where)
     try:
         return read_strictly(base64.b64decode(binary.get("data", ""), validate=True))
+    except UnfitJsonError as error:
+        raise refuse(Category.INVALID, str(error), location=f"{where}.data") from None
     except (*NO_JSON, binascii.Error, TypeError) as error:
         raise refuse(Category.STRUCTURE, "data must be a JSON Patch in base64.", location=f"{where}.data") from error

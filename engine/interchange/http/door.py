@@ -14,7 +14,7 @@ from engine.interchange.bundles.operation import answer_bundle
 from engine.interchange.bundles.plan import Sender
 from engine.interchange.bundles.recording import EntryLog
 from engine.interchange.bundles.step import Kind, Step, read_bundle
-from engine.interchange.exact import NO_JSON, read_strictly, write_json
+from engine.interchange.exact import NO_JSON, UnfitJsonError, read_strictly, write_json
 from engine.interchange.exchange import Access, Answer, Interaction, Request
 from engine.interchange.http.access import authorise, check_plain, needed, queried, read_query
 from engine.interchange.http.call import BUNDLES, WITH_BODY, Call, read_body
@@ -247,6 +247,8 @@ def _media_type(kinds: tuple[str, ...]) -> RefusedError:
 async def _read(text: bytes) -> Json:
     try:
         return await asyncio.to_thread(read_strictly, text) if len(text) > LARGE_BYTES else read_strictly(text)
+    except UnfitJsonError as error:
+        raise refuse(Category.INVALID, str(error), location=error.place) from None
     except NO_JSON as error:
         place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, JSONDecodeError) else ""
         told = f"The body is not valid JSON{place}."
