@@ -10,8 +10,9 @@ import typer
 from rich.console import Console
 
 from engine import __version__
+from engine.database.connection import refusal_of
 from engine.database.sqlite import SqliteError, failure_of
-from engine.errors import AdtEngineError, ConfigurationError, UsageError, place_of
+from engine.errors import AdtEngineError, ConfigurationError, JournalRefusedError, UsageError, place_of
 from engine.ops.terminal.lazy_group import LazyGroup
 
 
@@ -94,6 +95,8 @@ def main() -> None:
     except SqliteError as error:
         _end(f"the journal cannot be read ({failure_of(error)}): see `adt-engine journal verify`", 1)
     except Exception as error:  # noqa: BLE001 - the last resort: its text may hold anything, a patient's data as well
+        if code := refusal_of(error):
+            _end(str(JournalRefusedError(code)), 1)
         _end(f"a fault of adt-engine ({type(error).__name__} at {place_of(error)}): report this line", 1)
 
 

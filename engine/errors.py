@@ -15,6 +15,7 @@ AdtEngineError
 ├── JournalError                   the durable record
 │   ├── JournalUnusableError           cannot be opened: permissions, old SQLite, newer schema, second writer
 │   ├── JournalFailedError             an I/O error while running: stop, never go on
+│   ├── JournalRefusedError            its database refuses a statement: version, rights, tables
 │   ├── DiskReserveError               the disk is too full to accept more
 │   ├── ClockAheadError                retention that would go by a clock far ahead
 │   ├── CopyError                      a journal that cannot be copied to another database
@@ -161,6 +162,17 @@ class JournalAwayError(JournalError):
 
     def __init__(self) -> None:
         super().__init__("the journal's database cannot be reached: see that it runs, and the network to it")
+
+
+class JournalRefusedError(JournalError):
+    """The journal's database refuses a statement; `code` is what it calls that, never what the statement held."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(
+            f"the journal's database refuses a statement ({code}): `adt-engine doctor` names a version that does not "
+            "go with this adt-engine, or a right that its role lacks; mend that, then try again"
+        )
+        self.code = code
 
 
 class DiskReserveError(JournalError):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.postgresql import running_postgres
+from tests.postgresql import OPTION, Chosen, programs_of, running_postgres
 from tests.remembering import remember_shipped
 
 # No example is refused for the time that it took or was drawn in: that tells of the machine.
@@ -54,8 +54,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--postgresql", action="store_true", help="the tests of service and flow on PostgreSQL, not SQLite"
     )
+    parser.addoption(
+        OPTION, metavar="DIR", help="programs of another PostgreSQL than the packaged one, or the word `oldest`"
+    )
     parser.addoption("--full-sweep", action="store_true", help="the long runs: 10,000 messages, 1,000 kills")
     parser.addoption("--seed", type=int, default=2026, help="seed of feeds and of random kills")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let all tests use the PostgreSQL that the command line names."""
+    try:
+        Chosen.programs = programs_of(config.getoption(OPTION))
+    except pytest.skip.Exception as error:
+        raise pytest.UsageError(f"{OPTION} oldest: {error}") from error
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

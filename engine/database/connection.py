@@ -92,6 +92,18 @@ def transaction(connection: Connection) -> Iterator[None]:
         raise
 
 
+def refusal_of(error: BaseException) -> str:
+    """Return what a database calls a statement's failure (`42501 InsufficientPrivilege`); '' for other errors.
+
+    The text of the error is left out, as it may repeat values.
+    """
+    name = type(error).__name__
+    if hasattr(error, "sqlstate"):  # psycopg's, which is loaded only where it is used
+        return f"{error.sqlstate or ''} {name}".strip()
+    code = getattr(error, "sqlite_errorcode", None)
+    return "" if code is None else f"{getattr(error, 'sqlite_errorname', code)} {name}"
+
+
 def json_list(values: Sequence[object]) -> str:
     """Return values as a JSON list: what `json_each` reads, and what a column of several holds."""
     return orjson.dumps(values).decode() if values else "[]"

@@ -122,6 +122,11 @@ class Journal:
         return lease is not None and lease.away
 
     @property
+    def refused(self) -> str:
+        """What its database called a statement that it refused in the last 15 minutes; '' where there was none."""
+        return self._writer.refused
+
+    @property
     def counts(self) -> tuple[int, int]:
         """How many commits there were since the start, and how many jobs they made durable."""
         return self._writer.counts

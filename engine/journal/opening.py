@@ -9,9 +9,9 @@ from typing import Final, cast
 
 from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
 
-from engine.database.connection import Connection
+from engine.database.connection import Connection, refusal_of
 from engine.database.sqlite import SqliteConnection
-from engine.errors import JournalUnusableError
+from engine.errors import JournalRefusedError, JournalUnusableError
 from engine.journal.file import database
 from engine.journal.file.lock import give_to_owner
 
@@ -67,10 +67,18 @@ def open_reader(folder: Path) -> Connection:
 
 @contextmanager
 def moment(connection: Connection, seconds: float) -> Iterator[None]:
-    """Read everything within as of one moment, on a connection that only reads; TimeoutError after so many seconds."""
+    """Read everything within as of one moment, on a connection that only reads; TimeoutError after so many seconds.
+
+    JournalRefusedError where PostgreSQL refuses what is asked.
+    """
     if not isinstance(connection, SqliteConnection):
-        with connection.moment(seconds):  # type: ignore[attr-defined]
-            yield
+        try:
+            with connection.moment(seconds):  # type: ignore[attr-defined]
+                yield
+        except Exception as error:
+            if code := refusal_of(error):
+                raise JournalRefusedError(code) from error
+            raise
         return
     end = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)

@@ -12,7 +12,7 @@ from engine import fault, telemetry
 from engine.config.channel import Mode
 from engine.deliver.destination import Destination
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
-from engine.errors import MappingError, MessageError, SealError, place_of
+from engine.errors import JournalRefusedError, MappingError, MessageError, SealError, place_of
 from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
 from engine.journal.entry import Claimed, FollowUp, FollowUpKind, State
@@ -196,7 +196,15 @@ class DeliveryWorker:
         if verdict.applied and plan is not None:
             self.memory.applied(claimed.lanes, plan)
         awaited = feed is not None and feed.channel.acknowledge.when == "delivered"
-        await self.journal.settle(result, may_wait=verdict.kind is VerdictKind.DELIVERED and not awaited)
+        try:
+            await self.journal.settle(result, may_wait=verdict.kind is VerdictKind.DELIVERED and not awaited)
+        except JournalRefusedError as error:
+            # One patient's lane waits for a person, with its intents open: the next try reads before it writes.
+            _log.error("not settled", entry=claimed.seq, destination=self.name, code=error.code)
+            verdict, plan, retry_at = held("engine-error"), None, None
+            result = settlement(claimed, verdict, plan, mapping, retry_at, now, keep_lane=True)
+            await self.journal.settle(result)
+            self.memory.forget_all()
         self.memory.settled(result)
         for one in self.follow_ups if result.follow_ups else ():
             one.wake()

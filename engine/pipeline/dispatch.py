@@ -18,7 +18,7 @@ from engine import telemetry
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
 from engine.deliver.pace.breaker import Gate
-from engine.errors import DeliveryError, DestinationError, JournalError
+from engine.errors import DeliveryError, DestinationError, JournalError, JournalRefusedError, place_of
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
 from engine.journal.state import proving
@@ -34,6 +34,8 @@ from engine.pipeline.shared import Shared
 IDLE_SECONDS: Final = 30.0
 LEAST_SECONDS: Final = 0.01
 STOP_SECONDS: Final = 8.0
+# Between two tries of what the journal's database refuses.
+REFUSED_SECONDS: Final = 10.0
 
 _log = telemetry.logger()
 
@@ -96,22 +98,30 @@ class Dispatch:
         """Claim and deliver until `stop` is called; a failure of the journal ends it."""
         while not self._stopping:
             self._wake.clear()
-            await self._time.mind()
-            await self._swap_when_idle()
-            if self.halted:
-                await self._ahead.give_back()
-            elif await self._is_checked():
-                await self._claim()
-                self._start()
+            try:
+                rest = await self._go_on()
+            except JournalRefusedError as error:
+                _log.error("not claimed", destination=self.name, code=error.code, point=place_of(error))
+                rest = REFUSED_SECONDS
             if self._failed is not None:
                 raise self._failed
-            rest = await self._rest_seconds()
             self._check_at = None if self._checked else self._clock() + timedelta(seconds=rest)
             try:
                 async with asyncio.timeout(rest):
                     await self._wake.wait()
             except TimeoutError:
                 self._due = True
+
+    async def _go_on(self) -> float:
+        """Start what may start, and return for how long there is nothing else to do."""
+        await self._time.mind()
+        await self._swap_when_idle()
+        if self.halted:
+            await self._ahead.give_back()
+        elif await self._is_checked():
+            await self._claim()
+            self._start()
+        return await self._rest_seconds()
 
     @property
     def settings(self) -> Settings:

@@ -16,7 +16,7 @@ from typing import Final
 from engine import telemetry
 from engine.acknowledge.code import AckCode
 from engine.acknowledge.mode import Acknowledgements, Mode, mode_of
-from engine.errors import DiskReserveError, JournalError, place_of
+from engine.errors import DiskReserveError, JournalError, JournalRefusedError, place_of
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header, read_header
 from engine.journal.entry import AckOutcome, Recorded, State
@@ -94,7 +94,11 @@ class Intake:
                 return await self._message(block.raw, peer, feed)
             return await self._batch(batch, peer, feed)
         except JournalError as error:
-            _log.error("not stored", channel=self._name, error=type(error).__name__)
+            code = error.code if isinstance(error, JournalRefusedError) else ""
+            _log.error("not stored", channel=self._name, error=type(error).__name__, code=code)
+            return self._not_stored(block, feed, error)
+        except Exception as error:  # noqa: BLE001 - the last resort: a line that is closed without a word is resent on for ever
+            _log.error("not answered", channel=self._name, error=type(error).__name__, point=place_of(error))
             return self._not_stored(block, feed, error)
 
     async def _message(self, raw: bytes, peer: Peer, feed: Feed) -> Reply:
@@ -211,8 +215,10 @@ class Intake:
         finding = Finding(ErrorCode.APPLICATION, reason, (), "The message is larger than this channel allows")
         return self._refusal(header, finding, feed, close=True)
 
-    def _not_stored(self, block: Block, feed: Feed, error: JournalError) -> Reply:
-        header = read_header(block.raw) if isinstance(error, DiskReserveError) else None
+    def _not_stored(self, block: Block, feed: Feed, error: Exception) -> Reply:
+        """Refuse what is not stored; the line ends without a word where the journal stops, or is away."""
+        told = isinstance(error, DiskReserveError | JournalRefusedError) or not isinstance(error, JournalError)
+        header = read_header(block.raw) if told else None
         if header is None:
             return Reply(None, close=True, stored=False)
         return self._refusal(header, NO_ROOM, feed, close=False)

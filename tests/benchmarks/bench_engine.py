@@ -42,7 +42,7 @@ async def measure(scenario: Scenario, options: argparse.Namespace) -> dict[str, 
     """Run every part of a scenario once and return the figures."""
     source = Source(options.engine, options.python)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder, contextlib.ExitStack() as stack:
-        server = stack.enter_context(a_postgres()) if options.postgresql else None
+        server = stack.enter_context(a_postgres(on_disk=True)) if options.postgresql else None
         if server is not None:
             server.start()
         if options.journal_entries:

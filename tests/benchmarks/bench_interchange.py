@@ -288,7 +288,7 @@ def main() -> None:
         if not given.postgresql:
             run(folder, given, f"sqlite:///{folder}/b.db")
             return
-        server = stack.enter_context(a_postgres())
+        server = stack.enter_context(a_postgres(on_disk=True))
         server.start(*SERVER)
         run(folder, given, server.address, psutil.Process(server.pid))
 

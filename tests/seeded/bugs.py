@@ -18,6 +18,41 @@ class Bug(NamedTuple):
 
 JOURNAL: Final = (
     Bug(
+        "a merge is never answered on an older PostgreSQL",
+        "journal/claim/lanes.py",
+        'WHERE lane = ? LIMIT ?) AS members"',
+        'WHERE lane = ? LIMIT ?)"',
+        ("journal/nodes/test_versions.py",),
+    ),
+    Bug(
+        "a statement that the database refuses closes the line without a word",
+        "pipeline/intake.py",
+        "told = isinstance(error, DiskReserveError | JournalRefusedError) or not",
+        "told = isinstance(error, DiskReserveError) or not",
+        ("pipeline/test_refusals.py",),
+    ),
+    Bug(
+        "a delivery that cannot be noted ends the engine for everybody, again and again",
+        "pipeline/delivery_worker.py",
+        "        except JournalRefusedError as error:\n            # One",
+        "        except SealError as error:\n            # One",
+        ("flow/test_refused_statements.py",),
+    ),
+    Bug(
+        "a list on PostgreSQL lacks the newest entries, and pages skip some",
+        "journal/read/searching.py",
+        'NEWEST_FIRST: Final = "ORDER BY e.seq DESC"',
+        'NEWEST_FIRST: Final = ""',
+        ("journal/read/test_both_databases.py",),
+    ),
+    Bug(
+        "the alert of nodes that differ clears and opens every five seconds",
+        "pipeline/care/watch.py",
+        "ENGINE, NODES, *(one.subject",
+        "ENGINE, *(one.subject",
+        ("nodes/test_on_every_node.py",),
+    ),
+    Bug(
         "a message is acknowledged whose commit never reached the database",
         "journal/write/transactions.py",
         "        committed = self._turns.was_committed()\n",

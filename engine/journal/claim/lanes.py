@@ -22,7 +22,7 @@ FIND: Final = "SELECT identity, lane FROM lane_of WHERE key = ?"
 # A new identity with its lane.
 ADD: Final = "INSERT INTO lane_of (identity, key, lane) VALUES (?, ?, ?)"
 # How many identities a lane has, up to a bound.
-MEMBERS: Final = "SELECT COUNT(*) FROM (SELECT 1 FROM lane_of WHERE lane = ? LIMIT ?)"
+MEMBERS: Final = "SELECT COUNT(*) FROM (SELECT 1 FROM lane_of WHERE lane = ? LIMIT ?) AS members"
 # Unite lanes: all their identities point at one.
 REPOINT: Final = "UPDATE lane_of SET lane = ? WHERE lane IN (SELECT value FROM json_each(?))"
 # The lanes of identities.

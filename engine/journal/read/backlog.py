@@ -34,7 +34,7 @@ SELECT MIN(settled_at) FROM delivery WHERE destination = ? AND state = 'held' AN
 # How much of a channel stands there, up to a bound.
 OF_CHANNEL: Final = """
 SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq
-  WHERE d.destination = ? AND d.state = ? AND d.state <> 'delivered' AND e.channel = ? LIMIT ?)
+  WHERE d.destination = ? AND d.state = ? AND d.state <> 'delivered' AND e.channel = ? LIMIT ?) AS mine
 """
 # Where an entry stands at each destination.
 STANDING: Final = "SELECT destination, state FROM delivery WHERE seq = ?"

@@ -31,11 +31,13 @@ RECEIVED_AT: Final = "SELECT received_at FROM entry WHERE seq = ?"
 ARRIVED: Final = """
 SELECT channel AS who, state AS kind, at / ?1 * ?1 AS bucket, SUM(count) AS times
 FROM arrived WHERE unit = ?2 AND at >= ?3 AND at < ?4 GROUP BY channel, state, bucket
+ORDER BY channel, state, bucket
 """
 # What ended, by destination and state, in buckets of time.
 ENDED: Final = """
 SELECT destination AS who, state AS kind, at / ?1 * ?1 AS bucket, SUM(count) AS times
 FROM ended WHERE unit = ?2 AND at >= ?3 AND at < ?4 GROUP BY destination, state, bucket
+ORDER BY destination, state, bucket
 """
 # How long senders waited, in buckets of time.
 ANSWERED: Final = """
@@ -46,11 +48,11 @@ GROUP BY channel, milliseconds, bucket ORDER BY channel, bucket, milliseconds
 # How many of the entries each channel has, the newest and the oldest.
 CHANNELS_OF: Final = """
 SELECT e.channel, COUNT(*) AS entries, MAX(e.seq) AS last, MIN(e.received_at) AS first_at
-FROM json_each(?) AS one CROSS JOIN entry AS e ON e.seq = one.value GROUP BY e.channel
+FROM json_each(?) AS one CROSS JOIN entry AS e ON e.seq = one.value GROUP BY e.channel ORDER BY e.channel
 """
 # The bytes of entries.
 BODIES: Final = """
-SELECT p.seq, p.raw FROM json_each(?) AS one CROSS JOIN payload AS p ON p.seq = one.value
+SELECT p.seq, p.raw FROM json_each(?) AS one CROSS JOIN payload AS p ON p.seq = one.value ORDER BY p.seq DESC
 """
 
 # What is counted one by one: states that few entries stand in for long.

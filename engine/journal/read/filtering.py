@@ -16,7 +16,8 @@ from engine.journal.read.views import Filters
 MOST_FEEDS: Final = 2000
 MOST_SORTED: Final = 20_000
 MOST_CODES: Final = 500
-LEAST: Final = "\0"  # what is appended to a text makes the next one
+# What is appended to a code makes the end of a range that holds this code alone. PostgreSQL keeps no NUL.
+END: Final = "\x01"
 LAST: Final = "\U0010ffff"
 
 BELOW: Final = "seq < ? AND seq >= ? ORDER BY seq DESC"
@@ -32,13 +33,15 @@ NEXT_FEED: Final = """
 SELECT channel, source, event FROM entry INDEXED BY entry_feed WHERE (channel, source, event) >= (?, ?, ?)
 ORDER BY channel, source, event LIMIT 1
 """
+# The same, after one of them.
+FEED_AFTER: Final = NEXT_FEED.replace(">=", ">")
 # Entries of a visit.
 VISIT: Final = f"SELECT seq FROM entry INDEXED BY entry_visit WHERE visit = ? AND visit <> '' AND {BELOW}"  # noqa: S608 - constants
 # Not in the order of an index; only asked where there are few.
 CONTROL: Final = f"SELECT seq FROM entry INDEXED BY entry_control WHERE control_id = ? AND {BELOW}"  # noqa: S608 - constants
 # How many entries share a control id, up to a bound.
 CONTROLS: Final = """
-SELECT COUNT(*) FROM (SELECT 1 FROM entry INDEXED BY entry_control WHERE control_id = ? LIMIT ?)
+SELECT COUNT(*) FROM (SELECT 1 FROM entry INDEXED BY entry_control WHERE control_id = ? LIMIT ?) AS same
 """
 # Entries that stand in a state at a destination.
 STATE: Final = f"""
@@ -74,7 +77,7 @@ NAMED: Final = f"SELECT seq FROM named_in WHERE identity = ? AND {BELOW}"  # noq
 BY_KEY: Final = "SELECT identity FROM lane_of WHERE key = ?"
 # Identities by their value, in any system.
 BY_VALUE: Final = """
-SELECT identity FROM lane_of INDEXED BY lane_of_value WHERE substr(key, instr(key, '|') + 1) = ?
+SELECT identity FROM lane_of INDEXED BY lane_of_value WHERE substr(key, instr(key, '|') + 1) = ? ORDER BY identity
 """
 
 # Where an entry stands: at its least finished delivery, or as the door left it.
@@ -144,7 +147,7 @@ def wanted(connection: Connection, filters: Filters) -> Iterator[Wanted]:
 
 def codes(connection: Connection, code: str) -> list[str]:
     """Return the notes that are a code, or go on from it with a place (`unmapped-code PID-8`) or a count (`x: 3`)."""
-    ranges = ((code, f"{code}{LEAST}"), (f"{code} ", f"{code}!"), (f"{code}:", f"{code};"))
+    ranges = ((code, f"{code}{END}"), (f"{code} ", f"{code}!"), (f"{code}:", f"{code};"))
     return [found for low, high in ranges for (found,) in connection.execute(CODES, (low, high, MOST_CODES)).fetchall()]
 
 
@@ -155,19 +158,19 @@ def feeds(connection: Connection, filters: Filters) -> list[tuple[str, str, str]
     """
     asked = (filters.channel, filters.source, filters.event)
     found: list[tuple[str, str, str]] = []
-    at = asked
+    at, next_feed = asked, NEXT_FEED
     for _ in range(MOST_FEEDS):
-        row = connection.execute(NEXT_FEED, at).fetchone()
+        row = connection.execute(next_feed, at).fetchone()
         if row is None:
             return found
         place = next((place for place in range(3) if asked[place] and row[place] != asked[place]), None)
         if place is None:
             found.append(row)
-            at = (row[0], row[1], f"{row[2]}{LEAST}")
+            at, next_feed = row, FEED_AFTER
         elif row[place] < asked[place]:
-            at = (*row[:place], asked[place], "", "")[:3]
+            at, next_feed = (*row[:place], asked[place], "", "")[:3], NEXT_FEED
         else:
-            at = (*row[:place], LAST, LAST, LAST)[:3]
+            at, next_feed = (*row[:place], LAST, LAST, LAST)[:3], NEXT_FEED
     return None
 
 

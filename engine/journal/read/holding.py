@@ -24,7 +24,7 @@ SELECT d.seq, d.destination, d.lanes, d.reason, d.notes, d.settled_at AS since, 
 FROM name CROSS JOIN delivery AS d ON d.destination = name.destination AND d.state = 'held' AND d.state <> 'delivered'
 CROSS JOIN entry AS e ON e.seq = d.seq
 WHERE (?1 = '' OR d.destination = ?1) AND (?2 = '' OR d.reason = ?2) AND (?3 = '' OR e.channel = ?3)
-ORDER BY d.seq LIMIT ?4
+ORDER BY d.seq, d.destination LIMIT ?4
 """)
 # What is held of those who bear one of these identities (a JSON list), the oldest first.
 HELD_OF: Final = """

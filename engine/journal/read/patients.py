@@ -44,6 +44,7 @@ RECEIVED: Final = "SELECT e.seq, e.received_at FROM json_each(?) AS i CROSS JOIN
 # The merges of a number into others at a destination.
 MERGES: Final = """
 SELECT m.source_key, m.survivor_key, m.seq FROM merged AS m WHERE m.destination = ? AND m.source_key = ?
+ORDER BY m.seq, m.survivor_key
 """
 # Whether there is such an entry.
 IS_THERE: Final = "SELECT 1 FROM entry WHERE seq = ?"

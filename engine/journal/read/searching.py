@@ -43,6 +43,8 @@ SELECT e.seq, e.channel, e.source, e.control_id, e.event, e.visit, e.received_at
 """
 # The rows of entries (a JSON list).
 AMONG: Final = f"{COLUMNS} FROM json_each(?) AS one CROSS JOIN entry AS e ON e.seq = one.value"
+# A list of numbers has an order; what a database joins with it need not have that.
+NEWEST_FIRST: Final = "ORDER BY e.seq DESC"
 # The bytes of an entry.
 BODY: Final = "SELECT raw FROM payload WHERE seq = ?"
 # When the newest entry up to a number came in.
@@ -64,7 +66,7 @@ class Search:
         self._last = EVERYTHING
         conditions = [one.condition for one in self._wanted if one.condition]
         where = " AND ".join(condition.sql for condition in conditions)
-        self._sql = f"{AMONG} WHERE {where}" if where else AMONG
+        self._sql = f"{AMONG} WHERE {where} {NEWEST_FIRST}" if where else f"{AMONG} {NEWEST_FIRST}"
         self._values = tuple(value for condition in conditions for value in condition.values)
 
     def page(self, limit: int, before: int | None, seconds: float | None = SECONDS) -> Page:

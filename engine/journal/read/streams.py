@@ -27,7 +27,7 @@ def walk(connection: Connection, streams: Iterable[Stream], before: int, least: 
 
 def count(connection: Connection, stream: Stream, before: int, least: int, most: int) -> int:
     """Return how many numbers a stream has, at most `most`."""
-    sql = f"SELECT COUNT(*) FROM ({stream.sql} LIMIT ?)"  # noqa: S608 - a stream's query is a constant
+    sql = f"SELECT COUNT(*) FROM ({stream.sql} LIMIT ?) AS counted"  # noqa: S608 - a stream's query is a constant
     found: int = connection.execute(sql, (*stream.values, before, least, most)).fetchone()[0]
     return found
 

@@ -41,11 +41,19 @@ OLDEST: Final = "SELECT MIN(at) FROM arrived WHERE unit = 'minute'"
 # The newest entry.
 NEWEST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
 # What came in some minutes, by channel and state at the door.
-ARRIVED: Final = "SELECT at, channel, state, count FROM arrived WHERE unit = 'minute' AND at >= ? AND at < ?"
+ARRIVED: Final = """
+SELECT at, channel, state, count FROM arrived WHERE unit = 'minute' AND at >= ? AND at < ?
+ORDER BY at, channel, state
+"""
 # What ended in some minutes, by destination and state.
-ENDED: Final = "SELECT at, destination, state, count FROM ended WHERE unit = 'minute' AND at >= ? AND at < ?"
+ENDED: Final = """
+SELECT at, destination, state, count FROM ended WHERE unit = 'minute' AND at >= ? AND at < ?
+ORDER BY at, destination, state
+"""
 # How long senders waited who were answered in some minutes.
-ANSWERED: Final = "SELECT at, channel, milliseconds, count FROM answered WHERE at >= ? AND at < ?"
+ANSWERED: Final = (
+    "SELECT at, channel, milliseconds, count FROM answered WHERE at >= ? AND at < ? ORDER BY at, channel, milliseconds"
+)
 # Deliveries of some entries that ended well before a moment, with when their entries came in; replays not.
 DELIVERED: Final = """
 SELECT d.destination, d.settled_at, e.received_at FROM delivery AS d CROSS JOIN entry AS e ON e.seq = d.seq

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from engine.errors import DiskReserveError, JournalError, JournalFailedError, LeaseLostError
+from engine.database.connection import refusal_of
+from engine.errors import DiskReserveError, JournalError, JournalFailedError, JournalRefusedError, LeaseLostError
 from engine.journal.write.job import Job, Kind, Result
 from engine.journal.write.places import Place, Trouble
 
@@ -26,6 +27,8 @@ IDLE_SECONDS: Final = 0.05
 MOST_AGAIN: Final = 5
 # Between two tries to write on a disk that stays full, or to a database that stays away.
 PAUSE_SECONDS: Final = 0.2
+# How long a statement that the database refused is told of after the last time.
+REFUSED_SECONDS: Final = 900.0
 # How long an engine that is to stop waits for room, or for a database that is away: it may never come.
 LEAVE_SECONDS: Final = 10.0
 
@@ -48,12 +51,22 @@ class Writer:
         self._under_way: list[Job] = []
         self._times = 0
         self._leaves_at = math.inf
+        self._refused = ("", -math.inf)
         self.thread = threading.Thread(target=self._live, name="journal", daemon=True)
 
     @property
     def counts(self) -> tuple[int, int]:
         """How many commits there were since the start, and how many jobs they made durable."""
         return self._transactions.commits, self._transactions.jobs
+
+    @property
+    def refused(self) -> str:
+        """What the database called the last statement that it refused; '' where that is 15 minutes ago, or never was.
+
+        May be asked in any thread.
+        """
+        code, at = self._refused
+        return code if time.monotonic() - at < REFUSED_SECONDS else ""
 
     def put(self, jobs: list[Job]) -> None:
         """Hand jobs over; may be called from any thread."""
@@ -170,12 +183,24 @@ class Writer:
                 self._waiting.extendleft(reversed(batch))
             case Trouble.ITS_OWN | Trouble.AGAIN:
                 if len(batch) == 1:
-                    self._answer([(batch[0], None, error)])
+                    self._answer([(batch[0], None, self._told(batch[0], error))])
                 else:
                     for job in batch:
                         self._run([job])
             case _:
                 self._refuse_new(batch, trouble, error)
+
+    def _told(self, job: Job, error: Exception) -> Exception:
+        """Return what whoever asked for a job is told of its failure, and remember a statement that was refused."""
+        code = refusal_of(error)
+        if code or job.future is None:
+            # Nobody waits for a job without a future: its failure is told by the alert alone.
+            self._refused = (code or type(error).__name__, time.monotonic())
+        if not code:
+            return error
+        refused = JournalRefusedError(code)
+        refused.__cause__ = error
+        return refused
 
     def _refuse_new(self, batch: list[Job], trouble: Trouble, error: Exception) -> None:
         """Refuse what is new; what was accepted before is tried until there is a lock, room or a database."""

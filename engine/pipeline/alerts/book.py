@@ -23,6 +23,9 @@ UNTIL_SEEN: Final = frozenset(
 # What is well as long as it is at one node: senders and their messages come through any of them.
 AT_ONE_OF_ALL: Final = frozenset({AlertKind.NO_TRAFFIC, AlertKind.NO_SENDER})
 
+# What an alert about all nodes together is about.
+NODES: Final = "nodes"
+
 Heard = Callable[[Alert], None]
 _log = telemetry.logger()
 
@@ -103,7 +106,7 @@ class AlertBook:
         if not self._journal.leads:
             return happened
         runs = await self._journal.read(telling.configurations)
-        differ = Condition(AlertKind.NODES_DIFFER, "nodes", len(set(runs.values())) > 1, ", ".join(runs))
+        differ = Condition(AlertKind.NODES_DIFFER, NODES, len(set(runs.values())) > 1, ", ".join(runs))
         return [*happened, *combined(await self._journal.read(telling.said)), differ]
 
     async def acknowledge(self, number: int, now: datetime, by: str) -> Alert | None:

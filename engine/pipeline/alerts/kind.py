@@ -27,6 +27,7 @@ class AlertKind(StrEnum):
     LANE_CROWDED = "lane-crowded"
     RELOAD_FAILED = "reload-failed"
     JOURNAL_DAMAGED = "journal-damaged"
+    JOURNAL_REFUSES = "journal-refuses"
     LOG_GROWS = "log-grows"
     CLOCK_WENT_BACK = "clock-went-back"
     CLOCK_AHEAD = "clock-ahead"

@@ -72,7 +72,8 @@ class Facts:
 
     `hook_failing` says whether alerts cannot be sent, `entrance` who was turned away from pages and API, by kind, and
     `unanchored` why the audit trail cannot be anchored, empty where it can. `damage`: what of the journal's file is
-    damaged. `log_bytes`: the length of its write-ahead log.
+    damaged. `log_bytes`: the length of its write-ahead log. `refused`: what the journal's database called a statement
+    that it refused of late.
     """
 
     now: datetime
@@ -87,6 +88,7 @@ class Facts:
     unanchored: str = ""
     damage: str = ""
     log_bytes: int = 0
+    refused: str = ""
 
 
 def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Condition]:
@@ -101,6 +103,7 @@ def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Co
     yield Condition(AlertKind.RELOAD_FAILED, ENGINE, bool(facts.refused_reload), facts.refused_reload)
     yield Condition(AlertKind.WEBHOOK_FAILED, ENGINE, facts.hook_failing)
     yield Condition(AlertKind.JOURNAL_DAMAGED, ENGINE, bool(facts.damage), facts.damage)
+    yield Condition(AlertKind.JOURNAL_REFUSES, ENGINE, bool(facts.refused), facts.refused)
     long = _past(facts.log_bytes, LONG_LOG_BYTES, is_open(AlertKind.LOG_GROWS, ENGINE))
     yield Condition(AlertKind.LOG_GROWS, ENGINE, long, f"{facts.log_bytes // 2**20} MiB")
     yield Condition(AlertKind.AUDIT_GAP, ENGINE, bool(facts.unanchored), facts.unanchored)

@@ -18,7 +18,7 @@ from engine.journal.file.database import FILE
 from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.read.backlog import Backlog, backlogs
 from engine.journal.state import alerting
-from engine.pipeline.alerts.book import Condition
+from engine.pipeline.alerts.book import NODES, Condition
 from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.alerts.rules import (
     ENGINE,
@@ -185,6 +185,7 @@ class Watch:
             self._unanchored(),
             engine.damage,
             size_of(engine.files.data / f"{FILE}-wal"),
+            engine.journal.refused,
         )
 
     def _channel(self, name: str, channel: Channel, now: datetime) -> ChannelFacts:
@@ -230,7 +231,7 @@ class Watch:
     def _gone(self, settled: list[Condition]) -> Iterator[Condition]:
         """Yield that nothing is wrong with channels and destinations that are no more."""
         engine = self._engine
-        known = {*engine.feeds, *engine.dispatches, ENGINE, *(one.subject for one in settled)}
+        known = {*engine.feeds, *engine.dispatches, ENGINE, NODES, *(one.subject for one in settled)}
         for alert in engine.alerts.open():
             if alert.subject not in known:
                 yield Condition(AlertKind(alert.kind), alert.subject, wrong=False)

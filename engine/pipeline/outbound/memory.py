@@ -93,6 +93,11 @@ class DestinationMemory:
         for lane in lanes:
             self._newest.pop((lane, source), None)
 
+    def forget_all(self) -> None:
+        """Ask the journal anew of everything: what was noted here did not come to stand there."""
+        self._claims.clear()
+        self._newest.clear()
+
     def settled(self, settlement: Settlement) -> None:
         """Note that a settlement is in the journal; others are to ask anew for what its source says of resources."""
         if settlement.inherited:

@@ -20,7 +20,7 @@ CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") 
 LONGEST: Final = 800  # seconds that an installation may take
 # What npm and Maven say where there is no registry; anything else is a mistake of ours, which must fail.
 UNREACHABLE: Final = (
-    *("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH", "ENOTCACHED"),
+    *("ENOTFOUND", "EBADPLATFORM", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH", "ENOTCACHED"),
     *("ERR_SOCKET_TIMEOUT", "Could not transfer artifact", "in offline mode"),
 )
 NPM: Final = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1")

@@ -39,7 +39,9 @@ HOT = (
     rollup,
 )
 # A run is a row for thousands of entries, and is listed newest first.
-KNOWN_SCANS = re.compile(r"SCAN (json_each|run|i|who|mine|sent|name|place|CONSTANT ROW|\(subquery-\d\))( |$)")
+KNOWN_SCANS = re.compile(
+    r"SCAN (json_each|run|i|who|mine|sent|name|place|members|same|counted|CONSTANT ROW|\(subquery-\d\))( |$)"
+)
 
 
 JOURNAL = Path(journal.__file__).parent

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.journal.entry import State
-from engine.journal.file.database import open_reader
 from engine.journal.journal import Journal
+from engine.journal.opening import open_reader
 from engine.journal.read.reading import Filters, Reader
 from engine.journal.read.texts import Indexing, open_index
+from engine.journal.write.places import Shared
 from tests.journal.desk import NOW, Desk, settlement
 
 CHANNELS, SOURCES, EVENTS = ("adt", "lab", "er"), ("A|X", "B|X"), ("A01", "A08", "A40")
@@ -51,16 +52,17 @@ class Known:
 def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Known]]:
     """A journal of entries of every kind, half of it indexed, and what is known of them."""
     folder = tmp_path_factory.mktemp("model")
-    return folder, asyncio.run(_filled(folder))
+    return folder, asyncio.run(filled(folder))
 
 
-async def _filled(folder: Path) -> list[Known]:
+async def filled(folder: Path, count: int = ENTRIES, shared: Shared | None = None) -> list[Known]:
+    """Fill the journal of a folder with entries of every kind, the same each time; return what is known of them."""
     choose = random.Random(7)
-    journal = await Journal.open(folder, clock=lambda: NOW, fail=pytest.fail)
+    journal = await Journal.open(folder, clock=lambda: NOW, fail=pytest.fail, shared=shared)
     desk, found = Desk(journal, folder, []), []
-    for number in range(ENTRIES):
+    for number in range(count):
         found.append(await _entry(desk, choose))
-        if number == ENTRIES // 2:
+        if number == count // 2:
             with contextlib.closing(open_reader(folder)) as reading, contextlib.closing(open_index(folder)) as index:
                 Indexing(reading, index).add()
     await journal.close()
@@ -145,10 +147,11 @@ def test_pages_hold_what_every_filter_lets_through(
     """Newest first, none missed, none twice, whatever is asked together."""
     folder, entries = known
     expected = [one.seq for one in entries if all(HOLDS[name](one, value) for name, value in asked.items())][::-1]
-    assert list(_walked(folder, Filters(**asked), size)) == expected
+    assert list(walked(folder, Filters(**asked), size)) == expected
 
 
-def _walked(folder: Path, filters: Filters, size: int) -> Iterator[int]:
+def walked(folder: Path, filters: Filters, size: int) -> Iterator[int]:
+    """Yield the numbers of all entries that filters let through, in pages of a size."""
     before = None
     with Reader(folder) as reader:
         while True:

@@ -61,6 +61,9 @@ STORM = replace(PAUSE, reason="hold-storm", detail="http-422")
     ("facts", "kind"),
     [
         pytest.param(replace(FACTS, damage="table entry"), AlertKind.JOURNAL_DAMAGED, id="a damaged journal"),
+        pytest.param(
+            replace(FACTS, refused="42P01 UndefinedTable"), AlertKind.JOURNAL_REFUSES, id="a refused statement"
+        ),
         pytest.param(replace(FACTS, log_bytes=LOG), AlertKind.LOG_GROWS, id="a log that a reader keeps"),
         (of_destination(pause=PAUSE), AlertKind.DESTINATION_PAUSED),
         (of_destination(pause=STORM), AlertKind.HOLD_STORM),
