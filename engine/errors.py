@@ -241,6 +241,10 @@ class TransientDeliveryError(DeliveryError):
     """The destination surely did not apply the request; it may be tried again."""
 
 
+class InterruptedDeliveryError(TransientDeliveryError):
+    """A connection to the destination was lost since it was read, and nothing was sent: it may have gone back."""
+
+
 class AmbiguousDeliveryError(DeliveryError):
     """The destination may have applied the request; read before writing again."""
 

@@ -20,6 +20,7 @@ from engine.deliver.stored import Cache
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import Abilities, abilities_of
 from engine.deliver.wire.client import Client
+from engine.deliver.wire.continuity import Continuity
 from engine.deliver.wire.dry_run_server import DryRunServer
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import class_of, error_of, failure_of
@@ -35,6 +36,8 @@ PATIENT_NAME: Final = "patient"
 # What a second time finds done by reading. Others, and what names all that was written (Attest), go by their intents.
 REPEATABLE: Final = (Upsert, Keep, Find)
 VISIT: Final = "Encounter"
+# How often a delivery is begun in a row while connections to the server are lost beside it.
+MOST_STARTS: Final = 3
 
 
 class Destination:
@@ -58,10 +61,13 @@ class Destination:
         self._channel = channel
         self._checked = False
         self._token_client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, journaled=False)
-        tokens = Tokens(settings.auth, self._token_client, clock=clock, ticks=ticks or _ticks, new_id=new_id)
-        client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file)
-        self._server = Server(settings, client, tokens, Cache(cache_patients), fence)
-        self._lookups = LookUps(self._server, ticks or _ticks)
+        ticks = ticks or _ticks
+        tokens = Tokens(settings.auth, self._token_client, clock=clock, ticks=ticks, new_id=new_id)
+        continuity = Continuity(ticks)
+        client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, lost=continuity.broken)
+        self._server = Server(settings, client, tokens, Cache(cache_patients, ticks=ticks), continuity, fence)
+        continuity.forget, continuity.doubt = self._server.forget, self._server.doubt
+        self._lookups = LookUps(self._server, ticks)
         self._notices = Notices(self._server)
         self.proofs = self._server.proofs
 
@@ -121,8 +127,14 @@ class Destination:
         exchange.repeatable = all(isinstance(one, REPEATABLE) for one in plan.interactions)
         alone = exchange.again or ambiguous or self.settings.bundle == "off"
         exchange.bundles = self._server.abilities.transaction and not alone
+        self._server.continuity.check()
         try:
             verdict = await self._outcome(exchange, plan, remembered=not (ambiguous or replay))
+            for _ in range(MOST_STARTS - 1):
+                if not exchange.interrupted:
+                    break
+                exchange.start_again(replay=replay)
+                verdict = await self._outcome(exchange, plan, remembered=False)
         except BaseException:
             self.forget(plan)
             raise

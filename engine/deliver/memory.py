@@ -22,5 +22,8 @@ class Memory(Protocol):
     async def merged(self, source: Identity, survivor: Identity) -> bool:
         """Say whether this merge was carried out before."""
 
+    async def leads(self, source: Identity, survivors: Sequence[Identity]) -> bool:
+        """Say whether an identifier was merged into one of others, directly or through others."""
+
     async def survivor(self, logical_id: str) -> str:
         """Return the id of the Patient that one was merged into; empty where that was never told."""

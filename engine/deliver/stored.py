@@ -1,7 +1,7 @@
 """A resource as a server last showed it, and the bounded cache of those of one type by identifier."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -9,10 +9,15 @@ import orjson
 
 from engine.fhir.changes import NONE, Marks, still
 from engine.fhir.lasting import lasting
+from engine.fhir.patient import number_of
 from engine.fhir.plan import Identity
 from engine.fhir.primitives import ID
 
 PATIENT: Final = "Patient"
+# How long a body is remembered after the answer that showed it: longer than a burst has use for it, and no longer.
+LIFE_SECONDS: Final = 15.0
+# The same of what is only referred to, and never written upon.
+REFERRED_SECONDS: Final = 60.0
 
 Body = dict[str, Any]
 Slices = Mapping[str, tuple[str, ...]]
@@ -41,10 +46,41 @@ class Stored:
         """Return the resource as it is kept for later deliveries, with the digests of its lists that are known."""
         return Stored(self.logical_id, self.tag, self.body, fresh=False, type_=self.type_, marks=marks or self.marks)
 
+    def same_as(self, other: "Stored") -> bool:
+        """Say whether both may be one resource: they have a number in common, or one of them has none."""
+        mine, theirs = numbers(self.body), numbers(other.body)
+        return not (mine and theirs) or not mine.isdisjoint(theirs)
+
+    def older_than(self, other: "Stored") -> bool:
+        """Say whether this is an earlier version, as far as numbers of versions and times of update tell."""
+        mine, theirs = _version(self.tag), _version(other.tag)
+        if mine is not None and theirs is not None and mine != theirs:
+            return mine < theirs
+        return self.updated < other.updated if self.updated and other.updated else False
+
+    @property
+    def updated(self) -> str:
+        """When the server last wrote it, as it says; empty where it does not."""
+        meta = self.body.get("meta")
+        said = meta.get("lastUpdated") if isinstance(meta, dict) else None
+        return said if isinstance(said, str) else ""
+
     @property
     def if_match(self) -> tuple[tuple[str, str], ...]:
         """The header with which a write is refused once somebody else has written; none without a version."""
         return (("If-Match", self.tag),) if self.tag else ()
+
+
+def numbers(body: Body) -> set[Identity]:
+    """Return the identifiers of a resource, of whatever use."""
+    listed = body.get("identifier")
+    items = listed if isinstance(listed, list) else [listed]  # some types have at most one
+    return {number_of(item) for item in items if isinstance(item, dict) and item.get("value")}
+
+
+def _version(tag: str) -> int | None:
+    digits = tag[3:-1] if tag.startswith('W/"') else ""
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
 
 
 def stored(body: Any, headers: Mapping[str, str], type_: str = PATIENT) -> Stored | None:
@@ -72,6 +108,8 @@ class _Held(NamedTuple):
     patient: Stored
     keys: tuple[Identity, ...]
     owned: dict[str, Slices]
+    at: float
+    era: int
 
     def packed(self) -> "_Packed":
         """Return the same as text, a tenth of the size."""
@@ -79,7 +117,7 @@ class _Held(NamedTuple):
         marks = {element: digests for element, (_items, digests) in still(self.patient.marks, body).items()}
         owned = {source: dict(slices) for source, slices in self.owned.items()}
         content = lasting(orjson.dumps((body, marks, owned)))
-        return _Packed(self.patient.tag, self.patient.type_, self.keys, content)
+        return _Packed(self.patient.tag, self.patient.type_, self.keys, content, self.at, self.era)
 
 
 class _Packed(NamedTuple):
@@ -89,6 +127,8 @@ class _Packed(NamedTuple):
     type_: str
     keys: tuple[Identity, ...]
     content: bytes
+    at: float
+    era: int
 
     def unpacked(self, logical_id: str) -> _Held:
         """Return what was packed."""
@@ -97,20 +137,24 @@ class _Packed(NamedTuple):
         owned: dict[str, Slices] = {
             source: {name: tuple(of_slice) for name, of_slice in slices.items()} for source, slices in listed.items()
         }
-        return _Held(Stored(logical_id, self.tag, body, fresh=False, type_=self.type_, marks=marks), self.keys, owned)
+        patient = Stored(logical_id, self.tag, body, fresh=False, type_=self.type_, marks=marks)
+        return _Held(patient, self.keys, owned, self.at, self.era)
 
 
 class Cache:
     """The last body of the resources of one type met most recently, by identifier; what each source owns beside it.
 
     Bounded by count: at most `most` resources, each under at most `KEYS` identifiers. Those met last, at most `whole`,
-    are at hand as they are (some 25 KB each), the others packed (some 2.5 KB).
+    are at hand as they are (some 25 KB each), the others packed (some 2.5 KB). A body is a guess at what the server has
+    now, so it is given out for `LIFE_SECONDS` only, and not after a `doubt`; `ticks` is a monotonic clock.
     """
 
     KEYS: Final = 16
 
-    def __init__(self, most: int = 10_000, whole: int = 1_000) -> None:
+    def __init__(self, most: int = 10_000, whole: int = 1_000, *, ticks: Callable[[], float] = lambda: 0.0) -> None:
         self.most = most
+        self.ticks = ticks
+        self._era = 0
         self._most_whole = whole
         self._whole: OrderedDict[str, _Held] = OrderedDict()
         self._packed: OrderedDict[str, _Packed] = OrderedDict()
@@ -118,28 +162,49 @@ class Cache:
 
     def find(self, identities: Sequence[Identity]) -> Stored | None:
         """Return the one Patient that all the identifiers are known to stand for, else None."""
-        found = {self._ids.get(identity) for identity in identities}
-        logical_id = found.pop() if len(found) == 1 else None
+        logical_id = self.stands_for(identities)
         held = None if logical_id is None else self._held(logical_id)
-        return None if held is None else held.patient
+        if held is None:
+            return None
+        if not held.patient.body:
+            return held.patient if self.ticks() - held.at <= REFERRED_SECONDS else None
+        known = held.era == self._era and self.ticks() - held.at <= LIFE_SECONDS
+        return held.patient if known else None
+
+    def holds(self, patient: Stored) -> bool:
+        """Say whether a Patient that was found is remembered still, in the version in which it was found."""
+        held = self._held(patient.logical_id)
+        return held is not None and held.era == self._era and held.patient.tag == patient.tag
+
+    def stands_for(self, identities: Sequence[Identity]) -> str | None:
+        """Return the id of the one Patient that all the identifiers were last known to stand for, else None."""
+        found = {self._ids.get(identity) for identity in identities}
+        return found.pop() if len(found) == 1 else None
 
     def owned(self, logical_id: str, source: str) -> Slices | None:
         """Return what a source owns of a Patient, None where the cache does not know."""
         held = self._held(logical_id)
         return held.owned.get(source) if held else None
 
-    def tag(self, logical_id: str) -> str | None:
-        """Return the version in which a Patient is remembered, None where it is not."""
+    def last(self, logical_id: str) -> Stored | None:
+        """Return a Patient as it is remembered, however long ago it was met; None where it is not."""
         held = self._held(logical_id)
-        return held.patient.tag if held else None
+        return held.patient if held else None
 
-    def met(self, patient: Stored) -> None:
-        """Forget what is remembered of a Patient that the server has in another version.
+    def met(self, patient: Stored) -> bool:
+        """Forget what is remembered of a Patient that the server has otherwise; True where the server has gone back.
 
-        Whoever wrote that may have been another node of this engine: what the source owns is not what it was, either.
+        Whoever wrote another version may have been another node of this engine: what the source owns is not what it
+        was, either. An earlier version, or another one's record under the id, is that of a server that was restored.
         """
-        if self.tag(patient.logical_id) not in {None, patient.tag}:
-            self.drop(patient.logical_id)
+        before = self.last(patient.logical_id)
+        if before is None:
+            return False
+        same = patient.same_as(before)
+        if same and patient.tag == before.tag:
+            return False
+        self.drop(patient.logical_id)
+        return not same or patient.older_than(before)
 
     def put(self, patient: Stored, identities: Iterable[Identity], source: str, owned: Slices) -> None:
         """Remember a Patient under the identifiers that stand for it."""
@@ -150,13 +215,22 @@ class Cache:
             for key in keys:
                 self._move(key, patient.logical_id)
         patient = patient.remembered() if patient.fresh else patient
-        self._keep(_Held(patient, keys, {**(held.owned if held else {}), source: owned}))
+        self._keep(_Held(patient, keys, {**(held.owned if held else {}), source: owned}, self.ticks(), self._era))
 
     def drop(self, logical_id: str) -> None:
         """Forget a Patient."""
         held = self._whole.pop(logical_id, None) or self._packed.pop(logical_id, None)
         for key in held.keys if held else ():
             self._ids.pop(key, None)
+
+    def doubt(self) -> None:
+        """Give out no body that was met before now; who stands for what, and who owns what, is known still."""
+        self._era += 1
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        for kept in (self._whole, self._packed, self._ids):
+            kept.clear()
 
     def forget(self, identities: Iterable[Identity]) -> None:
         """Forget the Patients that stand behind identifiers."""

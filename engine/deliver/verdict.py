@@ -11,6 +11,7 @@ from engine.http.request import Request
 # What an identifier is to the record that it stands for, beside `current` and `old`.
 MERGED_AWAY: Final = "merged-away"
 CHOSEN: Final = "chosen"
+CONFIRMED: Final = "confirmed"
 
 
 class VerdictKind(StrEnum):
@@ -55,7 +56,7 @@ class Attempt:
 class Known:
     """An identifier and the record it stands for: `current`, `old` or `merged-away` (then `survivor` is an id).
 
-    `chosen`: an operator said that it stands for this one of several.
+    `chosen`: an operator said that it stands for this one of several; `confirmed` once that record bore it.
     """
 
     identity: Identity

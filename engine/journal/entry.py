@@ -178,7 +178,7 @@ class Claimed:
 class KnownIdentity:
     """An identifier at a destination and its record: `current`, `old` or `merged-away` (then `survivor` is an id).
 
-    `chosen`: an operator said that it stands for this one of several.
+    `chosen`: an operator said that it stands for this one of several; `confirmed` once that record bore it.
     """
 
     destination: str

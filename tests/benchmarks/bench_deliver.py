@@ -52,6 +52,10 @@ class Forgetful:
         """Know no merge."""
         return False
 
+    async def leads(self, _source: Identity, _survivors: object) -> bool:
+        """Know no merge."""
+        return False
+
     async def survivor(self, _logical_id: str) -> str:
         """Know no survivor."""
         return ""

@@ -56,6 +56,16 @@ class Remembered:
         """As Memory says."""
         return (source, survivor) in self.pairs
 
+    async def leads(self, source: Identity, survivors: Sequence[Identity]) -> bool:
+        """As Memory says."""
+        reached, waiting = set(), [source]
+        while waiting:
+            one = waiting.pop()
+            further = {survivor for gone, survivor in self.pairs if gone == one} - reached
+            reached |= further
+            waiting += further
+        return not reached.isdisjoint(survivors)
+
     async def survivor(self, logical_id: str) -> str:
         """As Memory says."""
         gone = (one for one in self.identities.values() if one.status == "merged-away")
@@ -70,6 +80,7 @@ class Site:
         self.memory = Remembered()
         self.intents: list[Request] = []
         self.destination: Destination | None = None
+        self.ticks = 0.0
         self._ids = itertools.count()
 
     def open(self, **settings: Any) -> "Site":
@@ -88,7 +99,11 @@ class Site:
         )
         self.channel = channel
         self.destination = Destination(
-            channel.destinations[0], channel, clock=lambda: AT, new_id=lambda: f"id{next(self._ids)}"
+            channel.destinations[0],
+            channel,
+            clock=lambda: AT,
+            new_id=lambda: f"id{next(self._ids)}",
+            ticks=lambda: self.ticks,
         )
         return self
 

@@ -4,7 +4,7 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from enum import StrEnum
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
 import orjson
@@ -34,6 +34,8 @@ class FakeChart(FakeFhir):
 
     Transactions are stated and taken where `transactions` is set, with `habits`.
     """
+
+    KEPT: ClassVar = (*FakeFhir.KEPT, "chart")
 
     def __init__(self) -> None:
         super().__init__()

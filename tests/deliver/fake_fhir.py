@@ -1,10 +1,12 @@
 """A scripted FHIR server over real HTTP: it keeps Patients, misbehaves as told, and logs what took effect, in order."""
 
 import asyncio
-import itertools
+import copy
+import random
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
 import orjson
@@ -30,6 +32,8 @@ class Step:
 
 class FakeFhir:
     """Patients by id with versions, conditional create, If-Match, identifier search; `$merge`, DELETE where it can."""
+
+    KEPT: ClassVar = ("patients", "gone", "ids")
 
     def __init__(self) -> None:
         self.patients: dict[str, dict[str, Any]] = {}
@@ -61,17 +65,19 @@ class FakeFhir:
         self.token_forms: list[dict[str, list[str]]] = []
         self.accepted_tokens: set[str] | None = None
         self.base = ""
-        self._ids = (itertools.count(1), itertools.count(1))
+        self.ids = {"p": 0, "r": 0}
+        self.random_ids: random.Random | None = None
+        self.before: Callable[[str, str], None] = lambda _method, _path: None
         self._runner: web.AppRunner | None = None
         self._released = asyncio.Event()
 
-    async def start(self, ssl: Any = None) -> "FakeFhir":
-        """Listen on a free port."""
+    async def start(self, ssl: Any = None, port: int = 0) -> "FakeFhir":
+        """Listen on a free port, or on one that was had before."""
         app = web.Application(client_max_size=20_000_000)
         app.router.add_route("*", "/{rest:.*}", self._handle)
         self._runner = web.AppRunner(app, shutdown_timeout=0.2)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=ssl)
+        site = web.TCPSite(self._runner, "127.0.0.1", port, ssl_context=ssl)
         await site.start()
         port = self._runner.addresses[0][1]
         self.base = f"{'https' if ssl else 'http'}://127.0.0.1:{port}/fhir/R4"
@@ -96,6 +102,7 @@ class FakeFhir:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         path = request.path.removeprefix("/fhir/R4/")
+        self.before(request.method, path)
         self.peers.add(request.transport.get_extra_info("peername"))
         self.requests.append(f"{request.method} {path}{'?' + request.query_string if request.query_string else ''}")
         self.headers.append(dict(request.headers))
@@ -241,7 +248,28 @@ class FakeFhir:
         return answer
 
     def _new_id(self, type_: str) -> str:
-        return f"{'p' if type_ == 'Patient' else 'r'}{next(self._ids[type_ == 'Patient'])}"
+        if self.random_ids is not None:
+            return f"{self.random_ids.getrandbits(64):016x}"
+        letter = "p" if type_ == "Patient" else "r"
+        self.ids[letter] += 1
+        return f"{letter}{self.ids[letter]}"
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return a backup: what is kept, and how far ids were given."""
+        return copy.deepcopy({name: getattr(self, name) for name in self.KEPT})
+
+    def restore(self, backup: dict[str, Any]) -> None:
+        """Go back to a backup: what came since is gone, and its ids and versions are given once more."""
+        for name, kept in copy.deepcopy(backup).items():
+            setattr(self, name, kept)
+
+    async def restart(self, backup: dict[str, Any]) -> None:
+        """Stop, go back to a backup, and listen at the same address again: every connection ends."""
+        assert self._runner is not None
+        port = self._runner.addresses[0][1]
+        await self._runner.cleanup()
+        self.restore(backup)
+        await self.start(port=port)
 
     def _update(self, logical_id: str, body: dict[str, Any], tag: str | None) -> web.Response:
         held = self.patients.get(logical_id)

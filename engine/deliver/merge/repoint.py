@@ -67,11 +67,13 @@ async def _moved(exchange: Exchange, visit: Stored, gone: Stored, survivor: Stor
     for _ in range(2):
         body = {**visit.body, HOLDER: {"reference": survivor.reference}}
         answer = await exchange.write_patient("PUT", visit.reference, body, visit.if_match, _STALE | _REFUSED)
-        exchange.server.cache_of(VISIT).drop(visit.logical_id)
         if answer.status < 300:
+            exchange.server.cache_of(VISIT).drop(visit.logical_id)
             exchange.note(MOVED)
             return True
-        fresh = await exchange.read(visit.logical_id, VISIT) if answer.status in _STALE else None
+        fresh = await exchange.read_again(visit) if answer.status in _STALE else None
+        if fresh is not None and not fresh.same_as(visit):
+            raise exchange.interrupt()
         if fresh is None or held_by(fresh.body, HOLDER) != gone.reference:
             return fresh is not None
         visit = fresh

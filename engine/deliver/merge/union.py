@@ -25,6 +25,9 @@ _PATH: Final = re.compile(r"Patient(\.[A-Za-z]{1,40}(\[\d{1,4}\])?){1,6}")
 async def unite(exchange: Exchange, source: Stored, survivor: Stored) -> str:
     """Merge one record into the other and return `merged` or `linked`; verified by reading the source.
 
+    Both are read right before `$merge`, which names them by their ids and cannot be undone: a server that was restored
+    since may have other people's records under them.
+
     What the survivor would lose is noted by path, `lost Patient.telecom[0]`; its values stand in the preview's
     attempt only. Raises HeldDeliveryError `merge-strategy-unknown` where a server
     does not tell whether it can merge and the settings do not say either, AmbiguousDeliveryError where it says that it
@@ -38,6 +41,10 @@ async def unite(exchange: Exchange, source: Stored, survivor: Stored) -> str:
         return "linked"
     await _preview(exchange, source, survivor)
     fault.point("F18")
+    for one in (source, survivor):
+        now = await exchange.read_again(one)
+        if now is None or not now.same_as(one):
+            raise exchange.interrupt()
     await exchange.write("POST", _path(exchange), _parameters(exchange, source, survivor, preview=False))
     fault.point("F18")
     after = await exchange.read(source.logical_id)

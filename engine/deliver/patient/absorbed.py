@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.deliver.patient.remember import recall
-from engine.deliver.stored import Stored
+from engine.deliver.stored import Stored, numbers
 from engine.deliver.verdict import MERGED_AWAY, Known
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
@@ -63,6 +63,25 @@ async def replaced_with(exchange: Exchange, survivor: Stored, identities: Sequen
     return None
 
 
+async def has_taken_over(exchange: Exchange, record: Stored, identity: Identity) -> bool:
+    """Say whether a record bears an identifier, or one of those into which it was merged as the journal tells.
+
+    Ids alone prove nothing: a server that was restored may have given the survivor's to somebody else.
+    """
+    borne, reached = numbers(record.body), {identity}
+    if identity in borne:
+        return True
+    for merged in exchange.merges:
+        if merged.source in reached:
+            reached.add(merged.survivor)
+    if not borne.isdisjoint(reached):
+        return True
+    for one in reached:
+        if await exchange.memory.leads(one, tuple(borne)):
+            return True
+    return False
+
+
 async def trail_of(exchange: Exchange, known: Known) -> tuple[str, ...]:
     """Return the survivors of an identifier that was merged away, as the journal knows them, each once.
 
@@ -78,11 +97,15 @@ async def trail_of(exchange: Exchange, known: Known) -> tuple[str, ...]:
 
 async def _leads(exchange: Exchange, known: Known, survivor: Stored) -> bool:
     """Say whether an identifier was merged into a survivor; where the journal ends elsewhere, the records go on."""
+    if await has_taken_over(exchange, survivor, known.identity):
+        return True
     trail = await trail_of(exchange, known)
     if survivor.logical_id in trail or not trail:
-        return bool(trail)
+        return False
     last = await exchange.read(trail[-1])
-    return last is not None and (await head_of(exchange, last)).logical_id == survivor.logical_id
+    if last is None or not await has_taken_over(exchange, last, known.identity):
+        return False
+    return (await head_of(exchange, last)).logical_id == survivor.logical_id
 
 
 def _merged_here(exchange: Exchange, logical_id: str) -> str:

@@ -115,7 +115,7 @@ async def _made(exchange: Exchange, record: PatientRecord, body: Body, answer: A
         raise HeldDeliveryError("multiple-matches", status=412)
     if answer.status != 201:
         raise unclear("create-unclear", answer.status)
-    patient = await _new(exchange, answer, body)
+    patient = exchange.new(await _new(exchange, answer, body))
     for identity in record.identities:
         exchange.known[identity] = Known(identity, patient.logical_id)
     remember(exchange, patient, record, created(record.changes).owned)

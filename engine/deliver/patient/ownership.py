@@ -24,7 +24,7 @@ async def applied(
     """
     changes, mine = tuple(changes), await exchange.owned_slices(found)
     result = apply(found.body, changes, mine, fill=fill, required=required, marks=found.marks)
-    if not result.dropped:
+    if not result.dropped or found.reference in exchange.made:
         return result
     claimed = await exchange.memory.claimed(found.reference, exchange.source)
     if claimed.isdisjoint(result.dropped):

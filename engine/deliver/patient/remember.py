@@ -20,7 +20,7 @@ def remember(exchange: Exchange, patient: Stored, record: PatientRecord, owned: 
     before = cache.owned(patient.logical_id, exchange.source)
     if before != owned:
         exchange.owned[patient.reference] = Owned(patient.reference, exchange.source, owned)
-    if cache.find(carried) is None:
+    if cache.stands_for(carried) is None:
         exchange.known.update((item, Known(item, patient.logical_id, carries(patient.body, item))) for item in carried)
     if patient.tag and exchange.server.abilities.if_match:
         cache.put(patient, carried, exchange.source, owned)

@@ -8,7 +8,7 @@ from engine.deliver.patient.involved import involved
 from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import Facts, Looked, search_patients
 from engine.deliver.stored import Stored
-from engine.deliver.verdict import CHOSEN, MERGED_AWAY, Known
+from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, Known
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries, carries_any, current_numbers, replaced_by
@@ -71,6 +71,8 @@ async def _remembered(
         return None
     logical_id = records.pop()
     patient = looked[logical_id] = await exchange.read(logical_id)
+    if patient is None or not carries_any(patient.body, identities):
+        exchange.server.forget()  # what the journal knows is there no more
     if patient is None or replaced_by(patient.body):
         return None
     if not all(known[item].status == CHOSEN or carries(patient.body, item) for item in identities):
@@ -99,10 +101,14 @@ async def _resolutions(
 
 
 async def _chosen(exchange: Exchange, known: Facts) -> Resolution | None:
-    """Return the record that an operator chose, while it is there and was not merged away."""
-    records = {one.logical_id for one in known.values() if one.status == CHOSEN}
+    """Return the record that an operator chose, while it is there, was not merged away, and bears what it bore."""
+    chosen = {item: one for item, one in known.items() if one.status in {CHOSEN, CONFIRMED}}
+    records = {one.logical_id for one in chosen.values()}
     patient = await exchange.read(records.pop()) if len(records) == 1 else None
-    return None if patient is None or replaced_by(patient.body) else Resolution(patient)
+    if patient is None or replaced_by(patient.body):
+        return None
+    bore = [item for item, one in chosen.items() if one.status == CONFIRMED]
+    return None if bore and not carries_any(patient.body, bore) else Resolution(patient)
 
 
 def _certain(known: Known | None) -> bool:

@@ -7,10 +7,10 @@ written through this engine. Costs a request only where an identifier is known a
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from engine.deliver.patient.absorbed import head_of, trail_of
+from engine.deliver.patient.absorbed import has_taken_over, head_of, trail_of
 from engine.deliver.patient.remember import recall
 from engine.deliver.stored import Stored
-from engine.deliver.verdict import CHOSEN, MERGED_AWAY, Known
+from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, Known
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries, carries_any, replaced_by
@@ -36,7 +36,7 @@ async def search_patients(exchange: Exchange, identities: Sequence[Identity], kn
     shown = await exchange.find(identities)
     found = {match.logical_id: match for match in shown}
     for one in known.values():
-        if _carried(shown, one.identity) and one.status != CHOSEN:
+        if _carried(shown, one.identity) and one.status not in {CHOSEN, CONFIRMED}:
             continue
         patient = await (_survivor if one.status == MERGED_AWAY else _holder)(exchange, one, found, looked)
         if patient is not None and patient.logical_id not in found and _stands(patient, one, identities):
@@ -86,8 +86,9 @@ async def _survivor(exchange: Exchange, known: Known, found: Mapping[str, Stored
     if not trail or any(logical_id in found for logical_id in trail):
         return None
     last = looked[trail[-1]] if trail[-1] in looked else await exchange.read(trail[-1])
-    if last is not None:
+    if last is not None and await has_taken_over(exchange, last, known.identity):
         return await head_of(exchange, last)
+    exchange.server.forget()
     if found:
         return None
     raise HeldDeliveryError("survivor-missing")

@@ -31,7 +31,8 @@ async def upsert(exchange: Exchange, interaction: Upsert, *, remembered: bool = 
     """
     record = interaction.patient
     exchange.deleted = False
-    found = await resolve(exchange, record.identities, remembered=remembered)
+    # What is deleted is never what is only remembered.
+    found = await resolve(exchange, record.identities, remembered=remembered and not interaction.inactivate)
     for _ in range(MOST_ROUNDS):
         if found is None:
             ending, found = await _absent(exchange, interaction)
@@ -75,7 +76,8 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
             return "", await _again(exchange, interaction, patient)
         _remember(exchange, record, found, patient, result)
         return "unchanged", None
-    if await _is_to_be_tried(exchange, patient) and not await prove(exchange, patient):
+    as_read = not await _is_to_be_tried(exchange, patient) or await prove(exchange, patient)
+    if not (as_read and exchange.still(patient)):
         return "", await _again(exchange, interaction, patient)
     spoken = _STALE | _LOST if patient.fresh else _STALE | _LOST | {400, 422}
     answer = await exchange.write_patient("PUT", patient.reference, result.body, patient.if_match, spoken)
@@ -86,7 +88,6 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
         exchange.note(*result.flags)
         _remember(exchange, record, found, written.remembered(still(result.marks, written.body)), result)
         return "updated", None
-    exchange.server.cache.drop(patient.logical_id)
     if patient.fresh and "duplicate-mrn" in exchange.attempts[-1].codes:
         raise HeldDeliveryError("duplicate-identifier", status=answer.status, codes=exchange.attempts[-1].codes)
     if answer.status == 410 and patient.fresh:
@@ -112,9 +113,8 @@ async def _deleted(exchange: Exchange, record: PatientRecord, found: Resolution)
 
 async def _again(exchange: Exchange, interaction: Upsert, patient: Stored) -> Resolution | None:
     """Read a record again; one that is gone, merged away or no longer carries the identifiers is resolved anew."""
-    exchange.server.cache.drop(patient.logical_id)
     identities = interaction.patient.identities
-    fresh = await exchange.read(patient.logical_id)
+    fresh = await exchange.read_again(patient)
     if fresh is not None and not replaced_by(fresh.body) and carries_any(fresh.body, identities):
         return Resolution(fresh)
     return await resolve(exchange, identities, remembered=False)

@@ -4,7 +4,7 @@ from typing import Final
 
 from engine.deliver.resources.resource_upsert import distrust, refer
 from engine.deliver.stored import Body
-from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.exchange import GONE, Exchange
 from engine.fhir.changes import created
 from engine.fhir.plan import Attest
 from engine.fhir.references import resolved
@@ -24,8 +24,10 @@ async def attest(exchange: Exchange, interaction: Attest, *, remembered: bool = 
     if not targets:
         return "unchanged"
     record = interaction.record
-    if (exchange.tried or not remembered) and await exchange.read(interaction.id, record.type) is not None:
-        return "unchanged"
+    if exchange.tried or not remembered:
+        answer = await exchange.look(interaction.id, record.type)
+        if answer.status not in GONE:
+            return "unchanged"
     await refer(exchange, record.changes, remembered=remembered)
     path = f"{record.type}/{interaction.id}"
     for _ in range(ROUNDS):

@@ -54,13 +54,15 @@ async def _revise(exchange: Exchange, interaction: Follow, visit: Stored, former
         if body == visit.body:
             return
         answer = await exchange.write_patient("PUT", visit.reference, body, visit.if_match, _STALE)
-        exchange.server.cache_of(VISIT).drop(visit.logical_id)
         if answer.status < 300:
+            exchange.server.cache_of(VISIT).drop(visit.logical_id)
             exchange.owned[visit.reference] = Owned(visit.reference, exchange.source, slices)
             return
-        fresh = await exchange.read(visit.logical_id, VISIT)
+        fresh = await exchange.read_again(visit)
         if fresh is None:
             return
+        if not fresh.same_as(visit):
+            raise exchange.interrupt()
         visit = fresh
     raise HeldDeliveryError("version-conflict")
 

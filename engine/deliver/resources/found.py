@@ -1,6 +1,7 @@
 """Which resource of the server a message speaks of, beside the Patient; and whose it is."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
 
@@ -87,10 +88,12 @@ async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequenc
     for key, identity in keys.items():
         if key not in known:
             continue
-        if not interaction.overwrite:
-            return Stored(known[key].logical_id, "", {}, fresh=False, type_=type_)
         found = await exchange.read(known[key].logical_id, type_)
-        if found is not None and carries(found.body, identity) and standing(found):
+        if found is None or not carries(found.body, identity):
+            exchange.server.forget()  # what the journal knows is there no more
+        elif standing(found):
+            if not interaction.overwrite:
+                cache.put(replace(found, body={}), (identity,), exchange.source, {})
             return found
     return None
 

@@ -138,6 +138,7 @@ class _ResourceUpsert:
             raise unclear("no-resource-in-answer", answer.status)
         if answer.status == 200:
             return self._matched(made)
+        exchange.new(made)
         if interaction.late:
             exchange.note(interaction.late)
         if is_temporary(record):
@@ -162,14 +163,17 @@ class _ResourceUpsert:
             exchange.note(*flags)
             self._remember(found, owned)
             return interaction.absent if interaction.absent in flags else "unchanged", None
+        if not exchange.still(found):
+            return "", await self._again(found)
         spoken = self._spoken(_STALE | _LOST if found.fresh else _STALE | _LOST | _REFUSED)
         answer = await exchange.write_patient("PUT", found.reference, body, found.if_match, spoken)
         if answer.status < 300:
             written = exchange.patient_of(answer, self.record.type)
+            if written.logical_id != found.logical_id:
+                raise unclear("wrong-record-answered", answer.status)
             exchange.note(*flags)
             self._remember(written, owned)
             return "updated", None
-        self.cache.drop(found.logical_id)
         if answer.status in _REFUSED:
             await self._distrust()
         if answer.status == 410 and found.fresh:
@@ -190,11 +194,11 @@ class _ResourceUpsert:
         return "unchanged", None
 
     async def _again(self, found: Stored) -> Stored | None:
-        self.cache.drop(found.logical_id)
-        fresh = await self.exchange.read(found.logical_id, self.record.type)
+        fresh = await self.exchange.read_again(found)
         record = self.record
         if fresh is not None and (
-            any(carries(fresh.body, item) for item in record.identities) or is_unnumbered(fresh.body, record)
+            any(carries(fresh.body, item) for item in record.identities)
+            or (is_unnumbered(fresh.body, record) and fresh.same_as(found))
         ):
             return fresh
         return await found_by(self.exchange, self.interaction, remembered=False)
@@ -209,7 +213,7 @@ class _ResourceUpsert:
         old = tuple(number_of(item) for item in record.identifiers if item.get("use") == "old")
         listed = (*record.identities, *record.retired, *old)
         carried = tuple(item for item in dict.fromkeys(listed) if carries(resource.body, item))
-        if self.cache.find(carried) is None:
+        if self.cache.stands_for(carried) is None:
             then = (record.admission.number,) if record.admission else ()
             remembered = (remembered_as(record.type, item, resource.logical_id) for item in (*carried, *then))
             exchange.known.update(remembered)

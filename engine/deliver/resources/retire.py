@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from engine.deliver.resources.found import found_by
+from engine.deliver.resources.found import found_by, owner_of
 from engine.deliver.resources.resource_upsert import upsert_resource
 from engine.deliver.verdict import Owned
 from engine.deliver.wire.exchange import Exchange
@@ -30,7 +30,8 @@ async def retire(exchange: Exchange, interaction: Retire, at: datetime | None, *
     if whose is None:
         return ABSENT
     place = f"{interaction.group or whose} {interaction.type} {interaction.segment}"
-    before = await _roster(exchange, place)
+    kept = await _roster(exchange, place)
+    before = {} if whose in exchange.made else kept  # a roster of an id that was just given is another one's
     listed = {_text(identity): mark for identity, mark in zip(interaction.listed, interaction.marks, strict=True)}
     renamed = _renamed(listed, before)
     exchange.formerly |= {_identity(new): _identity(old) for new, old in renamed.items()}
@@ -45,7 +46,7 @@ async def retire(exchange: Exchange, interaction: Retire, at: datetime | None, *
     endings = [await _take_back(exchange, interaction, identity, at, remembered) for identity in gone.values()]
     left = {text: marks for text, marks in before.items() if text not in gone and text not in former}
     left |= {text: (mark,) for text, mark in listed.items()}
-    if left != dict(before):
+    if left != dict(kept):
         exchange.owned[place] = Owned(place, exchange.source, left)
     if "updated" not in endings:
         return "unchanged"
@@ -89,6 +90,8 @@ async def _deleted(exchange: Exchange, step: Keep, remembered: bool) -> bool:
     found = await found_by(exchange, step, remembered=remembered)
     if found is None:
         return False
+    if step.record.holder:
+        await owner_of(exchange, step, found)
     return await delete(exchange, found)
 
 

@@ -95,7 +95,8 @@ class Answer:
 class Client:
     """One server's connections; `request_seconds` bounds a request from its start to the last byte of the answer.
 
-    `journaled` says that its writes are journaled, so that the fault points F12 to F14 are theirs.
+    `journaled` says that its writes are journaled, so that the fault points F12 to F14 are theirs. `lost` is as of
+    `Transport`.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Client:
         ca_file: str | None = None,
         max_answer_bytes: int = MAX_ANSWER_BYTES,
         journaled: bool = True,
+        lost: Callable[[], None] = lambda: None,
     ) -> None:
         self._seconds = request_seconds
         self._journaled = journaled
@@ -112,6 +114,7 @@ class Client:
             _public() if ca_file is None else _verified(ca_file),
             connect_seconds=min(CONNECT_SECONDS, request_seconds / 2),
             max_answer_bytes=max_answer_bytes,
+            lost=lost,
         )
 
     async def send(self, method: str, url: str, headers: list[tuple[str, str]], body: bytes = b"") -> Answer:

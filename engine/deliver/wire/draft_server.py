@@ -63,6 +63,11 @@ class DraftServer(DryRunServer):
             self._layers[type_] = Layer(self._real.cache_of(type_))
         return self._layers[type_]
 
+    def forget(self) -> None:
+        """Forget what is remembered of resources, here and of the server itself."""
+        super().forget()
+        self._real.forget()
+
     def keep_caches(self) -> None:
         """Let the caches be as they would be, but for what was put down to be written."""
         written = {reference.partition("/")[2] for reference in self.writes}
@@ -139,10 +144,20 @@ class Layer(Cache):
         own = self._own.owned(logical_id, source)
         return own if own is not None or logical_id in self._dropped else self._below.owned(logical_id, source)
 
-    def tag(self, logical_id: str) -> str | None:
-        """Return the version in which a resource is remembered, None where neither cache knows."""
-        own = self._own.tag(logical_id)
-        return own if own is not None or logical_id in self._dropped else self._below.tag(logical_id)
+    def stands_for(self, identities: Sequence[Identity]) -> str | None:
+        """Return the id of the one resource that all the identifiers are known to stand for, else None."""
+        found = self._own.stands_for(identities) or self._below.stands_for(identities)
+        return None if found in self._dropped else found
+
+    def holds(self, patient: Stored) -> bool:
+        """Say whether a resource that was found is remembered still, in the version in which it was found."""
+        own = self._own.last(patient.logical_id) is not None or patient.logical_id in self._dropped
+        return (self._own if own else self._below).holds(patient)
+
+    def last(self, logical_id: str) -> Stored | None:
+        """Return a resource as it is remembered, None where neither cache knows it."""
+        own = self._own.last(logical_id)
+        return own if own is not None or logical_id in self._dropped else self._below.last(logical_id)
 
     def put(self, patient: Stored, identities: Iterable[Identity], source: str, owned: Slices) -> None:
         """Remember a resource here."""
@@ -163,6 +178,11 @@ class Layer(Cache):
             found = self.find((identity,))
             if found is not None:
                 self.drop(found.logical_id)
+
+    def clear(self) -> None:
+        """Forget all that was met here."""
+        self._own.clear()
+        self._done.clear()
 
     def keep(self, but: AbstractSet[str]) -> None:
         """Do to the cache below what was done here, but for the resources of some ids."""

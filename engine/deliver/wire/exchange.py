@@ -2,42 +2,44 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote
 
 from engine.config.channel import Channel
 from engine.deliver.memory import Memory
 from engine.deliver.pace.backoff import retry_after_seconds
 from engine.deliver.stored import PATIENT, Body, Stored, id_of, stored
-from engine.deliver.verdict import Attempt, Failure, Inherited, Known, Merged, Owned
+from engine.deliver.verdict import Attempt, Failure
 from engine.deliver.wire.client import Answer
 from engine.deliver.wire.echo import Echo
 from engine.deliver.wire.failure import class_of, error_of, failure_of
+from engine.deliver.wire.learned import Learned
 from engine.deliver.wire.outgoing import INVALID, faults
 from engine.deliver.wire.server import MEDIA_TYPE, Server
 from engine.deliver.wire.transcript import Transcript, name_of
-from engine.errors import DeliveryError, HeldDeliveryError
+from engine.errors import DeliveryError, HeldDeliveryError, InterruptedDeliveryError
 from engine.fhir import outcome
-from engine.fhir.plan import Identity, Keep
+from engine.fhir.plan import Identity
 from engine.http.request import Request
 
 GONE: Final = frozenset({404, 410})
 TOO_LARGE: Final = "answer-too-large"
+WENT_BACK: Final = "server-went-back"
+INTERRUPTED: Final = "server-interrupted"
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", "|": "\\|", ",": "\\,", "$": "\\$"})
 
-K = TypeVar("K")
-V = TypeVar("V")
 Intend = Callable[[Request], Awaitable[None]]
 
 
-class Exchange:
+class Exchange(Learned):
     """What one delivery asks of one server, in order; collects attempts, notes and what is to be remembered.
 
     `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that are
     resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of them
     about which the server was not asked; `pointed` those that are only referred to, `unfound` those of them that the
     server does not have; `made` the references of what was created. `again`: this is a further try, and no replay, of a
-    delivery. `heard`: the server has answered something. `bundles`: several writes may go in one transaction;
+    delivery. `heard`: the server has answered something. `interrupted`: a write was not sent, because a connection was
+    lost since this exchange began. `bundles`: several writes may go in one transaction;
     `transcript` has what was answered already. `repeatable`: all that the plan writes shows in what it writes, once it
     is read.
     """
@@ -53,25 +55,13 @@ class Exchange:
         source: str,
         attempts_made: int = 0,
     ) -> None:
+        super().__init__()
         self.server = server
         self.channel = channel
         self.memory = memory
         self.source = source
         self.attempts: list[Attempt] = []
-        self.notes: dict[str, None] = {}
-        self.known: dict[Identity, Known] = {}
-        self.owned: dict[str, Owned] = {}
-        self.merges: list[Merged] = []
-        self.inherited: list[Inherited] = []
-        self.deleted = False
-        self.heard = False
-        self.references: dict[str, str] = {}
-        self.formerly: dict[Identity, Identity] = {}
-        self.waiting: dict[str, Keep] = {}
-        self.trusted: set[str] = set()
-        self.pointed: set[str] = set()
-        self.unfound: set[str] = set()
-        self.made: set[str] = set()
+        self.interrupted = False
         self.again = False
         self.bundles = False
         self.repeatable = False
@@ -81,6 +71,7 @@ class Exchange:
         self._at = at
         self.tried = attempts_made > 0
         self._number = attempts_made
+        self._breaks = server.continuity.breaks
 
     def draft(self, server: Server) -> "Exchange":
         """Return an exchange that stands where this one does, with another server, and leaves this one as it is."""
@@ -91,44 +82,21 @@ class Exchange:
         other.adopt(self)
         return other
 
-    def adopt(self, other: "Exchange") -> None:
-        """Take over what another one has come to know; not what it sent."""
-        self.notes, self.known, self.owned = dict(other.notes), dict(other.known), dict(other.owned)
-        self.references, self.waiting = dict(other.references), dict(other.waiting)
-        self.formerly, self.trusted = dict(other.formerly), set(other.trusted)
-        self.pointed, self.unfound, self.made = set(other.pointed), set(other.unfound), self.made | other.made
-        self.deleted, self.heard = other.deleted, self.heard or other.heard
-
-    def learn(self, other: "Exchange", since: "Exchange") -> None:
-        """Add what another one has come to know since it stood where `since` stands."""
-        self.notes |= _changed(other.notes, since.notes)
-        self.known |= _changed(other.known, since.known)
-        self.owned |= _changed(other.owned, since.owned)
-        self.references |= _changed(other.references, since.references)
-        self.waiting |= _changed(other.waiting, since.waiting)
-        self.formerly |= _changed(other.formerly, since.formerly)
-        self.trusted |= other.trusted - since.trusted
-        self.pointed |= other.pointed - since.pointed
-        self.unfound |= other.unfound - since.unfound
-
-    def mentions(self, reference: str, since: "Exchange") -> bool:
-        """Say whether anything that was learned since then is about a resource, or a list within it."""
-        logical_id = reference.partition("/")[2]
-        return (
-            reference in _changed(self.references, since.references).values()
-            or any(one.logical_id == logical_id for one in _changed(self.known, since.known).values())
-            or any(place.partition(" ")[0] == reference for place in _changed(self.owned, since.owned))
-        )
-
-    def note(self, *codes: str) -> None:
-        """Add codes to what is told of this delivery, each once."""
-        self.notes.update(dict.fromkeys(codes))
+    def start_again(self, *, replay: bool) -> None:
+        """Forget what was resolved: the delivery begins anew at a server of which a connection was lost."""
+        self.unlearn()
+        self.transcript = Transcript()
+        self.interrupted = self.bundles = False
+        self.tried, self.again = True, not replay
+        self._breaks = self.server.continuity.breaks
 
     async def owned_slices(self, patient: Stored) -> Mapping[str, tuple[str, ...]]:
         """Return what the plan's source owns of a resource."""
         held = self.owned.get(patient.reference)
         if held is not None:
             return held.slices
+        if patient.reference in self.made:
+            return {}  # what the journal knows under this id was another one's
         remembered = self.server.cache_of(patient.type_).owned(patient.logical_id, self.source)
         if remembered is not None:
             return remembered
@@ -139,8 +107,38 @@ class Exchange:
         answer = await self.look(logical_id, type_)
         self.deleted = self.deleted or answer.status == 410
         if answer.status in GONE:
+            self.server.forget()  # whoever is read by id was there before
             return None
-        return self._met(self._resource(answer, type_, write=False))
+        found = self._resource(answer, type_, write=False)
+        if self.server.cache_of(type_).met(found):
+            self._went_back()
+        return found
+
+    def still(self, patient: Stored) -> bool:
+        """Say whether a resource may be written upon: it was read in this delivery, or is remembered still."""
+        if patient.fresh:
+            return True
+        self.server.continuity.check()
+        return self.server.cache_of(patient.type_).holds(patient)
+
+    def new(self, made: Stored) -> Stored:
+        """Return a resource that was just created; an id that was given before says that the server has gone back."""
+        if self.server.cache_of(made.type_).last(made.logical_id) is not None:
+            self._went_back()
+        return made
+
+    async def read_again(self, before: Stored) -> Stored | None:
+        """Read a resource again; one that went back, or is another's now, says that the server has gone back."""
+        self.server.cache_of(before.type_).drop(before.logical_id)
+        now = await self.read(before.logical_id, before.type_)
+        if now is not None and (now.older_than(before) or not now.same_as(before)):
+            self._went_back()
+        return now
+
+    def _went_back(self) -> None:
+        """Forget and note it: the server was restored, as far as that shows."""
+        self.server.forget()
+        self.note(WENT_BACK)
 
     async def look(self, logical_id: str, type_: str) -> Answer:
         """Return the answer to a read, in the server's FHIR version; one with 404 or 410, too."""
@@ -215,6 +213,7 @@ class Exchange:
         if journaled:
             await self._intend(request)
         try:
+            self._check_unbroken()
             answer = await self.server.ask(method, request.url, names, content)
         except DeliveryError as error:
             self._account(request, error, changes=changes, journaled=journaled)
@@ -235,6 +234,17 @@ class Exchange:
         if failure is not Failure.NONE and answer.status not in spoken:
             raise self._refusal(answer, failure, codes)
         return answer
+
+    def _check_unbroken(self) -> None:
+        """Send nothing that was made of what a server showed before a connection to it was lost."""
+        if self.server.continuity.breaks != self._breaks:
+            raise self.interrupt()
+
+    def interrupt(self) -> InterruptedDeliveryError:
+        """Return the error after which this delivery begins anew: the server is not what it was when it was read."""
+        self.interrupted = True
+        self.server.forget()
+        return InterruptedDeliveryError(INTERRUPTED, codes=(INTERRUPTED,))
 
     def _repeats_safely(self, method: str, headers: tuple[tuple[str, str], ...]) -> bool:
         """Say whether a write needs no intent: an update that the server refuses once it was applied.
@@ -273,7 +283,9 @@ class Exchange:
         raise self._refusal(answer, failure, codes)
 
     def _met(self, found: Stored) -> Stored:
-        self.server.cache_of(found.type_).met(found)
+        """Return a match of a search, which some servers show as it was a while ago."""
+        if self.server.cache_of(found.type_).met(found):
+            self.server.forget()
         return found
 
     def _resource(self, answer: Answer, type_: str, *, write: bool) -> Stored:
@@ -314,11 +326,6 @@ def _written(method: str, path: str, answer: Answer | None) -> str:
     own = body.get("id") if isinstance(body, dict) and body.get("resourceType") == path else ""
     logical_id = own or id_of(answer.headers.get("location", ""), path)
     return f"{path}/{logical_id}" if logical_id else ""
-
-
-def _changed(now: Mapping[K, V], before: Mapping[K, V]) -> dict[K, V]:
-    """Return what is new in a table, or has another value."""
-    return {key: value for key, value in now.items() if key not in before or before[key] is not value}
 
 
 async def _unjournaled(_request: Request) -> None:

@@ -30,29 +30,37 @@ async def revise(
         if body == patient.body:
             return patient
         answer = await exchange.write_patient("PUT", patient.reference, body, patient.if_match, _STALE | _REFUSED)
-        exchange.server.cache.drop(patient.logical_id)
         if answer.status < 300:
+            exchange.server.cache.drop(patient.logical_id)
             return exchange.patient_of(answer)
         codes = exchange.attempts[-1].codes
         if answer.status in _REFUSED or "duplicate" in codes:
             if tolerant:
                 return None
             raise HeldDeliveryError(f"http-{answer.status}", status=answer.status, codes=codes)
-        fresh = await exchange.read(patient.logical_id)
+        fresh = await exchange.read_again(patient)
         if fresh is None:
             raise HeldDeliveryError("deleted-at-server")
+        if not fresh.same_as(patient):
+            raise exchange.interrupt()
         patient = fresh
     raise HeldDeliveryError("version-conflict")
 
 
 async def delete(exchange: Exchange, found: Stored, *, cascade: bool = False) -> bool:
-    """Delete a resource; False, noted `delete-refused`, where the server does not do it.
+    """Delete a resource; False, noted `delete-refused`, where the server does not do it, or has another one by now.
+
+    What is only remembered is read first.
 
     `cascade`: a patient goes with all that the server has of the chart, where it says that it takes that.
     """
-    headers = found.if_match if found.fresh else ()
+    if not found.fresh:
+        now = await exchange.read_again(found)
+        if now is None or not now.same_as(found):
+            return now is None
+        found = now
     path = f"{found.reference}?{CASCADE}" if cascade and exchange.server.abilities.cascade else found.reference
-    answer = await exchange.write("DELETE", path, b"", headers, NOT_DELETED)
+    answer = await exchange.write("DELETE", path, b"", found.if_match, NOT_DELETED)
     exchange.server.cache_of(found.type_).drop(found.logical_id)
     if answer.status >= 300 and answer.status not in GONE:
         exchange.note("delete-refused")

@@ -6,8 +6,11 @@ from typing import Any, Final
 
 from engine.config.destination import Destination as Settings
 from engine.deliver.stored import PATIENT, Body, Cache
+from engine.deliver.verdict import Failure
 from engine.deliver.wire.abilities import Abilities, Proofs
 from engine.deliver.wire.client import Answer, Client
+from engine.deliver.wire.continuity import Continuity
+from engine.deliver.wire.failure import failure_of
 from engine.deliver.wire.oauth import Tokens
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import in_stu3, stu3_name
@@ -29,7 +32,13 @@ class Server:
     """
 
     def __init__(
-        self, settings: Settings, client: Client, tokens: Tokens, cache: Cache, fence: Fence | None = None
+        self,
+        settings: Settings,
+        client: Client,
+        tokens: Tokens,
+        cache: Cache,
+        continuity: Continuity,
+        fence: Fence | None = None,
     ) -> None:
         self.settings = settings
         self.base = settings.base_url.rstrip("/")
@@ -38,6 +47,7 @@ class Server:
         self.abilities = Abilities()
         self.client = client
         self.tokens = tokens
+        self.continuity = continuity
         self.proofs = Proofs()
         self.transactions_failed = 0
         self.creates_watched = 0
@@ -53,6 +63,16 @@ class Server:
         if answer.status == 401 and self.tokens.refused(authorization):
             answer = await self._send(method, url, headers, body, await self.tokens.header())
         return answer
+
+    def forget(self) -> None:
+        """Forget all that is remembered of resources: the server may have gone back behind it."""
+        for cache in self._caches.values():
+            cache.clear()
+
+    def doubt(self) -> None:
+        """Give out no body that was met before now: the server was quiet, and what it has may be another's."""
+        for cache in self._caches.values():
+            cache.doubt()
 
     def prove(self, if_match: bool) -> None:
         """Note what a trial of If-Match has shown, for this version of the server."""
@@ -73,7 +93,7 @@ class Server:
         """Return the cache of the resources of a type."""
         cache = self._caches.get(type_)
         if cache is None:
-            cache = self._caches[type_] = Cache(self.cache.most)
+            cache = self._caches[type_] = Cache(self.cache.most, ticks=self.cache.ticks)
         return cache
 
     def lacks(self, type_: str) -> bool:
@@ -106,4 +126,13 @@ class Server:
             names.append(FRESH)
         if authorization:
             names.append(("Authorization", authorization))
-        return await self.client.send(method, url, names, body)
+        self.continuity.sent()
+        try:
+            answer = await self.client.send(method, url, names, body)
+        except BaseException:
+            self.continuity.unanswered()
+            raise
+        self.continuity.answered()
+        if answer.status >= 500 and failure_of(answer.status, write=True) is not Failure.PERMANENT:
+            self.forget()
+        return answer

@@ -18,6 +18,8 @@ IDLE_SECONDS: Final = 15.0
 MOST_IDLE: Final = 64
 MAX_HEADER_BYTES: Final = 65_536
 SETTLE_SECONDS: Final = 0.05
+# A server that ends a connection which was idle for longer has no need of it; else it may have ended itself.
+RECENT_SECONDS: Final = 1.0
 _ANY_ZIP: Final = 47
 
 Headers = dict[str, str]
@@ -48,10 +50,14 @@ class Transport:
     """The connections to one server, made when needed and kept for the next request.
 
     `place` is called with `sent` when the request has left and with `headers` when the answer's headers have come.
+    `lost` is called when the server ends a connection that it answered on a moment ago.
     """
 
-    def __init__(self, tls: ssl.SSLContext, *, connect_seconds: float, max_answer_bytes: int) -> None:
+    def __init__(
+        self, tls: ssl.SSLContext, *, connect_seconds: float, max_answer_bytes: int, lost: Callable[[], None]
+    ) -> None:
         self._tls = tls
+        self._lost = lost
         self._connect_seconds = connect_seconds
         self._most = max_answer_bytes
         self._idle: deque[_Connection] = deque()
@@ -109,7 +115,7 @@ class Transport:
         try:
             async with asyncio.timeout(self._connect_seconds):
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(address, self._most), address.host, address.port, ssl=tls
+                    lambda: _Connection(address, self._most, self._lost), address.host, address.port, ssl=tls
                 )
         except (OSError, ssl.SSLError, ValueError) as error:
             raise NotConnectedError from error
@@ -119,9 +125,10 @@ class Transport:
 class _Connection(asyncio.Protocol):
     """One connection; httptools calls `on_...` as it parses."""
 
-    def __init__(self, address: Address, max_answer_bytes: int) -> None:
+    def __init__(self, address: Address, max_answer_bytes: int, lost: Callable[[], None]) -> None:
         self.address = address
         self.since = 0.0
+        self._lost = lost
         self.usable = True
         self._most = max_answer_bytes
         self._transport: asyncio.Transport | None = None
@@ -172,8 +179,10 @@ class _Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.usable = False
+        kept, self.usable = self.usable, False
         if self._waiting is None or self._waiting.done():
+            if kept and self.since > time.monotonic() - RECENT_SECONDS:
+                self._lost()
             return
         if exc is None and self._until_eof:
             self.on_message_complete()

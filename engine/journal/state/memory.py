@@ -15,13 +15,13 @@ from engine.journal.entry import KnownIdentity, Settlement, State
 from engine.journal.file.sealing import Sealing, message_at, owned_at
 from engine.journal.moment import from_micros, optional_micros
 
-# Remember what an identifier stands for; a person's choice stays one.
+# Remember what an identifier stands for; a person's choice stays one, confirmed once the record bears the number.
 KNOW: Final = """
 INSERT INTO known (destination, system, value, logical_id, status, survivor) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (destination, system, value) DO UPDATE
 SET logical_id = excluded.logical_id, survivor = excluded.survivor,
-  status = CASE WHEN known.status = 'chosen' AND excluded.status = 'current'
-    AND known.logical_id = excluded.logical_id THEN 'chosen' ELSE excluded.status END
+  status = CASE WHEN known.status IN ('chosen', 'confirmed') AND excluded.status = 'current'
+    AND known.logical_id = excluded.logical_id THEN 'confirmed' ELSE excluded.status END
 """
 CHOSEN: Final = "chosen"
 # What an identifier stands for; read by position, as every delivery asks it.
@@ -56,6 +56,13 @@ INSERT INTO merged (destination, source_key, survivor_key, seq) VALUES (?, ?, ?,
 """
 # Whether a merge was carried out.
 MERGED: Final = "SELECT 1 FROM merged WHERE destination = ? AND source_key = ? AND survivor_key = ?"
+# All numbers that one was merged into, one after another; bounded, as each is read.
+LEADS: Final = """
+WITH RECURSIVE reached (number) AS (
+  SELECT survivor_key FROM merged WHERE destination = ? AND source_key = ?
+  UNION SELECT m.survivor_key FROM reached JOIN merged AS m ON m.destination = ? AND m.source_key = reached.number
+) SELECT number FROM reached LIMIT 1000
+"""
 # Of what was applied in a lane the newest event time counts, and the newest entry.
 NEWEST_APPLIED: Final = """
 ON CONFLICT (destination, lane, source) DO UPDATE SET
@@ -214,6 +221,15 @@ def merged(
     """Say whether a destination has carried out this merge."""
     keys = _keys(sealing, source_key, survivor_key)
     return connection.execute(MERGED, (destination, *keys)).fetchone() is not None
+
+
+def leads(
+    connection: Connection, sealing: Sealing | None, destination: str, source_key: str, survivor_keys: Sequence[str]
+) -> bool:
+    """Say whether a number was merged into one of others at a destination, directly or through others."""
+    (source,) = _keys(sealing, source_key)
+    reached = {row[0] for row in connection.execute(LEADS, (destination, source, destination)).fetchall()}
+    return bool(reached) and not reached.isdisjoint(_keys(sealing, *survivor_keys))
 
 
 def survivor(connection: Connection, destination: str, logical_id: str) -> str:

@@ -16,7 +16,7 @@ Body = Mapping[str, Any]
 
 
 class NumberAt(Answer):
-    """What a number is to a record of a destination: current, old, chosen, or merged-away into `survivor`."""
+    """What a number is to a record of a destination: current, old, chosen, confirmed, merged-away into `survivor`."""
 
     destination: str
     status: str

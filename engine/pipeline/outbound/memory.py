@@ -60,6 +60,10 @@ class DestinationMemory:
         """Say whether this merge was carried out before."""
         return await self._ask(memory.merged, lane_key(source), lane_key(survivor))
 
+    async def leads(self, source: Identity, survivors: Sequence[Identity]) -> bool:
+        """Say whether an identifier was merged into one of others, directly or through others."""
+        return await self._ask(memory.leads, lane_key(source), [lane_key(one) for one in survivors])
+
     async def survivor(self, logical_id: str) -> str:
         """Return the id of the record that one was merged into; empty where that was never told."""
         return await self._journal.read(lambda connection: memory.survivor(connection, self._destination, logical_id))

@@ -394,6 +394,7 @@ class Blank:
     async def claimed(self, resource, source): return frozenset()
     async def merged(self, source, survivor): return False
     async def survivor(self, logical_id): return ""
+    async def leads(self, source, survivors): return False
 async def intend(request): pass
 async def main():
     channel = Channel.model_validate({"channel": "c", "listen": {"mllp": {"port": 0}}, "destinations": [

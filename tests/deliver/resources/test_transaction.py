@@ -13,7 +13,7 @@ from engine.mapping.compile import compile_mapping, load
 from tests.deliver.conftest import MRN, Site
 from tests.deliver.fake_chart import FakeChart, Habit
 from tests.deliver.fake_fhir import Step
-from tests.deliver.resources.test_resource_upsert import asked, plan
+from tests.deliver.resources.test_resource_upsert import asked, is_place, plan
 
 LISTED = compile_mapping(
     sending(load([shipped("mappings")], "adt"), ("Patient", "Encounter", "Condition")),
@@ -155,7 +155,8 @@ async def test_one_write_among_much_that_is_read(chart, feed):
     before = len(chart.requests)
     verdict = await feed.deliver(plan("A03", "1", "V1"))
     assert verdict.reason == "updated"
-    assert asked(chart, before) == ["GET Patient/p1", "GET Encounter/r7", "PUT Encounter/r7"]
+    read = [one for one in asked(chart, before) if not is_place(one)]
+    assert read == ["GET Patient/p1", "GET Encounter/r7", "PUT Encounter/r7"]
     before = len(chart.requests)
     assert (await feed.deliver(plan("A13", "1", "V1"))).reason == "updated"
     assert asked(chart, before) == ["GET Patient/p1", "PUT Encounter/r7"]
@@ -167,7 +168,8 @@ async def test_one_write_that_is_refused_tells_nothing(chart, feed, bundle):
     """What the draft took for written is remembered by nobody where the write itself was refused."""
     await feed.deliver(plan("A01", "1", "V1"))
     await feed.again(bundle=bundle)
-    chart.script.extend([Step("PUT", 422, path="Encounter")] * 2)  # the second once all references were looked up
+    # A draft has read the references, which are remembered then: they are looked up, and the visit is tried once more.
+    chart.script.extend([Step("PUT", 422, path="Encounter")] * (2 if bundle == "auto" else 1))
     before = dict(feed.memory.slices)
     verdict = await feed.deliver(plan("A03", "1", "V1"))
     assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "http-422")
@@ -184,7 +186,8 @@ async def test_one_write_that_is_stale_is_made_anew(chart, feed, bundle):
     chart.script.append(Step("PUT", 412, path="Encounter"))
     before = len(chart.requests)
     assert (await feed.deliver(plan("A03", "1", "V1"))).reason == "updated"
-    assert asked(chart, before + 1) == ["GET Encounter/r7", "PUT Encounter/r7"] * 2
+    read = [one for one in asked(chart, before + 1) if not is_place(one)]
+    assert read == ["GET Encounter/r7", "PUT Encounter/r7"] * 2
     assert chart.chart["Encounter/r7"]["status"] == "finished"
 
 

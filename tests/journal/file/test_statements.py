@@ -38,9 +38,9 @@ HOT = (
     follow_ups,
     rollup,
 )
-# A run is a row for thousands of entries, and is listed newest first.
+# A run is a row for thousands of entries, and is listed newest first; `reached` are the numbers that were looked up.
 KNOWN_SCANS = re.compile(
-    r"SCAN (json_each|run|i|who|mine|sent|name|place|members|same|counted|CONSTANT ROW|\(subquery-\d\))( |$)"
+    r"SCAN (json_each|run|reached|i|who|mine|sent|name|place|members|same|counted|CONSTANT ROW|\(subquery-\d\))( |$)"
 )
 
 

@@ -307,7 +307,7 @@ async def test_an_edit_of_what_was_overtaken_needs_force(desk: Desk) -> None:
 
 
 async def test_a_choice_stays_until_the_record_is_another_one(desk: Desk) -> None:
-    """What a delivery finds to be current does not forget that somebody chose it."""
+    """What a delivery finds to be current does not forget that somebody chose it, and that the record bears it now."""
     await desk.journal.write(lambda connection: choose(connection, "d", [("s", "1")], "p1"))
     told = []
     for logical_id in ("p1", "p2"):
@@ -315,7 +315,7 @@ async def test_a_choice_stays_until_the_record_is_another_one(desk: Desk) -> Non
         await desk.claim()
         await desk.deliver(seq, known=(KnownIdentity("d", "s", "1", logical_id),))
         told.append((await desk.remembered(memory.known, "d", [("s", "1")]))["s", "1"].status)
-    assert told == ["chosen", "current"]
+    assert told == ["confirmed", "current"]
 
 
 async def test_what_is_being_delivered_is_not_discarded_however_often_one_asks(desk: Desk) -> None:

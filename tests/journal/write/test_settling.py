@@ -220,7 +220,7 @@ async def test_what_was_seen_of_a_destination_is_remembered(opened: Opener) -> N
                 seq,
                 known=(KnownIdentity("d", "s", "1", "p1"), KnownIdentity("d", "s", "0", "p0", "merged-away", "p1")),
                 owned=(Ownership("d", "Patient/p1", "ADT|RVB", {"PID-5": ("x", "y")}),),
-                merges=(MergeSeen("d", "s|0", "s|1", seq),),
+                merges=(MergeSeen("d", "s|0", "s|1", seq), MergeSeen("d", "s|1", "s|2", seq)),
             )
         )
     async with opened() as desk:
@@ -236,6 +236,15 @@ async def test_what_was_seen_of_a_destination_is_remembered(opened: Opener) -> N
         assert await desk.remembered(memory.owned, "d", "Patient/p1", "LAB|RVB") == {}
         assert await desk.remembered(memory.merged, "d", "s|0", "s|1")
         assert not await desk.remembered(memory.merged, "d", "s|1", "s|0")
+        for source, survivors, leads in (
+            ("s|0", ["s|1"], True),
+            ("s|0", ["s|9", "s|2"], True),
+            ("s|2", ["s|0", "s|1"], False),
+            ("s|0", ["s|0"], False),
+            ("s|0", [], False),
+        ):
+            assert await desk.remembered(memory.leads, "d", source, survivors) is leads
+        assert not await desk.remembered(memory.leads, "e", "s|0", ["s|1"])
 
 
 async def test_lists_of_a_merged_record_are_those_of_its_survivor(desk: Desk) -> None:
