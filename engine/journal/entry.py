@@ -48,7 +48,7 @@ MOVES: Final[Mapping[State, frozenset[State]]] = {
     State.DELIVERED: _OPEN_AGAIN,
     State.REJECTED: _OPEN_AGAIN,
     State.DISCARDED: _OPEN_AGAIN,
-    State.FILTERED: frozenset(),
+    State.FILTERED: _OPEN_AGAIN,
 }
 
 LEAST_FINISHED: Final = (
@@ -62,8 +62,14 @@ LEAST_FINISHED: Final = (
     State.FILTERED,
 )
 
-# The flag of an entry that came in while its channel was in shadow: it is never delivered.
+# The flag of an entry that came in while its channel was in shadow: it is not delivered until somebody replays it.
 SHADOW: Final = "shadow"
+# The flag of one that somebody replayed since: it is delivered as any other.
+FROM_SHADOW: Final = "from-shadow"
+# The flag of an entry that came in while its channel was in a load.
+LOAD: Final = "in-load"
+# The flag of a new entry of the same bytes as an earlier one, which took no effect.
+SENT_AGAIN: Final = "sent-again"
 
 UNFINISHED: Final = frozenset({State.WAITING, State.RECEIVED, State.CLAIMED, State.HELD})
 
@@ -113,8 +119,9 @@ class NewEntry:
 class Recorded:
     """What the journal made of a message; of a duplicate, all that is said here is said of the first receipt.
 
-    `flags`: those given, and `control-id-reused` (same channel, source and control id, other bytes), `lane-crowded`
-    (more than 50 identities in one lane: a dummy number). `destinations`: where it goes; empty for a duplicate.
+    `flags`: those given, and `control-id-reused` (same channel, source and control id, other bytes), `sent-again` (the
+    same bytes, of which the earlier receipt took no effect), `lane-crowded` (more than 50 identities in one lane).
+    `destinations`: where it goes; empty for a duplicate.
     """
 
     seq: int
@@ -150,7 +157,7 @@ class Claimed:
     an intent whose outcome is not known (a kill came between): read before writing. `forced`: a replay of something
     older than what was applied, asked for by an operator. `released`: somebody let it go on, or replayed it.
     `digest`: SHA-256 of the bytes that came in.
-    `shadow`: it came in while its channel was in shadow, and is never delivered.
+    `shadow`: it came in while its channel was in shadow, and nobody has replayed it since: it is only tried.
     `foreign`: another node had one of its lanes last, so that what is remembered of its patient may be old.
     """
 

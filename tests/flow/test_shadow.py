@@ -46,19 +46,21 @@ async def test_a_shadow_channel_never_writes(tmp_path: Path) -> None:
         assert notes == ["would-be-delivered created", "would-be-held missing-required"]
 
 
-async def test_what_came_in_shadow_is_never_delivered_later(tmp_path: Path) -> None:
-    """Not by going live while it waits, not by a replay, not by filling another destination."""
+async def test_what_came_in_shadow_is_delivered_by_a_replay_alone(tmp_path: Path) -> None:
+    """Not by going live, not by a bulk replay of what was delivered; somebody who asks for it gets it delivered."""
     async with running(tmp_path, mode="shadow") as rig:
         await started(rig)
         await sent(rig, CHART[0])
         await rig.until(ended("filtered"))
         assert "shadow" in await refused(rig, "messages.replay", entry=1)
         await configured(rig)
-        assert "never delivered" in await refused(rig, "messages.replay", entry=1)
         assert (await done(rig, "replays.plan"))["count"] == 0
         await sent(rig, CHART[1])
         await rig.until(ended("filtered", "delivered"))
         assert [body["identifier"][0]["value"] for body in (await rig.patients()).values()] == ["RB-2"]
+        await done(rig, "messages.replay", entry=1)
+        await rig.until(ended("delivered", "delivered"))
+        assert len(await rig.numbered("RB-1")) == 1
 
 
 async def test_what_waits_while_the_channel_goes_live_stays_in_shadow(tmp_path: Path) -> None:

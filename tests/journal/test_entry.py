@@ -31,7 +31,7 @@ REFERENCE = {
     "delivered": {"received", "waiting"},
     "rejected": {"received", "waiting"},
     "discarded": {"received", "waiting"},
-    "filtered": set(),
+    "filtered": {"received", "waiting"},
 }
 
 

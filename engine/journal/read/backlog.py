@@ -36,6 +36,12 @@ OF_CHANNEL: Final = """
 SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq
   WHERE d.destination = ? AND d.state = ? AND d.state <> 'delivered' AND e.channel = ? LIMIT ?) AS mine
 """
+# The same of what came in shadow and is still to be tried.
+IN_SHADOW: Final = """
+SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq
+  WHERE d.destination = ? AND d.state = ? AND d.state <> 'delivered' AND e.channel = ?
+  AND instr(e.flags, '"shadow"') > 0 LIMIT ?)
+"""
 # Where an entry stands at each destination.
 STANDING: Final = "SELECT destination, state FROM delivery WHERE seq = ?"
 # The same, and why.
@@ -93,10 +99,10 @@ def unknown_destinations(known: Iterable[str], connection: Connection) -> list[s
     return [name for (name,) in rows if name not in set(known) and has_unfinished(name, connection)]
 
 
-def of_channel(channel: str, destinations: tuple[str, ...], connection: Connection) -> int:
+def of_channel(channel: str, destinations: tuple[str, ...], connection: Connection, *, in_shadow: bool = False) -> int:
     """Return how many deliveries of a channel are on their way; at most 10,000 of each destination and state."""
     return sum(
-        connection.execute(OF_CHANNEL, (destination, state, channel, MOST)).fetchone()[0]
+        connection.execute(IN_SHADOW if in_shadow else OF_CHANNEL, (destination, state, channel, MOST)).fetchone()[0]
         for destination in destinations
         for state in ON_THE_WAY
     )
@@ -117,7 +123,10 @@ def backlogs(folder: Path, destinations: Iterable[str]) -> dict[str, Backlog]:
         return {name: backlog_of(name, connection) for name in destinations}
 
 
-def left_of_channel(folder: Path, channel: str, destinations: tuple[str, ...]) -> int:
-    """Read from the file how many deliveries of a channel are on their way; bounded as `of_channel` is."""
+def left_of_channel(folder: Path, channel: str, destinations: tuple[str, ...], *, in_shadow: bool = False) -> int:
+    """Read from the file how many deliveries of a channel are on their way; bounded as `of_channel` is.
+
+    `in_shadow`: only of what came in shadow, which is still to be tried.
+    """
     with closing(open_reader(folder)) as connection:
-        return of_channel(channel, destinations, connection)
+        return of_channel(channel, destinations, connection, in_shadow=in_shadow)

@@ -67,8 +67,9 @@ _OF_TIME: Final = "e.seq >= ? AND e.seq < ? AND e.received_at >= ? AND e.receive
 # Of these entries (a JSON list): those that something newer was applied after.
 OVERTAKEN: Final = """
 SELECT COUNT(DISTINCT d.seq) FROM json_each(?) AS i CROSS JOIN delivery AS d ON d.seq = i.value
-CROSS JOIN json_each(d.lanes) AS mine CROSS JOIN applied AS a ON a.destination = d.destination
-  AND a.lane = mine.value AND a.seq > d.seq
+CROSS JOIN entry AS e ON e.seq = d.seq CROSS JOIN json_each(e.patients) AS mine
+CROSS JOIN lane_of AS own ON own.identity = mine.value CROSS JOIN applied AS a ON a.destination = d.destination
+  AND a.lane = own.lane AND a.seq > d.seq
 WHERE ? = '' OR d.destination = ?
 """
 # In which states these entries (a JSON list) stand, and how many in each.

@@ -22,7 +22,7 @@ from engine.journal.entry import NewEntry, State
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.opening import open_reader
 from engine.journal.write.job import Rooms
-from engine.journal.write.standing import Asked
+from engine.journal.write.standing import Asked, meant_by
 
 _T = TypeVar("_T")
 
@@ -270,7 +270,7 @@ def _taken(rooms: Rooms, run: Run, item: Item, asked: Asked) -> str:
             rooms.operations.discard(item.seq, str(run.asked.get(BECAUSE, "")), by=run.by)
             return State.DISCARDED
         else:
-            rooms.operations.replay(item.seq, destinations, asked, item.give, item.where_known)
+            rooms.operations.replay(item.seq, destinations, asked, item.give, item.where_known, meant_by(run.asked))
     except RefusedOperationError as error:
         return f"{REFUSED}: {error}"
     return UNDER_WAY

@@ -1,14 +1,18 @@
 """What operators do with entries: replay, release, retry, discard; each within the order of the lanes."""
 
+from collections.abc import Callable
 from typing import Final
+
+import orjson
 
 from engine.database.connection import Connection, json_list
 from engine.errors import ForbiddenMoveError
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import DEMOTE, ENTER, Lanes
-from engine.journal.entry import UNFINISHED, NewEntry, Recorded, State, check_move
+from engine.journal.entry import FROM_SHADOW, SHADOW, UNFINISHED, NewEntry, Recorded, State, check_move
 from engine.journal.file.sealing import Sealing, edit_at
 from engine.journal.moment import optional_micros
+from engine.journal.state.counters import NOTE as NOTED
 from engine.journal.write.recording import NAMED_AGAIN, Recording
 from engine.journal.write.settling import IS_BLOCKED, leave
 from engine.journal.write.standing import Asked, Delivery, Entry, Standing
@@ -39,6 +43,8 @@ ADMIT: Final = """
 UPDATE entry SET state = 'received', reason = '', event = ?, flags = ?, event_at = ?, visit = ?, patients = ?,
   mapping = ?, settled_by = ? WHERE seq = ?
 """
+# An entry that came in shadow is delivered from now on.
+LET_OUT: Final = "UPDATE entry SET flags = ? WHERE seq = ?"
 # Who let a delivery run again, and how it stood before.
 NOTE: Final = """
 INSERT INTO replayed (seq, destination, act, by, at, run, forced, state, reason, mapping)
@@ -79,13 +85,15 @@ class Operations:
         asked: Asked,
         give: tuple[str, ...] = (),
         where_known: tuple[str, ...] = (),
+        meant: Callable[[Delivery], bool] | None = None,
     ) -> int:
         """Deliver an entry again in its old place; return at how many destinations.
 
-        All where it is at its end or held, if none is named. `give`: destinations to which it is given where it was
-        not before; so is it to those of `where_known` that have one of its patients. ForbiddenMoveError: it is under
-        way everywhere or was never given to such a destination, or something newer was applied to a lane of it without
-        `force`. UnknownEntryError: no such entry.
+        All where it is at its end or held, and that are `meant`, if none is named. `give`: destinations to which it is
+        given where it was not before; so is it to those of `where_known` that have one of its patients. What came in
+        shadow is delivered from now on. ForbiddenMoveError: it is under way everywhere or was never given to such a
+        destination, something newer was applied to a lane of it without `force`, or it is still tried in shadow.
+        UnknownEntryError: no such entry.
         """
         entry = self.standing.entry(seq)
         rows = self.standing.deliveries(seq, entry)
@@ -99,7 +107,10 @@ class Operations:
             )
         named = [row for row in rows if row.destination in destinations]
         if not destinations:
-            named = [row for row in rows if row.state not in UNFINISHED or row.state is State.HELD] or rows
+            ended = [row for row in rows if row.state not in UNFINISHED or row.state is State.HELD]
+            named = [row for row in ended if meant is None or meant(row)] or ([] if ended else rows)
+            if not named:
+                raise ForbiddenMoveError(f"entry {seq} no longer stands as it did when it was chosen")
         if not named and not (rows and fresh):
             raise ForbiddenMoveError(
                 f"entry {seq} was not given to any such destination, or its channel's filters send it elsewhere: "
@@ -107,6 +118,7 @@ class Operations:
             )
         newer = [self.standing.check(seq, row, asked) for row in named]
         over = [self.standing.overtakes(seq, name, lanes, asked) for name in fresh]
+        self._let_out(seq, entry, rows)
         for row, forced in zip(named, newer, strict=True):
             self._again(seq, row, asked, "replay", replay=True, forced=forced)
         for name, forced in zip(fresh, over, strict=True):
@@ -212,6 +224,21 @@ class Operations:
         newer = [self.standing.check(seq, row, asked) or row.reason in LET_GO for row in held]
         for row, forced in zip(held, newer, strict=True):
             self._again(seq, row, asked, "release", replay=False, forced=forced)
+
+    def _let_out(self, seq: int, entry: Entry, rows: list[Delivery]) -> None:
+        """Let what came in shadow be delivered; ForbiddenMoveError while a destination still tries it."""
+        flags = orjson.loads(entry.flags)
+        if SHADOW not in flags:
+            return
+        tried = [row.destination for row in rows if row.state in UNFINISHED and row.state is not State.HELD]
+        if tried:
+            raise ForbiddenMoveError(
+                f"entry {seq} came in shadow and is still tried at {', '.join(tried)}: wait for its end there, or "
+                "discard it"
+            )
+        out = [FROM_SHADOW if flag == SHADOW else flag for flag in flags]
+        self._connection.execute(LET_OUT, (json_list(out), seq))
+        self._connection.execute(NOTED, (FROM_SHADOW, seq))
 
     def _again(self, seq: int, row: Delivery, asked: Asked, act: str, *, replay: bool, forced: bool) -> None:
         text = json_list(row.lanes)

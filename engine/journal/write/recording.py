@@ -4,9 +4,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
-import orjson
-
-from engine.database.connection import Connection, by_name, json_list, together
+from engine.database.connection import Connection, json_list, together
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.holders import ALONE
 from engine.journal.claim.lanes import Lanes
@@ -14,38 +12,13 @@ from engine.journal.entry import SHADOW, Claimed, NewEntry, Recorded, State
 from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.moment import optional_micros, to_micros
 from engine.journal.state.counters import NOTE, Arrivals
+from engine.journal.write.duplicates import Duplicates, Earlier, feed, fingerprint
 
-REUSED: Final = "control-id-reused"
 CROWDED: Final = "lane-crowded"
 
 # The newest entry's number.
 LAST: Final = "SELECT COALESCE(MAX(seq), 0) FROM entry"
 
-# Which of the control ids at hand (a JSON list of [control id, source, channel]) were seen before. No index but that
-# of control ids serves, so that no planner takes another.
-SEEN: Final = """
-SELECT i.key FROM json_each(?) AS i WHERE EXISTS (
-  SELECT 1 FROM entry
-  WHERE control_id = i.value ->> 0 AND source || '' = i.value ->> 1 AND channel || '' = i.value ->> 2 LIMIT 1 OFFSET 0)
-"""
-
-# The channel's first receipt of the same bytes, unless it was refused or discarded, at the door or by its deliveries.
-FIRST: Final = """
-SELECT e.seq, COALESCE(p.acknowledgement, w.acknowledgement) AS acknowledgement, e.ack_code, e.state, e.flags
-FROM entry AS e
-LEFT JOIN payload AS p ON p.seq = e.seq LEFT JOIN worn AS w ON w.seq = e.seq
-WHERE e.control_id = ? AND e.source = ? AND e.channel = ? AND e.fingerprint = ? AND e.sha256 = ?
-AND e.state NOT IN ('rejected', 'discarded')
-AND (e.state <> 'received' OR EXISTS (
-  SELECT 1 FROM delivery AS d WHERE d.seq = e.seq AND d.state NOT IN ('rejected', 'discarded')))
-ORDER BY e.seq DESC LIMIT 1
-"""
-# The least finished state of an entry's deliveries.
-LEAST: Final = """
-SELECT state FROM delivery WHERE seq = ? ORDER BY CASE state
-  WHEN 'waiting' THEN 0 WHEN 'received' THEN 1 WHEN 'claimed' THEN 2 WHEN 'held' THEN 3 WHEN 'rejected' THEN 4
-  WHEN 'discarded' THEN 5 WHEN 'delivered' THEN 6 ELSE 7 END LIMIT 1
-"""
 # A message came once more.
 COUNT_RECEIPT: Final = "UPDATE entry SET receipts = receipts + 1 WHERE seq = ?"
 
@@ -98,6 +71,7 @@ class Recording:
         self._lanes = lanes
         self._claims = claims
         self._sealing = sealing
+        self._duplicates = Duplicates(connection)
         self.catch_up()
 
     def catch_up(self) -> None:
@@ -110,60 +84,30 @@ class Recording:
         `hand_out`: deliveries that may run at once are claimed for those who wait for them.
         """
         digests = [sha256(entry.raw).digest() for entry in entries]
-        seen = self._seen(entries)
-        here: dict[tuple[str, ...], list[tuple[bytes, Recorded]]] = {}
+        seen = self._duplicates.seen(entries)
+        here: dict[tuple[str, ...], list[Earlier]] = {}
         sheet = _Sheet(self._connection, self._claims, hand_out=hand_out)
         self._lanes.joining = sheet.write_before_lanes_join
         results = []
-        for position, (entry, digest) in enumerate(zip(entries, digests, strict=True)):
-            key = _feed(entry)
+        for position, (given, digest) in enumerate(zip(entries, digests, strict=True)):
+            entry, key = given, feed(given)
             earlier = here.get(key, [])
+            known = position in seen
             # What somebody edited came in once already, and is meant to come in again.
-            first = (
-                self._first(entry, digest, earlier, known=position in seen)
-                if entry.parent is None and (earlier or position in seen)
-                else None
-            )
-            if first is not None:
-                sheet.receipts.append((first.seq,))
-                results.append(first)
-                continue
-            reused = entry.parent is None and (bool(earlier) or position in seen)
-            recorded = self._new(entry, digest, sheet, reused=reused)
+            if entry.parent is None and (earlier or known):
+                entry, first = self._duplicates.first(entry, digest, earlier, known=known)
+                if first is not None:
+                    sheet.receipts.append((first.seq,))
+                    results.append(first)
+                    continue
+            recorded = self._new(entry, digest, sheet)
             results.append(recorded)
             if entry.control_id:
-                here.setdefault(key, []).append((digest, recorded))
+                here.setdefault(key, []).append(Earlier(digest, entry, recorded))
         sheet.write()
         return results
 
-    def _seen(self, entries: list[NewEntry]) -> set[int]:
-        wanted = json_list([_feed(entry) for entry in entries])
-        rows = self._connection.execute(SEEN, (wanted,)).fetchall()
-        return {key for (key,) in rows if entries[key].control_id}
-
-    def _first(
-        self, entry: NewEntry, digest: bytes, earlier: list[tuple[bytes, Recorded]], *, known: bool
-    ) -> Recorded | None:
-        for other, recorded in earlier:
-            if other == digest and recorded.state is not State.REJECTED:
-                return replace(recorded, duplicate=True, flags=(), destinations=())
-        if not known:
-            return None
-        given = (*_feed(entry), fingerprint(digest), digest)
-        row = by_name(self._connection, FIRST, given).fetchone()
-        if row is None:
-            return None
-        least = self._connection.execute(LEAST, (row["seq"],)).fetchone()
-        return Recorded(
-            seq=row["seq"],
-            duplicate=True,
-            acknowledgement=row["acknowledgement"],
-            ack_code=row["ack_code"],
-            state=State(least[0] if least else row["state"]),
-            flags=tuple(orjson.loads(row["flags"])),
-        )
-
-    def _new(self, entry: NewEntry, digest: bytes, sheet: "_Sheet", *, reused: bool) -> Recorded:
+    def _new(self, entry: NewEntry, digest: bytes, sheet: "_Sheet") -> Recorded:
         run = entry.state is State.RECEIVED
         if run and not entry.destinations:
             raise ValueError("an entry that is received needs a destination")
@@ -176,8 +120,6 @@ class Recording:
                 entry, destinations=(*entry.destinations, *self._lanes.there(placed.lanes, entry.where_known))
             )
         flags = entry.flags
-        if reused:
-            flags = (*flags, REUSED)
         if placed.crowded:
             flags = (*flags, CROWDED)
         sheet.add(seq, self._sealed(entry, seq), digest, placed.identities, flags)
@@ -315,13 +257,3 @@ class _Sheet:
 def newest_entry(connection: Connection) -> int:
     """Return the newest entry's number, 0 where there is none."""
     return int(connection.execute(LAST).fetchone()[0])
-
-
-def fingerprint(digest: bytes) -> int:
-    """Return the part of a SHA-256 that the index holds, as a signed 64-bit number."""
-    return int.from_bytes(digest[:8], "big", signed=True)
-
-
-def _feed(entry: NewEntry) -> tuple[str, str, str]:
-    """Return what a resend shares with the first receipt beside its bytes; two channels are two feeds."""
-    return entry.control_id, entry.source, entry.channel

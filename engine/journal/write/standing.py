@@ -1,5 +1,6 @@
 """Where an entry stands before an operator touches it: at the door, at its destinations, beside what was applied."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -13,9 +14,13 @@ from engine.journal.claim.lanes import Lanes
 from engine.journal.entry import UNFINISHED, NewEntry, State, check_move
 from engine.journal.file.sealing import Sealing
 
+# A run keeps that it was about a patient, not about whom; nor what somebody wrote as a reason.
+NAMED: Final = "named"
+
 # Where the door left an entry, and whether its bytes are still there.
 ENTRY: Final = """
-SELECT e.state, e.patients, e.reason, e.mapping, EXISTS (SELECT 1 FROM payload AS p WHERE p.seq = e.seq) AS whole
+SELECT e.state, e.patients, e.reason, e.mapping, e.flags,
+  EXISTS (SELECT 1 FROM payload AS p WHERE p.seq = e.seq) AS whole
 FROM entry AS e WHERE e.seq = ?
 """
 # Where an entry stands at each destination.
@@ -56,12 +61,13 @@ class Delivery(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Where the door left an entry, the numbers of its identities as JSON, and whether its bytes are still there."""
+    """Where the door left an entry, its identities and flags as JSON, and whether its bytes are still there."""
 
     state: State
     patients: str
     reason: str
     mapping: str
+    flags: str
     whole: bool
 
 
@@ -116,8 +122,6 @@ class Standing:
         """Say whether something newer was applied; ForbiddenMoveError where the delivery may not run again."""
         if row.state in UNFINISHED and row.state is not State.HELD:
             raise ForbiddenMoveError(f"entry {seq} is under way to {row.destination} already: wait for its end")
-        if row.state is State.FILTERED:
-            raise ForbiddenMoveError(f"entry {seq} ended filtered ({row.reason}) and is never delivered")
         check_move(row.state, State.RECEIVED)
         return self.overtakes(seq, row.destination, row.lanes, asked)
 
@@ -154,6 +158,19 @@ class Standing:
         lanes = list(self._lanes.of(json_list(identities)))
         over = [self.overtakes(seq, name, lanes, asked) for name in entry.destinations]
         return any(over)
+
+
+def meant_by(asked: Mapping[str, object]) -> Callable[[Delivery], bool] | None:
+    """Return which deliveries a bulk replay is about: those in the state, and for the reason, that was asked for.
+
+    Without a state that is all but what was filtered; None: every one, as the entries were named.
+    """
+    state, reason = asked.get("state"), asked.get("reason")
+    if "entries" in asked:
+        return None
+    if not state:
+        return lambda row: row.state is not State.FILTERED
+    return lambda row: row.state == state and (row.state is not State.FILTERED or reason in {None, NAMED, row.reason})
 
 
 def overtaken_at(

@@ -80,7 +80,7 @@ class PlanHeld(HeldSelection, Operation[HeldPlan]):
     async def run(self, engine: Engine, _actor: Actor) -> HeldPlan:
         """Return the plan; UnknownEntryError for an entry that is not there."""
         found = await chosen(engine, self.selection())
-        tried, again = await _tried(engine, found) if self.dry_run else (0, ())
+        tried, again = await tried_of(engine, found) if self.dry_run else (0, ())
         return HeldPlan.chosen(found, tried=tried, again=again)
 
 
@@ -128,7 +128,7 @@ class DiscardHeld(HeldSelection, Operation[ReplayRun]):
         return await self.begin(engine, actor, RunKind.DISCARD, self.rate, self.because)
 
 
-async def _tried(engine: Engine, found: Selected) -> tuple[int, tuple[Again, ...]]:
+async def tried_of(engine: Engine, found: Selected) -> tuple[int, tuple[Again, ...]]:
     """Try the first entries at their destinations without a write, as far as a bounded time allows."""
     tasks = [asyncio.create_task(_try(engine, seq)) for seq in found.seqs[:MOST_TRIED]]
     if not tasks:

@@ -12,6 +12,7 @@ from engine.clock import now
 from engine.errors import UsageError
 from engine.journal.read.selecting import Selected, Selection, select
 from engine.journal.write.bulk_replay import BECAUSE, Run, RunKind, RunState
+from engine.journal.write.standing import NAMED
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Force, Rate, RunNumber, UpTo200
 from engine.ops.operations.filters import ReplayFilter
@@ -21,8 +22,6 @@ from engine.pipeline.engine import Engine
 
 RATE: Final = 200.0
 MOST_ENTRIES: Final = 1_000
-# A run keeps that it was about a patient, not about whom; nor what somebody wrote as a reason.
-NAMED: Final = "named"
 CODE: Final = re.compile(r"[a-z0-9-]{1,64}")
 FILTERS: Final = ("state", "channel", "event", "patient", "reason", "destination", "since", "until")
 

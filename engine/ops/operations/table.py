@@ -11,6 +11,7 @@ from engine.ops.operations.destinations import DESTINATIONS
 from engine.ops.operations.duplicates import DUPLICATES
 from engine.ops.operations.entries import ENTRIES
 from engine.ops.operations.held import HELD
+from engine.ops.operations.kept import KEPT
 from engine.ops.operations.lanes import LANES
 from engine.ops.operations.messages import MESSAGES
 from engine.ops.operations.operation import AnyOperation
@@ -27,6 +28,7 @@ ALL: Final[tuple[AnyOperation, ...]] = (
     *LANES,
     *HELD,
     *REPLAYS,
+    *KEPT,
     *CHANNELS,
     *DESTINATIONS,
     *PLAYGROUND,

@@ -7,7 +7,7 @@ from typing import Final
 from engine.acknowledge.code import AckCode
 from engine.config.channel import Channel, Mode
 from engine.hl7.header import Header
-from engine.journal.entry import SHADOW, AckOutcome, NewEntry, State
+from engine.journal.entry import LOAD, SHADOW, AckOutcome, NewEntry, State
 from engine.mapping.subject.subject import Subject, lane_key
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import Judgement
@@ -15,6 +15,8 @@ from engine.receive.reply import Peer
 
 # The flag of an entry that a filter has decided about, with the name of its rule.
 BY_RULE: Final = "by-rule"
+# The flag of what is taken in while a channel is not live: no such receipt makes a live message a duplicate.
+MARKS: Final = {Mode.SHADOW: SHADOW, Mode.LOAD: LOAD}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,8 +36,8 @@ def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, owe
     header, judged = arrival.header, arrival.judged
     subject = judged.subject
     flags = (*subject.flags, *judged.flags) if subject else judged.flags
-    if feed.channel.mode is Mode.SHADOW and judged.state is State.RECEIVED:
-        flags = (*flags, SHADOW)
+    if judged.state is State.RECEIVED and (mark := MARKS.get(feed.channel.mode)):
+        flags = (*flags, mark)
     if held := judged.filter:
         flags = (*flags, f"{BY_RULE} {held.rule}")
     destinations, where_known = goes_to(judged, feed)

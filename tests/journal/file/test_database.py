@@ -25,7 +25,7 @@ from engine.journal.file.tables import additions
 from engine.journal.read.reading import Reader
 from engine.journal.state import follow_ups
 from engine.journal.state.follow_ups import FollowUpEnd, FollowUpState
-from engine.journal.write import recording
+from engine.journal.write import duplicates
 from tests.journal.desk import NOW, Desk, Opener, intent
 
 DURABLE = {
@@ -218,7 +218,7 @@ async def test_what_an_older_program_recorded_is_known_again_on_its_channel(open
         assert (again.duplicate, again.seq) == (True, seq)
         assert not (await desk.journal.record(desk.entry("1", ("s|1",), channel="shadow"))).duplicate
         (plan,) = await desk.journal.read(
-            lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {recording.FIRST}", (None,) * 5).fetchall()[:1]
+            lambda connection: connection.execute(f"EXPLAIN QUERY PLAN {duplicates.FIRST}", (None,) * 8).fetchall()[:1]
         )
         assert "control_id=? AND source=? AND channel=? AND fingerprint=?" in plan[3]
 

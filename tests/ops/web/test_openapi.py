@@ -62,6 +62,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
     ("operator", "replays.stop", {"run": 1}),
     ("operator", "replays.resume", {"run": 1}),
     ("operator", "replays.stop", {"run": 1}),
+    ("operator", "kept.plan", {"channel": "riverbend-adt", "since": "1h"}),
     ("operator", "lanes.plan", {"reason": "missing-required"}),
     ("operator", "lanes.release", {"reason": "missing-required"}),
     ("author", "mappings.files", {}),
@@ -97,7 +98,7 @@ CALLS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
 # Asked for in tests of their own: records to choose from, an installation that allows it.
 ELSEWHERE = {
     "messages.matches", "messages.resolve", "duplicates.show", "duplicates.decide", "mappings.publish",
-    "mappings.take-back",
+    "mappings.take-back", "kept.start",
 }  # fmt: skip
 
 

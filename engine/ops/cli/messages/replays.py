@@ -18,6 +18,7 @@ from engine.ops.operations.fields import run_of
 from engine.ops.operations.filters import EntryFilter
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.replays import (
+    BulkPlan,
     ListReplays,
     PlanReplay,
     ReplayPlan,
@@ -80,7 +81,7 @@ def replay(
     elif not (entries or is_filtered or destination):
         raise UsageError("name entries, or a filter such as --since or --state; --state delivered means all of them")
     elif dry_run:
-        _dry_run(data, entries or _planned(data, request, as_json=as_json).entries, destination, as_json=as_json)
+        dry_runs(data, entries or _planned(data, request, as_json=as_json).entries, destination, as_json=as_json)
     elif entries:
         each = [ReplayMessage(entry=entry, force=request.force, destination=destination) for entry in entries]
         ask_each(data, each, "replayed", as_json=as_json)
@@ -170,21 +171,26 @@ def _bulk(data: Path, request: StartReplay, *, yes: bool, as_json: bool) -> None
 def _planned(data: Path, request: StartReplay, *, as_json: bool) -> ReplayPlan:
     """Return what a bulk run would take up, printed for people."""
     plan = ask(data, PlanReplay.parse(request.given()))
-    for line in () if as_json else _plan(plan, request) if plan.count else ("no entries match",):
+    for line in () if as_json else plan_lines(plan, plan.overtaken, request.rate, force=request.force):
         print_line(line)
     return plan
 
 
-def _plan(plan: ReplayPlan, request: StartReplay) -> Iterator[str]:
+def plan_lines(plan: BulkPlan, overtaken: int, rate: float, *, force: bool) -> Iterator[str]:
+    """Yield what a bulk run would take up, and how much of that was overtaken by newer data."""
+    if not plan.count:
+        yield "no entries match"
+        return
     events = ", ".join(f"{count} {event}" for event, count in list(plan.events.items())[:SHOWN])
     yield f"{plan.count} entries, {plan.first} to {plan.last}: {events}"
-    yield f"in journal order, {request.rate:g} a second: about {plan.count / request.rate:.0f} seconds"
-    if plan.overtaken:
-        end = "are delivered all the same (--force)" if request.force else "will be refused without --force"
-        yield f"{plan.overtaken} were overtaken by newer data of their patients and {end}"
+    yield f"in journal order, {rate:g} a second: about {plan.count / rate:.0f} seconds"
+    if overtaken:
+        end = "are delivered all the same (--force)" if force else "will be refused without --force"
+        yield f"{overtaken} were overtaken by newer data of their patients and {end}"
 
 
-def _dry_run(data: Path, entries: Sequence[int], destination: str, *, as_json: bool) -> None:
+def dry_runs(data: Path, entries: Sequence[int], destination: str, *, as_json: bool) -> None:
+    """Print what a replay of entries would do, the first 1,000 of them; nothing is written."""
     found = (ask(data, DryRunMessage(entry=entry, destination=destination)) for entry in entries[:MOST_DRY_RUNS])
     if as_json:
         print_json(list(found))

@@ -1,6 +1,7 @@
 """`adt-engine channels`: what the channel files say, and the running engine made of it; start, stop, drain."""
 
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -11,6 +12,7 @@ from engine.config.channels import load_channels
 from engine.config.schema import CHANNEL_FILES, schemas
 from engine.errors import AdtEngineError
 from engine.ops.cli.init.init import init
+from engine.ops.cli.messages.replays import DryRun, dry_runs, plan_lines, watch
 from engine.ops.operations.channels import (
     AllowMerge,
     ChannelView,
@@ -22,6 +24,7 @@ from engine.ops.operations.channels import (
     StartChannel,
     StopChannel,
 )
+from engine.ops.operations.kept import DeliverKept, KeptPlan, PlanKept
 from engine.ops.terminal.command import ask, ask_if_running, asks, takes
 from engine.ops.terminal.options import (
     CHANNELS,
@@ -32,6 +35,8 @@ from engine.ops.terminal.options import (
     Mappings,
     Offline,
     Strict,
+    Yes,
+    agreed,
     conclude,
     conclude_json,
 )
@@ -162,6 +167,33 @@ def drain(
         print_line(f"{request.channel} is stopped, and has no deliveries in progress")
 
 
+@app.command()
+@takes(DeliverKept, channel="CHANNEL")
+def deliver(
+    request: DeliverKept, dry_run: DryRun = False, yes: Yes = False, data: Data = DATA, as_json: Json = False
+) -> None:
+    """Deliver what a channel kept since a time: in shadow, or by a rule that has changed since (--reason RULE).
+
+    In journal order, each in its place among its patient's messages, as a bulk run of the engine: shown and confirmed
+    first. What was overtaken by newer data of its patient is refused without --force. With --dry-run each planned call
+    is printed, and nothing is written.
+
+    Example: adt-engine channels deliver riverbend-adt --since 2025-07-04T18:00 --dry-run --data /var/lib/adt-engine
+
+    Example: adt-engine channels deliver riverbend-adt --since 60h --data /var/lib/adt-engine
+    """
+    plan = ask(data, PlanKept.parse({**request.given(), "dry_run": not (yes or dry_run)}))
+    for line in () if as_json else kept_lines(plan, request):
+        print_line(line)
+    if dry_run:
+        dry_runs(data, plan.entries, request.destination, as_json=as_json)
+    elif not plan.count:
+        if as_json:
+            print_json(plan)
+    elif agreed("deliver them?", yes=yes, as_json=as_json):
+        watch(data, ask(data, request), as_json=as_json)
+
+
 @app.command(name="allow-merge")
 @asks(AllowMerge, channel="CHANNEL")
 def allow_merge(row: ChannelView) -> None:
@@ -190,6 +222,15 @@ def metrics(text: str) -> None:
     Example: adt-engine channels metrics --data /var/lib/adt-engine
     """
     typer.echo(text, nl=False)
+
+
+def kept_lines(plan: KeptPlan, request: DeliverKept) -> Iterator[str]:
+    """Yield what a delivery of kept entries would take up, and what of it would not be delivered."""
+    yield from plan_lines(plan, plan.overtaken, request.rate, force=request.force)
+    for one in plan.again:
+        yield f"{one.entry} would be {one.verdict}: {one.reason}"
+    if plan.pending:
+        yield f"{plan.pending} deliveries are still tried in shadow: a later run takes them up, once that has ended"
 
 
 def _print(row: ChannelView) -> None:
