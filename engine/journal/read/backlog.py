@@ -40,7 +40,7 @@ SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d JOIN entry AS e ON e.seq = d.s
 IN_SHADOW: Final = """
 SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq
   WHERE d.destination = ? AND d.state = ? AND d.state <> 'delivered' AND e.channel = ?
-  AND instr(e.flags, '"shadow"') > 0 LIMIT ?)
+  AND instr(e.flags, '"shadow"') > 0 LIMIT ?) AS mine
 """
 # Where an entry stands at each destination.
 STANDING: Final = "SELECT destination, state FROM delivery WHERE seq = ?"
