@@ -1,6 +1,7 @@
 """Alerts of a whole engine: opened and cleared by what really happens, heard by log and webhook, kept over restarts."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,10 @@ import orjson
 import pytest
 
 from engine import telemetry
+from engine.database.postgresql import connect
 from engine.errors import StartError
+from engine.journal.nodes import lease
+from engine.journal.write.places import Shared
 from engine.ops.access.access import Access
 from engine.ops.access.actor import Actor, Role
 from engine.ops.access.keys import Keys
@@ -42,6 +46,7 @@ class House:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.now = NIGHT
+        self.journal = ""
         self.engine: Engine | None = None
         self.watch: Watch | None = None
         self.access: Access | None = None
@@ -60,7 +65,7 @@ class House:
         channel = channel_file("http://127.0.0.1:9") | {"contact": "desk 7"}
         channel["destinations"][0]["auth"] = {"type": "none"}
         (self.folder / "channels" / "a.yaml").write_bytes(orjson.dumps(channel))
-        files = Files(self.folder / "channels", None, self.folder / "data")
+        files = Files(self.folder / "channels", None, self.folder / "data", journal=self.journal)
         self.engine = await Engine.start(files, self.clock, self.steady)
         keys = Keys.of(self.engine.files.data)
         self.access = access = Access(self.engine.journal, keys, self.clock)
@@ -256,3 +261,31 @@ async def test_the_gauges_move(house: House) -> None:
             await house.look()
     writer.close()
     await writer.wait_closed()
+
+
+@pytest.mark.parametrize("journal", ["postgresql"], indirect=True)
+async def test_nodes_that_differ_are_told_of_once(tmp_path: Path, journal: str) -> None:
+    """However often the leading node looks, the alert opens once, and clears once they are the same."""
+    house = House(tmp_path)
+    house.journal = journal
+    engine = await house.start()
+    heard: list[tuple[str, bool]] = []
+    engine.alerts.listeners.append(lambda one: heard.append((one.kind, one.cleared_at is not None)))
+    async with asyncio.timeout(30):
+        while not engine.journal.leads:  # noqa: ASYNC110 - its session takes the lead
+            await asyncio.sleep(0)
+    other = Shared(journal, "other", "elsewhere", "test", "otherwise", lambda *_: None, lambda: None)
+    incarnation = await asyncio.to_thread(_other_node, journal, other)
+    for _ in range(3):
+        assert "nodes-differ" in await house.look(seconds=5)
+    assert heard.count(("nodes-differ", False)) == 1
+    assert ("nodes-differ", True) not in heard
+    await engine.journal.write(lambda connection: lease.end(connection, incarnation, "stopped") and None)
+    assert "nodes-differ" not in await house.look(seconds=5)
+    assert heard.count(("nodes-differ", True)) == 1
+    await house.stop()
+
+
+def _other_node(address: str, other: Shared) -> int:
+    with contextlib.closing(connect(address)) as connection:
+        return lease.begin(connection, other)

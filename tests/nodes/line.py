@@ -6,11 +6,15 @@ from enum import Enum, auto
 
 
 class Cut(Enum):
-    """How a line is: whole; cut, so that whoever uses it is told; or silent, so that everything waits for ever."""
+    """How a line is: whole; cut, so that whoever uses it is told; or silent, so that everything waits for ever.
+
+    HALF: what goes to the database arrives, and nothing comes back.
+    """
 
     WHOLE = auto()
     RESET = auto()
     SILENT = auto()
+    HALF = auto()
 
 
 class Line:
@@ -19,6 +23,8 @@ class Line:
     def __init__(self, port: int) -> None:
         self.state = Cut.WHOLE
         self._to = port
+        self._read: set[asyncio.StreamReader] = set()
+        self._dead: set[asyncio.StreamReader] = set()
         self._ends: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -50,22 +56,25 @@ class Line:
             for end in self._ends:
                 end.transport.abort()
 
-    def mend(self) -> None:
-        """Make it whole for new connections; those of before end now."""
-        self.cut(Cut.RESET)
+    def mend(self, *, told: bool = True) -> None:
+        """Make it whole for new connections; those of before end now, or, not `told`, stay silent for ever."""
+        if told:
+            self.cut(Cut.RESET)
+        self._dead |= self._read
         self.state = Cut.WHOLE
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._ends.add(writer)
         ends = [writer]
         try:
-            if self.state is Cut.WHOLE:
+            if self.state in {Cut.WHOLE, Cut.HALF}:
                 there, other = await asyncio.open_connection("127.0.0.1", self._to)
                 self._ends.add(other)
                 ends.append(other)
+                self._read |= {reader, there}
                 both = [
-                    asyncio.create_task(self._carry(reader, other)),
-                    asyncio.create_task(self._carry(there, writer)),
+                    asyncio.create_task(self._carry(reader, other, {Cut.WHOLE, Cut.HALF})),
+                    asyncio.create_task(self._carry(there, writer, {Cut.WHOLE})),
                 ]
                 self._tasks.update(both)
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -83,9 +92,9 @@ class Line:
                 with contextlib.suppress(OSError):
                     end.transport.abort()
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, states: set[Cut]) -> None:
         with contextlib.suppress(OSError):
             while content := await reader.read(65_536):
-                if self.state is Cut.WHOLE:
+                if self.state in states and reader not in self._dead:
                     writer.write(content)
                     await writer.drain()

@@ -64,3 +64,31 @@ def _sender_of_one(listening: Callable[[], Awaitable[int]], seed: int) -> Sender
         return "127.0.0.1", await listening()
 
     return Sender(make_feed(seed + 1, 1, 0, prefix="ZZ", first_stamp=9_000_000), 1, address)
+
+
+@pytest.mark.parametrize("how", [Cut.SILENT, Cut.HALF], ids=["silent", "half"])
+async def test_a_node_behind_a_partition_that_nobody_was_told_of_comes_back(
+    tmp_path: Path, journal: str, server: Postgres, seed: int, how: Cut
+) -> None:
+    """Connections of before stay open and silent for ever; by new ones it is a node again, and takes messages."""
+    line = await Line(server.port).open()
+    name = journal.partition("?")[0].rpartition("/")[2]
+    ways = {1: f"postgresql://postgres@127.0.0.1:{line.port}/{name}"}
+    async with nodes(tmp_path, journal, 2, ways) as rig:
+        try:
+            sender = rig.sender(make_feed(seed, 60, 8), 4)
+            await rig.start()
+            await rig.hear()
+            sending = asyncio.create_task(sender.run())
+            await sender.answers(20)
+            cut = rig.live(1)
+            line.cut(how)
+            rig.deaths.append("cut")
+            await rig.sees(lambda: not rig.live(1), TAKEOVER_SECONDS)
+            line.mend(told=False)
+            await rig.sees(lambda: rig.live(1) > cut, 60)
+            await rig.hear()
+            judgement = await rig.judged(sender, sending)
+            assert not judgement.violations, judgement.report() + rig.logs()
+        finally:
+            await line.close()

@@ -50,7 +50,7 @@ JOURNAL: Final = (
         "pipeline/care/watch.py",
         "ENGINE, NODES, *(one.subject",
         "ENGINE, *(one.subject",
-        ("nodes/test_on_every_node.py",),
+        ("flow/test_alerts.py",),
     ),
     Bug(
         "a message is acknowledged whose commit never reached the database",

@@ -3,14 +3,17 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, LiteralString, cast
 
 import psycopg
 import pytest
+from psycopg.pq import PGconn
 
 from engine.journal.nodes.database import open_writer
+from engine.ops.cli.examine.check import Check, Standing
+from engine.ops.cli.examine.shared_journal import shared_journal
 from tests.postgresql import running_postgres
 
 HELP: Final = Path(__file__).resolve().parents[3] / "engine/ops/docs"
@@ -98,3 +101,85 @@ def test_haproxy_takes_the_configuration_of_the_page_on_nodes(tmp_path: Path) ->
     file.write_text(configuration)
     done = subprocess.run(["haproxy", "-c", "-f", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def found(address: str) -> dict[str, Check]:
+    """Return what the doctor finds, by what it looked at."""
+    return {one.what: one for one in shared_journal(address)}
+
+
+def as_engine(address: str) -> str:
+    """Return how the engine's role connects."""
+    return address.replace("//postgres@", "//engine@")
+
+
+def test_the_doctor_sees_asynchronous_standbys_by_the_documented_role(server: str) -> None:
+    """It may not see their state, and commits wait for none: each could lose what was acknowledged."""
+    eventually(lambda: found(as_engine(server))["standbys"].standing is Standing.GOOD)
+    replica = f"{server.replace('/adt?', '/postgres?')}&replication=true"
+    standby = PGconn.connect(replica.encode())
+    try:
+        seen = found(as_engine(server))["standbys"]
+        assert (seen.standing, seen.found) == (Standing.LOOK, "1 that no commit waits for")
+    finally:
+        standby.finish()
+
+
+def test_the_doctor_never_says_ok_of_standbys_that_it_may_not_see(server: str) -> None:
+    """Commits wait for one of several: which, the role cannot see, and is told how it could."""
+    replica = f"{server.replace('/adt?', '/postgres?')}&replication=true"
+    local = f"{server}&options=-c%20synchronous_commit%3Dlocal"  # or a commit would wait for nobody, for ever
+    standby = PGconn.connect(replica.encode())
+    try:
+        run(server, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (nobody)';\nSELECT pg_reload_conf()")
+        eventually(lambda: found(as_engine(server))["standbys"].found.startswith("1 of 1 that this role may not see"))
+        assert found(as_engine(server))["standbys"].standing is Standing.LOOK
+        run(local, "GRANT pg_read_all_stats TO engine")
+        assert found(as_engine(server))["standbys"].found == "1 that no commit waits for"
+    finally:
+        standby.finish()
+        run(local, "REVOKE pg_read_all_stats FROM engine")
+        run(server, "ALTER SYSTEM RESET synchronous_standby_names;\nSELECT pg_reload_conf()")
+
+
+def eventually(look: Callable[[], bool]) -> None:
+    """Wait until the server has taken a setting up, or has seen that a connection ended."""
+    for _ in range(1000):
+        if look():
+            return
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("spoil", "mend", "what"),
+    [
+        pytest.param(
+            "REVOKE INSERT ON engine.payload FROM engine", "GRANT INSERT ON engine.payload TO engine",
+            "the role may not read and write payload", id="a table",
+        ),
+        pytest.param(
+            "REVOKE ALL ON engine.step FROM engine", "GRANT ALL ON engine.step TO engine",
+            "the role may not read and write step", id="the table of steps",
+        ),
+        pytest.param(
+            "REVOKE ALL ON SCHEMA engine FROM engine", "GRANT ALL ON SCHEMA engine TO engine",
+            "the role may use no schema of its search_path", id="the schema",
+        ),
+        pytest.param(
+            "ALTER TABLE engine.payload OWNER TO postgres;\nGRANT ALL ON engine.payload TO engine",
+            "ALTER TABLE engine.payload OWNER TO engine",
+            "the role does not own payload: it can run, and not upgrade the tables", id="an owner",
+        ),
+    ],
+)  # fmt: skip
+def test_the_doctor_names_a_right_that_is_missing(server: str, spoil: str, mend: str, what: str) -> None:
+    """Each by its name, and never that all is well, or that there is nothing yet."""
+    assert found(as_engine(server))["rights"].standing is Standing.GOOD
+    try:
+        run(server, spoil)
+        seen = found(as_engine(server))
+        assert seen["rights"].found == what
+        assert seen["rights"].standing is not Standing.GOOD
+    finally:
+        run(server, mend)
+    assert found(as_engine(server))["rights"].standing is Standing.GOOD
