@@ -125,6 +125,11 @@ def number_of(item: Any) -> Identity:
     return Identity(_text(identifier.get("system")), _text(identifier.get("value")))
 
 
+def died(body: Body) -> bool:
+    """Say whether a Patient is said to have died, with a time or without."""
+    return body.get("deceasedBoolean") is True or bool(body.get("deceasedDateTime"))
+
+
 def links(body: Body, kind: str) -> tuple[str, ...]:
     """Return the logical ids of the Patients that a record links to with a type: `replaces`, `replaced-by`."""
     found = []

@@ -14,7 +14,7 @@ from engine.deliver.merge.repoint import repoint
 from engine.deliver.merge.union import by_links, unite
 from engine.deliver.patient.absorbed import head_of, replaced_with
 from engine.deliver.patient.create import How, create, resource_of
-from engine.deliver.patient.involved import merged_elsewhere
+from engine.deliver.patient.involved import involved, merged_elsewhere
 from engine.deliver.patient.overlay import check_found, check_person, out_of_use
 from engine.deliver.patient.ownership import adopt, inherit
 from engine.deliver.patient.resolve import Resolution, resolve
@@ -24,9 +24,11 @@ from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.revise import revise
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.changes import OTHER_CHOICE, created, grow
-from engine.fhir.patient import another_person, carries, number_of, person
+from engine.fhir.patient import another_person, carries, died, number_of, person
 from engine.fhir.plan import Merge
 
+DEATH: Final = "death-on-merged-record"
+DECEASED: Final = frozenset({"deceasedBoolean", "deceasedDateTime"})
 # Elements that a survivor never takes over: the server's own, and what tells one record from another.
 NEVER_CARRIED: Final = frozenset({"resourceType", "id", "meta", "text", "identifier", "link", "active", "contained"})
 
@@ -44,7 +46,8 @@ async def merge(exchange: Exchange, interaction: Merge) -> str:
 
     `merged`, `linked`, `already-merged`, `source-absent`, `renamed`, `nothing-to-merge` or `notify-only`. Raises
     RejectedDeliveryError (`self-merge`, `unknown-source`) and HeldDeliveryError: `merge-cycle`, `merge-conflict`,
-    `merge-lists-several`, `source-merged-elsewhere`, `unknown-source`, `unknown-survivor`, and those of resolving.
+    `death-on-merged-record`, `merge-lists-several`, `source-merged-elsewhere`, `survivor-inactive`, `unknown-source`,
+    `unknown-survivor`, and those of resolving.
     """
     exchange.server.cache.forget((*interaction.sources, *interaction.survivor.identities))
     target = await resolve(exchange, interaction.survivor.identities, remembered=False)
@@ -98,8 +101,6 @@ async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution
 
 
 async def _without_source(exchange: Exchange, interaction: Merge, target: Resolution | None) -> str:
-    if await exchange.memory.merged(interaction.source, interaction.target):
-        return "already-merged"
     policy = exchange.channel.unknown_source
     if policy == "hold":
         raise HeldDeliveryError("unknown-source")
@@ -196,6 +197,9 @@ async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> 
         exchange.note("merge-conflict")
     if exchange.server.settings.merge_strategy == "notify-only":
         return "notify-only"
+    if sides.survivor.body.get("active") is False:
+        raise HeldDeliveryError("survivor-inactive", involved=(involved("inactive survivor", sides.survivor),))
+    _check_death(exchange, sides)
     survivor = await _carry_over(exchange, sides)
     ending = await unite(exchange, sides.source, survivor)
     await relink(exchange, sides.source, survivor)
@@ -205,18 +209,31 @@ async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> 
 
 async def _carry_over(exchange: Exchange, sides: Sides) -> Stored:
     """Give the survivor first what the destination's `carry_over` names and it lacks."""
-    names = [name for name in exchange.server.settings.carry_over if name not in NEVER_CARRIED]
-    if not names:
+    if not _carried(exchange):
         return sides.survivor
-
-    def change(body: Body) -> Body:
-        for name in names:
-            body = _given(body, name, sides.source.body[name]) if name in sides.source.body else body
-        return body
-
-    survivor = await revise(exchange, sides.survivor, change)
+    survivor = await revise(exchange, sides.survivor, lambda body: _with_carried(exchange, body, sides.source.body))
     fault.point("F18")
     return replace(survivor) if survivor is not None else await head_of(exchange, sides.survivor)
+
+
+def _carried(exchange: Exchange) -> list[str]:
+    return [name for name in exchange.server.settings.carry_over if name not in NEVER_CARRIED]
+
+
+def _with_carried(exchange: Exchange, body: Body, source: Body) -> Body:
+    for name in _carried(exchange):
+        body = _given(body, name, source[name]) if name in source else body
+    return body
+
+
+def _check_death(exchange: Exchange, sides: Sides) -> None:
+    """Name a death that only the merged record tells of; hold the merge where `carry_over` says nothing of it."""
+    source = sides.source.body
+    if not died(source) or died(sides.survivor.body):
+        return
+    if not any(name in source for name in _carried(exchange) if name in DECEASED):
+        raise HeldDeliveryError(DEATH, involved=(involved("says that the patient died", sides.source),))
+    exchange.note(DEATH)
 
 
 def _given(body: Body, name: str, offered: object) -> Body:

@@ -24,13 +24,14 @@ def merge(transaction: Transaction, pair: Pair) -> None:
             transaction.rewrite(referrer, repoint(referrer.resource(), source, target))
             followed += [referrer.key] if transaction.followed(referrer.type) else []
     redirected(transaction, pair.source, pair.target)
+    gone = pair.source.resource()
+    gone = {**gone, "active": False, "link": _with(gone.get("link", []), target, "replaced-by")}
+    # First, so that whoever asks for the source by its identifiers is told of the survivor's new version.
+    transaction.retire(pair.source, gone, pair.target)
     survivor = pair.target.resource()
     links = survivor.get("link", [])
     survivor = {**repoint(survivor, source, target), "link": _with(links, source, "replaces")}
     transaction.update(pair.target, survivor)
-    gone = pair.source.resource()
-    gone = {**gone, "active": False, "link": _with(gone.get("link", []), target, "replaced-by")}
-    transaction.retire(pair.source, gone, pair.target)
     for key in followed:
         transaction.look_again(key)
 

@@ -39,6 +39,7 @@ HOLDERS: Final = "SELECT DISTINCT key FROM identifier_index WHERE tenant=? AND p
 RECORD_NUMBER_HOLDERS: Final = HOLDERS + " AND record_number=1"
 MOVE_IDENTIFIERS: Final = "UPDATE identifier_index SET key=? WHERE key=?"
 MOVE_SURVIVOR: Final = "UPDATE resource SET survivor=? WHERE tenant=? AND type=? AND survivor=?"
+INHERITED: Final = "SELECT parameter, value FROM identifier_index WHERE key=? AND origin<>key"
 # Those of a resource itself, and of the records merged into it.
 FREE: Final = "DELETE FROM identifier_index WHERE key=?"
 REFERRING: Final = (
@@ -236,6 +237,10 @@ class Transaction:
         """Return the keys of the live resources that an identifier names."""
         rows = self.connection.execute(HOLDERS, (self.tenant, parameter, short(value), short(system)))
         return tuple(row[0] for row in rows)
+
+    def inherited_identifiers(self, key: int) -> set[tuple[str, str]]:
+        """Return parameter and value of the identifiers by which a resource is found, of those merged into it."""
+        return set(self.connection.execute(INHERITED, (key,)))
 
     def record_number_holders(self, parameter: str, system: str, value: str) -> tuple[int, ...]:
         """Return the keys of the live resources for which an external medical record number is taken or reserved."""

@@ -47,11 +47,11 @@ class OfType:
     keyed: dict[Key, list[Watched]] = field(default_factory=dict)
     others: list[Watched] = field(default_factory=list)
 
-    def candidates(self, index: Callable[[], Index]) -> list[Watched]:
+    def candidates(self, keys: Callable[[], set[Key]]) -> list[Watched]:
         """Return those that a resource with such rows may match, each once."""
         if not self.keyed:
             return self.others
-        found = {one.id: one for key in _keys(index()) for one in self.keyed.get(key, ())}
+        found = {one.id: one for key in keys() for one in self.keyed.get(key, ())}
         return [*self.others, *found.values()]
 
 
@@ -69,7 +69,7 @@ class Matcher:
         at_ms = milliseconds(transaction.at)
         # Many ask for the same: what was found for one holds for the others.
         known: dict[tuple[str, Arguments], bool] = {}
-        for one in of_type.candidates(index):
+        for one in of_type.candidates(lambda: _keys(index()) | transaction.inherited_identifiers(stored.key)):
             if one.end_ms is not None and one.end_ms <= at_ms:
                 continue
             asked = (one.condition, one.arguments)

@@ -46,6 +46,8 @@ ALWAYS_KEEP_LANE: Final = frozenset(
         "source-merged-elsewhere",
         "merge-loop",
         "survivor-missing",
+        "survivor-inactive",
+        "death-on-merged-record",
         "merge-strategy-unknown",
         "identity-unproven",
         "duplicate-after-create",

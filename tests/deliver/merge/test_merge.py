@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from engine.deliver.verdict import Failure, VerdictKind
+from engine.deliver.verdict import Failure, Known, VerdictKind
 from engine.fhir.plan import Identity, Merge, Upsert
 from tests.deliver.fake_fhir import Step
 
@@ -207,6 +207,67 @@ async def test_a_renamed_source_of_another_name_is_flagged(site, server, two, me
     said = {"family": "Osei", "given": "Kwame", "gender": "male", "birthDate": "1950-01-01"}
     verdict = await (await opened(site, unknown_survivor="rename")).send(merging("1", "9", **said))
     assert (verdict.reason, "overlay-suspected" in verdict.notes) == ("renamed", True)
+
+
+async def test_already_merged_needs_its_proof(site, server, identifier, merging):
+    """An operator chose for the old number the record that the new one has, which nothing shows to be merged: held."""
+    server.add("b", identifier=[identifier("2")], **PERSON)
+    await opened(site)
+    site.memory.identities[Identity(MRN, "1")] = Known(Identity(MRN, "1"), "b", "chosen")
+    verdict = await site.send(merging("1", "2"))
+    assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.HELD, "identity-unproven", [])
+
+
+async def test_a_merge_that_the_server_has_lost_is_not_done(site, server, two, identifier, merging, patient):
+    """The journal knows the merge, and the server went back to before the merged record: its number is kept again."""
+    await (await opened(site)).send(merging("1", "2"))
+    del server.patients["a"]
+    server.touch("b", link=[], identifier=[identifier("2")])
+    site.memory.identities.clear()
+    assert (await site.send(merging("1", "2"))).reason == "source-absent"
+    assert [(one["value"], one.get("use")) for one in server.patients["b"]["identifier"]] == [("2", None), ("1", "old")]
+
+
+@pytest.mark.parametrize("strategy", ["auto", "link"])
+async def test_a_merge_into_an_inactive_record_is_held(site, server, two, merging, strategy):
+    """The survivor was set inactive (A29): nothing is sent, and the reason says why; a retry says the same."""
+    server.touch("b", active=False)
+    await opened(site, merge_strategy=strategy)
+    verdict = await site.send(merging("1", "2"))
+    assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.HELD, "survivor-inactive", [])
+    assert [role for _, role, _ in verdict.involved] == ["inactive survivor"]
+    server.touch("b", active=True)
+    assert (await site.send(merging("1", "2"))).reason in {"merged", "linked"}
+
+
+@pytest.mark.parametrize("died", [{"deceasedDateTime": "2025-06-01"}, {"deceasedBoolean": True}], ids=["time", "fact"])
+@pytest.mark.parametrize("carried", [[], ["telecom"], ["deceasedDateTime", "deceasedBoolean"]], ids="-".join)
+async def test_a_death_is_not_lost_by_a_merge(site, server, two, merging, died, carried):
+    """Only the merged record says that the patient died: held, or carried over and named."""
+    server.touch("a", **died)
+    verdict = await (await opened(site, carry_over=carried)).send(merging("1", "2"))
+    if len(carried) < 2:
+        assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "death-on-merged-record")
+        assert (server.effects, verdict.attempts) == ([], ())
+        return
+    assert (verdict.reason, "death-on-merged-record" in verdict.notes) == ("merged", True)
+    assert died.items() <= server.patients["b"].items()
+
+
+async def test_a_death_that_both_tell_of_holds_nothing(site, server, two, merging):
+    """Both are said to have died: merged, and nothing to tell."""
+    server.touch("a", deceasedDateTime="2025-06-01")
+    server.touch("b", deceasedBoolean=True)
+    verdict = await (await opened(site)).send(merging("1", "2"))
+    assert (verdict.reason, "death-on-merged-record" in verdict.notes) == ("merged", False)
+
+
+async def test_a_death_that_the_survivor_denies_is_named(site, server, two, merging):
+    """The survivor is said to live, and what is carried over never overwrites: merged, and named on the entry."""
+    server.touch("a", deceasedDateTime="2025-06-01")
+    server.touch("b", deceasedBoolean=False)
+    verdict = await (await opened(site, carry_over=["deceasedDateTime"])).send(merging("1", "2"))
+    assert (verdict.reason, "death-on-merged-record" in verdict.notes) == ("merged", True)
 
 
 async def test_unknown_source_is_recorded_as_old(site, server, identifier, merging):

@@ -432,3 +432,15 @@ async def test_deletion_under_a_merged_or_renamed_number_spares_the_survivor(
     for number in ("1", "0"):
         assert (await site.send(Upsert(patient(number), inactivate=True))).reason == "nothing-to-delete"
     assert server.patients["b"]["active"] is True
+
+
+async def test_a_number_that_another_record_has_is_not_sent_again(site, server, patient, identifier):
+    """A number that is data here and another patient's number at the server: held by its name after one refusal."""
+    server.add("a", identifier=[identifier("1")])
+    server.add("b", identifier=[identifier("2")])
+    record = patient("1")
+    site.open(if_none_exist="identifier")
+    verdict = await site.send(Upsert(record._replace(identifiers=(*record.identifiers, identifier("2")))))
+    assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "duplicate-identifier")
+    assert [one for one in server.requests if one.startswith("PUT")] == ["PUT Patient/a"]
+    assert "duplicate-mrn" in verdict.notes

@@ -177,6 +177,20 @@ def test_a_merge_tells_what_it_moves(own_service: Running, base: str) -> None:
     assert owed(here, of_source) == [event, f"Observation/{later['id']}/1"]
 
 
+def test_a_merge_tells_those_who_ask_by_the_old_number(own_service: Running, base: str) -> None:
+    """Who subscribed to a patient by a number hears of the merge that makes it an old one, and of what comes then."""
+    here = own_service
+    old, other = (subscribe(here, f"Patient?identifier={number}", base)["id"] for number in ("MRN-1", "MRN-3"))
+    source = here.create(base, identifier=[record_number("MRN-1")])["id"]
+    target = here.create(base, identifier=[record_number("MRN-2")])["id"]
+    assert here.ask("POST", f"{base}/Patient/$merge", json=merge_body(source, target)).status_code == 200
+    told = [f"Patient/{source}/1", f"Patient/{target}/2"]
+    assert (owed(here, old), owed(here, other)) == (told, [])
+    survivor = here.ask("GET", f"{base}/Patient/{target}").json()
+    assert here.ask("PUT", f"{base}/Patient/{target}", json={**survivor, "gender": "male"}).status_code == 200
+    assert owed(here, old) == [*told, f"Patient/{target}/3"]
+
+
 def test_a_patient_by_its_numbers(own_service: Running, base: str) -> None:
     """Identifiers, names and dates of patients, and of one patient by id."""
     here = own_service
