@@ -166,7 +166,7 @@ class Client(Frozen):
     )
     scopes: tuple[Word, ...] = Field((), description="what its tokens may be granted at most")
     role: Role = Field(Role.SYSTEM_INTEGRATION, description="physician, nurse, administrative, system-integration")
-
+    disabled: bool = Field(default=False, description="true: it gets no token, and those that it has open nothing")
     patient_context: Literal["optional", "required"] = Field(
         "optional", description="required: patient/ scopes only for the patient who is chosen at the sign-in"
     )
@@ -229,11 +229,12 @@ class User(Frozen):
     fhir_user: Annotated[str, AfterValidator(_resource)] = Field(
         "", description="the resource that is this person, for the scope fhirUser", examples=["Practitioner/osei"]
     )
+    disabled: bool = Field(default=False, description="true: signs in no more, and tokens for this person open nothing")
 
     @property
     def may_sign_in(self) -> bool:
         """Whether any password would do."""
-        return self.password_hash not in _NO_PASSWORD
+        return self.password_hash not in _NO_PASSWORD and not self.disabled
 
 
 class Auth(Frozen):

@@ -35,7 +35,7 @@ def portal(held: Secret, **changes: Any) -> Client:
         "name": "<b>Portal</b> & Co",
         "uri": "https://portal.example",
         "redirect_uris": (BACK, f"{BACK}?site=1"),
-        "grants": ("authorization_code", "client_credentials"),
+        "grants": ("authorization_code", "client_credentials", "refresh_token"),
         "scopes": ("user/.", "offline_access"),
         "role": Role.PHYSICIAN,
     }

@@ -68,7 +68,12 @@ def configuration(secret_file: Path, **changes: Any) -> ServiceConfiguration:
         "tenants": {"riverbend": Tenant(), "lakeside": Tenant(), "lax": Tenant(scope_enforcement="off")},
         "clients": {
             name: Client(
-                tenant=tenant, secret=Secret(file=str(secret_file)), name=f"The {name}", scopes=scopes, role=role
+                tenant=tenant,
+                secret=Secret(file=str(secret_file)),
+                name=f"The {name}",
+                grants=("client_credentials", "refresh_token"),
+                scopes=scopes,
+                role=role,
             )
             for name, (tenant, scopes, role) in CLIENTS.items()
         },

@@ -37,7 +37,7 @@ def clients(folder: Path) -> dict[str, Client]:
     public = [key.as_dict(private=False) for key in (EC, SMALL, WEAK)]
     file.write_bytes(orjson.dumps({"keys": public}))
     settings: dict[str, Any] = {"tenant": "riverbend", "scopes": ("user/.",), "role": Role.PHYSICIAN}
-    grants = (JWT_BEARER, "client_credentials")
+    grants = (JWT_BEARER, "client_credentials", "refresh_token")
     return {
         "engine": portal(secret, uri="https://engine.example", grants=grants),
         "twin": portal(secret, uri="https://twin.example", grants=grants),

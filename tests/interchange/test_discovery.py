@@ -157,7 +157,7 @@ def test_nobody_revokes_what_is_anothers(service: Running) -> None:
     token = service.pair("nurse").access
     refuses(post(service, "cancel", **MACHINE, token=token), 400, "unauthorized_client")
     refuses(post(service, "cancel", client_id="nurse", token=token), 400, "invalid_client")
-    refuses(post(service, "cancel", token=token), 400, "invalid_request")
+    refuses(post(service, "cancel", token=token), 400, "invalid_client")
     assert post(service, "info", **MACHINE, token=token).json()["active"] is True
 
 

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from engine.interchange.oauth.scope import allows, covers, granted, right
+from engine.interchange.oauth.vault import Bearer
 from tests.interchange.kit import SECRET, Inside, Outside, Running, issue, running
 
 CREDENTIALS = {"client_id": "physician", "client_secret": SECRET}
@@ -149,7 +150,7 @@ def test_refresh_of_another_client(service: Running) -> None:
     [
         pytest.param({**CREDENTIALS}, "invalid_request", id="C-038 no grant_type"),
         pytest.param({**CREDENTIALS, "grant_type": "password"}, "unsupported_grant_type", id="C-038 password"),
-        pytest.param({"grant_type": "client_credentials"}, "invalid_request", id="no credentials"),
+        pytest.param({"grant_type": "client_credentials"}, "invalid_client", id="no credentials"),
         pytest.param(
             {"grant_type": "client_credentials", "client_id": "physician", "client_secret": "wrong"},
             "invalid_client",
@@ -168,11 +169,6 @@ def test_refresh_of_another_client(service: Running) -> None:
             {"grant_type": "client_credentials", "client_id": "read", "client_secret": SECRET, "scope": "user/."},
             "invalid_scope",
             id="C-048 not registered",
-        ),
-        pytest.param(
-            {"grant_type": "client_credentials", "client_id": "system", "client_secret": SECRET},
-            "invalid_scope",
-            id="C-084 system integration without scope",
         ),
         pytest.param(
             {**CREDENTIALS, "grant_type": "client_credentials", "rest_api_version": "1999-01-01"},
@@ -224,6 +220,102 @@ def test_a_field_given_twice(service: Running) -> None:
     )
 
 
+def test_no_scope_asked_for(service: Running) -> None:
+    """C-084: a client of any role that asks for no scope gets what it is registered for."""
+    fields = {"grant_type": "client_credentials", "client_id": "system", "client_secret": SECRET}
+    assert ask(service, **fields).json()["scope"] == "system/*.*"
+    assert ask(service, **fields, scope="").json()["scope"] == "system/*.*"
+
+
+def test_no_proof_of_the_client(service: Running) -> None:
+    """A POST that proves no client is invalid_client, at every endpoint, and the token lives on."""
+    tokens = pair(service)
+    for path, status in (("token", 400), ("info", 401), ("cancel", 400)):
+        fields = {"grant_type": "refresh_token", "refresh_token": tokens.refresh, "token": tokens.access}
+        error(service.http.post(f"{service.url}/oauth/{path}", data=fields), status, "invalid_client")
+    assert reads(service, tokens.access) == 200
+
+
+def test_a_parameter_given_twice(service: Running) -> None:
+    """A cancel or an info that names two tokens is 400 and does nothing: nobody knows which one is meant."""
+    tokens = pair(service)
+    for order in ((tokens.access, "x"), ("x", tokens.access)):
+        query = "&".join(f"token={one}" for one in order)
+        error(service.http.get(f"{service.url}/oauth/cancel?{query}"), 400, "invalid_request")
+        error(
+            service.http.get(f"{service.url}/oauth/info?{query.replace('token', 'access_token')}"),
+            400,
+            "invalid_request",
+        )
+    assert reads(service, tokens.access) == 200
+
+
+@pytest.mark.parametrize("cancelled", ["refresh", "access"])
+def test_a_cancelled_token_still_tells_of_a_theft(service: Running, cancelled: str) -> None:
+    """A used refresh token that comes again ends its family, also after it, or a token beside it, was cancelled."""
+    first = pair(service)
+    second = refresh(service, first.refresh).json()
+    service.http.get(f"{service.url}/oauth/cancel", params={"token": getattr(first, cancelled)})
+    assert reads(service, second["access_token"]) == 200
+    error(refresh(service, first.refresh), 400, "invalid_grant")
+    assert reads(service, second["access_token"]) == 401
+    error(refresh(service, second["refresh_token"]), 400, "invalid_grant")
+
+
+def changed(inside: Inside, name: str, **changes: Any) -> None:
+    """Change a client of the running service's configuration."""
+    app = inside.app.service
+    client = app.configuration.clients[name].model_copy(update=changes)
+    app.configuration = app.configuration.model_copy(update={"clients": {**app.configuration.clients, name: client}})
+
+
+def test_a_scope_taken_away(inside: Inside) -> None:
+    """Scopes that are taken from a client end at once: for the tokens that it has, and at a refresh; so does a part."""
+    tokens, other = pair(inside, "user/."), pair(inside, "user/.")
+    assert reads(inside, tokens.access) == 200
+    changed(inside, "physician", scopes=("user/Observation.read", "user/."))
+    assert reads(inside, tokens.access) == 200
+    changed(inside, "physician", scopes=("user/Observation.read",))
+    assert reads(inside, tokens.access) == 403
+    assert told(inside, tokens.access).json()["scope"] == "offline_access"
+    assert refresh(inside, tokens.refresh).json()["scope"] == "offline_access"
+    error(refresh(inside, other.refresh, scope="user/."), 400, "invalid_scope")
+    changed(inside, "physician", scopes=("user/Patient.read", "user/Patient.write"))
+    wide = inside.pair("physician", "user/Patient.read user/Patient.write")
+    assert reads(inside, wide.access) == 200
+    changed(inside, "physician", scopes=("user/Patient.write",))
+    assert reads(inside, wide.access) == 403
+    assert refresh(inside, wide.refresh).json()["scope"] == "user/Patient.write offline_access"
+
+
+def test_a_grant_taken_away(inside: Inside) -> None:
+    """Grants hold for refresh_token, and those taken away end the tokens that they gave, at once."""
+    tokens = pair(inside)
+    given = ask(inside, grant_type="client_credentials", **CREDENTIALS).json()["access_token"]
+    assert reads(inside, given) == 200
+    changed(inside, "physician", grants=("client_credentials",))
+    error(refresh(inside, tokens.refresh), 400, "unauthorized_client")
+    assert reads(inside, given) == 200
+    changed(inside, "physician", grants=("refresh_token",))
+    assert reads(inside, given) == 401
+    error(told(inside, given), 400, "invalid_request")
+    # What a command gave came by no grant.
+    assert reads(inside, tokens.access) == 200
+    assert refresh(inside, tokens.refresh).status_code == 200
+
+
+def test_a_disabled_client(inside: Inside) -> None:
+    """A client that is disabled gets no token, and those that it has open nothing; enabled again, they do."""
+    tokens = pair(inside)
+    changed(inside, "physician", disabled=True)
+    assert reads(inside, tokens.access) == 401
+    error(told(inside, tokens.access), 400, "invalid_request")
+    error(refresh(inside, tokens.refresh), 400, "invalid_client")
+    error(ask(inside, grant_type="client_credentials", **CREDENTIALS), 400, "invalid_client")
+    changed(inside, "physician", disabled=False)
+    assert reads(inside, tokens.access) == 200
+
+
 def test_only_covered_scopes_are_granted(service: Running) -> None:
     """C-048: what a registered scope covers is granted, the rest is left out."""
     fields = {"grant_type": "client_credentials", "client_id": "read", "client_secret": SECRET}
@@ -243,7 +335,7 @@ def test_api_version_is_echoed(service: Running, asked: str, bound: str) -> None
 
 def test_refresh_keeps_the_version(inside: Inside) -> None:
     """C-557: the REST API version goes over to the new tokens."""
-    old = inside.run(inside.app.service.vault.issue("physician", "user/.", "2023-01-01", refresh=True))
+    old = inside.run(inside.app.service.vault.issue(Bearer("physician", "", "user/.", "2023-01-01"), refresh=True))
     assert refresh(inside, old.refresh).json()["rest_api_version"] == "2023-01-01"
 
 

@@ -26,7 +26,9 @@ def clients(folder: Path) -> dict[str, Client]:
         "twin": portal(secret, name="Twin"),
         "lakeside": portal(secret, tenant="lakeside"),
         "machine": portal(secret, grants=("client_credentials",)),
-        "app": portal(secret, secret=None, name="", redirect_uris=(NATIVE,), grants=("authorization_code",)),
+        "app": portal(
+            secret, secret=None, name="", redirect_uris=(NATIVE,), grants=("authorization_code", "refresh_token")
+        ),
         "narrow": portal(secret, scopes=("patient.read",)),
     }
 
@@ -455,6 +457,48 @@ def test_an_account_that_goes(own: Outside, gone: str) -> None:
     refuses(own.http.get(f"{own.url}/oauth/info", params={"access_token": body["access_token"]}), "invalid_request")
     refuses(asks(own, "/oauth/userinfo", body["access_token"]), "invalid_token", 401)
     refuses(refresh(own, body["refresh_token"]), "invalid_client" if gone == "client" else "invalid_grant")
+
+
+@pytest.mark.parametrize("lost", ["user", "client", "grant", "scope"])
+def test_what_an_account_loses(own: Outside, lost: str) -> None:
+    """A person or a client that is disabled, a grant and scopes that are taken away: at once, codes and tokens too."""
+    body, issued = tokens(own), Browser(own).code()
+    assert asks(own, "/fhir/R4/Patient?_count=0", body["access_token"]).status_code == 200
+    changes: dict[str, dict[str, Any]] = {
+        "client": {"disabled": True},
+        "grant": {"grants": ("client_credentials", "refresh_token")},
+        "scope": {"scopes": ("user/Observation.read",)},
+    }
+    users = {**USERS, "dr.osei": USERS["dr.osei"].model_copy(update={"disabled": lost == "user"})}
+    portal_now = own.settings.clients["portal"].model_copy(update=changes.get(lost, {}))
+    clients_now = {**own.settings.clients, "portal": portal_now}
+    own.process.reload(own.settings.model_copy(update={"users": users, "clients": clients_now}))
+    status, code = (403, "forbidden") if lost == "scope" else (401, "login")
+    issue(asks(own, "/fhir/R4/Patient?_count=0", body["access_token"]), status, code)
+    refused = {"client": "invalid_client", "scope": "invalid_scope"}.get(lost, "invalid_grant")
+    refuses(refresh(own, body["refresh_token"]), refused)
+    refused = {"client": "invalid_client", "grant": "unauthorized_client"}.get(lost, "invalid_grant")
+    refuses(exchange(own, issued), refused)
+    if lost == "user":
+        browser = Browser(own)
+        assert browser.send(browser.open()).answer.status_code == 403
+    if lost == "client":
+        assert Browser(own).open().answer.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("prompt", "code"),
+    [("none", "login_required"), ("none login", "invalid_request"), ("login", ""), ("consent", "")],
+)
+def test_prompts(signing: Running, prompt: str, code: str) -> None:
+    """OpenID Connect Core 3.1.2.1: who may be shown nothing is not signed in, and the client is told so."""
+    answer = Browser(signing).open(prompt=prompt).answer
+    if not code:
+        assert answer.status_code == 200
+        return
+    assert answer.status_code == 302
+    told = sent_back(answer)
+    assert (told["error"], told["state"]) == (code, "st")
 
 
 def test_a_refresh_token_used_twice_ends_its_family(signing: Running) -> None:

@@ -62,9 +62,13 @@ class SignIn:
         except (UnknownCallerError, SentBackError, ValueError) as error:
             return _refused(error)
         login = self._service.configuration.auth.auto_login_user
+        if asked.silent and (not login or asked.wants_patient):
+            code = "interaction_required" if login else "login_required"
+            return _redirect(asked.refusal(code, "The person must be shown a page; prompt=none lets none be shown."))
         if not login:
             return self._form(request, asked, 200)
-        if self._service.configuration.users[login].tenant != asked.client.tenant:
+        user = self._service.configuration.users[login]
+        if user.disabled or user.tenant != asked.client.tenant:
             return _redirect(asked.refusal("access_denied", "The user is of another organization."))
         return await self._signed_in(request, asked, login)
 
@@ -106,7 +110,7 @@ class SignIn:
     async def _chosen(self, request: Request, asked: Asked, login: str, fields: dict[str, str]) -> Response:
         """Go on from the page on which a patient is chosen: look for patients, or take the one who was chosen."""
         user = self._service.configuration.users.get(login)
-        if user is None or user.tenant != asked.client.tenant:
+        if user is None or user.disabled or user.tenant != asked.client.tenant:
             return self._form(request, asked, 403, login, STALE)
         patient = fields.get("patient", "")
         if patient and is_patient(self._service, user.tenant, patient):

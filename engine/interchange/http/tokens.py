@@ -46,10 +46,10 @@ def token_routes(service: Service, meter: Meter) -> list[Route]:
         return {}
 
     async def info(request: Request) -> Json:
-        return endpoint.info(service, request.query_params.get("access_token", ""))
+        return endpoint.info(service, _parameter(request, "access_token"))
 
     async def cancel(request: Request) -> Json:
-        await endpoint.cancel(service, request.query_params.get("token", ""))
+        await endpoint.cancel(service, _parameter(request, "token"))
         return {}
 
     async def user_info(request: Request) -> Json:
@@ -88,6 +88,14 @@ async def _proven(service: Service, proofs: Proofs, work: Work, request: Request
             proofs.fail(*whose)
         _tell(error, caller)
         raise
+
+
+def _parameter(request: Request, name: str) -> str:
+    """Return a parameter of a query, '' for none; OAuthError where it is given twice: which one is meant?"""
+    given = request.query_params.getlist(name)
+    if len(given) > 1:
+        raise OAuthError("invalid_request", f"{name} is given more than once.")
+    return given[0] if given else ""
 
 
 def _check(wait: int) -> None:

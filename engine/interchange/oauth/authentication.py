@@ -39,11 +39,11 @@ async def authenticated(service: Service, fields: Fields, authorization: str) ->
         return await _by_assertion(service, fields)
     name, secret = _basic(authorization) if basic else (fields.get("client_id", ""), fields.get("client_secret", ""))
     if not basic and not name:
-        raise OAuthError("invalid_request", "client_id and client_secret are missing.")
+        raise OAuthError("invalid_client", "The client does not prove itself: send client_id and client_secret.")
     client = service.configuration.clients.get(name)
     if client is None or not _proves(client, secret):
         raise OAuthError("invalid_client", "Client id or secret is wrong.", basic=basic, unproven=True)
-    return Caller(name, client)
+    return _enabled(Caller(name, client), basic=basic)
 
 
 def named(service: Service, fields: Fields) -> Caller:
@@ -54,7 +54,14 @@ def named(service: Service, fields: Fields) -> Caller:
     client = service.configuration.clients.get(name)
     if client is None:
         raise OAuthError("invalid_client", "No client is registered under this client_id.")
-    return Caller(name, client)
+    return _enabled(Caller(name, client))
+
+
+def _enabled(caller: Caller, *, basic: bool = False) -> Caller:
+    """Return a client that is not disabled; OAuthError."""
+    if caller.client.disabled:
+        raise OAuthError("invalid_client", "The client is disabled.", basic=basic)
+    return caller
 
 
 def claimed(service: Service, fields: Fields, authorization: str) -> Caller | None:
@@ -88,7 +95,7 @@ async def _by_assertion(service: Service, fields: Fields) -> Caller:
         )
     if not await assertion.spend(service.store, service.clock, name, read):
         raise OAuthError("invalid_client", "The client assertion has been used before.")
-    return Caller(name, client)
+    return _enabled(Caller(name, client))
 
 
 def _proves(client: Client, secret: str) -> bool:

@@ -23,7 +23,10 @@ PARAMETERS: Final = (
     "code_challenge_method",
     "aud",
     "nonce",
+    "prompt",
 )
+# The value of `prompt` that lets nothing be shown.
+NO_PROMPT: Final = "none"
 Pairs = list[tuple[str, str]]
 
 
@@ -41,7 +44,10 @@ class SentBackError(ServiceError):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request in order: who asks for what. `state` is None where the client sent none, `text` is what was read."""
+    """A request in order: who asks for what. `state` is None where the client sent none, `text` is what was read.
+
+    `silent`: the person is to be shown nothing (`prompt=none`, OpenID Connect Core 3.1.2.1).
+    """
 
     client_id: str
     client: Client
@@ -50,6 +56,7 @@ class Asked:
     challenge: str
     state: str | None
     nonce: str
+    silent: bool
     text: str
 
     @property
@@ -76,7 +83,7 @@ def read_request(configuration: ServiceConfiguration, pairs: Pairs) -> Asked:
     fields = {name: value for name, value in pairs if name in PARAMETERS}
     client_id, redirect_uri = fields.get("client_id", ""), fields.get("redirect_uri", "")
     client = configuration.clients.get(client_id)
-    if client is None or given["client_id"] > 1:
+    if client is None or client.disabled or given["client_id"] > 1:
         raise UnknownCallerError("The application that sent you here is not registered.")
     if redirect_uri not in client.redirect_uris or given["redirect_uri"] > 1:
         raise UnknownCallerError("The application that sent you here gave a return address that is not registered.")
@@ -89,7 +96,8 @@ def read_request(configuration: ServiceConfiguration, pairs: Pairs) -> Asked:
         told = {"error": error.code, "error_description": error.description}
         raise SentBackError(location(redirect_uri, told, state)) from error
     challenge, nonce = fields.get("code_challenge", ""), fields.get("nonce", "")
-    return Asked(client_id, client, scope, redirect_uri, challenge, state, nonce, urlencode(fields))
+    silent = fields.get("prompt") == NO_PROMPT
+    return Asked(client_id, client, scope, redirect_uri, challenge, state, nonce, silent, urlencode(fields))
 
 
 def location(redirect_uri: str, parameters: dict[str, str], state: str | None) -> str:
@@ -114,6 +122,9 @@ def _check(configuration: ServiceConfiguration, client: Client, fields: dict[str
     if AUTHORIZATION_CODE not in client.grants:
         raise OAuthError("unauthorized_client", "The client may not use the grant authorization_code.")
     _check_challenge(client, fields)
+    prompts = fields.get("prompt", "").split()
+    if NO_PROMPT in prompts and len(prompts) > 1:
+        raise OAuthError("invalid_request", "prompt=none stands alone.")
     bases = {f"{configuration.base_url}/fhir", f"{configuration.base_url}/fhir/R4"}
     if "aud" in fields and fields["aud"].rstrip("/") not in bases:
         raise OAuthError("invalid_request", "aud is not the address of this service.")

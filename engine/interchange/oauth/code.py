@@ -8,6 +8,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import Final, NamedTuple
 
+from engine.config.account import AUTHORIZATION_CODE
 from engine.database.connection import Connection
 from engine.interchange.oauth.vault import Bearer, Issued, Vault, digest_of
 from engine.interchange.store.store import Store
@@ -48,12 +49,16 @@ class Authorization(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """How a client asks to have its code exchanged; `verifier` is '' without PKCE."""
+    """How a client asks to have its code exchanged; `verifier` is '' without PKCE.
+
+    `left` returns what may still be given of what the person allowed, '' for nothing.
+    """
 
     client: str
     redirect_uri: str
     verifier: str
     api_version: str
+    left: Callable[[Authorization], str]
 
 
 class Codes:
@@ -95,8 +100,11 @@ class Codes:
                 self._vault.end(connection, family)
             if used or expires_ms <= milliseconds(self._clock()) or not fits(given, asked):
                 return None
+            scope = asked.left(given)
+            if not scope:
+                return None
             connection.execute(USE, (digest,))
-            bearer = Bearer(given.client, given.user, given.scope, asked.api_version, given.patient)
+            bearer = Bearer(given.client, given.user, scope, asked.api_version, given.patient, AUTHORIZATION_CODE)
             return self._vault.add(connection, family, bearer, refresh=True), given.nonce
 
         issued = await self._store.write_raw(work)

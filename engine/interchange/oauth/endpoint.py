@@ -85,13 +85,14 @@ def token_answer(issued: Issued) -> dict[str, str | int]:
 def info(service: Service, access_token: str) -> dict[str, str | int]:
     """Return what is to be told of an access token; OAuthError for one that is not active."""
     found = _active(service, access_token)
-    if found is None:
+    principal = principal_of(service.configuration, found) if found is not None else None
+    if found is None or principal is None:
         raise OAuthError("invalid_request", "The token is not active.")
     return {
         "client_name": service.configuration.clients[found.client].name or found.client,
         "client_id": found.client,
         "expires_in": service.vault.seconds_left(found),
-        "scope": found.scope,
+        "scope": " ".join(principal.scopes),
     }
 
 
@@ -144,7 +145,7 @@ async def introspect(service: Service, fields: Fields, authorization: str) -> di
         "active": True,
         "client_id": found.client,
         "sub": found.user or found.client,
-        "scope": found.scope,
+        "scope": " ".join(principal.scopes),
         "exp": found.expires_ms // 1000,
     }
     told |= {"username": found.user} if found.user else {}

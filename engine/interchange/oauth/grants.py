@@ -1,21 +1,21 @@
 """The grants of /oauth/token: what each of them needs, and the tokens that it gives."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from engine.config import account
 from engine.config.account import Client
 from engine.interchange.oauth import assertion
-from engine.interchange.oauth.account import principal_of
+from engine.interchange.oauth.account import allowed_now, principal_of
 from engine.interchange.oauth.assertion import Expected, ForgedAssertionError, RefusedAssertionError
 from engine.interchange.oauth.authentication import Caller, Fields, authenticated, named, token_endpoint
 from engine.interchange.oauth.code import Exchange
 from engine.interchange.oauth.fault import OAuthError
-from engine.interchange.oauth.scope import granted, requested_scope
-from engine.interchange.oauth.vault import Issued
+from engine.interchange.oauth.scope import OFFLINE, granted, requested_scope
+from engine.interchange.oauth.vault import Bearer, Issued
 from engine.interchange.service import Service
 
-OFFLINE: Final = "offline_access"
 # A program of the client's own makes it for one call; an hour leaves room for clocks and for those that keep one.
 LONGEST_ASSERTION_SECONDS: Final = 3600
 API_VERSIONS: Final = {
@@ -59,20 +59,29 @@ async def _client_credentials(service: Service, fields: Fields, authorization: s
     _may(caller, account.CLIENT_CREDENTIALS)
     scope = requested_scope(caller.client, fields.get("scope", ""))
     version = api_version(service, caller.client, fields)
-    return Given(await service.vault.issue(caller.name, scope, version, refresh=False))
+    bearer = Bearer(caller.name, "", scope, version, grant=account.CLIENT_CREDENTIALS)
+    return Given(await service.vault.issue(bearer, refresh=False))
 
 
 async def _refresh_token(service: Service, fields: Fields, authorization: str) -> Given:
     caller = await authenticated(service, fields, authorization)
+    _may(caller, account.REFRESH_TOKEN)
     old = _needed(fields, "refresh_token")
     unusable = OAuthError("invalid_grant", "The refresh token cannot be used; start a new authorization.")
     found = service.vault.find(old)
     asked = tuple(dict.fromkeys(fields.get("scope", "").split()))
     if found is not None and found.client == caller.name:
-        if principal_of(service.configuration, found) is None:
+        principal = principal_of(service.configuration, found)
+        # What is given without a person signing in is refreshed by this scope.
+        spent = principal is None or (found.grant == account.JWT_BEARER and OFFLINE not in principal.scopes)
+        if principal is None or spent:
             raise unusable
-        if granted(tuple(found.scope.split()), asked, confined=bool(found.patient)) != asked:
+        left = principal.scopes
+        if granted(left, asked, confined=bool(found.patient)) != asked:
             raise OAuthError("invalid_scope", "A refresh may only narrow the scope.")
+        asked = asked or left
+        if not asked:
+            raise OAuthError("invalid_scope", "The client is no longer registered for any scope of this token.")
     issued = await service.vault.exchange(old, caller.name, " ".join(asked))
     if issued is None:
         raise unusable
@@ -84,7 +93,9 @@ async def _authorization_code(service: Service, fields: Fields, authorization: s
     _may(caller, account.AUTHORIZATION_CODE)
     code, address = _needed(fields, "code"), _needed(fields, "redirect_uri")
     version = api_version(service, caller.client, fields)
-    asked = Exchange(caller.name, address, fields.get("code_verifier", ""), version)
+    asked = Exchange(
+        caller.name, address, fields.get("code_verifier", ""), version, partial(allowed_now, service.configuration)
+    )
     exchanged = await service.codes.exchange(code, asked)
     if exchanged is None:
         raise OAuthError("invalid_grant", "The code cannot be used; start a new authorization.")
@@ -104,14 +115,15 @@ async def _jwt_bearer(service: Service, fields: Fields, authorization: str) -> G
         forged = isinstance(error, ForgedAssertionError)
         raise OAuthError("invalid_grant", f"The assertion is refused: {error}.", unproven=forged) from error
     user = service.configuration.users.get(read.subject)
-    if user is None or user.tenant != caller.client.tenant:
+    if user is None or user.disabled or user.tenant != caller.client.tenant:
         raise OAuthError("invalid_grant", "The assertion is refused: sub is not a user of the client's tenant.")
     scope = requested_scope(caller.client, fields.get("scope", ""))
     version = api_version(service, caller.client, fields)
     if not await assertion.spend(service.store, service.clock, caller.name, read):
         raise OAuthError("invalid_grant", "The assertion has been used before.")
     refresh = OFFLINE in scope.split()
-    return Given(await service.vault.issue(caller.name, scope, version, refresh=refresh, user=read.subject))
+    bearer = Bearer(caller.name, read.subject, scope, version, grant=account.JWT_BEARER)
+    return Given(await service.vault.issue(bearer, refresh=refresh))
 
 
 GRANTS: Final[Mapping[str, Callable[[Service, Fields, str], Awaitable[Given]]]] = {

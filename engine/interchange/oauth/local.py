@@ -6,8 +6,8 @@ from datetime import datetime
 
 from engine.config.service import ServiceConfiguration
 from engine.errors import UsageError
-from engine.interchange.oauth.scope import right
-from engine.interchange.oauth.vault import Issued, Vault
+from engine.interchange.oauth.scope import OFFLINE, granted, right
+from engine.interchange.oauth.vault import Bearer, Issued, Vault
 from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
 
@@ -22,7 +22,8 @@ def issue_locally(
 ) -> Issued:
     """Return a new access token of a client; with the scope `offline_access` a refresh token too.
 
-    `scope` '' stands for all that the client is registered for. UsageError: no such client, or no such scope;
+    `scope` '' stands for all that the client is registered for; it gets a refresh token whether it is registered for
+    `offline_access` or not. UsageError: no such client, or no such scope;
     StartError: there is no database of a service.
     """
     registered = configuration.clients.get(client)
@@ -30,8 +31,11 @@ def issue_locally(
         raise UsageError(f"there is no client {client!r}; the file has: {', '.join(configuration.clients) or 'none'}")
     scopes = tuple(scope.split()) or registered.scopes
     unknown = [one for one in scopes if right(one) is None]
+    beyond = [one for one in scopes if one != OFFLINE and not granted(registered.scopes, (one,))]
     if unknown or not scopes:
         raise UsageError(f"no scope: {', '.join(unknown) or 'the client has none; give --scope'}")
+    if beyond:
+        raise UsageError(f"the client is not registered for {', '.join(beyond)}; add it to clients.{client}.scopes")
     # A token in a database made just now would be one that no service knows.
     open_known(database).close()
     store = Store(database, configuration.tenants, clock, {}, alone=False, environment=configuration.environment)
@@ -40,6 +44,6 @@ def issue_locally(
             store, clock, new_token, (configuration.access_token_lifetime_s, configuration.refresh_token_lifetime_s)
         )
         version = configuration.tenants[registered.tenant].rest_api_version
-        return asyncio.run(vault.issue(client, " ".join(scopes), version, refresh="offline_access" in scopes))
+        return asyncio.run(vault.issue(Bearer(client, "", " ".join(scopes), version), refresh=OFFLINE in scopes))
     finally:
         store.close()

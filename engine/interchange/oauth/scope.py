@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from engine.config.account import Client, Role
+from engine.config.account import Client
 from engine.fhir.versions.names import R4_NAMES
 from engine.interchange.oauth.fault import OAuthError
 
@@ -13,7 +13,9 @@ WILDCARDS: Final = frozenset({"user/.", "user/.*", "user/*.*", "system/*.*"})
 LAUNCH: Final = "launch/patient"
 PATIENT360: Final = "patient360"
 PLACE_ORDERS: Final = "place_orders"
-FLAGS: Final = frozenset({PATIENT360, LAUNCH, "offline_access", "openid", "profile", "fhirUser", PLACE_ORDERS})
+# What asks for a refresh token.
+OFFLINE: Final = "offline_access"
+FLAGS: Final = frozenset({PATIENT360, LAUNCH, OFFLINE, "openid", "profile", "fhirUser", PLACE_ORDERS})
 # SMART 2 names single interactions (create, read, update, delete, search), in this order; SMART 1 two groups of them.
 SMART: Final = re.compile(r"(?:user|patient|system)/([A-Z][A-Za-z]*|\*)\.(read|write|\*|(?=[cruds])c?r?u?d?s?)")
 FLAT: Final = re.compile(r"([a-z]+)\.(read|write)")
@@ -105,14 +107,14 @@ def _common(registered: str, requested: str) -> str:
 
 
 def requested_scope(client: Client, scope: str, *, chooses: bool = False) -> str:
-    """Return the scopes a client is given of those it asks for; OAuthError where none is left.
+    """Return the scopes a client is given of those it asks for, or is registered for; OAuthError where none is left.
 
     `chooses`: a person signs in, and can choose the patient whom the tokens are for.
     """
     asked = tuple(dict.fromkeys(scope.split()))
     if not asked:
-        if client.role is Role.SYSTEM_INTEGRATION or not client.scopes:
-            raise OAuthError("invalid_scope", "Name the scopes; this client has no default scopes.")
+        if not client.scopes:
+            raise OAuthError("invalid_scope", "The client is registered for no scopes.")
         asked = client.scopes
     given = tuple(one for one in narrowed(client.scopes, asked) if chooses or one != LAUNCH)
     required = client.patient_context == "required"

@@ -21,17 +21,19 @@ CACHE: Final = 10_000
 KEPT_AFTER_EXPIRY_MS: Final = 86_400_000
 
 ADD: Final = (
-    "INSERT INTO token (digest, kind, pair, client, login, scope, api_version, patient, expires_ms, revoked)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
+    "INSERT INTO token (digest, kind, pair, client, login, scope, api_version, patient, given_by, expires_ms, revoked)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
 )
 GET: Final = (
-    "SELECT kind, pair, client, login, scope, api_version, patient, expires_ms, revoked FROM token WHERE digest=?"
+    "SELECT kind, pair, client, login, scope, api_version, patient, given_by, expires_ms, revoked"
+    " FROM token WHERE digest=?"
 )
-REVOKE: Final = "UPDATE token SET revoked=1 WHERE digest=?"
+# What was exchanged stays so: that it comes again is how a theft is seen.
+REVOKE: Final = "UPDATE token SET revoked=1 WHERE digest=? AND revoked=0"
 # 2: not revoked by anybody, but exchanged for its successor.
 ROTATE: Final = "UPDATE token SET revoked=2 WHERE digest=?"
 REVOKE_FAMILY: Final = "UPDATE token SET revoked=1 WHERE pair=? AND revoked=0"
-REVOKE_REFRESH: Final = "UPDATE token SET revoked=1 WHERE pair=? AND kind='refresh'"
+REVOKE_REFRESH: Final = "UPDATE token SET revoked=1 WHERE pair=? AND kind='refresh' AND revoked=0"
 FORGET: Final = "DELETE FROM token WHERE expires_ms < ?"
 ROTATED: Final = 2
 
@@ -46,7 +48,7 @@ class TokenKind(StrEnum):
 class Token(NamedTuple):
     """What is known of a token; `user` is '' where it speaks for the client itself, `scope` is as it was granted.
 
-    `patient` is the id of the one whom it is for, '' for none.
+    `patient` is the id of the one whom it is for, `grant` that by which it was given; '' for none.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class Token(NamedTuple):
     scope: str
     api_version: str
     patient: str
+    grant: str
     expires_ms: int
     revoked: int
 
@@ -77,13 +80,14 @@ class Principal:
 
 
 class Bearer(NamedTuple):
-    """For whom tokens are: client and user ('' for none), what they may be used for, and for which patient."""
+    """For whom tokens are: client and user ('' for none), for what, for which patient, and by which grant."""
 
     client: str
     user: str
     scope: str
     api_version: str
     patient: str = ""
+    grant: str = ""
 
 
 class Issued(NamedTuple):
@@ -107,14 +111,15 @@ class Vault:
         self._access_seconds, self._refresh_seconds = lifetimes
         self._cache: dict[bytes, Token] = {}
 
-    async def issue(self, client: str, scope: str, api_version: str, *, refresh: bool, user: str = "") -> Issued:
+    async def issue(self, bearer: Bearer, *, refresh: bool) -> Issued:
         """Return a new access token, and a refresh token where asked for, once they are on disk."""
         family = self.new_family()
-        bearer = Bearer(client, user, scope, api_version)
         return await self._store.write_raw(lambda connection: self.add(connection, family, bearer, refresh=refresh))
 
     async def exchange(self, refresh_token: str, client: str, scope: str) -> Issued | None:
-        """Return the successors of a refresh token, which dies; None: it is unknown, expired, used or not theirs.
+        """Return its successors, with some scopes, for a refresh token, which dies.
+
+        None: it is unknown, expired, used or not theirs.
 
         One that was exchanged before takes its whole family along.
         """
@@ -129,7 +134,7 @@ class Vault:
             if token.revoked or self.seconds_left(token) <= 0:
                 return None
             connection.execute(ROTATE, (digest,))
-            bearer = Bearer(client, token.user, scope or token.scope, token.api_version, token.patient)
+            bearer = Bearer(client, token.user, scope, token.api_version, token.patient, token.grant)
             return self.add(connection, token.pair, bearer, refresh=True)
 
         issued = await self._store.write_raw(work)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from hmac import compare_digest
 from typing import Final
 from urllib.parse import urlencode
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from engine.config.account import Client
+from engine.interchange.oauth.account import allowed_now
 from engine.interchange.oauth.code import Exchange, challenge_of
 from engine.interchange.oauth.scope import right
 from engine.interchange.service import Service
@@ -64,7 +66,9 @@ class Entrance:
         if client is None or not code:
             return self.show("You were not signed in.", 403)
         version = self._service.tenant(client.tenant).rest_api_version
-        exchanged = await self._service.codes.exchange(code, Exchange(known[1], self._return, known[3], version))
+        left = partial(allowed_now, self._service.configuration)
+        asked = Exchange(known[1], self._return, known[3], version, left)
+        exchanged = await self._service.codes.exchange(code, asked)
         if exchanged is None:
             return self.show("The sign-in has expired. Please sign in again.", 400)
         self._issued("authorization_code")

@@ -37,7 +37,11 @@ def viewers(configuration: ServiceConfiguration) -> dict[str, Client]:
     """Return the clients that are these pages: those that people are sent back to here, by name."""
     address = f"{configuration.base_url}{RETURN}"
     clients = configuration.clients.items()
-    return {name: one for name, one in clients if address in one.redirect_uris and AUTHORIZATION_CODE in one.grants}
+    return {
+        name: one
+        for name, one in clients
+        if address in one.redirect_uris and AUTHORIZATION_CODE in one.grants and not one.disabled
+    }
 
 
 @dataclass(frozen=True, slots=True)
