@@ -61,7 +61,7 @@ def test_only_json_goes_out(service: Running, accept: str, query: str, status: i
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/Nonsense", "/Nonsense/1", "/Patient/1/$nonsense", "/Patient/1/_other/1", "/Patient/", "/"]
+    "path", ["/Nonsense", "/Nonsense/1", "/Patient/1/$nonsense", "/Patient/1/_other/1", "/Patient/"]
 )
 def test_unknown_addresses(service: Running, base: str, path: str) -> None:
     """C-008: what the service does not have is 404 not-supported."""
@@ -75,6 +75,15 @@ def test_a_method_that_is_not_there(service: Running, base: str) -> None:
     issue(answer, 405, "not-supported")
     assert answer.headers["allow"] == "DELETE, GET, HEAD, PATCH, PUT"
     assert service.ask("GET", f"{base}/Patient/{made['id']}").headers["etag"] == 'W/"1"'
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS"])
+def test_a_base_takes_bundles_only(service: Running, base: str, method: str) -> None:
+    """C-009: another method than POST at a base is 405, and Allow says what it takes."""
+    for path in (base, f"{base}/"):
+        answer = service.ask(method, path)
+        issue(answer, 405, "not-supported")
+        assert answer.headers["allow"] == "POST"
 
 
 @pytest.mark.parametrize(("base_path", "version"), [("/fhir/R4", "4.0.1"), ("/fhir", "3.0.1")])

@@ -227,6 +227,7 @@ def test_production_speaks_no_plain_http_to_others(
         ("DELETE", "/metrics", 405, "GET, HEAD"),
         ("GET", "/oauth/token", 405, "POST"),
         ("OPTIONS", "/oauth/token", 405, "POST"),
+        ("DELETE", "/oauth/authorize", 405, "GET, HEAD, POST"),
         ("PUT", "/oauth/info", 405, "GET, HEAD, POST"),
         ("POST", "/oauth/userinfo", 405, "GET, HEAD"),
         ("POST", "/.well-known/smart-configuration", 405, "GET, HEAD"),

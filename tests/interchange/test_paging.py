@@ -86,6 +86,26 @@ def test_walks(crowd: Crowd, paging: str, size: int) -> None:
     assert pages == -(-45 // size)
 
 
+@pytest.mark.parametrize("form", [False, True], ids=["address", "form"])
+def test_previous_leads_back(crowd: Crowd, form: bool) -> None:
+    """A page by offset has a link to the page before it, down to the first; a search by POST a sealed one."""
+    pages, url = [page(crowd, f"{crowd.path}&_count=10")], ""
+    if form:
+        path, _, query = crowd.path.partition("?")
+        told = {"content": f"{query}&_count=10", "headers": {"content-type": "application/x-www-form-urlencoded"}}
+        pages = [crowd.service.ask("POST", f"{path}/_search", **told).json()]
+    while url := links(pages[-1]).get("next", ""):
+        pages.append(page(crowd, url))
+    assert "previous" not in links(pages[0])
+    for place in range(len(pages) - 1, 0, -1):
+        back = links(pages[place])["previous"]
+        assert not form or NAME not in back
+        assert page(crowd, back)["entry"] == pages[place - 1]["entry"]
+    if not form:
+        assert links(page(crowd, f"{crowd.path}&_count=10&_offset=4"))["previous"].endswith("_count=10")
+        assert "previous" not in links(page(crowd, following(crowd)))
+
+
 @pytest.mark.parametrize("paging", ["", "&_paging=cursor"], ids=["offset", "cursor"])
 def test_pages_have_twenty(crowd: Crowd, paging: str) -> None:
     """C-200, C-203, C-443: without _count a page has twenty entries, and a next link where there are more."""

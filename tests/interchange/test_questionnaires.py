@@ -62,11 +62,11 @@ def test_a_name_that_is_missing_is_the_other_one(service: Running, base: str) ->
     made = post(service, base, questionnaire({"id": "a", "type": "group", "item": [inner]}))
     assert (made.status_code, names(made.json())) == (201, [("a", "a"), ("b", "b")]), made.text
     path = f"{base}/Questionnaire/{made.json()['id']}"
-    changed = {**made.json(), "item": [{"linkId": "1.1 c", "type": "display"}]}
-    assert names(service.ask("PUT", path, json=changed).json()) == [("1.1 c", "1.1 c")]
+    changed = {**made.json(), "item": [{"linkId": "1.1-c", "type": "display"}]}
+    assert names(service.ask("PUT", path, json=changed).json()) == [("1.1-c", "1.1-c")]
     step = {"op": "add", "path": "/item/-", "value": {"id": "d", "type": "display"}}
     patched = service.ask("PATCH", path, json=[step], headers={"content-type": "application/json-patch+json"})
-    assert names(patched.json()) == [("1.1 c", "1.1 c"), ("d", "d")]
+    assert names(patched.json()) == [("1.1-c", "1.1-c"), ("d", "d")]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,15 @@ def test_a_name_that_is_missing_is_the_other_one(service: Running, base: str) ->
             ["item[0].linkId"],
             id="only an extension of one",
         ),
+        pytest.param([question("a b")], 422, "invalid", ["item[0].linkId"], id="a blank in a name"),
+        pytest.param(
+            [question("a", {"linkId": "b\tc", "type": "string"})],
+            422,
+            "invalid",
+            ["item[0].item[0].linkId"],
+            id="a tab in a name within",
+        ),
+        pytest.param([{"id": "a\u00a0b", "type": "string"}], 422, "invalid", ["item[0].linkId"], id="a blank in an id"),
         pytest.param([{"linkId": 1, "type": "string"}], 400, "structure", ["item[0].linkId"], id="no text"),
         pytest.param(["a"], 400, "structure", ["item[0]"], id="no item"),
     ],

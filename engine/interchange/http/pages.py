@@ -53,6 +53,11 @@ class Pages:
         )
         self._router = Router(routes=self._routes(), redirect_slashes=False)
 
+    def _allowed(self, path: str) -> str:
+        """Return the methods that an address takes, by whichever of its routes."""
+        routes = (one for one in self._router.routes if isinstance(one, Route) and one.path_regex.match(path))
+        return ", ".join(sorted({method for one in routes for method in one.methods or ()}))
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str, shared: Headers) -> None:
         """Answer one request; `shared` are headers that let a browser of another origin read it."""
         limit = self._service.configuration.request_timeout_s
@@ -63,6 +68,8 @@ class Pages:
         except HTTPException as error:
             answer = _json({"error": UNKNOWN.get(error.status_code, "invalid_request")}, error.status_code)
             answer.headers.update(error.headers or {})
+            if error.status_code == 405:
+                answer.headers["allow"] = self._allowed(scope["path"])
         except ConnectionError:
             raise
         except (TimeoutError, asyncio.CancelledError, StoreBusyError):

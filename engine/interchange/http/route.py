@@ -95,6 +95,9 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
     type_name = segments[0]
     if type_name.startswith("$") and len(segments) == 1:
         return _of_system(address, method, features)
+    if segments == ("",):
+        # A Bundle of requests is all that a base takes.
+        raise wrong_method({"POST"})
     if (address.version, type_name) not in TYPES:
         raise refuse(
             Category.UNKNOWN_ROUTE, f"The service has no such resource type in {address.version}.", location="http.path"

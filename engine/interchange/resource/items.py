@@ -26,13 +26,16 @@ def unnamed_items(body: dict[str, Json]) -> Iterator[Issue]:
 
 
 def check_items(body: dict[str, Json]) -> RefusedError | None:
-    """Return the refusal (422) of items of a valid Questionnaire with two names, or with that of another; else None."""
+    """Return the refusal (422) of items of a valid Questionnaire: two names, that of another, a blank; else None."""
     seen: set[str] = set()
     wrong: list[Issue] = []
     for path, item in _items(body, QUESTIONNAIRE):
         name = item["linkId"]
         if item.get("id") != name:
             wrong.append(Issue("linkId and id of an item must be the same.", f"{path}.linkId"))
+        if any(map(str.isspace, name)):
+            text = "A linkId is the id of its item too, and an id has no blanks: write it without, as 1.1-c."
+            wrong.append(Issue(text, f"{path}.linkId"))
         if name in seen:
             wrong.append(Issue("Another item of the Questionnaire has this linkId.", f"{path}.linkId"))
         seen.add(name)

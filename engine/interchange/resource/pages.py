@@ -5,6 +5,7 @@ service while its pages are followed, and the link to the next one only says whi
 """
 
 import zlib
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from typing import Final, NamedTuple
@@ -54,18 +55,24 @@ def read_asked(service: Service, request: Request) -> Asked:
 async def links(
     service: Service, request: Request, address: str, criteria: Pairs, pages: tuple[Page, Page | None], *, sealed: bool
 ) -> list[tuple[str, str]]:
-    """Return the links to a page and to the one that follows it, None after the last."""
+    """Return the links to a page, to the one that follows it, None after the last, and to the one before it.
+
+    A walk by cursor leads forward only: a page of it has none before.
+    """
     page, following = pages
-    itself = address_with(address, page_pairs(criteria, page))
-    if following is None:
-        return [("self", itself)]
-    if not sealed:
-        return [("self", itself), ("next", address_with(address, page_pairs(criteria, following)))]
-    # The pages of a form have no other address than that of the type.
-    return [
-        ("self", itself),
-        ("next", address_with(address, ((PAGE, await _sealed(service, request, criteria, following)),))),
-    ]
+    found = [("self", address_with(address, page_pairs(criteria, page)))]
+    for relation, one in (("previous", _before(page)), ("next", following)):
+        if one is not None:
+            # The pages of a form have no other address than that of the type.
+            pairs = ((PAGE, await _sealed(service, request, criteria, one)),) if sealed else page_pairs(criteria, one)
+            found.append((relation, address_with(address, pairs)))
+    return found
+
+
+def _before(page: Page) -> Page | None:
+    if page.cursored or not page.offset or not page.count:
+        return None
+    return replace(page, offset=max(page.offset - page.count, 0))
 
 
 async def _sealed(service: Service, request: Request, criteria: Pairs, following: Page) -> str:
