@@ -1,6 +1,7 @@
 """Answers that carry one resource: status, ETag, Last-Modified, Location and what `Prefer` asks for."""
 
 from collections.abc import Callable
+from typing import Final
 from wsgiref.handlers import format_date_time
 
 from engine.fhir.schema import FhirVersion
@@ -11,6 +12,7 @@ from engine.interchange.outcome import success
 from engine.interchange.store.transaction import Stored
 from engine.interchange.view import shown
 
+HISTORY: Final = "_history"
 Show = Callable[[bytes, str, FhirVersion], bytes]
 
 
@@ -22,12 +24,14 @@ def resource_answer(stored: Stored, request: Request, show: Show = shown) -> Ans
 def written_answer(status: int, stored: Stored, request: Request, *, location: bool, seen: bool = True) -> Answer:
     """Return the answer to a write: the resource, nothing, or an outcome, as the client prefers.
 
-    `location`: where the resource is, is new to the client; else the address only says whose content it is. `seen`:
-    the client may see what stands there beside what it wrote.
+    `location`: where the resource is, is new to the client; else the address only says whose content it is. Both name
+    the version, as FHIR says: clients have id and version from there. `seen`: the client may see what stands there
+    beside what it wrote.
     """
     name = name_in(request.version, stored.type)
     place = "location" if location else "content-location"
-    headers = ((place, f"{request.base}/{name}/{stored.id}"), *version_headers(stored))
+    address = f"{request.base}/{name}/{stored.id}/{HISTORY}/{stored.version}"
+    headers = ((place, address), *version_headers(stored))
     if request.prefer.returns is Return.OUTCOME:
         told = success(f"{name}/{stored.id} is kept as version {stored.version}.")
         return Answer(status, write_json(told), headers)

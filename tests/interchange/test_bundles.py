@@ -52,7 +52,7 @@ def done(service: Running, base: str, *entries: dict[str, Any], **more: Any) -> 
 
 def ids(entries: list[dict[str, Any]]) -> list[str]:
     """Return the ids of what was written."""
-    return [one["response"]["location"].rpartition("/")[2] for one in entries]
+    return [one["response"]["location"].rsplit("/", 3)[1] for one in entries]
 
 
 def told(entries: list[dict[str, Any]]) -> list[str]:
@@ -88,7 +88,8 @@ def test_a_visit_in_one_transaction(service: Running, base: str) -> None:
     assert kept["location"][0]["location"]["reference"] == f"Location/{made[3]}"
     assert kept["diagnosis"][0]["condition"]["reference"] == f"Condition/{made[1]}"
     assert entries[0]["response"]["etag"] == 'W/"1"'
-    assert entries[0]["response"]["location"] == f"{service.url}{base}/Encounter/{made[0]}"
+    assert entries[0]["response"]["location"] == f"{service.url}{base}/Encounter/{made[0]}/_history/1"
+    assert entries[0]["fullUrl"] == f"{service.url}{base}/Encounter/{made[0]}"
     assert service.ask("GET", f"{base}/Condition?patient={made[2]}").json()["total"] == 1
 
 

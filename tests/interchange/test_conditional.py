@@ -29,10 +29,10 @@ def test_none_one_and_several(service: Running, base: str) -> None:
     first = service.ask("PUT", f"{base}/Patient?{query}", json=body)
     assert (first.status_code, first.headers["etag"]) == (201, 'W/"1"'), first.text
     path = f"{base}/Patient/{first.json()['id']}"
-    assert first.headers["location"] == service.url + path
+    assert first.headers["location"] == f"{service.url}{path}/_history/1"
     second = service.ask("PUT", f"{base}/Patient?{query}", json={**body, "birthDate": "1990"})
     assert (second.status_code, second.headers["etag"]) == (200, 'W/"2"')
-    assert second.headers["content-location"] == service.url + path
+    assert second.headers["content-location"] == f"{service.url}{path}/_history/2"
     assert service.ask("GET", path).json()["birthDate"] == "1990"
     family = body["name"][0]["family"]
     service.create(base, name=body["name"])

@@ -47,7 +47,7 @@ def test_delete_of_every_type(service: Running, base: str, type_name: str) -> No
     assert ("resource" in entry[0], entry[0]["response"]["status"]) == (False, "204")
     back = service.ask("PUT", f"{base}/{path}", json=made, headers=told)
     assert (back.status_code, back.headers["etag"]) == (201, 'W/"3"'), back.text
-    assert back.headers["location"] == f"{service.url}{base}/{path}"
+    assert back.headers["location"] == f"{service.url}{base}/{path}/_history/3"
     assert service.ask("GET", f"{base}/{path}").json() == back.json()
     entry = service.ask("GET", f"{base}/{path}/_history").json()["entry"]
     assert [(one["request"]["method"], one["response"]["status"]) for one in entry] == [

@@ -62,7 +62,7 @@ def test_a_new_document(chart: Chart) -> None:
     answer = chart.merge(masterIdentifier=own(), content=content)
     assert answer.status_code == 201, answer.text
     made = answer.json()
-    assert answer.headers["location"] == f"{chart.service.url}/fhir/DocumentReference/{made['id']}"
+    assert answer.headers["location"] == f"{chart.service.url}/fhir/DocumentReference/{made['id']}/_history/1"
     assert answer.headers["etag"] == 'W/"1"'
     assert made["subject"] == {"identifier": chart.number, "reference": f"Patient/{chart.id}"}
     assert made["content"] == content

@@ -40,7 +40,7 @@ def test_the_example(service: Running, base: str) -> None:
     answer = sent(service, base, body)
     made = answer.json()
     assert answer.status_code == 201
-    assert answer.headers["location"] == f"{service.url}{base}/MedicationRequest/{made['id']}"
+    assert answer.headers["location"] == f"{service.url}{base}/MedicationRequest/{made['id']}/_history/1"
     assert (answer.headers["etag"], made["meta"]["versionId"]) == ('W/"1"', "1")
     assert {name: value for name, value in made.items() if name not in {"id", "meta"}} == body
 

@@ -198,7 +198,7 @@ def test_every_type(service: Running, base: str, type_name: str) -> None:
     path = f"{base}/{name}/{made['id']}"
     answer = sent(service, path, {"op": "add", "path": "/language", "value": "en"})
     assert (answer.status_code, answer.headers["etag"]) == (200, 'W/"2"'), answer.text
-    assert answer.headers["content-location"] == service.url + path
+    assert answer.headers["content-location"] == f"{service.url}{path}/_history/2"
     assert answer.json() == {**made, "language": "en", "meta": answer.json()["meta"]}
     assert service.ask("GET", path).json() == answer.json()
     entry = service.ask("GET", f"{path}/_history").json()["entry"][0]

@@ -81,13 +81,14 @@ def test_a_condition_that_cannot_be_read(service: Running, base: str, header: st
 
 
 def test_content_location(service: Running, base: str) -> None:
-    """C-161: an update says by Content-Location what its body is; a create by Location where it is."""
+    """C-161: an update says by Content-Location what its body is, a create by Location where it is, by version."""
     for kind, body in (("Patient", patient()), ("Location", least("Location", ""))):
         made = service.ask("POST", f"{base}/{kind}", json=body, headers={"prefer": "create-always"})
         address = f"{service.url}{base}/{kind}/{made.json()['id']}"
-        assert (made.headers["location"], "content-location" in made.headers) == (address, False)
+        assert (made.headers["location"], "content-location" in made.headers) == (f"{address}/_history/1", False)
         changed = service.ask("PUT", f"{base}/{kind}/{made.json()['id']}", json=made.json())
-        assert (changed.headers["content-location"], "location" in changed.headers) == (address, False)
+        told = (changed.headers["content-location"], "location" in changed.headers)
+        assert told == (f"{address}/_history/2", False)
         new = service.ask(
             "PUT",
             f"{base}/{kind}/new-{made.json()['id']}",

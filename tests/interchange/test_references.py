@@ -123,7 +123,7 @@ def test_an_order_is_named_as_its_version_names_it(service: Running) -> None:
     patient_id = service.create()["id"]
     body = least("ServiceRequest", patient_id, version_of("/fhir"))
     made = service.ask("POST", "/fhir/ProcedureRequest", json=body, headers={"prefer": "return=OperationOutcome"})
-    order_id = made.headers["location"].removeprefix(f"{service.url}/fhir/ProcedureRequest/")
+    order_id = made.headers["location"].removeprefix(f"{service.url}/fhir/ProcedureRequest/").partition("/_history/")[0]
     assert "ProcedureRequest/" in made.json()["issue"][0]["diagnostics"]
     report = least("DiagnosticReport", patient_id, version_of("/fhir"))
     report["basedOn"] = [{"reference": f"{service.url}/fhir/ProcedureRequest/{order_id}"}]

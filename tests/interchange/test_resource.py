@@ -26,7 +26,7 @@ def test_create_read_update_and_search(service: Running, base: str, type_name: s
     assert created.status_code == 201, created.text
     kept = created.json()
     assert kept["resourceType"] == name
-    assert created.headers["location"] == f"{service.url}{base}/{name}/{kept['id']}"
+    assert created.headers["location"] == f"{service.url}{base}/{name}/{kept['id']}/_history/1"
     assert created.headers["etag"] == 'W/"1"'
     assert service.ask("GET", f"{base}/{name}/{kept['id']}").json() == kept
     updated = service.ask("PUT", f"{base}/{name}/{kept['id']}", json=kept, headers={"if-match": 'W/"1"'})

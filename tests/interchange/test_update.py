@@ -39,7 +39,7 @@ def test_update_creates(service: Running, base: str) -> None:
     name = f"own-id-{base.count('/')}"
     answer = service.ask("PUT", f"{base}/Patient/{name}", json=patient(id=name), headers={"prefer": "create-always"})
     assert answer.status_code == 201
-    assert answer.headers["location"] == f"{service.url}{base}/Patient/{name}"
+    assert answer.headers["location"] == f"{service.url}{base}/Patient/{name}/_history/1"
     assert service.ask("GET", f"{base}/Patient/{name}").json()["meta"]["versionId"] == "1"
 
 

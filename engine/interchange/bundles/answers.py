@@ -10,6 +10,7 @@ import orjson
 from engine.interchange.bundles.step import Kind, Step
 from engine.interchange.exact import write_json
 from engine.interchange.exchange import Answer
+from engine.interchange.reply import HISTORY
 
 Json = Any
 
@@ -27,7 +28,7 @@ def write_answers(bundle_id: str, kind: Kind, base: str, answered: list[tuple[St
 def _entry(base: str, step: Step, answer: Answer) -> Json:
     headers = dict(answer.headers)
     place = headers.get("location") or headers.get("content-location", "")
-    made: dict[str, Json] = {"fullUrl": place} if place else {}
+    made: dict[str, Json] = {"fullUrl": unversioned(place)} if place else {}
     response: dict[str, Json] = {"status": f"{answer.status} {responses[answer.status]}"}
     if place:
         response["location"] = place
@@ -40,6 +41,11 @@ def _entry(base: str, step: Step, answer: Answer) -> Json:
     elif answer.body:
         made |= {**_address(base, step), "resource": orjson.Fragment(answer.body)}
     return {**made, "response": response}
+
+
+def unversioned(place: str) -> str:
+    """Return the address of a resource from that of one of its versions."""
+    return place.partition(f"/{HISTORY}/")[0]
 
 
 def _address(base: str, step: Step) -> Json:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from engine.fhir.versions.names import name_in
+from engine.interchange.bundles.answers import unversioned
 from engine.interchange.bundles.plan import READING, Plan, Sender, carried_out
 from engine.interchange.bundles.recording import EntryLog
 from engine.interchange.bundles.resolve import resolved, target_of
@@ -157,7 +158,7 @@ def _check_target(plan: Plan, answer: Answer, target: str) -> None:
     """Refuse (412) an entry whose condition an entry before it has met: what refers to it would lead nowhere."""
     headers = dict(answer.headers)
     place = headers.get("location") or headers.get("content-location", "")
-    if place.rpartition("/")[2] != target:
+    if unversioned(place).rpartition("/")[2] != target:
         text = "Another entry of the transaction meets the same condition."
         where = f"Bundle.entry[{plan.step.number}].request"
         raise refuse(Category.SEVERAL_MATCHES, text, location=where)

@@ -140,7 +140,7 @@ class Driven:
         route = ROUTES["DiagnosticReport", "create", Level.TYPE]
         answer = await self.answered(route, self.request("DiagnosticReport", "", body))
         assert answer is not None
-        self.reports.setdefault(number, []).append(dict(answer.headers)["location"].rpartition("/")[2])
+        self.reports.setdefault(number, []).append(dict(answer.headers)["location"].rsplit("/", 3)[1])
         return True
 
     async def unlink(self, number: int) -> bool:

@@ -38,7 +38,7 @@ def test_an_order_is_placed_at_once(service: Running, base: str) -> None:
     answer = here.ask("POST", "RequestGroup", here.order())
     assert answer.status_code == 201, answer.text
     order = answer.json()
-    assert answer.headers["location"] == f"{service.url}{base}/RequestGroup/{order['id']}"
+    assert answer.headers["location"] == f"{service.url}{base}/RequestGroup/{order['id']}/_history/1"
     assert (order["status"], status_of(order), order["meta"]["versionId"]) == ("active", "pending", "1")
     assert order["meta"]["profile"] == [url("order")]
 

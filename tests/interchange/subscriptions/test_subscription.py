@@ -25,7 +25,7 @@ def test_a_subscription_is_active_at_once(own_service: Running, base: str) -> No
     assert answer.status_code == 201, answer.text
     made = answer.json()
     assert made["status"] == "active"
-    assert answer.headers["location"] == f"{own_service.url}{base}/Subscription/{made['id']}"
+    assert answer.headers["location"] == f"{own_service.url}{base}/Subscription/{made['id']}/_history/1"
     assert own_service.ask("GET", f"{base}/Subscription/{made['id']}").json() == made
     for query in ("status=active", "type=rest-hook", f"url={ENDPOINT}", "criteria=Encounter"):
         found = own_service.ask("GET", f"{base}/Subscription?{query}").json()
