@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.errors import UnreadableMessageError
-from engine.hl7.charset import coding_of, wide_codec
+from engine.hl7.charset import UTF8_MARK, coding_of, wide_codec
 from engine.hl7.delimiters import STANDARD, Delimiters, delimiters_of, is_delimiter
 from engine.hl7.iso2022 import ESCAPE, without_double_runs
 from engine.hl7.lines import LEADING_BYTES, first_segment
@@ -14,6 +14,7 @@ from engine.hl7.lines import LEADING_BYTES, first_segment
 CHARACTER_SET: Final = 18
 # Sets whose second bytes may be those of delimiters.
 _DOUBLE_BYTE_CODECS: Final = frozenset({"big5", "gb18030"})
+_UNSAID: Final = "unsaid"
 _DOUBLE_BYTES: Final = re.compile(rb"[\x81-\xfe](?:[\x40-\x7e\x80-\xfe]|[0-9][\x81-\xfe][0-9])")
 # Versions in which MSH-9 may be the message type alone: the event is then said in EVN-1, which was required.
 # A later message is read so only where its channel says that such a sender is meant.
@@ -96,12 +97,12 @@ class Header:
         return f"<Header of {len(self.fields)} fields>"
 
 
-def read_header(raw: bytes, *, event_from_evn: bool = False) -> Header | None:
+def read_header(raw: bytes, *, event_from_evn: bool = False, charset: str = "") -> Header | None:
     """Read MSH from the bytes of a message; None where no MSH with a usable field separator begins it.
 
     A byte order mark, blanks and line ends before it are passed over. MSH-2 that cannot be used leaves the usual
     delimiters in `declared`; to parse such a message is refused. `event_from_evn`: in any version EVN-1 says the event
-    where MSH-9.2 is empty, not only before 2.3.
+    where MSH-9.2 is empty, not only before 2.3. `charset`: the set where MSH-18 is empty.
     """
     wide = wide_codec(raw)
     if wide:
@@ -110,7 +111,8 @@ def read_header(raw: bytes, *, event_from_evn: bool = False) -> Header | None:
     separator = body[3:4]
     if body[:3] != b"MSH" or not is_delimiter(separator.decode("latin-1")):
         return None
-    fields = _split(first_segment(body, separator), separator)
+    known = wide or raw.startswith(UTF8_MARK)
+    fields = _split(first_segment(body, separator), separator, "" if known else charset)
     encoding = fields[1] if len(fields) > 1 else b""
     declared = _declared(separator, encoding)
     header = Header((fields[0], separator, *fields[1:]), separator + encoding, declared, wide)
@@ -127,38 +129,49 @@ def _event(body: bytes, separator: bytes, declared: Delimiters) -> str:
     return "" if part == '""' else part
 
 
-def character_set(raw: bytes) -> tuple[bytes, bytes]:
-    """Return MSH-18 and the repetition separator, as little as decoding needs; both b'' where there is none."""
+def character_set(raw: bytes, charset: str = "") -> tuple[bytes, bytes]:
+    """Return MSH-18 and the repetition separator, as little as decoding needs; both b'' where there is none.
+
+    `charset`: the set where it is empty.
+    """
     body = raw if raw.startswith(b"MSH") else raw.lstrip(LEADING_BYTES)
     separator = body[3:4]
     if not separator:
         return b"", b""
-    fields = _split(first_segment(body, separator), separator, CHARACTER_SET)
+    fields = _split(first_segment(body, separator), separator, charset, CHARACTER_SET)
     if len(fields) < CHARACTER_SET or not fields[CHARACTER_SET - 1]:
         return b"", b""
     return fields[CHARACTER_SET - 1], _declared(separator, fields[1]).repetition.encode("latin-1")
 
 
-def _split(segment: bytes, separator: bytes, limit: int = -1) -> list[bytes]:
+def _split(segment: bytes, separator: bytes, charset: str, limit: int = -1) -> list[bytes]:
     """Split MSH by its separator, not inside characters of two bytes."""
     if ESCAPE not in segment and segment.isascii():
         return segment.split(separator, limit)
     fields: list[bytes] = []
     begin = 0
-    for masked in _without_double_bytes(segment, separator).split(separator, limit):
+    for masked in _without_double_bytes(segment, separator, charset).split(separator, limit):
         fields.append(segment[begin : begin + len(masked)])
         begin += len(masked) + 1
     return fields
 
 
-def _without_double_bytes(segment: bytes, separator: bytes) -> bytes:
-    """Return bytes of equal length with characters of two bytes blanked, be they of ISO 2022 or of the set declared."""
+def _without_double_bytes(segment: bytes, separator: bytes, charset: str) -> bytes:
+    """Return bytes of equal length with characters of two bytes blanked: of ISO 2022, of the set declared or usual."""
     if ESCAPE in segment:
         return without_double_runs(segment)
     masked = _DOUBLE_BYTES.sub(lambda found: b"\x80" * len(found[0]), segment)
-    fields = masked.split(separator, CHARACTER_SET)
-    coding = coding_of(fields[CHARACTER_SET - 1], b"", "ascii") if len(fields) >= CHARACTER_SET else None
-    return masked if coding is not None and coding.name in _DOUBLE_BYTE_CODECS else segment
+    usual = coding_of(b"", b"", charset or "ascii")
+    codec = _codec(masked, separator) or _codec(segment, separator) or (usual.name if usual else "")
+    return masked if codec in _DOUBLE_BYTE_CODECS else segment
+
+
+def _codec(segment: bytes, separator: bytes) -> str:
+    """Return the codec that MSH-18 of a segment names, '' where it names none that is known."""
+    fields = segment.split(separator, CHARACTER_SET)
+    declared = fields[CHARACTER_SET - 1] if len(fields) >= CHARACTER_SET else b""
+    coding = coding_of(declared, b"", _UNSAID) if declared else None
+    return coding.name if coding is not None and coding.name != _UNSAID else ""
 
 
 def _declared(separator: bytes, encoding: bytes) -> Delimiters:

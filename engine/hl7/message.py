@@ -238,7 +238,7 @@ def parse(
     usable MSH begins the bytes, UndecodableMessageError for bytes outside the character set (unless they may be
     replaced by U+FFFD), MessageLimitError for more segments, or more repetition separators, than allowed.
     """
-    declared, repetition = character_set(raw)
+    declared, repetition = character_set(raw, charset)
     text, codec = decode(raw, coding_of(declared, repetition, charset), replace=undecodable == "replace")
     body = text.lstrip(LEADING).rstrip(TRAILING)
     if not body.startswith("MSH") or len(body) < len("MSH|"):

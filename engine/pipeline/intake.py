@@ -112,7 +112,7 @@ class Intake:
 
     async def _taken(self, raw: bytes, peer: Peer, feed: Feed, batch: str = "") -> _Replying:
         """Judge and record a message; return what waits for its reply, to be called at once."""
-        header = read_header(raw, event_from_evn=feed.channel.event_from_evn)
+        header = read_header(raw, event_from_evn=feed.channel.event_from_evn, charset=feed.channel.charset)
         if header is None:
             return partial(_now, await self._no_header(raw, peer, feed))
         judged = self._judged(raw, header, feed)

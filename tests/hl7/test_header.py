@@ -148,6 +148,24 @@ def test_two_byte_sets_in_the_header(name: str, codec: str, separator: str) -> N
     assert character_set(raw) == (declared.encode(), b"~")
 
 
+def test_two_byte_sets_of_a_channel_in_the_header() -> None:
+    """Where MSH-18 is empty, or is null, the channel's set says what a byte of a delimiter is; a declared one wins."""
+    raw = 'MSH|^~\\&|\u80b2|B|||||ADT^A01|9|P|2.5||||||""|X\r'.encode("big5")
+    for one in (raw, raw[: raw.index(b'||||||"')] + b"\r"):
+        header = read_header(one, charset="BIG-5")
+        assert header is not None
+        assert header.control_id == b"9"
+        assert parse(one + b"PID|1\r", charset="BIG-5").leaf("MSH", 3) == "\u80b2"
+    assert character_set(raw, "BIG-5") == (b'""', b"~")
+    utf8 = read_header(b"\xef\xbb\xbfMSH|^~\\&|" + "\u20ac|B|||||ADT^A01|9|P|2.5\r".encode(), charset="BIG-5")
+    assert utf8 is not None
+    assert utf8.control_id == b"9"
+    latin = "MSH|^~\\&|\u00e9|B|||||ADT^A01|9|P|2.5||||||8859/1\r".encode("latin-1")
+    header = read_header(latin, charset="BIG-5")
+    assert header is not None
+    assert header.control_id == b"9"
+
+
 def test_null_says_nothing():
     """A null component of the header reads as ''."""
     header = read_header(b'MSH|^~\\&|A|B|||||ADT^A01|9|""|""\r')

@@ -172,6 +172,15 @@ async def test_a_later_sender_may_say_its_event_in_evn(desk: Desk) -> None:
     assert (await desk.journal.read(partial(told, seq=2))) == ("received", "", "A08")
 
 
+async def test_the_set_of_the_channel_holds_in_the_header_too(desk: Desk) -> None:
+    """A sender without MSH-18 whose name holds the byte of a delimiter is answered under its own control ID."""
+    big5 = raw("V1", name="\u8a31").decode().replace("|HIS|", "|\u80b2|").encode("big5")
+    reply = await Door(desk, charset="BIG-5").ask(big5)
+    assert isinstance(reply.now, bytes)
+    assert b"\rMSA|AA|V1\r" in reply.now
+    assert (await desk.journal.read(partial(told, seq=1))) == ("received", "", "A08")
+
+
 def told(connection: Connection, seq: int) -> tuple[str, ...]:
     """Return how an entry stands, why, and its event."""
     found: tuple[str, ...] = connection.execute(

@@ -153,7 +153,7 @@ def judge_bytes(raw: bytes, view: EntryView, feed: Feed) -> tuple[Judgement, New
     Its own bytes keep the event that the journal has of them, as where they are delivered (`read_message`).
     """
     event = view.row.event if raw == view.raw else ""
-    header = read_header(raw, event_from_evn=feed.channel.reads_evn(event))
+    header = read_header(raw, event_from_evn=feed.channel.reads_evn(event), charset=feed.channel.charset)
     if header is None:
         return Judgement(State.REJECTED, "no-header"), None
     judged = judge(raw, header, feed.channel, feed.mapping)

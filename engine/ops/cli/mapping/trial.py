@@ -127,7 +127,7 @@ def _failure(result: Result) -> dict[str, object]:
 
 def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) -> Made:
     """Return how a channel would answer a message, and what is made of it where it can be read."""
-    header = read_header(raw, event_from_evn=channel.event_from_evn)
+    header = read_header(raw, event_from_evn=channel.event_from_evn, charset=channel.charset)
     judged = judge(raw, header, channel, mapping) if header else Judgement(State.REJECTED, "no-header")
     answered = {
         "state": str(judged.state),
