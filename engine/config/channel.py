@@ -193,6 +193,9 @@ class Channel(Frozen):
     conformance: Literal["off", "warn", "refuse"] = Field(
         "off", description="check against the version's tables: counted on the entry, or refused (AE 100 to 103)"
     )
+    not_a_segment: Literal["note", "refuse"] = Field(
+        "note", description="what to do with a line that is no segment: noted on the entry, or refused (AE 100)"
+    )
     check_output: Literal["off", "warn", "refuse"] = Field(
         "off", alias="validate", description="what is sent against the FHIR schema: noted on the entry, or held"
     )

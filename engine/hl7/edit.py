@@ -5,10 +5,11 @@ from typing import Final, NamedTuple
 
 from engine.errors import EditError, PathError
 from engine.hl7.charset import ISO_2022, coding_of
-from engine.hl7.delimiters import Delimiters
+from engine.hl7.delimiters import Delimiters, delimiters_of
 from engine.hl7.escape import escape
 from engine.hl7.header import character_set
 from engine.hl7.leaf import NULL_TEXT
+from engine.hl7.lines import LEADING, TRAILING, cut
 from engine.hl7.message import Message
 from engine.hl7.path import Path, parse_path
 from engine.hl7.segment import HEADERS, Repetition, Segment
@@ -52,6 +53,16 @@ def written(text: str, default: str) -> bytes:
     declared, repetition = character_set(text.encode("ascii", "replace"))
     coding = coding_of(declared, repetition, default)
     return _encoded(text, coding.name if coding else "ascii")
+
+
+def editable(text: str) -> str:
+    """Return the text of a message with a line for each segment; a line break within one stands as its escape."""
+    body = text.lstrip(LEADING).rstrip(TRAILING)
+    if body[:3] != "MSH" or not body[3:4]:
+        return body
+    texts = cut(body, body[3]).texts
+    mark = delimiters_of(body[3], texts[0][4:].split(body[3], 1)[0]).escape
+    return "\n".join(one.replace("\n", f"{mark}.br{mark}") for one in texts) if mark else "\n".join(texts)
 
 
 def differences(before: Message, after: Message) -> tuple[FieldChange, ...]:

@@ -33,6 +33,8 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 _TRIGGERS: Final = {row["trigger"]: row for row in _rows("adt_trigger_structure.csv")}
 _GRAMMARS: Final = {(row["version"], row["structure"]): row["segments"] for row in _rows("adt_structure_grammar.csv")}
+SEGMENTS: Final = frozenset(one for text in _GRAMMARS.values() for one in re.findall(r"\b[A-Z][A-Z0-9]{2}\b", text))
+"""All segments of all structures of ADT, in any version."""
 TRIGGERS: Final = frozenset(_TRIGGERS)
 """All trigger events of ADT in any version, and Z99 of IHE PAM."""
 

@@ -1,7 +1,7 @@
 """A message: bytes in, the same bytes out, and in between segments that are cut only where they are asked."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from engine.errors import MessageLimitError, UnreadableMessageError
 from engine.hl7.charset import coding_of, decode
@@ -10,11 +10,25 @@ from engine.hl7.events import structure
 from engine.hl7.header import EVENT_IN_EVN, character_set
 from engine.hl7.leaf import Leaf
 from engine.hl7.legible import illegible, legible, may_be_illegible
-from engine.hl7.lines import LEADING, TRAILING, segment_texts
+from engine.hl7.lines import LEADING, TRAILING, Lines, cut
+from engine.hl7.names import KNOWN, carried_by, is_own, meant
 from engine.hl7.repetition import Repetition, dialect_of
 from engine.hl7.segment import KINDS, Segment
 
 __all__ = ["Message", "Repetition", "Segment", "parse"]
+
+
+class OddLines(NamedTuple):
+    """Lines of a message that are not as the standard has them, by their numbers among its segments, from 1.
+
+    `none`: they are no segment, or hold such a line; nothing reads them. `meant`: a segment's name with blanks or in
+    small letters, which is read as that segment. `by_feed` and `unclear` are those of `engine/hl7/lines.py`.
+    """
+
+    none: tuple[int, ...]
+    meant: tuple[int, ...]
+    by_feed: tuple[int, ...]
+    unclear: tuple[int, ...]
 
 
 class Message:
@@ -32,7 +46,10 @@ class Message:
         "_headers",
         "_judged",
         "_legible",
+        "_lines",
+        "_meant",
         "_named",
+        "_none",
         "_segments",
         "_texts",
         "charset",
@@ -52,6 +69,7 @@ class Message:
         delimiters: Delimiters,
         *,
         event_from_evn: bool = False,
+        lines: Lines | None = None,
     ) -> None:
         self.raw = raw
         self.text = text
@@ -66,6 +84,9 @@ class Message:
         self._headers: dict[int, str] = {}
         self._all: tuple[Segment, ...] = ()
         self._groups: dict[str, tuple[Segment, ...]] = {}
+        self._lines = lines
+        self._none: list[int] = []
+        self._meant: list[int] = []
         self._judged = False
         self._legible: Message | None = None  # where it is not this one, which would hold itself
 
@@ -103,6 +124,18 @@ class Message:
                         self.raw, self.text, self.charset, texts, self.delimiters, event_from_evn=self.event_from_evn
                     )
         return self._legible or self
+
+    @property
+    def odd_lines(self) -> OddLines | None:
+        """Lines that are not as the standard has them; None where all are, as nearly always."""
+        if not self._named:
+            self._index()
+        lines = self._lines
+        if lines is None and not self._none and not self._meant:
+            return None
+        by_feed, kept, unclear = lines[1:] if lines else ((), (), ())
+        none = sorted({*kept, *(at + 1 for at in self._none)})
+        return OddLines(tuple(none), tuple(at + 1 for at in sorted(self._meant)), by_feed, unclear)
 
     @property
     def illegible(self) -> tuple[str, ...]:
@@ -150,7 +183,23 @@ class Message:
                 named[name].append(at)
             else:
                 named[name] = [at]
+        if not named.keys() <= KNOWN:
+            self._mend(named)
         return named
+
+    def _mend(self, named: dict[str, list[int]]) -> None:
+        """Give lines whose name is none the one that is meant, where there is one, and note them."""
+        carried = carried_by("")
+        if "MSH" in named:
+            carried = carried_by(self.message_type)
+        for name in [one for one in named if one not in KNOWN and not is_own(one)]:
+            right = meant(name, carried)
+            at = [one for one in named[name] if self._texts[one].strip()]
+            if not right:
+                self._none += at
+                continue
+            self._meant += at
+            named[right] = sorted((*named.get(right, ()), *named.pop(name)))
 
     def _segment(self, name: str, at: int) -> Segment:
         found = self._segments[at]
@@ -243,10 +292,12 @@ def parse(
     body = text.lstrip(LEADING).rstrip(TRAILING)
     if not body.startswith("MSH") or len(body) < len("MSH|"):
         raise UnreadableMessageError
-    texts = segment_texts(body, body[3])
+    lines = cut(body, body[3])
+    texts = lines.texts
     delimiters = delimiters_of(body[3], texts[0][4:].split(body[3], 1)[0])
     if len(texts) > max_segments:
         raise MessageLimitError(f"more than {max_segments} segments")
     if delimiters.repetition and text.count(delimiters.repetition) > max_repetitions:
         raise MessageLimitError(f"more than {max_repetitions} repetitions")
-    return Message(raw, text, codec, texts, delimiters, event_from_evn=event_from_evn)
+    odd = lines if lines.by_feed or lines.kept or lines.unclear else None
+    return Message(raw, text, codec, texts, delimiters, event_from_evn=event_from_evn, lines=odd)

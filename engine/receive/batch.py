@@ -4,14 +4,17 @@ Works on bytes, because each message of a batch has its own character set and is
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-_SEGMENT: Final = re.compile(rb"[^\r\n]*[\r\n]*")
-_FURTHER_MESSAGE: Final = re.compile(rb"[\r\n](?:MSH|FHS|BHS)[^A-Za-z0-9\r\n]")
-_ENVELOPE: Final = re.compile(rb"[\r\n][FB]HS[^A-Za-z0-9\r\n]")
+_LINE: Final = re.compile(rb"[^\r\n]*[\r\n]*")
+_RETURNED: Final = re.compile(rb"[^\r]*(?:\r[\r\n]*|\Z)")
+_LINE_END: Final = re.compile(rb"\r|\n")
+_BEHIND_FEED: Final = re.compile(rb"(?<=\n)(?:MSH|FHS|BHS|BTS|FTS)[^A-Za-z0-9\r\n]")
+_HEADERS: Final = frozenset({b"MSH", b"FHS", b"BHS"})
+_TRAILERS: Final = frozenset({b"BTS", b"FTS"})
 _LEADING: Final = b"\xef\xbb\xbf\r\n \t"
 _TIME: Final = "%Y%m%d%H%M%S%z"
 
@@ -58,17 +61,43 @@ def unpack(raw: bytes) -> Batch | None:
         # The usual case first: this stands on the way of every message.
         if body.find(b"MSH", 3) < 0 and b"BHS" not in body and b"FHS" not in body:
             return None
-        if not _FURTHER_MESSAGE.search(body):
-            return None
     elif begin not in {b"FHS", b"BHS"}:
         return None
-    return _Unpacking(body).batch(enveloped=begin != b"MSH" or _ENVELOPE.search(body) is not None)
+    lines = list(_lines(body, enveloped=begin != b"MSH"))
+    further = {line[:3] for line in lines[1:] if line[:3] in _HEADERS and not line[3:4].isalnum()}
+    if begin == b"MSH" and not further:
+        return None
+    return _Unpacking(lines, body[3:4]).batch(enveloped=begin != b"MSH" or further != {b"MSH"})
+
+
+def _lines(body: bytes, *, enveloped: bool) -> Iterator[bytes]:
+    """Yield the lines of a block with their ends; where segments end in CR, text with a lone LF in it is one line.
+
+    There LF ends a line only before a header with the delimiters, a type and a control ID, or within an envelope.
+    """
+    end = _LINE_END.search(body)
+    if end is None or end[0] == b"\n":
+        yield from _LINE.findall(body)
+        return
+    for line in _RETURNED.findall(body):
+        begun = 0
+        for found in _BEHIND_FEED.finditer(line):
+            if enveloped or _is_header(line[found.start() :], body[3:8]):
+                yield line[begun : found.start()]
+                begun = found.start()
+        yield line[begun:]
+
+
+def _is_header(text: bytes, declared: bytes) -> bool:
+    fields = text.partition(b"\n")[0].split(declared[:1], 10)
+    return text[:3] == b"MSH" and text[3:8] == declared and len(fields) > 9 and bool(fields[8] and fields[9])
 
 
 class _Unpacking:
-    """Walks the segments of a block once."""
+    """Walks the lines of a block once; `separator` is that of its first header."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, lines: Sequence[bytes], separator: bytes) -> None:
+        self._separator = separator
         self.file_header = b""
         self.messages: list[bytearray] = []
         self.sections: list[Section] = []
@@ -77,7 +106,7 @@ class _Unpacking:
         self._first = 0
         self._in_batch = False
         self._open = False
-        for segment in _SEGMENT.findall(body):
+        for segment in lines:
             self._take(segment)
         self._end_section()
 
@@ -91,8 +120,12 @@ class _Unpacking:
         )
 
     def _take(self, segment: bytes) -> None:
-        name = segment[:3]
-        if name == b"MSH":
+        name, follows = segment[:3], segment[3:4]
+        if (name in _HEADERS and follows.isalnum()) or (
+            name in _TRAILERS and follows not in {b"", b"\r", b"\n", self._separator}
+        ):
+            self._continue(segment)
+        elif name == b"MSH":
             self.messages.append(bytearray(segment))
             self._open = True
         elif name == b"FHS":

@@ -134,6 +134,7 @@ CHANNEL_ROWS: Final = (
     ("charset", "8859-1", "found '8859-1'", ""),
     ("undecodable", "holds", "found 'holds'", "did you mean hold?"),
     ("conformance", "wran", "found 'wran'", "did you mean warn?"),
+    ("not_a_segment", "refsue", "found 'refsue'", "did you mean refuse?"),
     ("validate", "refuze", "found 'refuze'", "did you mean refuse?"),
     ("stale", "applys", "found 'applys'", "did you mean apply?"),
     ("merge_conflict", "flags", "found 'flags'", "did you mean flag?"),

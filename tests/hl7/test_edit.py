@@ -3,7 +3,7 @@
 import pytest
 
 from engine.errors import EditError
-from engine.hl7.edit import differences, edited, written
+from engine.hl7.edit import differences, editable, edited, written
 from engine.hl7.message import parse
 
 RAW = (
@@ -61,6 +61,15 @@ def test_character_sets_are_kept() -> None:
         edited(parse(raw), {"PID-5.1": "Łuk"})
     with pytest.raises(EditError, match="2022"):
         edited(parse(raw.replace(b"8859/1", b"ISO IR87")), {"PID-5.1": "Łuk"})
+
+
+def test_a_line_break_in_text_stays_one_when_the_message_is_edited() -> None:
+    """What is given to edit has a line for each segment; nobody cuts a segment in two by storing it again."""
+    raw = b"MSH|^~\\&|A\rPID|1||7||Doe||||||1 Main\nUSA|x\rPV1|1\r"
+    text = editable(parse(raw).text)
+    assert text.split("\n") == ["MSH|^~\\&|A", "PID|1||7||Doe||||||1 Main\\.br\\USA|x", "PV1|1"]
+    assert parse(written(text, "UTF-8")).leaf("PID", 11) == parse(raw).leaf("PID", 11) == "1 Main\nUSA"
+    assert editable("no message\r") == "no message"
 
 
 def test_a_whole_message_is_written_in_its_set() -> None:

@@ -32,6 +32,43 @@ def test_what_is_no_batch(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    "typed",
+    [
+        pytest.param(b"Received:\nMSH|^~\\&|X|Y||", id="a-header-without-type-and-control-id"),
+        pytest.param(b"Received:\nMSH, see below", id="a-word"),
+        pytest.param(b"Received:\nMSH#x#y", id="another-separator"),
+        pytest.param(b"see\nBTS|1 and\nFTS|1", id="trailers"),
+        pytest.param(b"see\nBHS|^~\\&|A", id="a-batch-header"),
+    ],
+)
+def test_text_behind_a_line_feed_is_no_message(typed: bytes) -> None:
+    """Where segments end in CR, what a note quotes of a message is not cut off as a message of its own."""
+    raw = ONE + b"OBX|1|TX|||" + typed + b"||||||F\rPV1|1\r"
+    assert unpack(raw) is None
+    batch = unpack(raw + TWO)
+    assert batch is not None
+    assert batch.messages == (raw, TWO)
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\n\n"])
+def test_messages_behind_a_line_feed(ends: bytes) -> None:
+    """A whole message behind a lone LF is one, whatever the segments end in."""
+    batch = unpack(ONE[:-1] + ends + TWO)
+    assert batch is not None
+    assert batch.messages == (ONE[:-1] + ends, TWO)
+    assert unpack((ONE + TWO).replace(b"\r", ends)) is not None
+
+
+@pytest.mark.parametrize("word", [b"MSHospital", b"BHSx", b"BTS is closed", b"FTS, see", b"FHSA"])
+def test_words_that_begin_like_an_envelope_are_kept(word: bytes) -> None:
+    """A line of text is not taken for a header or trailer by its first three letters."""
+    first = ONE + word + b"\r"
+    batch = unpack(first + TWO)
+    assert batch is not None
+    assert batch.messages == (first, TWO)
+
+
+@pytest.mark.parametrize(
     ("raw", "messages", "enveloped", "control_id", "warnings"),
     [
         pytest.param(BHS + ONE + TWO + b"BTS|2\r", (ONE, TWO), True, b"B1", (), id="batch"),

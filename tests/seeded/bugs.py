@@ -1918,6 +1918,34 @@ WEBHOOKS: Final = (
 
 WIRE: Final = (
     Bug(
+        "country and phone behind a line break in an address are lost",
+        "hl7/lines.py",
+        "elif begins and (begins[1] in carried or is_own(begins[1])):",
+        "elif True:",
+        ("hl7/test_lines.py",),
+    ),
+    Bug(
+        "a line feed that may end a segment is taken for text, and nobody hears of it",
+        "pipeline/inbound/judgement.py",
+        "    if odd.unclear:\n",
+        "    if not odd.unclear and odd.none:\n",
+        ("pipeline/inbound/test_judgement.py",),
+    ),
+    Bug(
+        "the rest of a field behind a carriage return is lost without a word",
+        "hl7/message.py",
+        "                self._none += at\n",
+        "",
+        ("hl7/test_lines.py",),
+    ),
+    Bug(
+        "a note that quotes a header is cut off as a message of its own",
+        "receive/batch.py",
+        "if enveloped or _is_header(",
+        "if True or _is_header(",
+        ("receive/test_batch.py",),
+    ),
+    Bug(
         "a sender that resets its connections is never let in again",
         "receive/listener/connection.py",
         "            return CONNECTION_LOST\n",

@@ -1,5 +1,6 @@
 """What a message is worth before anything is stored: readable or not, whose it is, refused or accepted."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from engine import fault
@@ -9,13 +10,19 @@ from engine.errors import MessageError, MessageLimitError, UndecodableMessageErr
 from engine.hl7.conformance.check import check
 from engine.hl7.finding import ErrorCode, Finding, Severity
 from engine.hl7.header import Header
-from engine.hl7.message import Message, parse
+from engine.hl7.message import Message, OddLines, parse
 from engine.journal.entry import State
 from engine.mapping.compile import Mapping
 from engine.mapping.subject.subject import AppliedFilter, Subject
 
 ACKNOWLEDGEMENTS: Final = frozenset({"ACK", "MCF"})
 ACKNOWLEDGEMENT: Final = "acknowledgement-received"
+# What is said of lines that are not as the standard has them, with the numbers of the first of them.
+NO_SEGMENT: Final = "not-a-segment"
+MEANT: Final = "segment-name"
+BY_FEED: Final = "line-feed-end"
+UNCLEAR: Final = "line-feed-unclear"
+MOST_LINES: Final = 5
 
 
 class Judgement(NamedTuple):
@@ -56,10 +63,13 @@ def judge(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Jud
     message = _read(raw, channel, header.trigger)
     if isinstance(message, Judgement):
         return message
-    findings = judge_parts(message)
+    odd = message.odd_lines
+    findings = (*_unreadable_lines(odd, channel), *judge_parts(message)) if odd else judge_parts(message)
     if findings:
         return _refused(findings)
     judged = _of_subject(message, mapping.identify(message), channel.limits.identities)
+    if odd:
+        judged = judged._replace(flags=_told_lines(odd))
     return judged if channel.conformance == "off" else _held_to_the_standard(judged, message, channel)
 
 
@@ -112,8 +122,33 @@ def _held_to_the_standard(judged: Judgement, message: Message, channel: Channel)
     if not errors:
         return judged
     if channel.conformance == "warn":
-        return judged._replace(flags=(f"conformance: {len(errors)}",))
+        return judged._replace(flags=(*judged.flags, f"conformance: {len(errors)}"))
     return judged._replace(state=State.REJECTED, reason=errors[0].reason, findings=tuple(errors))
+
+
+def _unreadable_lines(odd: OddLines, channel: Channel) -> Iterator[Finding]:
+    """Yield what of a message's lines cannot be read without losing something."""
+    if odd.unclear:
+        text = (
+            f"a line feed in segment {_numbers(odd.unclear)} may be text or the end of the segment; write it in text "
+            r"as \.br\, or end every segment with a carriage return"
+        )
+        yield Finding(ErrorCode.SEGMENT_SEQUENCE, UNCLEAR, (), text)
+    if odd.none and channel.not_a_segment == "refuse":
+        text = f"no segment in line {_numbers(odd.none)}; a carriage return in text is written as \\.br\\"
+        yield Finding(ErrorCode.SEGMENT_SEQUENCE, NO_SEGMENT, (), text)
+
+
+def _told_lines(odd: OddLines) -> tuple[str, ...]:
+    """Return the flags of lines that are not as the standard has them."""
+    found = {NO_SEGMENT: odd.none, MEANT: odd.meant, BY_FEED: odd.by_feed}
+    return tuple(f"{code} {_numbers(lines)}" for code, lines in found.items() if lines)
+
+
+def _numbers(lines: tuple[int, ...]) -> str:
+    """Return some of the lines' numbers, and how many there are beside."""
+    more = len(lines) - MOST_LINES
+    return ", ".join(map(str, lines[:MOST_LINES])) + (f" and {more} more" if more > 0 else "")
 
 
 def _refused(findings: tuple[Finding, ...]) -> Judgement:

@@ -4,7 +4,8 @@ from typing import Final
 
 from starlette.responses import Response
 
-from engine.errors import AdtEngineError, UnconfirmedOperationError
+from engine.errors import AdtEngineError, MessageError, UnconfirmedOperationError
+from engine.hl7.edit import editable
 from engine.ops.access.actor import Permission
 from engine.ops.operations.entries import DryRunMessage, DryRunView, EditMessage, ListMatches, ResolvePatient
 from engine.ops.operations.messages import ShowMessage
@@ -21,8 +22,7 @@ async def _dry_run(call: Call) -> Response:
 
 async def _show_edit(call: Call) -> Response:
     entry = await call.perform(ShowMessage, entry=call.entry())
-    text = "\n".join(entry.message.replace("\r\n", "\r").replace("\n", "\r").split("\r")).rstrip("\n")
-    return _form(call, text)
+    return _form(call, _to_edit(entry.message))
 
 
 async def _edit(call: Call) -> Response:
@@ -53,6 +53,14 @@ def _form(call: Call, text: str, *, status: int = 200, dry_run: DryRunView | Non
     values = {"entry": call.entry(), "text": text, "dry_run": dry_run, "alarm": alarm}
     values |= {"reason": call.form.get("reason", ""), "discards": call.form.get("discard_original") == "yes"}
     return call.page("edit.html", status, **values)
+
+
+def _to_edit(text: str) -> str:
+    """Return a message with a line for each segment; one that cannot be read, as it is."""
+    try:
+        return editable(text)
+    except MessageError:
+        return text
 
 
 def _as_sent(text: str) -> str:
