@@ -1,7 +1,7 @@
 """A destination: carries out plans at one FHIR server and returns a verdict on each."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -101,7 +101,7 @@ class Destination:
         self._checked = True
         return self._server.abilities
 
-    async def deliver(
+    async def deliver(  # noqa: PLR0913 - what is known of one delivery, by name
         self,
         plan: Plan,
         memory: Memory,
@@ -112,17 +112,19 @@ class Destination:
         ambiguous: bool = False,
         attempts_made: int = 0,
         channel: Channel | None = None,
+        decided: Collection[str] = (),
     ) -> Verdict:
         """Carry out a plan and return the verdict; `journal_intent` is awaited before each write is sent.
 
         `ambiguous`: an earlier attempt may have been applied, so the server is read first; so is it on a replay.
         `attempts_made` is the number of the last attempt journaled; `channel` gives the policies of another channel.
-        Errors of the journal pass through.
+        `decided`: the holds that somebody has decided. Errors of the journal pass through.
         """
         channel = channel or self._channel
         exchange = Exchange(
-            self._server, channel, memory, journal_intent, at=at, source=plan.source, attempts_made=attempts_made
-        )
+            self._server, channel, memory, journal_intent, at=at, source=plan.source, attempts_made=attempts_made,
+            decided=decided,
+        )  # fmt: skip
         exchange.again = exchange.tried and not replay
         exchange.repeatable = all(isinstance(one, REPEATABLE) for one in plan.interactions)
         alone = exchange.again or ambiguous or self.settings.bundle == "off"
@@ -143,7 +145,14 @@ class Destination:
         return verdict
 
     async def dry_run(
-        self, plan: Plan, memory: Memory, *, at: datetime, attempts_made: int = 0, channel: Channel | None = None
+        self,
+        plan: Plan,
+        memory: Memory,
+        *,
+        at: datetime,
+        attempts_made: int = 0,
+        channel: Channel | None = None,
+        decided: Collection[str] = (),
     ) -> DryRun:
         """Return what carrying out a plan would do at the server now: reads are made, writes are not.
 
@@ -152,8 +161,9 @@ class Destination:
         server = DryRunServer(self._server)
         channel = channel or self._channel
         exchange = Exchange(
-            server, channel, memory, _unjournaled, at=at, source=plan.source, attempts_made=attempts_made
-        )
+            server, channel, memory, _unjournaled, at=at, source=plan.source, attempts_made=attempts_made,
+            decided=decided,
+        )  # fmt: skip
         verdict = await self._outcome(exchange, plan, remembered=False)
         return DryRun(unremembered(verdict), tuple(server.calls), server.differences())
 

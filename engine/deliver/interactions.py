@@ -142,8 +142,14 @@ async def carry_out(exchange: Exchange, plan: Plan, *, remembered: bool) -> list
     endings: list[str] = []
     refused: list[DeliveryError] = []
 
+    places = _places(plan)
+
     async def each(exchange: Exchange, steps: Iterable[Interaction], *, remembered: bool) -> list[str]:
-        return [await _one(exchange, step, plan.event_at, remembered=remembered) for step in steps]
+        made = []
+        for step in steps:
+            exchange.place = places.get(id(step), "")
+            made.append(await _one(exchange, step, plan.event_at, remembered=remembered))
+        return made
 
     for beside, steps in groupby(plan.interactions, lambda one: isinstance(one, Find | Keep | Retire)):
         if beside and refused:
@@ -164,6 +170,15 @@ async def carry_out(exchange: Exchange, plan: Plan, *, remembered: bool) -> list
     if refused:
         raise next((error for error in refused if not isinstance(error, RejectedDeliveryError)), refused[0])
     return endings
+
+
+def _places(plan: Plan) -> dict[int, str]:
+    """Return the place of each interaction among those of its kind, where there are several."""
+    kinds: dict[object, list[int]] = {}
+    for one in plan.interactions:
+        kind = (type(one), one.record.type) if isinstance(one, Keep) else type(one)
+        kinds.setdefault(kind, []).append(id(one))
+    return {each: str(at) for some in kinds.values() if len(some) > 1 for at, each in enumerate(some, 1)}
 
 
 async def _one(exchange: Exchange, interaction: Interaction, at: datetime | None, *, remembered: bool) -> str:

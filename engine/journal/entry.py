@@ -158,6 +158,7 @@ class Claimed:
     older than what was applied, asked for by an operator. `released`: somebody let it go on, or replayed it.
     `digest`: SHA-256 of the bytes that came in.
     `shadow`: it came in while its channel was in shadow, and nobody has replayed it since: it is only tried.
+    `decided`: the holds that somebody has decided by a release, each a code, and a place where there are several.
     `foreign`: another node had one of its lanes last, so that what is remembered of its patient may be old.
     """
 
@@ -179,6 +180,7 @@ class Claimed:
     digest: bytes = b""
     shadow: bool = False
     foreign: bool = False
+    decided: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, repr=False)

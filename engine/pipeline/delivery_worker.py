@@ -141,6 +141,7 @@ class DeliveryWorker:
             ambiguous=claimed.open_intent is not None,
             attempts_made=claimed.attempts_made,
             channel=feed.channel,
+            decided=claimed.decided,
         )
 
     def _followed_up(self, claimed: Claimed, feed: Feed, message: Message, plan: Plan, verdict: Verdict) -> Carried:

@@ -243,6 +243,20 @@ JOURNAL: Final = (
         ("journal/write/test_duplicates.py",),
     ),
     Bug(
+        "a retry of a merge of two different people merges them without a decision",
+        "journal/write/operations.py",
+        'if act == "release" else ()',
+        "if act else ()",
+        ("journal/claim/test_decisions.py",),
+    ),
+    Bug(
+        "a release of one pair of a merge decides the others, which nobody has looked at",
+        "deliver/wire/exchange.py",
+        'here = f"{code} {self.place}" if self.place else code',
+        "here = code",
+        ("deliver/merge/test_merge.py",),
+    ),
+    Bug(
         "what shadow kept is said to be delivered and only tried again",
         "journal/write/operations.py",
         "        self._let_out(seq, entry, rows)\n",

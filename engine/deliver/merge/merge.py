@@ -193,7 +193,7 @@ async def _rename(exchange: Exchange, interaction: Merge, source: Stored) -> str
 async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> str:
     if another_person(person(sides.source.body), person(sides.survivor.body)):
         if exchange.channel.merge_conflict == "hold":
-            raise HeldDeliveryError("merge-conflict")
+            exchange.hold("merge-conflict")
         exchange.note("merge-conflict")
     if exchange.server.settings.merge_strategy == "notify-only":
         return "notify-only"

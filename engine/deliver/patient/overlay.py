@@ -33,9 +33,9 @@ def out_of_use(patient: Stored, identities: Iterable[Identity]) -> bool:
 
 
 def check_person(exchange: Exchange, record: PatientRecord, patient: Stored, code: str, hold: bool) -> None:
-    """Note `code`, or hold for it, where a message speaks of another person than a record."""
+    """Note `code`, or hold for it until somebody decides, where a message speaks of another person than a record."""
     if not overlays(record, patient.body):
         return
     if hold:
-        raise HeldDeliveryError(code)
+        exchange.hold(code)
     exchange.note(code)

@@ -8,7 +8,6 @@ from engine.deliver.patient.ownership import applied
 from engine.deliver.resources.found import owner_of
 from engine.deliver.stored import Body, Slices, Stored
 from engine.deliver.wire.exchange import Exchange
-from engine.errors import HeldDeliveryError
 from engine.fhir.changes import alone, created, grow
 from engine.fhir.digest import digest
 from engine.fhir.moves import Moved, moved, remember_former, restate, settle, settled
@@ -70,7 +69,7 @@ class ResourceBody:
             return Moved(_status(found.body, move))
         step = moved(found.body, move, self._at)
         if step.reopened and self._exchange.channel.visit_reuse == "hold":
-            raise HeldDeliveryError("visit-reused")
+            self._exchange.hold("visit-reused")
         return step
 
     async def revised(self, found: Stored) -> tuple[Body, dict[str, tuple[str, ...]], tuple[str, ...]]:

@@ -1,6 +1,6 @@
 """The exchange of one delivery with its server: reads, journaled writes, and the account of all of it."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
@@ -41,7 +41,8 @@ class Exchange(Learned):
     delivery. `heard`: the server has answered something. `interrupted`: a write was not sent, because a connection was
     lost since this exchange began. `bundles`: several writes may go in one transaction;
     `transcript` has what was answered already. `repeatable`: all that the plan writes shows in what it writes, once it
-    is read.
+    is read. `decided`: holds that a person has decided, each a code and its place; `place`: that of the interaction at
+    hand, among several of its kind.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Exchange(Learned):
         at: datetime,
         source: str,
         attempts_made: int = 0,
+        decided: Collection[str] = (),
     ) -> None:
         super().__init__()
         self.server = server
@@ -65,6 +67,8 @@ class Exchange(Learned):
         self.again = False
         self.bundles = False
         self.repeatable = False
+        self.decided = decided
+        self.place = ""
         self.transcript = Transcript()
         self._written: list[tuple[str, str, Answer | None]] = []
         self._intend = intend
@@ -78,7 +82,7 @@ class Exchange(Learned):
         other = Exchange(
             server, self.channel, self.memory, _unjournaled, at=self._at, source=self.source, attempts_made=self._number
         )
-        other.tried, other.again = self.tried, self.again
+        other.tried, other.again, other.decided = self.tried, self.again, self.decided
         other.adopt(self)
         return other
 
@@ -89,6 +93,13 @@ class Exchange(Learned):
         self.interrupted = self.bundles = False
         self.tried, self.again = True, not replay
         self._breaks = self.server.continuity.breaks
+
+    def hold(self, code: str) -> None:
+        """Hold for what a person has to decide; once that is done, for this place of the message, it is noted."""
+        here = f"{code} {self.place}" if self.place else code
+        if here not in self.decided:
+            raise HeldDeliveryError(code, codes=(here,) if self.place else ())
+        self.note(code)
 
     async def owned_slices(self, patient: Stored) -> Mapping[str, tuple[str, ...]]:
         """Return what the plan's source owns of a resource."""

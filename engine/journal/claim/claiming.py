@@ -9,6 +9,7 @@ import orjson
 from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import ForbiddenMoveError
 from engine.http.request import Request
+from engine.journal.claim.decisions import decided_of
 from engine.journal.claim.holders import ALONE, Holders
 from engine.journal.entry import Claimed
 from engine.journal.file.sealing import Sealing, message_at, request_at
@@ -152,8 +153,7 @@ class Claims:
         gone, count = json_list(holders), 0
         for (destination,) in self._connection.execute(DESTINATIONS).fetchall():
             count += self._connection.execute(GIVE_UP, (destination, gone)).rowcount
-        if count:
-            self._stirred = True
+        self._stirred = self._stirred or bool(count)
         self._holders.forget()
         return count
 
@@ -224,8 +224,7 @@ class Claims:
 
     def _note_out(self, claim: Claimed) -> None:
         self._undo.append((claim.destination, claim.seq, None))
-        out = self._out.setdefault(claim.destination, {})
-        out[claim.seq] = Out(claim.lanes, claim.open_intent is not None)
+        self._out.setdefault(claim.destination, {})[claim.seq] = Out(claim.lanes, claim.open_intent is not None)
 
     def _supplied(self, destination: str, claims: tuple[Claimed, ...], demand: Demand) -> Supplied:
         left = demand.limit - len(claims)
@@ -288,6 +287,7 @@ class Claims:
         return Claimed(
             seq, destination, raw, channel, source, control_id, event, from_micros(received_at), made or 0, tries,
             intent, lanes, bool(replay), bool(forced), bool(released), digest, bool(shadow),
+            decided=decided_of(self._connection, seq, destination) if released else frozenset(),
         )  # fmt: skip
 
     def _open_intent(self, seq: int, destination: str) -> Request | None:

@@ -7,6 +7,7 @@ import orjson
 
 from engine.database.connection import Connection, json_list
 from engine.errors import ForbiddenMoveError
+from engine.journal.claim import decisions
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import DEMOTE, ENTER, Lanes
 from engine.journal.entry import FROM_SHADOW, SHADOW, UNFINISHED, NewEntry, Recorded, State, check_move
@@ -139,13 +140,16 @@ class Operations:
         return len(held)
 
     def retry(self, seq: int, asked: Asked) -> int:
-        """Try at once what waits for its next try, or is held; ForbiddenMoveError where there is no such thing."""
+        """Try at once what waits for its next try, or is held; ForbiddenMoveError where there is no such thing.
+
+        It decides nothing: what waits for a person's decision is held again.
+        """
         rows = self.standing.deliveries(seq, self.standing.entry(seq))
         held = [row for row in rows if row.state is State.HELD]
         due = [row for row in rows if row.state is State.RECEIVED and row.due]
         if not held and not due:
             raise ForbiddenMoveError(f"entry {seq} neither waits for its next try nor is held")
-        self._release(seq, held, asked)
+        self._release(seq, held, asked, "retry")
         for row in due:
             self._connection.execute(DUE_NOW, (asked.by, seq, row.destination))
         return len(held) + len(due)
@@ -220,10 +224,12 @@ class Operations:
     def _name(self, visit: str) -> str:
         return visit if self._sealing is None else self._sealing.name(visit)
 
-    def _release(self, seq: int, held: list[Delivery], asked: Asked) -> None:
+    def _release(self, seq: int, held: list[Delivery], asked: Asked, act: str = "release") -> None:
         newer = [self.standing.check(seq, row, asked) or row.reason in LET_GO for row in held]
         for row, forced in zip(held, newer, strict=True):
-            self._again(seq, row, asked, "release", replay=False, forced=forced)
+            self._again(seq, row, asked, act, replay=False, forced=forced)
+            for decided in decisions.by_release(row.reason, row.notes) if act == "release" else ():
+                self._note(seq, row.destination, decisions.ACT, asked, row._replace(reason=decided), forced=forced)
 
     def _let_out(self, seq: int, entry: Entry, rows: list[Delivery]) -> None:
         """Let what came in shadow be delivered; ForbiddenMoveError while a destination still tries it."""

@@ -25,7 +25,7 @@ FROM entry AS e WHERE e.seq = ?
 """
 # Where an entry stands at each destination.
 DELIVERIES: Final = """
-SELECT destination, state, lanes, reason, mapping, due_at FROM delivery WHERE seq = ? ORDER BY destination
+SELECT destination, state, lanes, reason, mapping, due_at, notes FROM delivery WHERE seq = ? ORDER BY destination
 """
 # Whether something newer than an entry was applied in these lanes (a JSON list).
 NEWER: Final = """
@@ -58,6 +58,7 @@ class Delivery(NamedTuple):
     reason: str
     mapping: str
     due: bool
+    notes: tuple[str, ...] = ()
 
 
 class Entry(NamedTuple):
@@ -109,6 +110,7 @@ class Standing:
                 row["reason"],
                 row["mapping"],
                 row["due_at"] is not None,
+                tuple(orjson.loads(row["notes"])),
             )
             for row in by_name(self._connection, DELIVERIES, (seq,))
         ]

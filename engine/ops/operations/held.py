@@ -76,11 +76,12 @@ class PlanHeld(HeldSelection, Operation[HeldPlan]):
     permission = Permission.OPERATE
 
     dry_run: Switch = Field(default=True, description="Try the first 10 at the server, without writing anything.")
+    retry: Switch = Field(default=False, description="Of a retry, which decides nothing; else of a release.")
 
     async def run(self, engine: Engine, _actor: Actor) -> HeldPlan:
         """Return the plan; UnknownEntryError for an entry that is not there."""
         found = await chosen(engine, self.selection())
-        tried, again = await tried_of(engine, found) if self.dry_run else (0, ())
+        tried, again = await tried_of(engine, found, release=not self.retry) if self.dry_run else (0, ())
         return HeldPlan.chosen(found, tried=tried, again=again)
 
 
@@ -128,9 +129,9 @@ class DiscardHeld(HeldSelection, Operation[ReplayRun]):
         return await self.begin(engine, actor, RunKind.DISCARD, self.rate, self.because)
 
 
-async def tried_of(engine: Engine, found: Selected) -> tuple[int, tuple[Again, ...]]:
+async def tried_of(engine: Engine, found: Selected, *, release: bool = False) -> tuple[int, tuple[Again, ...]]:
     """Try the first entries at their destinations without a write, as far as a bounded time allows."""
-    tasks = [asyncio.create_task(_try(engine, seq)) for seq in found.seqs[:MOST_TRIED]]
+    tasks = [asyncio.create_task(_try(engine, seq, release=release)) for seq in found.seqs[:MOST_TRIED]]
     if not tasks:
         return 0, ()
     done, late = await asyncio.wait(tasks, timeout=TRY_SECONDS)
@@ -140,9 +141,9 @@ async def tried_of(engine: Engine, found: Selected) -> tuple[int, tuple[Again, .
     return len(ended), tuple(one for each in ended for one in each)
 
 
-async def _try(engine: Engine, seq: int) -> list[Again]:
+async def _try(engine: Engine, seq: int, *, release: bool) -> list[Again]:
     try:
-        found = await dry_run(engine.entry_operations, seq)
+        found = await dry_run(engine.entry_operations, seq, release=release)
     except AdtEngineError as error:
         return [Again(entry=seq, destination="", verdict="refused", reason=str(error))]
     if found.reason:

@@ -9,6 +9,7 @@ from engine.fhir.plan import Plan
 from engine.hl7.edit import FieldChange, differences
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
+from engine.journal.claim.decisions import by_release
 from engine.journal.entry import NewEntry, State
 from engine.journal.write.standing import overtaken_at
 from engine.pipeline.feed import Feed
@@ -33,12 +34,17 @@ class EntryDryRun:
 
 
 async def dry_run(
-    operations: EntryOperations, seq: int, destination: str = "", edited: bytes | None = None
+    operations: EntryOperations,
+    seq: int,
+    destination: str = "",
+    edited: bytes | None = None,
+    *,
+    release: bool = False,
 ) -> EntryDryRun:
     """Try an entry, or other bytes in its place, without a write; ForbiddenMoveError where there is nothing to try.
 
     If no destination is named, where the entry went, or where it would go that went nowhere, or other bytes than its
-    own.
+    own. `release`: what is held is let go, which decides what waits for a person's decision.
     """
     view = await operations.entry(seq)
     feed = operations.feed(view.row.channel)
@@ -57,7 +63,12 @@ async def dry_run(
     overtaken = await operations.journal.act(
         lambda rooms: overtaken_at(rooms.connection, rooms.sealing, seq, patients, names)
     )
-    found = {name: await _at(operations, feed, name, judged.message) for name in names}
+    decided = {
+        one.destination: by_release(one.reason, one.notes)
+        for one in view.deliveries
+        if release and one.state is State.HELD
+    }
+    found = {name: await _at(operations, feed, name, judged.message, decided.get(name, ())) for name in names}
     return EntryDryRun(changes, "", (), found, overtaken)
 
 
@@ -70,14 +81,14 @@ def changes_of(before: bytes, after: bytes, feed: Feed) -> tuple[FieldChange, ..
     return differences(read_message(before, feed.channel), read_message(after, feed.channel))
 
 
-async def _at(operations: EntryOperations, feed: Feed, name: str, message: Message) -> DryRun:
+async def _at(operations: EntryOperations, feed: Feed, name: str, message: Message, decided: tuple[str, ...]) -> DryRun:
     plan = _plan(feed, message)
     if isinstance(plan, Verdict):
         return DryRun(plan)
     memory = DestinationMemory(name, operations.journal)
     async with operations.room:
         return await operations.dispatch(name).destination.dry_run(
-            plan, memory, at=operations.clock(), channel=feed.channel
+            plan, memory, at=operations.clock(), channel=feed.channel, decided=decided
         )
 
 

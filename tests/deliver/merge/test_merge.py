@@ -153,6 +153,21 @@ async def test_another_person_between_the_sides_is_held(site, server, identifier
     assert (verdict.reason, "merge-conflict" in verdict.notes) == ("merged", True)
 
 
+async def test_a_decision_is_for_the_pair_that_was_held_alone(site, server, two, identifier, merging):
+    """Of two pairs of different people one was decided: that one is merged, and the other waits for a decision."""
+    other = {"name": [{"family": "Osei", "given": ["Kwame"]}], "birthDate": "1950-01-01"}
+    server.add("c", identifier=[identifier("3")], **other)
+    server.add("d", identifier=[identifier("4")], **other)
+    pairs = merging("3", "1"), merging("4", "2")
+    verdict = await (await opened(site)).send(*pairs)
+    assert (verdict.reason, set(verdict.notes) >= {"merge-conflict 1", "merge-conflict 2"}) == ("merge-conflict", True)
+    verdict = await site.send(*pairs, decided={"merge-conflict 2"})
+    assert (verdict.kind, verdict.reason) == ("held", "merge-conflict")
+    assert [one for one in server.effects if one.startswith("merge ")] == ["merge d into b"]
+    verdict = await site.send(*pairs, decided={"merge-conflict 1", "merge-conflict 2"})
+    assert (verdict.kind, verdict.reason) == ("delivered", "merged")
+
+
 @pytest.mark.parametrize(
     ("refused", "kind", "reason"),
     [

@@ -86,7 +86,7 @@ def discard(request: DiscardHeld, yes: Yes = False, data: Data = DATA, as_json: 
 def _begin(data: Path, request: HeldSelection, what: str, *, yes: bool, as_json: bool) -> None:
     """Show what a run would take up, ask, begin it and watch it; where it takes up nothing, the plan is the answer."""
     named = {name: value for name, value in request.given().items() if name in HeldSelection.model_fields}
-    plan = ask(data, PlanHeld.parse({**named, "dry_run": what != "discard" and not yes}))
+    plan = ask(data, PlanHeld.parse({**named, "dry_run": what != "discard" and not yes, "retry": what == "retry"}))
     if as_json and not plan.count:
         print_json(plan)
         return

@@ -54,7 +54,7 @@ async def _plan(call: Call) -> Response:
     if not given:
         filters = {name: call.form[f"shown-{name}"] for name in FILTERS if call.form.get(f"shown-{name}")}
         return await _page(call, filters, 422, "tick the entries that you mean")
-    plan = await call.perform(PlanHeld, **given, dry_run=act != "discard")
+    plan = await call.perform(PlanHeld, **given, dry_run=act != "discard", retry=act == "retry")
     return _planned(call, act, given, plan)
 
 
