@@ -1,5 +1,6 @@
 """Counters: what came, ended and was answered, counted by minute and day as it is written."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
@@ -12,8 +13,13 @@ MINUTE: Final = 60_000_000
 DAY: Final = 86_400_000_000
 UNITS: Final = (("minute", MINUTE), ("day", DAY))
 
-# Upper bounds of the times a sender waited, in milliseconds; the last one holds all that is longer.
-BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000, 3_600_000)
+# Upper bounds of the times that somebody waited, in milliseconds. What is longer is counted up to its whole second, and
+# past ten minutes up to its whole minute, so that no long wait is told as the end of a wide range.
+BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+SECOND_MS: Final = 1_000
+MINUTE_MS: Final = 60_000
+BY_SECONDS: Final = 10 * MINUTE_MS
+LONGEST_MS: Final = 24 * 60 * MINUTE_MS
 
 # Add entries to the counters of their minute or day.
 ARRIVED: Final = """
@@ -28,14 +34,19 @@ INSERT INTO ended (unit, at, destination, state, count) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (unit, at, destination, state) DO UPDATE SET count = ended.count + excluded.count
 """
 _BOUND: Final = " ".join(
-    f"WHEN CAST(sent.value ->> 1 AS BIGINT) - e.received_at <= {bound * 1000} THEN {bound}" for bound in BOUNDS[:-1]
+    f"WHEN CAST(sent.value ->> 1 AS BIGINT) - e.received_at <= {bound * 1000} THEN {bound}" for bound in BOUNDS
+)
+_LONGER: Final = " ".join(
+    f"WHEN CAST(sent.value ->> 1 AS BIGINT) - e.received_at <= {most * 1000} "
+    f"THEN (CAST(sent.value ->> 1 AS BIGINT) - e.received_at + {step * 1000 - 1}) / {step * 1000} * {step}"
+    for most, step in ((BY_SECONDS, SECOND_MS), (LONGEST_MS, MINUTE_MS))
 )
 # Acknowledgements written (a JSON list of [entry, moment]) in their minute, by how long after their messages came; a
 # message that was sent again is not counted again.
 ANSWERED: Final = f"""
 INSERT INTO answered (at, channel, milliseconds, count)
 SELECT CAST(sent.value ->> 1 AS BIGINT) / {MINUTE} * {MINUTE}, e.channel,
-  CASE {_BOUND} ELSE {BOUNDS[-1]} END AS bound, COUNT(*)
+  CASE {_BOUND} {_LONGER} ELSE {LONGEST_MS} END AS bound, COUNT(*)
 FROM json_each(?) AS sent CROSS JOIN entry AS e
 WHERE e.seq = CAST(sent.value ->> 0 AS BIGINT) AND e.ack_outcome <> 'sent'
 GROUP BY 1, 2, bound
@@ -43,6 +54,23 @@ ON CONFLICT (at, channel, milliseconds) DO UPDATE SET count = answered.count + e
 """  # noqa: S608 - constants
 # Find an entry by a note of it.
 NOTE: Final = "INSERT INTO noted (code, seq) VALUES (?, ?) ON CONFLICT DO NOTHING"
+
+
+def bound_of(micros: int) -> int:
+    """Return up to how many milliseconds a wait is counted, as the statement above does."""
+    waited = -(-micros // 1_000)
+    if waited <= BOUNDS[-1]:
+        return BOUNDS[bisect_left(BOUNDS, waited)]
+    step = SECOND_MS if waited <= BY_SECONDS else MINUTE_MS
+    return min(-(-waited // step) * step, LONGEST_MS)
+
+
+def floor_of(bound: int) -> int:
+    """Return from how many milliseconds on waits are counted up to a bound."""
+    if bound <= BOUNDS[-1]:
+        place = bisect_left(BOUNDS, bound)
+        return BOUNDS[place - 1] if place else 0
+    return bound - (SECOND_MS if bound <= BY_SECONDS else MINUTE_MS)
 
 
 class Arrivals:

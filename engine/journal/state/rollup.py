@@ -7,7 +7,6 @@ Histograms have fixed bounds, so that minutes, channels and nodes add up. An old
 Each function works on the writing connection: hand it to `Journal.write`.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -15,7 +14,7 @@ from typing import Final, NamedTuple
 
 from engine.database.connection import Connection
 from engine.journal.moment import to_micros
-from engine.journal.state.counters import BOUNDS, MINUTE
+from engine.journal.state.counters import MINUTE, bound_of
 
 SECOND: Final = 1_000_000
 DAY: Final = 86_400 * SECOND
@@ -119,8 +118,7 @@ def wait_of(destination: str, received_at: datetime, settled_at: datetime) -> Wa
 
 
 def _wait(destination: str, received_at: int, settled_at: int) -> Wait:
-    place = bisect_left(BOUNDS, (settled_at - received_at) / 1_000)
-    return Wait(settled_at // MINUTE * MINUTE, destination, BOUNDS[min(place, len(BOUNDS) - 1)])
+    return Wait(settled_at // MINUTE * MINUTE, destination, bound_of(settled_at - received_at))
 
 
 def counted(connection: Connection, begin: int, end: int) -> Iterator[Rolled]:

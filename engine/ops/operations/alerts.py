@@ -1,5 +1,6 @@
 """Operations on alerts, and on the reasons that explain them."""
 
+from enum import StrEnum
 from typing import Final
 
 from pydantic import Field
@@ -11,6 +12,7 @@ from engine.ops.operations.fields import AlertNumber, Limit, Switch, Word
 from engine.ops.operations.operation import Operation
 from engine.ops.views.answer import Answer, Count, Time
 from engine.ops.views.reasons import Reason, lines, reason_of
+from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.engine import Engine
 
 
@@ -26,6 +28,14 @@ class ListReasons(Operation[list[Reason]]):
     async def run(self, _engine: Engine, _actor: Actor) -> list[Reason]:
         """Return the lines; UsageError where no reason is of the kind."""
         return lines(self.code, self.kind)
+
+
+class Severity(StrEnum):
+    """What an alert asks for: at once, as messages do not flow; a person's decision; or nothing before morning."""
+
+    URGENT = "urgent"
+    TO_DECIDE = "to decide"
+    CAN_WAIT = "can wait"
 
 
 class AlertView(Answer, facts=True):
@@ -45,6 +55,7 @@ class AlertView(Answer, facts=True):
     contact: str
     meaning: str
     can_wait: bool
+    severity: Severity
     next_step: str
 
 
@@ -87,8 +98,16 @@ def alert_view(engine: Engine, alert: Alert) -> AlertView:
         contact=feed.channel.contact if feed else "",
         meaning=line.meaning,
         can_wait=line.can_wait,
+        severity=severity_of(alert.kind),
         next_step=line.next_step,
     )
+
+
+def severity_of(kind: str) -> Severity:
+    """Return what an alert of a kind asks for, wherever it is shown or sent."""
+    if reason_of(kind).can_wait:
+        return Severity.CAN_WAIT
+    return Severity.TO_DECIDE if kind == AlertKind.HELD_LANES else Severity.URGENT
 
 
 ALERTS: Final = (ListAlerts, AcknowledgeAlert, ListReasons)

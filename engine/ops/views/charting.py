@@ -1,5 +1,6 @@
 """Series for charts over an hour, a day, a week or a month, from counts that the journal keeps rolled up."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from engine.journal.read.reading import Reader
+from engine.journal.state.counters import floor_of
 from engine.journal.state.rollup import Rolled
 from engine.ops.views.answer import Answer, Count, Time, moment_text
 
@@ -36,7 +38,7 @@ class Charts(Answer, facts=True):
 
     `received` and `refused` by channel, `delivered` by destination, `held` by where it was held. `depth`: the most that
     waited for a destination. `ack_ms` (of all channels) and `delivery_ms` (from receipt to delivery, by destination,
-    without replays): `p50` and `p99`, as the bound that they are below. Null: nothing is known of that point.
+    without replays): `p50` and `p99`, estimated within narrow ranges. Null: nothing is known of that point.
     """
 
     span: str
@@ -97,10 +99,14 @@ def _quantiles(histograms: Iterable[Counter[int]]) -> dict[str, Values]:
 
 
 def quantile(histogram: Counter[int], share: float) -> int | None:
-    """Return the bound within which a share of what was counted lies; None where nothing was."""
+    """Return within how many milliseconds a share of what was counted lies; None where nothing was.
+
+    Within the range of a bound what was counted is taken to lie evenly, as Prometheus does.
+    """
     left = share * histogram.total()
     for bound in sorted(histogram):
+        if left <= histogram[bound]:
+            floor = floor_of(bound)
+            return math.ceil(floor + (bound - floor) * left / histogram[bound])
         left -= histogram[bound]
-        if left <= 0:
-            return bound
-    return None
+    return max(histogram, default=None)

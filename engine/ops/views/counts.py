@@ -1,6 +1,6 @@
 """Counts: what there is now, and what was received, settled and acknowledged in a period."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -11,6 +11,7 @@ from engine.journal.entry import UNFINISHED
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import Count as Counted
 from engine.ops.views.answer import Answer, Count, Time, known_as, moment_text, time_of
+from engine.ops.views.charting import quantile
 from engine.pipeline.inbound.entries import BY_RULE
 
 K = TypeVar("K")
@@ -58,7 +59,7 @@ class Counts(Standing, facts=True):
 class Throughput(Answer, facts=True):
     """Series for a chart: `at` is where each bucket of `seconds` begins.
 
-    `ack_ms` are p50 and p99 by channel; a bucket without acknowledgements has null.
+    `ack_ms` are p50 and p99 by channel, estimated within narrow ranges; a bucket without acknowledgements has null.
     """
 
     since: Time
@@ -160,18 +161,8 @@ def _waits(counts: list[Counted], at: list[datetime]) -> dict[str, dict[str, lis
         lambda: {"p50": [None] * len(at), "p99": [None] * len(at)}
     )
     for (channel, moment), group in groupby(counts, key=lambda one: (one.who, one.at)):
-        waits = list(group)
+        histogram = Counter({int(one.kind): one.times for one in group})
         if (place := places.get(moment)) is not None:
             for name, share in (("p50", 0.5), ("p99", 0.99)):
-                found[channel][name][place] = _quantile(waits, share)
+                found[channel][name][place] = quantile(histogram, share)
     return found
-
-
-def _quantile(waits: list[Counted], share: float) -> int:
-    """Return the bound, in milliseconds, within which a share of acknowledgements left; the waits rise."""
-    left = share * sum(one.times for one in waits)
-    for one in waits:
-        left -= one.times
-        if left <= 0:
-            return int(one.kind)
-    return int(waits[-1].kind)

@@ -164,6 +164,7 @@ class Call:
                 "label": route.label,
                 "here": path == route.path or path.startswith(f"{route.path}/"),
                 "count": counts.get(route.path, 0),
+                "counted": route.path in counts,
                 "key": KEYS.get(route.path, ""),
             }
             for route in self.desk.routes

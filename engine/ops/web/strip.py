@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from engine.ops.operations.alerts import AlertView
+from engine.ops.operations.alerts import AlertView, Severity
 from engine.ops.operations.channels import ChannelView
 from engine.ops.operations.destinations import DestinationView
 from engine.ops.views.counts import Counts
@@ -38,6 +38,7 @@ DOES: Final[Mapping[str, str]] = {"paused": "is paused", "failing": "cannot be u
 SILENT: Final = frozenset(
     {"connection-refused", "not-connected", "connect-timeout", "connection-lost", "timeout", "name-not-resolved"}
 )
+DRAWN: Final = {Severity.URGENT: "bad", Severity.TO_DECIDE: "warn", Severity.CAN_WAIT: "info"}
 # The box that an alert belongs to; those of a destination stand in its own, those of the engine in none.
 STAGES: Final[Mapping[str, frozenset[str]]] = {
     "senders": frozenset({AlertKind.NO_SENDER, AlertKind.NO_TRAFFIC, AlertKind.NEW_SOURCE, AlertKind.MERGE_BURST}),
@@ -47,6 +48,7 @@ STAGES: Final[Mapping[str, frozenset[str]]] = {
             AlertKind.REFUSAL_RATIO,
             AlertKind.MERGE_LIMIT,
             AlertKind.CERTIFICATE_EXPIRY,
+            AlertKind.CERTIFICATE_ENDS,
             AlertKind.CERTIFICATE_EXPIRED,
             AlertKind.UNKNOWN_AUTHORITY,
             AlertKind.DISK_RESERVE,
@@ -77,9 +79,7 @@ class Box:
 
 def severity(one: AlertView) -> str:
     """Return how an alert is drawn: bad where messages do not flow, warn where a person has to decide, else info."""
-    if one.can_wait:
-        return "info"
-    return "warn" if one.kind == AlertKind.HELD_LANES else "bad"
+    return DRAWN[one.severity]
 
 
 def cause_of(one: DestinationView) -> str:

@@ -15,6 +15,7 @@ from engine.ops.web.pages import (
     duplicates,
     entrance,
     lanes,
+    menu,
     message,
     messages,
     overview,
@@ -28,6 +29,7 @@ from engine.ops.web.pages import help as help_pages
 
 ROUTES: Final = (
     *overview.ROUTES,
+    *menu.ROUTES,
     *alerts.ROUTES,
     *messages.ROUTES,
     *lanes.ROUTES,

@@ -18,6 +18,7 @@ class AlertKind(StrEnum):
     ERROR_RATIO = "error-ratio"
     REFUSAL_RATIO = "refusal-ratio"
     CERTIFICATE_EXPIRY = "certificate-expiry"
+    CERTIFICATE_ENDS = "certificate-ends"
     CERTIFICATE_EXPIRED = "certificate-expired"
     DISK_RESERVE = "disk-reserve"
     MERGE_BURST = "merge-burst"

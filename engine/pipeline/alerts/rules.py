@@ -6,7 +6,7 @@ alert that was open before a restart stays open until it is known to be over.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,8 @@ from engine.pipeline.alerts.traffic import is_silent
 WINDOW: Final = timedelta(minutes=15)
 LEAST_OF_A_SHARE: Final = 20
 ENGINE: Final = "engine"
+# A certificate that ends within it does not wait until morning.
+A_DAY: Final = timedelta(days=1)
 # Eight times what the write-ahead log is moved into the file at: somebody reads one moment for very long.
 LONG_LOG_BYTES: Final = 8 * LOG_BYTES
 
@@ -153,10 +155,16 @@ def _of_channel(
     yield from _silence(name, facts, engine, alerting)
     yield from _loneliness(name, facts, engine, alerting)
     for path, end in facts.certificates:
-        days = (end - engine.now) / timedelta(days=1)
-        soon, over = f"{path.name}: {days:.0f} days left", f"{path.name}: ended on {end:%Y-%m-%d}"
-        yield Condition(AlertKind.CERTIFICATE_EXPIRY, f"{name} {path}", 0 <= days < alerting.certificate_days, soon)
-        yield Condition(AlertKind.CERTIFICATE_EXPIRED, f"{name} {path}", days < 0, over)
+        left, at = end - engine.now, f"{end.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        over, last = left < timedelta(), left < A_DAY
+        soon = not last and left < timedelta(days=alerting.certificate_days)
+        hours, minutes = divmod(max(int(left.total_seconds() // 60), 0), 60)
+        days = f"{left.days} day{'s' if left.days != 1 else ''}"
+        subject = f"{name} {path}"
+        yield Condition(AlertKind.CERTIFICATE_EXPIRY, subject, soon, f"{path.name}: {days} left, until {at}")
+        within = f"{path.name}: ends in {hours} h {minutes} min, at {at}"
+        yield Condition(AlertKind.CERTIFICATE_ENDS, subject, last and not over, within)
+        yield Condition(AlertKind.CERTIFICATE_EXPIRED, subject, over, f"{path.name}: ended on {at}")
 
 
 def _silence(name: str, facts: ChannelFacts, engine: Facts, alerting: Alerting) -> Iterator[Condition]:

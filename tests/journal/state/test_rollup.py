@@ -60,6 +60,22 @@ async def fill(desk: Desk, *, at: datetime = NOW, count: int = 3, first: int = 1
     await desk.journal.settle(settlement(seq, State.HELD, at=at))
 
 
+@pytest.mark.parametrize(
+    ("milliseconds", "bound"),
+    [(0, 1), (3, 5), (10_000, 10_000), (10_001, 11_000), (68_000, 68_000), (68_001, 69_000), (3_000_001, 3_060_000)],
+)
+async def test_an_answer_is_counted_as_a_delivery_is(opened: Opener, milliseconds: int, bound: int) -> None:
+    """By the statement and by the function alike, and never up to the end of a wide range."""
+    wait = timedelta(milliseconds=milliseconds)
+    async with opened(clock=lambda: NOW + wait) as desk:
+        seq = await desk.record("1", ("s|1",), received_at=NOW)
+        desk.journal.acknowledged(seq, AckOutcome.SENT)
+    async with opened() as desk:
+        count = "SELECT milliseconds, count FROM answered"
+        assert await desk.journal.read(lambda connection: connection.execute(count).fetchall()) == [(bound, 1)]
+    assert wait_of("d", NOW, NOW + wait).bound == bound
+
+
 COUNTED = {
     ("received", "adt", 0): 6,
     ("refused", "adt", 0): 1,

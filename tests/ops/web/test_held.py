@@ -1,5 +1,6 @@
 """Held work in bulk: what is ticked is shown, tried and confirmed first; what is held again is told; particulars."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -34,6 +35,22 @@ async def ended(site: Site, address: str) -> dict[str, object]:
         run: dict[str, object] = await site.act("replays.progress", run=number)
         if run["state"] == "done":
             return run
+
+
+async def test_the_counts_of_the_menu_are_live(site: Site) -> None:
+    """Each page asks for them anew by itself, which keeps no session alive; what is released is gone from them."""
+    operator = await site.person("operator")
+    await operator.get("/messages")
+    assert 'hx-get="/live/menu"' in operator.page
+    assert 'id="count-lanes">2<' in operator.page
+    await site.act("messages.discard", entry=HELD_TOO, reason="a test")
+    for _ in range(100):
+        await operator.get("/live/menu")
+        if 'id="count-lanes" hx-swap-oob="true">1<' in operator.page:
+            break
+        await asyncio.sleep(0.1)
+    assert 'id="count-lanes" hx-swap-oob="true">1<' in operator.page
+    assert 'id="count-alerts" hx-swap-oob="true"' in operator.page
 
 
 async def test_held_rows_say_for_whom_and_what_is_missing(site: Site) -> None:

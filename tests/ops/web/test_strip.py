@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.ops.operations.alerts import AlertView
+from engine.ops.operations.alerts import AlertView, severity_of
 from engine.ops.operations.channels import ChannelView
 from engine.ops.operations.destinations import DestinationView
 from engine.ops.views.counts import Counts, Queue
@@ -30,7 +30,7 @@ def alert(kind: str, subject: str = "adt", **given: Any) -> AlertView:
     values = {
         "id": 1, "kind": kind, "subject": subject, "detail": "", "opened_at": NOON, "cleared_at": None,
         "acknowledged_at": None, "acknowledged_by": "", "contact": "", "meaning": line.meaning,
-        "can_wait": line.can_wait, "next_step": line.next_step,
+        "can_wait": line.can_wait, "severity": severity_of(kind), "next_step": line.next_step,
     }  # fmt: skip
     return AlertView(**values | given)
 

@@ -80,6 +80,7 @@ STORM = replace(PAUSE, reason="hold-storm", detail="http-422")
         (of_channel(silent_since=NOW - timedelta(minutes=30)), AlertKind.NO_TRAFFIC),
         (of_channel(lonely_since=NOW - timedelta(minutes=60)), AlertKind.NO_SENDER),
         (of_channel(certificates=((Path("a.pem"), NOW + timedelta(days=29)),)), AlertKind.CERTIFICATE_EXPIRY),
+        (of_channel(certificates=((Path("a.pem"), NOW + timedelta(hours=23)),)), AlertKind.CERTIFICATE_ENDS),
         (of_channel(certificates=((Path("a.pem"), NOW - timedelta(days=1)),)), AlertKind.CERTIFICATE_EXPIRED),
         (replace(FACTS, free_bytes=2**29), AlertKind.DISK_RESERVE),
         (replace(FACTS, refused_reload="ConfigurationError"), AlertKind.RELOAD_FAILED),
@@ -145,3 +146,21 @@ def test_a_channel_may_have_limits_of_its_own() -> None:
     facts = of_channel(silent_since=NOW - timedelta(hours=5), lonely_since=NOW - timedelta(hours=5))
     own = Alerting(no_traffic_minutes=30, channels={"adt": ChannelAlerts(no_traffic_minutes=0, no_sender_minutes=0)})
     assert not any(verdicts(facts, own).values())
+
+
+@pytest.mark.parametrize(
+    ("left", "kind", "said"),
+    [
+        (timedelta(minutes=7), AlertKind.CERTIFICATE_ENDS, "a.pem: ends in 0 h 7 min, at 2026-03-02 10:07 UTC"),
+        (timedelta(hours=23), AlertKind.CERTIFICATE_ENDS, "a.pem: ends in 23 h 0 min, at 2026-03-03 09:00 UTC"),
+        (timedelta(hours=25), AlertKind.CERTIFICATE_EXPIRY, "a.pem: 1 day left, until 2026-03-03 11:00 UTC"),
+        (timedelta(days=9, hours=20), AlertKind.CERTIFICATE_EXPIRY, "a.pem: 9 days left, until 2026-03-12 06:00 UTC"),
+        (-timedelta(minutes=1), AlertKind.CERTIFICATE_EXPIRED, "a.pem: ended on 2026-03-02 09:59 UTC"),
+    ],
+)
+def test_a_certificate_says_when_it_ends(left: timedelta, kind: AlertKind, said: str) -> None:
+    """With its hour, and within 24 h as something that does not wait until morning; one alert at a time."""
+    facts = of_channel(certificates=((Path("a.pem"), NOW + left),))
+    found = [one for one in conditions(facts, Alerting(), lambda *_: False) if one.kind.startswith("certificate")]
+    assert [(one.kind, one.detail) for one in found if one.wrong] == [(kind, said)]
+    assert len(found) == 3

@@ -4,13 +4,13 @@ from typing import Final
 
 import typer
 
-from engine.ops.operations.alerts import AcknowledgeAlert, AlertView, ListAlerts
+from engine.ops.operations.alerts import AcknowledgeAlert, AlertView, ListAlerts, Severity
 from engine.ops.terminal.command import asks
 from engine.ops.terminal.table import NEGATIVE, cell, output, print_line, table, utc
 
 app = typer.Typer(help="List and acknowledge alerts.", no_args_is_help=True)
 
-COLUMNS: Final = ("Alert #", "Kind", "Subject", "Since (UTC)", "Cleared (UTC)", "By", "Detail", "Next")
+COLUMNS: Final = ("Alert #", "Kind", "Severity", "Subject", "Since (UTC)", "Cleared (UTC)", "By", "Detail", "Next")
 
 
 @app.command(name="list")
@@ -41,14 +41,15 @@ def acknowledge(row: AlertView) -> None:
 
 def _row(row: AlertView) -> tuple[object, ...]:
     since, cleared = utc(row.opened_at), utc(row.cleared_at)
-    return row.id, row.kind, row.subject, since, cleared, row.acknowledged_by, row.detail, row.next_step
+    return row.id, row.kind, row.severity, row.subject, since, cleared, row.acknowledged_by, row.detail, row.next_step
 
 
 def _print(row: AlertView) -> None:
     """Print one alert as a few lines, which fit any terminal; a pipe gets a table."""
-    urgent = not row.cleared_at and not row.can_wait
+    urgent = not row.cleared_at and row.severity is Severity.URGENT
     output().print(
         cell(f"{row.id:>4}  {row.kind}", NEGATIVE if urgent else "bold"),
+        cell("" if row.cleared_at else f", {row.severity}"),
         cell(f"  {row.subject}, since {utc(row.opened_at)[5:16]} UTC"),
         cell(f", cleared {utc(row.cleared_at)[5:16]}" if row.cleared_at else ""),
         cell(f", acknowledged by {row.acknowledged_by}" if row.acknowledged_by else ""),

@@ -1,0 +1,17 @@
+"""The counts of the menu, which every page asks for anew by itself every few seconds."""
+
+from typing import Final
+
+from starlette.responses import HTMLResponse, Response
+
+from engine.ops.access.actor import Permission
+from engine.ops.web.call import Call
+from engine.ops.web.route import Route
+
+
+async def _counts(call: Call) -> Response:
+    call.held = await call.desk.tally.held(call.desk.engine)
+    return HTMLResponse(call.part("parts/counts.html"))
+
+
+ROUTES: Final = (Route("GET", "/live/menu", Permission.METADATA, _counts),)
