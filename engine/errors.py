@@ -274,11 +274,12 @@ class HeldDeliveryError(DeliveryError):
 
 
 class RejectedDeliveryError(DeliveryError):
-    """The message asks for what must not be done; `reason` is a code."""
+    """The message asks for what must not be done; `reason` is a code, `involved` is as of HeldDeliveryError."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, involved: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> None:
         super().__init__(reason, codes=(reason,))
         self.reason = reason
+        self.involved = involved
 
 
 class DestinationError(DeliveryError):

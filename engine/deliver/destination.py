@@ -227,7 +227,7 @@ def _failed(exchange: Exchange, error: DeliveryError) -> Verdict:
     failure = class_of(error)
     exchange.note(*error.codes)
     if isinstance(error, RejectedDeliveryError):
-        return _verdict(exchange, VerdictKind.REJECTED, error.reason, failure=failure)
+        return _verdict(exchange, VerdictKind.REJECTED, error.reason, failure=failure, involved=error.involved)
     if isinstance(error, HeldDeliveryError):
         return _verdict(exchange, VerdictKind.HELD, error.reason, failure=failure, involved=error.involved)
     kind = VerdictKind.HELD if failure is Failure.PERMANENT else VerdictKind.RETRY

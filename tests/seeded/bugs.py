@@ -598,8 +598,8 @@ DELIVER: Final = (
     Bug(
         "a patient is merged into itself",
         "deliver/merge/merge.py",
-        '        raise RejectedDeliveryError("self-merge")\n',
-        '        return "already-merged"\n',
+        '        raise RejectedDeliveryError("self-merge", ',
+        '        return "already-merged"\n        raise RejectedDeliveryError("self-merge", ',
         ("deliver/merge/test_merge.py",),
     ),
     Bug(

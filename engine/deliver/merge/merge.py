@@ -89,7 +89,7 @@ async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution
     if how == "current":
         if target.redirected:
             raise HeldDeliveryError("merge-cycle")
-        raise RejectedDeliveryError("self-merge")
+        raise RejectedDeliveryError("self-merge", involved=(involved("has both numbers already", patient),))
     if how == "old" or source.redirected or await replaced_with(exchange, patient, (interaction.source,)):
         if source.tombstone is not None and not await exchange.memory.merged(interaction.source, interaction.target):
             await relink(exchange, source.tombstone, patient)

@@ -85,7 +85,8 @@ class IdentityReader:
         if not source.found:
             faults += _unidentified(source, "MRG-1")
         fault = judge(found) if found else None
-        return found, (*faults, fault) if fault else tuple(faults)
+        faults += (fault,) if fault else ()
+        return found, tuple(_in_its_group(one, group, message) for one in faults)
 
     def renamed(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Identities, Identities]:
         """Return the identities of a PID and of its MRG, with the findings that forbid a change from these to those.
@@ -216,3 +217,17 @@ def _unidentified(side: Identities, place: str = "PID-3") -> tuple[Finding, ...]
         text = "the only identifiers are placeholders"
         return (Finding(ErrorCode.UNKNOWN_KEY, "placeholder-identity", (place,), text),)
     return (Finding(ErrorCode.REQUIRED_MISSING, "no-identity", (place,), "no patient identifier"),)
+
+
+def _in_its_group(finding: Finding, group: MergeGroup, message: Message) -> Finding:
+    """Return a finding that says which of several PIDs or MRGs it is about: `PID(2)-3(1).1`."""
+    counted = {one.name: _number_of(one, message) for one in (group.pid, group.mrg) if one is not None}
+    if all(number == 1 for number in counted.values()):
+        return finding
+    places = [(place[:3], place[3:]) for place in finding.locations]
+    named = (f"{name}({counted[name]}){rest}" if name in counted else f"{name}{rest}" for name, rest in places)
+    return finding._replace(locations=tuple(named))
+
+
+def _number_of(segment: Segment, message: Message) -> int:
+    return sum(one.position <= segment.position for one in message.named(segment.name))

@@ -17,7 +17,10 @@ from engine.pipeline.inbound.outcomes import Outcome, Outcomes
 LATE: Final = Finding(ErrorCode.APPLICATION, "not-yet-delivered", (), "Stored, not yet delivered; do not send again")
 HELD: Final = Finding(ErrorCode.APPLICATION, "held", (), "Stored, but held; do not send again")
 SELF_MERGE: Final = Finding(
-    ErrorCode.DUPLICATE_KEY, "self-merge", (), "Surviving and merged identifiers name the same patient"
+    ErrorCode.DUPLICATE_KEY,
+    "self-merge",
+    ("PID-3", "MRG-1"),
+    "Both numbers are one patient's already: nothing to merge; a change of identifier (A47) takes one out of use",
 )
 GOOD: Final = frozenset({State.DELIVERED, State.FILTERED})
 
@@ -55,7 +58,11 @@ def findings_of(outcome: Outcome | None) -> Sequence[Finding]:
         return (LATE,)
     if outcome.state in GOOD:
         return ()
-    return (SELF_MERGE,) if outcome.state is State.REJECTED else (HELD,)
+    if outcome.state is not State.REJECTED:
+        return (HELD,)
+    if outcome.reason in {"", SELF_MERGE.reason}:
+        return (SELF_MERGE,)
+    return (Finding(ErrorCode.APPLICATION, outcome.reason, (), "Stored, and rejected; nothing was sent"),)
 
 
 def standing(states: Mapping[str, State], required: frozenset[str]) -> Awaited:

@@ -96,6 +96,7 @@ async def test_self_merge_is_rejected(site, server, identifier, merging):
     verdict = await (await opened(site)).send(merging("1", "2"))
     assert (verdict.kind, verdict.reason) == (VerdictKind.REJECTED, "self-merge")
     assert (server.effects, site.intents) == ([], [])
+    assert verdict.involved == (("Patient/a", "has both numbers already", (f"{MRN}|1", f"{MRN}|2")),)
 
 
 async def test_renamed_number_is_no_self_merge(site, server, identifier, merging):

@@ -188,3 +188,11 @@ def test_the_same_preferred_number_on_both_sides_is_a_self_merge(
     """Where nothing of its kind tells the sides apart, the message is refused (205)."""
     subject = mapping.identify(message("A40", f"PID|1||{listed}", f"MRG|{merged}"))
     assert [(one.code, one.reason) for one in subject.findings] == [(ErrorCode.DUPLICATE_KEY, "self-merge")]
+
+
+def test_a_self_merge_names_its_pair(mapping: Mapping, message: Make) -> None:
+    """The second of three pairs is of one number: the message is refused, and the places are those of that pair."""
+    pairs = [part for one, other in (("A", "B"), ("C", "C"), ("D", "E")) for part in (one, other)]
+    segments = [f"{'MRG|' if at % 2 else 'PID|1||'}{number}^^^RVB" for at, number in enumerate(pairs)]
+    (finding,) = mapping.identify(message("A40", *segments)).findings
+    assert (finding.reason, finding.locations) == ("self-merge", ("PID(2)-3(1).1", "MRG(2)-1(1).1"))
