@@ -33,6 +33,7 @@ from engine.mapping.resource.slices import Slices
 from engine.mapping.subject.events import SENT, Doing, EventTable, assumed, make_event_table
 from engine.mapping.subject.filters import Filter, compile_channel_filters, compile_filters
 from engine.mapping.subject.identify import SubjectReader
+from engine.mapping.subject.identity_values import check_identity_values
 from engine.mapping.subject.subject import Subject, flagged
 
 PATIENT = "Patient"
@@ -192,6 +193,7 @@ def _compile_files(
         problems.add(documents.events, (), "no resources/patient.yaml", expected)
     patient = None
     if resource is not None:
+        check_identity_values(resource, documents.datatypes, table.identity, problems)
         slices = Slices(compiler, resource, PATIENT)
         writers, own, merged = slices.writers(), slices.identifiers(), slices.identifiers("merged")
         patient = PatientMapping(writers, own, merged, table.people, table.identity.named.keys())

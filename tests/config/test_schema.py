@@ -12,6 +12,7 @@ import yaml
 from engine.config.schema import CHANNEL_FILES, SERVICE_FILES, editor_line, schema_text, schemas
 from engine.config.shipped import shipped
 from engine.config.source import look, parse
+from tests.config.metaschema import faults
 from tests.interchange.nursery import ran
 
 ROOT: Final = Path(__file__).parents[2]
@@ -77,6 +78,12 @@ def test_every_key_is_explained(kind: str) -> None:
     for key, field in MODELS[kind].model_fields.items():
         if field.description:
             assert SCHEMAS[kind]["properties"][field.alias or key]["description"] == field.description
+
+
+@pytest.mark.parametrize("kind", sorted(SCHEMAS))
+def test_every_schema_is_one_by_the_metaschema(kind: str) -> None:
+    """An editor refuses a schema that is none, and completes nothing."""
+    assert faults(SCHEMAS[kind]) == []
 
 
 def test_the_shipped_channel_holds_to_its_schema() -> None:

@@ -355,6 +355,20 @@ JOURNAL: Final = (
         ("journal/nodes/test_plans.py",),
     ),
     Bug(
+        "a file without `extends` gives the shipped one up unseen",
+        "mapping/files/overlay.py",
+        "if EXTENDS in value or not ships:",
+        "if True:",
+        ("mapping/language/test_errors.py",),
+    ),
+    Bug(
+        "a number is written otherwise than it is searched",
+        "mapping/subject/identity_values.py",
+        "stage.name == UNCHANGED",
+        "bool(stage.name)",
+        ("mapping/subject/test_identity_values.py",),
+    ),
+    Bug(
         "a filter by `PV1-2 != I` takes every message without a PV1",
         "mapping/language/compared.py",
         "self.values | EMPTY if self.unlike else self.values",

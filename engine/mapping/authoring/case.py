@@ -128,6 +128,12 @@ def cases_for(cases: Sequence[Case], mapping: MappingSource, channels: Channels 
     return [one for one in cases if is_of(one)]
 
 
+def beside(own: Sequence[Case], shipped: Sequence[Case]) -> list[Case]:
+    """Return the shipped cases, but those that a site's own ones take the place of: of the same file and name."""
+    names = {(Path(case.source.file).name, case.name) for case in own}
+    return [case for case in shipped if (Path(case.source.file).name, case.name) not in names]
+
+
 def run_cases(cases: Sequence[Case], mapping: MappingSource, channels: Channels = NO_CHANNELS) -> tuple[Result, ...]:
     """Run cases in order; cases of one channel share one compiled mapping. `channels`: those that cases may name.
 

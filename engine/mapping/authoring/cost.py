@@ -167,7 +167,8 @@ class Costs:
             below = {one.partition(UNDER)[0] for one in value[SEGMENTS] if one.endswith(f"{UNDER}{name}")}
             belonging = frozenset({segment, *listed(part.get("with")), *listed(part.get("led_by")), *below})
             count = 1 if segment in SINGLE else self.bounds.segments
-            at = At(count, segment if count > 1 else "", segment, belonging | self._grouped(name))
+            # A segment is of one of the parts of its name: what costs most is one of them, and not their sum.
+            at = At(count, name if count > 1 else "", segment, belonging | self._grouped(name))
             cost.note(at, Work(resources=1))
             self._walk(part, at, cost, document, (name,))
         return cost
@@ -187,7 +188,9 @@ class Costs:
         elif isinstance(value, dict):
             for source in listed(value["each"]) if "each" in value else [""]:
                 inner = self._through(source, at, cost, document, (*path, "each")) if source else at
-                if "as" in value:
+                if "|" in str(value.get("as")):
+                    self._line(str(value["as"]), inner, cost, conditional=False)
+                elif "as" in value:
                     self._datatype(str(value["as"]), inner, cost)
                 for key, one in value.items():
                     if key not in BESIDE:
@@ -198,7 +201,8 @@ class Costs:
         match = FIELD.fullmatch(source)
         name, bound = (match[1], self.bounds.repetitions) if match else (source, self.bounds.segments)
         if at.times == 1 or name in at.belonging or (match and name == at.segment):
-            return At(bound, source, at.segment if match else name, at.belonging)
+            apart = f"{source} of {at.source}" if UNDER in at.source else source
+            return At(bound, apart, at.segment if match else name, at.belonging)
         found = f"all of {source} for each {at.segment or 'repetition'}"
         expected = (
             "it grows with the square of a message; name what belongs to a segment by 'with', or map it elsewhere"

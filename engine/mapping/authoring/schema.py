@@ -1,6 +1,6 @@
 """JSON Schemas of the authored files, made of the tables that the engine itself checks them by: for editors."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, 
 from engine.mapping.files import alike
 from engine.mapping.files.document import PATIENT_KEYS
 from engine.mapping.files.field import FIELD
-from engine.mapping.files.overlay import ADD
+from engine.mapping.files.overlay import ADD, EXTENDS, REPLACES
 from engine.mapping.files.reference import Element, data_types, elements, resource_types
 from engine.mapping.files.table import Unmapped
 from engine.mapping.language.check_table import KEYS as TABLE_KEYS
@@ -51,6 +51,7 @@ CONDITION: Final[Json] = {
 NULL: Final[Json] = {"type": "null"}
 MOMENTS: Final = ("arrives", "leaves")
 FURTHER: Final[Json] = {"type": "array", "items": {"$ref": f"#/definitions/{referred.IDENTIFIER}"}}
+REPLACED: Final = "in place of `extends`: nothing of the file that ships under this name holds"
 LIST: Final[Json] = {"enum": ["snapshot", "additive"]}
 
 
@@ -71,7 +72,9 @@ def schemas() -> dict[str, Json]:
     }
 
 
-def _document(title: str, keys: Iterable[str], known: Mapping[str, Any], **more: Any) -> Json:
+def _document(title: str, keys: Collection[str], known: Mapping[str, Any], **more: Any) -> Json:
+    if EXTENDS in keys:
+        keys, known = {*keys, REPLACES}, {**known, REPLACES: {**TEXT, "description": REPLACED}}
     return {"$schema": DRAFT, "title": title, **_object(keys, known), **more}
 
 
@@ -95,7 +98,8 @@ def _any(*choices: Json) -> Json:
 def _mapping() -> Json:
     types = sorted(name.lower() for name in _resource_types())
     doings = [doing.value for doing in Doing if doing not in ELSEWHERE]
-    acts = {"enum": [*doings, *(f"{verb.value} {name}" for verb in Verb for name in types)]}
+    # Some of what is done with the patient is an act by its words, too; an enum says each once.
+    acts = {"enum": list(dict.fromkeys([*doings, *(f"{verb.value} {name}" for verb in Verb for name in types)]))}
     rule = _object(
         RULE_KEYS,
         {

@@ -10,7 +10,7 @@ from typing import Any, Final
 from engine.config.source import Source, scan, scan_text
 from engine.errors import ConfigurationError, Problem
 from engine.mapping.files.kinds import misshapen, without
-from engine.mapping.files.overlay import LEVELS, Key, laid_over
+from engine.mapping.files.overlay import LEVELS, REPLACES, Key, laid_over, unsaid
 from engine.mapping.files.reference import GUIDE, RESOURCES, nearest, resource_types, type_names
 
 # Texts in place of files, or as files that are not there yet: what an author tries before it is saved.
@@ -275,6 +275,11 @@ def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems, edi
     base = replace(base, ships=True) if base is not None else None
     if document is None:
         return base
+    itself = found[0].is_file() and found[0].samefile(found[-1])
+    own = (SHIPPED + path.stem, f"{SHIPPED}{path.parent}/{path.stem}")
+    if fault := unsaid(document.value, own, ships=base is not None and not itself):
+        problems.add(document, (REPLACES if REPLACES in document.value else key,), *fault)
+    document.value.pop(REPLACES, None)
     if "extends" not in document.value:
         if base is not None and document.value[key] != base.value[key]:
             problems.add(
@@ -286,7 +291,7 @@ def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems, edi
             document.value[key] = base.value[key]
         return replace(document, ships=len(folders) > 1 and found[0] == folders[-1] / path)
     below = document.value["extends"] if isinstance(document.value["extends"], str) else ""
-    if below not in {SHIPPED + path.stem, f"{SHIPPED}{path.parent}/{path.stem}"} or base is None:
+    if below not in own or base is None:
         problems.add(document, ("extends",), *_astray(document.value[key], below, path, folders))
     if base is None:
         return None

@@ -1,11 +1,15 @@
 """One mapping file laid over the one that it extends: what it replaces, what it adds, and where that stands."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from engine.mapping.files.field import slice_of
 
 Key = str | int
 ADD: Final = "add"
+EXTENDS: Final = "extends"
+# What a file says that takes the place of one that ships, whole.
+REPLACES: Final = "replaces"
 # Sections whose entries hold maps of single lines in turn: what a segment makes, element by element.
 LEVELS: Final = {"segments": 2}
 
@@ -33,6 +37,24 @@ def laid_over(
     elif added is not None:
         merged[ADD] = added
     return merged, moved
+
+
+def unsaid(value: Mapping[str, Any], own: Sequence[str], *, ships: bool) -> tuple[str, str] | None:
+    """Return what is wrong with how a file stands to the shipped one of its name, and what would do; None for nothing.
+
+    `own`: what that one is called. Without a word, what it says and this one does not would be lost unseen.
+    """
+    name = own[0]
+    if REPLACES not in value:
+        if EXTENDS in value or not ships:
+            return None
+        found = f"neither {EXTENDS} nor {REPLACES}: nothing of the file that ships under this name would hold"
+        return found, f"write {EXTENDS}: {name} to keep what stands there alone, or {REPLACES}: {name} to give it up"
+    if EXTENDS in value:
+        return f"{REPLACES} beside {EXTENDS}", "leave one of the two out"
+    if not ships:
+        return f"found {value[REPLACES]!r}", "leave it out: no file ships under this name"
+    return None if value[REPLACES] in own else (f"found {value[REPLACES]!r}", f"expected {name!r}")
 
 
 def _over(below: dict[str, Any], above: dict[str, Any], levels: int) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def _part_fault(head: Part, type_at_hand: str) -> Fault | None:
             f"unknown component {head.type_}.{head.component}",
             f"{head.type_} has {count} components: name one of them",
         )
-    if type_at_hand not in {"-", head.type_} and not {head.type_, type_at_hand} <= CODED:
+    if type_at_hand not in {*OPEN, head.type_} and not {head.type_, type_at_hand} <= CODED:
         return f"a path into {head.type_}", f"here a {type_at_hand} is at hand: use {type_at_hand}.1 or the like"
     return _small_fault(head.subcomponent, head.type_, head.component, f"{head.type_}.{head.component}")
 

@@ -50,6 +50,8 @@ class Each(NamedTuple):
                 source.line(f"reading.whole.append({source.name(self.place)})")
             each = f"for cells in {segment}.cells({self.field}):"
             with source.under(f"if {to} is None:"), _listed(source, items, null, to), source.under(each):
+                # Another field may have been read for the item before.
+                source.line(f"reading.place = {source.name(self.place)}")
                 source.line(f"{found} = {source.name(function_of(self.item))}(cells, reading)")
                 with _if_made(source, found, null):
                     source.line(f"{items}.append({found})")

@@ -130,7 +130,8 @@ class Whole(NamedTuple):
 class Text(NamedTuple):
     """A leaf of a field, without blanks around it: of the segment at hand, or of the first of its name.
 
-    `place` names the field, and is noted where it holds anything; so is, unless `mere` (a condition), that it repeats.
+    `place` names the field, and is noted where it holds anything (empty, in a condition: it is not); so is, unless
+    `mere` (a condition), that it repeats.
     """
 
     segment: str
@@ -227,14 +228,15 @@ class Every(NamedTuple):
 
 @contextmanager
 def field_source(source: Source, to: str, segment: str, at_hand: bool, place: str, field: int) -> Iterator[Found]:
-    """Write what finds a field, and notes its place; what is done where it holds anything follows in this context.
+    """Write what finds a field, and notes its place if any; what is done where it holds something follows within.
 
     Yields what stands for its segment.
     """
     source.line(f"{to} = None")
     found = source.at_hand() if at_hand else source.segment(segment)
     with source.under(f"if {found.filled} & {BITS[field]}:"):
-        source.line(f"reading.place = {source.name(place)}")
+        if place:
+            source.line(f"reading.place = {source.name(place)}")
         yield found
 
 

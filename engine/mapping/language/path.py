@@ -44,7 +44,8 @@ def _term(term: Term, segment_at_hand: str) -> Compared:
     source: Node | str
     if isinstance(term.source, Field):
         source = field_node(term.source, Takes.TEXT, segment_at_hand)
-        source = source._replace(mere=True) if isinstance(source, Text) else source
+        # A warning names the field of the value, and not that of a condition beside it.
+        source = source._replace(mere=True, place="") if isinstance(source, Text) else source
     elif isinstance(term.source, Part):
         source = part_node(term.source, Takes.TEXT)
     else:

@@ -35,6 +35,7 @@ from engine.mapping.language.reading import EVERYTHING
 from engine.mapping.language.references import SAME
 from engine.mapping.language.scope import DataType, Scope
 
+STAGE: Final = "|"
 RESERVED: Final = frozenset({"each", "as", "when", "unless", "needs", "default", "fill", "slice"})
 EXTENSION: Final = "Extension"
 PERIOD: Final = "Period"
@@ -155,7 +156,11 @@ class Compiler(ExpressionCompiler):
             return NOTHING.node
         inner = Scope(scope.document, scope.path, scope.segment, type_of(head))
         also: tuple[Node, ...] = ()
-        if "as" in entry:
+        if STAGE in str(entry.get("as")):
+            # What one repetition becomes as a line by itself: `as: CWE | coded(table)`.
+            made_of = self.expression(entry["as"], inner.at("as"), replace(element, many=False))
+            item = guarded(made_of.node, self.guards(entry, inner))
+        elif "as" in entry:
             made = self._as(str(entry["as"]), scope.at("as"), element)
             item = guarded(Called(made.step), self.guards(entry, inner))
             also = tuple(Called(one) for one in made.also)

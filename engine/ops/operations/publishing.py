@@ -7,10 +7,11 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from engine.config.wording import folded
 from engine.errors import ConfigurationError, UsageError
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import Audited
-from engine.ops.operations.fields import Digests, EditedFiles, Reason, number
+from engine.ops.operations.fields import Digests, EditedFiles, Reason, Switch, number
 from engine.ops.operations.operation import Confirm, Operation
 from engine.ops.operations.playground import CheckMapping, RunCases
 from engine.ops.playground.site import checked_names, digest
@@ -49,6 +50,10 @@ class PublishMappings(Operation[PublicationView]):
 
     edited: EditedFiles = Field(default_factory=dict)
     base: Digests = Field(default_factory=dict)
+    accept_lost: Switch = Field(
+        default=False,
+        description="Put them in force although elements are made no longer (`lost` of `mappings.run-cases`).",
+    )
     reason: Reason = ""
 
     async def run(self, engine: Engine, actor: Actor) -> PublicationView:
@@ -65,7 +70,12 @@ class PublishMappings(Operation[PublicationView]):
             raise UsageError(
                 f"{', '.join(stale)} changed since you opened it: open it again and put your edit into that"
             )
-        await _tested(engine, actor, self.edited)
+        lost = await _tested(engine, actor, self.edited)
+        if lost and not self.accept_lost:
+            raise UsageError(
+                f"nothing was changed: {len(lost)} elements would be made no longer ({folded(lost)}): run the test "
+                "cases to see them all; where that is meant, say so (accept_lost) and put the files in force again"
+            )
         after = {name: text.replace("\r\n", "\n") for name, text in self.edited.items()}
         return await _published(engine, folder, actor, self.reason, before, after)
 
@@ -111,14 +121,19 @@ def _mark(text: str | None) -> str:
     return "" if text is None else digest(text.encode())
 
 
-async def _tested(engine: Engine, actor: Actor, edited: Mapping[str, str]) -> None:
-    """UsageError where the files do not compile on a channel, or a case of one of its mappings differs."""
+async def _tested(engine: Engine, actor: Actor, edited: Mapping[str, str]) -> list[str]:
+    """Return the elements that are made no longer, by any of the mappings in use.
+
+    UsageError where the files do not compile on a channel, or a case of one of its mappings differs.
+    """
     seen: set[str] = set()
+    lost: dict[str, None] = {}
     for name, feed in sorted(engine.feeds.items()):
         problems = (await CheckMapping(channel=name, edited=edited).run(engine, actor)).problems
         if not problems and feed.channel.mapping not in seen:
             made = await RunCases(channel=name, edited=edited).run(engine, actor)
             problems = made.problems
+            lost |= dict.fromkeys(one.element for one in made.lost)
             if made.failed:
                 raise UsageError(
                     f"nothing was changed: {len(made.failed)} cases differ; run the test cases to see them"
@@ -130,6 +145,7 @@ async def _tested(engine: Engine, actor: Actor, edited: Mapping[str, str]) -> No
                 f"{first.expected} ({len(problems)} in all)"
             )
         seen.add(feed.channel.mapping)
+    return list(lost)
 
 
 async def _published(

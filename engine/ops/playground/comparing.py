@@ -1,15 +1,18 @@
 """What edits of mapping files change: the cases that differ, and what becomes of the newest messages of a channel."""
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from engine.errors import MessageError
+from engine.errors import ConfigurationError, MessageError
+from engine.hl7.message import parse as parse_message
 from engine.journal.read.reading import Filters, Reader
-from engine.mapping.authoring.case import cases_for, cases_of
-from engine.mapping.authoring.difference import Comparison
-from engine.mapping.compile import compile_mapping, read
+from engine.mapping.authoring.case import Case, Result, beside, cases_for, cases_of, channel_of, run_cases
+from engine.mapping.authoring.difference import Comparison, Kind
+from engine.mapping.compile import MappingSource, compile_mapping, read
 from engine.ops.playground.bench import Bench, Json, Question
-from engine.ops.playground.site import TESTS, refuse_outside
+from engine.ops.playground.site import TESTS, MappingSite, refuse_outside
 from engine.ops.views.opinions import failed_cases
 from engine.pipeline.inbound.judgement import read_message
 
@@ -25,25 +28,50 @@ def checked(bench: Bench, question: Question) -> Json:
 
 
 def tested(bench: Bench, question: Question) -> Json:
-    """Run the cases of the site, edited ones too, or the shipped ones where the site has none.
+    """Run the cases of the site, edited ones too, and the shipped ones, which show what the site changes.
 
-    ConfigurationError holds every problem of mapping and cases.
+    Where the site has no cases, the shipped ones must hold. `lost`: what the mapping in force makes of the messages of
+    all of them, and this one does not. ConfigurationError holds every problem of mapping and cases.
     """
     site, edited = question.site, question.edited
     refuse_outside(site, edited)
     source = bench.check(question)
     own = site.folder.is_dir() or any(path.parent == site.folder / TESTS for path in edited)
-    cases = cases_for(cases_of(site.folder if own else site.beside, edited), source)
-    failed = [
-        {
-            "file": site.name(case.source.file),
-            "line": case.line,
-            "case": case.name,
-            "differences": list(differences),
-        }
-        for case, _, differences in failed_cases(cases, source)
+    mine = cases_for(cases_of(site.folder, edited), source) if own else []
+    theirs = cases_for(beside(mine, cases_of(site.beside)), source)
+    cases, others = (mine, theirs) if own else (theirs, [])
+    return {
+        "cases": len(cases),
+        "failed": _shown(site, failed_cases(cases, source)),
+        "shipped": len(others),
+        "changed": _shown(site, [one for one in run_cases(others, source) if one.differences]),
+        "lost": list(_lost(question, source, [*cases, *others])),
+    }
+
+
+def _shown(site: MappingSite, failed: Sequence[Result]) -> list[Json]:
+    return [
+        {"file": site.name(case.source.file), "line": case.line, "case": case.name, "differences": list(differences)}
+        for case, _, differences in failed
     ]
-    return {"cases": len(cases), "failed": failed}
+
+
+def _lost(question: Question, source: MappingSource, cases: Sequence[Case]) -> Iterator[Json]:
+    """Yield the elements that are made no longer, with how many of the cases' messages had them."""
+    if not question.edited:
+        return
+    site = question.site
+    try:
+        before = compile_mapping(read(site.folders, question.mapping), channel_of({}))
+    except ConfigurationError:  # what stands there is in force nowhere
+        before = compile_mapping(read((site.beside, site.beside), question.mapping), channel_of({}))
+    found = Comparison(before, compile_mapping(source, channel_of({})))
+    for case in cases:
+        with contextlib.suppress(MessageError):
+            found.add(case.name, parse_message(case.raw, event_from_evn=False))
+    for group in found.found.groups():
+        if group.kind is Kind.REMOVED or (group.kind is Kind.STEP and group.after is None):
+            yield {"element": group.path, "messages": group.count}
 
 
 def compared(bench: Bench, question: Question, folder: Path, channel: str, limit: int) -> Json:

@@ -140,11 +140,25 @@ class FailedCase(Answer, facts=True):
     differences: tuple[str, ...]
 
 
+class Lost(Answer, facts=True):
+    """An element that is made no longer, and how many messages of the cases had it."""
+
+    element: str
+    messages: Count
+
+
 class Tested(Answer, facts=True):
-    """How many cases there are, which differ; `problems`: why they could not be run."""
+    """How many cases there are, which differ; `problems`: why they could not be run.
+
+    `shipped`: how many cases ship beside the site's own, and which of them the site's files `changed`. `lost`: what is
+    in force makes these elements of the messages of all cases, and the edited files do not.
+    """
 
     cases: Count = 0
     failed: tuple[FailedCase, ...] = ()
+    shipped: Count = 0
+    changed: tuple[FailedCase, ...] = ()
+    lost: tuple[Lost, ...] = ()
     problems: tuple[ProblemView, ...] = ()
 
 

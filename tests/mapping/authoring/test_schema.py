@@ -11,6 +11,7 @@ from engine.config.source import parse, read
 from engine.mapping.authoring.schema import FOLDERS, editor_line, schemas
 from engine.mapping.files.document import KINDS
 from engine.mapping.language.functions import FUNCTIONS
+from tests.config.metaschema import faults
 
 ROOT = shipped("mappings")
 FILES = sorted(file.relative_to(ROOT) for file in ROOT.glob("**/*.yaml"))
@@ -27,6 +28,12 @@ def _kind(file: Path) -> str:
 def test_the_shipped_schemas_are_the_ones_of_the_engine(kind: str) -> None:
     """A key, function or element that is new is in the file: `adt-engine mappings schema --out mappings/schema`."""
     assert (ROOT / "schema" / f"{kind}.json").read_text("utf-8") == schema_text(SCHEMAS[kind])
+
+
+@pytest.mark.parametrize("kind", sorted(SCHEMAS))
+def test_every_schema_is_one_by_the_metaschema(kind: str) -> None:
+    """An editor refuses a schema that is none, and completes nothing: an enum names each value once."""
+    assert faults(SCHEMAS[kind]) == []
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)

@@ -222,8 +222,8 @@ def test_a_fault_in_a_resource_file(author: Author, text: str, told: str) -> Non
         ),
         pytest.param(
             "datatypes__xpn",
-            "datatype: XPN\nto: HumanName\nelements: {period.start: XPN | XPN}\n",
-            "datatypes/xpn.yaml:3:12: elements.period.start: XPN refers to itself (XPN -> XPN); break the cycle",
+            "datatype: XPN\nreplaces: shipped/xpn\nto: HumanName\nelements: {period.start: XPN | XPN}\n",
+            "datatypes/xpn.yaml:4:12: elements.period.start: XPN refers to itself (XPN -> XPN); break the cycle",
             id="a circle of data types",
         ),
         pytest.param(
@@ -355,7 +355,7 @@ def test_a_mistake_of_a_whole_file_hides_no_other(author: Author, name: str, tex
     assert any(f"resources/patient.yaml:{told}" == one for one in problems)
     assert any("PID-99" in one for one in problems)
     assert any("has no element 'lengthh'; did you mean 'length'?" in one for one in problems)
-    assert len(problems) == 3
+    assert len([one for one in problems if "neither extends nor replaces" not in one]) == 3
 
 
 def test_an_event_table_that_is_no_yaml_hides_no_other_file(author: Author) -> None:
@@ -449,9 +449,54 @@ def test_a_fault_in_what_is_added_is_told_where_it_stands(author: Author) -> Non
     assert any("organization.yaml:5:1: add: unknown key 'add'" in problem for problem in problems)
 
 
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        pytest.param(
+            {"resources__patient": "resource: Patient\nelements: {birthDate: PID-7 | date}\n"},
+            "resources/patient.yaml:1:1: resource: neither extends nor replaces: nothing of the file that ships under "
+            "this name would hold; write extends: shipped/patient to keep what stands there alone, or replaces: "
+            "shipped/patient to give it up",
+            id="neither",
+        ),
+        pytest.param(
+            {"adt": "mapping: adt\nevents: {A01: {do: upsert patient}}\n"},
+            "adt.yaml:1:1: mapping: neither extends nor replaces: nothing of the file that ships under this name would "
+            "hold; write extends: shipped/adt to keep what stands there alone, or replaces: shipped/adt to give it up",
+            id="the event table",
+        ),
+        pytest.param(
+            {"tables__religion": "table: religion\nreplaces: shipped/race\nsource: x\nlicence: x\ncodes: {A: b}\n"},
+            "tables/religion.yaml:2:1: replaces: found 'shipped/race'; expected 'shipped/religion'",
+            id="another file",
+        ),
+        pytest.param(
+            {"resources__patient": "resource: Patient\nextends: shipped/patient\nreplaces: shipped/patient\n"},
+            "resources/patient.yaml:3:1: replaces: replaces beside extends; leave one of the two out",
+            id="both",
+        ),
+        pytest.param(
+            {"tables__own": "table: own\nreplaces: shipped/own\nsource: x\nlicence: x\ncodes: {A: b}\n"},
+            "tables/own.yaml:2:1: replaces: found 'shipped/own'; leave it out: no file ships under this name",
+            id="nothing to replace",
+        ),
+    ],
+)
+def test_a_file_of_a_shipped_name_says_how_it_stands_to_that(author: Author, files: dict[str, str], told: str) -> None:
+    """Without a word all that it does not say would be lost; `replaces` says that it is meant."""
+    assert told in _problems(author(**files))
+
+
+def test_a_file_that_replaces_the_shipped_one_is_all_there_is(author: Author) -> None:
+    """Nothing of the shipped file holds."""
+    text = "resource: Patient\nreplaces: shipped/patient\nelements: {birthDate: PID-7 | date}\n"
+    found = load([author(resources__patient=text), shipped("mappings")], "adt")
+    assert set(found.documents.resources["Patient"].value["elements"]) == {"birthDate"}
+
+
 def test_a_table_that_stands_in_for_a_shipped_one_has_its_name(author: Author) -> None:
     """What uses it ships, and is sound: the mistake is told in the site's own file."""
-    folder = author(tables__religion="table: faith\nsource: x\nlicence: x\ncodes: {A: b}\n")
+    folder = author(tables__religion="table: faith\nreplaces: shipped/religion\nsource: x\nlicence: x\ncodes: {A: b}\n")
     told = "tables/religion.yaml:1:1: table: found 'faith'; expected 'religion', as the file that ships under this name"
     assert _problems(folder) == [told]
 

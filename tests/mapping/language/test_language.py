@@ -89,8 +89,8 @@ def test_a_table_may_refuse(author: Author, message: Make) -> None:
 def test_a_default_concept_stands_for_what_a_table_lacks(author: Author, message: Make) -> None:
     """With a default the table's own code comes out, with a warning."""
     folder = author(
-        tables__marital="table: marital-status\nsource: x\nlicence: x\nsystem: urn:m\n"
-        "unmapped: {default: U}\ncodes: {M: M}\n"
+        tables__marital="table: marital-status\nreplaces: shipped/marital-status\nsource: x\nlicence: x\n"
+        "system: urn:m\nunmapped: {default: U}\ncodes: {M: M}\n"
     )
     (folder / "tables/marital.yaml").rename(folder / "tables/marital-status.yaml")
     made = _patient(folder, message("A08", "PID|1||1" + "|" * 13 + "Q"))

@@ -1,6 +1,7 @@
 """The playground over HTTP, as it is without scripts: what was typed comes back with its answer, and stays nowhere."""
 
 import io
+import re
 import zipfile
 from collections.abc import AsyncIterator, Mapping
 from html import unescape
@@ -164,9 +165,20 @@ async def test_cases_run_on_the_edits(author: Person) -> None:
     """The site's case holds, and differs once the edit breaks it; the difference says how."""
     answer = await author.post("/playground/test", {**OPEN, "text": PATIENT})
     assert "1 cases, 0 differ" in answer.text
+    assert "lost" not in answer.text
+    assert re.search(r"\d+ shipped cases, 0 change with the site", answer.text)
     answer = await author.post("/playground/test", OPEN)
     assert "1 cases, 1 differs" in answer.text
     assert "tests/born.yaml:2" in answer.text
+
+
+async def test_what_is_lost_is_told_beside_the_cases(author: Person) -> None:
+    """Elements that the files in force make of the messages of all cases, and the edit does not."""
+    answer = await author.post("/playground/test", {**OPEN, "text": PATIENT + "  gender:\n"})
+    assert "1 cases, 0 differ" in answer.text
+    assert "Patient.gender" in answer.text
+    assert re.search(r"elements? lost", answer.text)
+    assert re.search(r"\d+ shipped cases, [1-9]\d* change with the site", answer.text)
 
 
 async def test_a_case_reads_no_file_elsewhere(author: Person) -> None:

@@ -65,7 +65,7 @@ async def _gender(site: Site, control_id: str, number: str) -> object:
 async def test_an_edit_is_put_in_force_and_taken_back(site: Site) -> None:
     """The next message is mapped by it, the file is on the disk, the trail says who, what and why; then all is back."""
     author = site.people["author"]
-    answer = await author.post("/playground/publish", await _edited(author, NO_GENDER))
+    answer = await author.post("/playground/publish", await _edited(author, NO_GENDER, accept_lost="yes"))
     assert answer.status_code == 303, answer.text
     assert _on_disk(site) == NO_GENDER
     assert await _gender(site, "P1", "RB-81") == "unknown"
@@ -94,6 +94,17 @@ async def test_an_edit_is_put_in_force_and_taken_back(site: Site) -> None:
         pytest.param({"text": PATIENT + "  brithDate: PID-7\n"}, "resources/patient.yaml:5:3", id="a mistake"),
         pytest.param({"text": PATIENT.replace("PID-7", "EVN-2")}, "1 cases differ", id="a case that differs"),
         pytest.param({"text": NO_GENDER, "reason": " "}, "say why", id="no reason"),
+        pytest.param({"text": NO_GENDER}, "elements would be made no longer (Patient.gender", id="an element is lost"),
+        pytest.param(
+            {"text": "resource: Patient\nelements:\n  birthDate: PID-7 | date\n"},
+            "neither extends nor replaces",
+            id="a file that extends nothing",
+        ),
+        pytest.param(
+            {"text": "resource: Patient\nreplaces: shipped/patient\nelements:\n  birthDate: PID-7 | date\n"},
+            "elements would be made no longer (Patient.identifier",
+            id="a file that replaces all of the shipped one",
+        ),
         pytest.param(
             {"text": NO_GENDER, f"base:{FILE}": "0" * 64}, "changed since you opened it", id="not what it was"
         ),
@@ -122,7 +133,7 @@ async def test_it_needs_the_password_typed_just_now(site: Site) -> None:
     with sqlite3.connect(site.rig.folder / "data" / "journal.db") as journal:
         journal.execute("UPDATE session SET confirmed_at = confirmed_at - 600000000")
     journal.close()
-    answer = await author.post("/playground/publish", await _edited(author, NO_GENDER))
+    answer = await author.post("/playground/publish", await _edited(author, NO_GENDER, accept_lost="yes"))
     assert answer.status_code == 403
     assert _on_disk(site) == PATIENT
     fields = {**Fields(author.page).values, "confirm_password": PASSWORD}
@@ -134,7 +145,7 @@ async def test_it_needs_the_password_typed_just_now(site: Site) -> None:
 async def test_a_reload_that_refuses_puts_the_files_back(site: Site) -> None:
     """A mistake elsewhere, which only the reload sees: nothing is in force, and the files are as they were."""
     author = site.people["author"]
-    form = await _edited(author, NO_GENDER)
+    form = await _edited(author, NO_GENDER, accept_lost="yes")
     (site.rig.folder / "channels" / "other.yaml").write_text("channel: b\nlisten: {mllp: {port: x}}\n")
     answer = await author.post("/playground/publish", form)
     assert answer.status_code == 422

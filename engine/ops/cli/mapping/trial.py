@@ -13,7 +13,7 @@ from engine.config.channels import load_channels
 from engine.errors import MessageError, UsageError
 from engine.hl7.header import read_header
 from engine.journal.entry import State
-from engine.mapping.authoring.case import Case, Result, cases_for, cases_of, read_cases
+from engine.mapping.authoring.case import Case, Result, beside, cases_for, cases_of, read_cases
 from engine.mapping.authoring.expectation import rewrite
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
@@ -105,14 +105,8 @@ def try_cases(
 
 def _beside(cases: Sequence[Case], folders: list[Path]) -> list[Case]:
     """Return the shipped cases, but those that a site's own ones take the place of."""
-    own = {(Path(case.source.file).name, case.name) for case in cases}
-    return [
-        case
-        for folder in dict.fromkeys(folders[1:])
-        if folder != folders[0]
-        for case in cases_of(folder)
-        if (Path(case.source.file).name, case.name) not in own
-    ]
+    others = [folder for folder in dict.fromkeys(folders[1:]) if folder != folders[0]]
+    return [case for folder in others for case in beside(cases, cases_of(folder))]
 
 
 def _print_failed(failed: Sequence[Result]) -> None:

@@ -167,7 +167,8 @@ async def _download(_call: Call, draft: Draft) -> Response:
 async def _publish(call: Call, draft: Draft) -> Response:
     """Put the edited files in force, and show the page without edits."""
     bases = {path: draft.bases.get(path, "") for path in draft.edits}
-    await call.perform(PublishMappings, edited=dict(draft.edits), base=bases, reason=call.form.get("reason", ""))
+    given = {"edited": dict(draft.edits), "base": bases, "reason": call.form.get("reason", "")}
+    await call.perform(PublishMappings, **given, accept_lost="accept_lost" in call.form)
     return go("/playground", "published")
 
 
