@@ -67,11 +67,20 @@ def _did_you_mean(word: str, names: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def _did_you_mean_zone(word: str) -> str:
+    """Return advice on a zone by likeness, of its whole name or of its place alone (`New York`), whatever the case."""
+    zones = sorted(available_timezones())
+    known = {zone.rpartition("/")[2].casefold(): zone for zone in zones if "/" in zone and not zone.startswith("Etc/")}
+    known |= {zone.casefold(): zone for zone in zones}
+    near = get_close_matches(word.casefold().replace(" ", "_"), known, n=1)
+    return f"; did you mean {known[near[0]]}?" if near else ""
+
+
 def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        hint = _did_you_mean(name, available_timezones()) or "; use a name such as America/New_York"
+        hint = _did_you_mean_zone(name) or "; use a name such as America/New_York"
         raise ValueError(f"{name!r} is no time zone{hint}") from error
     return name
 

@@ -114,7 +114,8 @@ def shown_type(type_: str) -> str:
 def nearest(word: str, words: object, where: str = "") -> str:
     """Return a hint that names the nearest known word, or the five that are most like it, and `where` all stand."""
     names = sorted(str(name) for name in words) if isinstance(words, dict | set | frozenset | list | tuple) else []
-    close = get_close_matches(word, names, n=MOST_NAMED, cutoff=0.5)
+    folded_names = {name.casefold(): name for name in names}
+    close = [folded_names[one] for one in get_close_matches(word.casefold(), folded_names, n=MOST_NAMED, cutoff=0.5)]
     if close:
         swapped = (one for one in close if sorted(one) == sorted(word))  # PDI is PID rather than PRD
         return f"did you mean {next(swapped, close[0])!r}?"

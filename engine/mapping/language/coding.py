@@ -1,5 +1,6 @@
 """Functions of codes: by a table to code, Coding and CodeableConcept, with nothing lost that no table knows."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Final
@@ -22,6 +23,8 @@ MAX_KEPT: Final = 1024
 MAX_CONCEPTS: Final = 4096
 # CWE.10 to CWE.13: code, display, system and version of the second alternate code.
 SECOND_ALTERNATE: Final = range(9, 13)
+# Its numbers go by race from 1002, by ethnicity from 2133.
+CDC_CODE: Final = re.compile(r"(?:1\d{3}|20\d\d|21[0-8]\d)-\d")
 NO_CODE: Final = ("", "", "", "")
 
 
@@ -218,19 +221,33 @@ def _system_uri(table: Table | None, name: str) -> str:
 
 
 def texts(kit: Kit, names: tuple[str, ...]) -> Apply:
-    """Return the texts of all repetitions, each once, joined by commas."""
+    """Return the texts of all repetitions, each once, joined by commas; a warning where no table has their codes."""
     tables = [kit.tables[name] for name in names]
 
-    def made(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
+    def made(repetitions: tuple[Cells, ...], reading: Reading) -> str | None:
+        if tables and not all(map(known, repetitions)):
+            reading.warnings.append(UnmappedWarning(f"{UNMAPPED_CODE} {reading.place}", tables[0].name))
         texts = [text for cells in repetitions if (text := _display(cells, tables))]
         return ", ".join(dict.fromkeys(texts)) or None
+
+    def known(cells: Cells) -> bool:
+        codes = [code for at in (0, 3) if (code := text_at(cells.first, at))]
+        return not codes or any(is_cdc_code(code) or any(table.key(code) for table in tables) for code in codes)
 
     return made
 
 
+def is_cdc_code(text: str) -> bool:
+    """Say whether a text is of the shape of a code of CDC's list of races and ethnicities, its check digit right."""
+    if CDC_CODE.fullmatch(text) is None:
+        return False
+    doubled = (sum(divmod(int(digit) * 2, 10)) for digit in text[3::-2])
+    return (sum(doubled) + int(text[2]) + int(text[0]) + int(text[5])) % 10 == 0
+
+
 def _display(cells: Cells, tables: list[Table]) -> str:
-    text = text_at(cells.first, 8) or text_at(cells.first, 1)
-    code = text_at(cells.first, 0)
+    text = text_at(cells.first, 8) or text_at(cells.first, 1) or text_at(cells.first, 4)
+    code = text_at(cells.first, 0) or text_at(cells.first, 3)
     if text or not code:
         return text
     for table in tables:

@@ -234,7 +234,7 @@ def _stage(text: str) -> Guard | Call:
     if match is None and text.count("(") > text.count(")"):
         raise ExpressionError(f"found {text!r}", "expected a parenthesis at its end")
     if match is None:
-        raise ExpressionError(f"found {text!r}", "expected a function such as date or table(name), when or unless")
+        raise ExpressionError(f"found {text!r}", "expected a function such as date or code(table), when or unless")
     return Call(match[1], tuple(ARGUMENT.findall(match[2])) if match[2] else ())
 
 

@@ -21,6 +21,8 @@ from engine.mapping.language.string_functions import MIDNIGHT, TEXT_FUNCTIONS
 from engine.mapping.language.value_functions import (
     address_text,
     binary,
+    cdc_ethnicity,
+    cdc_race,
     instant,
     joined,
     left_out,
@@ -237,6 +239,8 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "unmapped": Function(
         TEXT, "CodeableConcept", unmapped, "the code as it came, where no table named has a target for it", (1, 3)
     ),
+    "cdc-race": Function(TEXT, "string", _plain(cdc_race), "a code of CDC's list that is a race, else nothing"),
+    "cdc-ethnicity": Function(TEXT, "string", _plain(cdc_ethnicity), "a code of CDC's list that is an ethnicity"),
     "coded": Function(
         CELLS,
         "CodeableConcept",
@@ -257,7 +261,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "third-coding": Function(CELLS, "Coding", _one_coding(2), "the second alternate code of a CWE", reads=CODES),
     "coding-system": Function(TEXT, "uri", coding_system, "the URI of a coding system's name (HL7 table 0396)"),
     "texts": Function(
-        ALL, "string", texts, "the texts of all repetitions of a CWE, joined by commas", (0, 3), reads=(1, 2, 9)
+        ALL, "string", texts, "the texts of all repetitions of a CWE, joined by commas", (0, 3), reads=(1, 2, 4, 5, 9)
     ),
     "phone-number": Function(
         CELLS,

@@ -25,6 +25,9 @@ MINUTES: Final = 12
 MIDNIGHT: Final = re.compile(r"(0+(\.0*)?)?([+-].*)?")
 DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})(.*)", re.DOTALL)
 
+# One sign of the place, with a name before it and a domain of two parts or more after it.
+EMAIL: Final = re.compile(r"[^@\s,;<>]{1,64}@[^@\s,;<>.]+(?:\.[^@\s,;<>.]+)+")
+
 Made = Callable[[Kit, tuple[str, ...]], Apply]
 
 
@@ -167,7 +170,13 @@ def _is_count(word: str, most: int) -> bool:
     return word.isascii() and word.isdigit() and len(word) <= 6 and 1 <= int(word) <= most
 
 
+def if_email(_: Kit, words: tuple[str, ...]) -> Apply:
+    """Return the word named, where a text is an e-mail address."""
+    return lambda value, _: words[0] if EMAIL.fullmatch(value) else None
+
+
 TEXT_FUNCTIONS: Final[Mapping[str, Function]] = {
+    "if-email": Function(Takes.TEXT, "code", if_email, "the word named, where a text is an e-mail address", words=1),
     "upper": Function(Takes.TEXT, "string", case(str.upper), "a text in capitals"),
     "lower": Function(Takes.TEXT, "string", case(str.lower), "a text in small letters"),
     "strip": Function(

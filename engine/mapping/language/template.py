@@ -27,11 +27,11 @@ from engine.mapping.language.compiled import (
     mask_in,
     object_of,
 )
-from engine.mapping.language.composite import Defaulted, Each, EachSegment, Filled, Item
+from engine.mapping.language.composite import Defaulted, Each, EachSegment, Filled, Item, Staged
 from engine.mapping.language.expression import Alternative, ExpressionError, Field, parse_expression, parse_path
 from engine.mapping.language.expression_compiler import ExpressionCompiler
 from engine.mapping.language.node import Called, Node
-from engine.mapping.language.reading import EVERYTHING
+from engine.mapping.language.reading import EVERYTHING, Reading
 from engine.mapping.language.references import SAME
 from engine.mapping.language.scope import DataType, Scope
 
@@ -40,6 +40,11 @@ RESERVED: Final = frozenset({"each", "as", "when", "unless", "needs", "default",
 EXTENSION: Final = "Extension"
 PERIOD: Final = "Period"
 TYPE_KEYS: Final = frozenset({"datatype", "extends", "to", "needs", "elements", "value", "also"})
+
+
+def _each_once(items: Any, _: Reading) -> Any:
+    """Return extensions without those that say the same again: a race that is sent twice is one."""
+    return list({repr(one): one for one in items}.values()) if isinstance(items, list) else items
 
 
 class Compiler(ExpressionCompiler):
@@ -127,6 +132,8 @@ class Compiler(ExpressionCompiler):
         else:
             made = (self.items(part, scope, element),)
         node, always = joined(made, held=scope.held), any(one.always for one in made)
+        if element.type_ == EXTENSION and len(made) > 1:
+            node = Staged(node, _each_once)
         return Compiled(node, all(one.fixed for one in made), any_mask(made), always=always)
 
     def items(self, entry: Any, scope: Scope, element: Element) -> Compiled:

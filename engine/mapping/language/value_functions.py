@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
-from engine.mapping.language.coding import text_at
+from engine.mapping.language.coding import is_cdc_code, text_at
 from engine.mapping.language.expression import Field, parse_path
 from engine.mapping.language.identifier import universal_uri
 from engine.mapping.language.kit import Kit, Takes
@@ -20,6 +20,8 @@ TIME: Final = re.compile(r"(\d{2})(\d{2})(\d{2})?(?:\.(\d{1,4}))?(?:[+-]\d{4})?"
 BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 RANGE: Final = re.compile(r" *(-?\d{1,15}(?:\.\d{1,15})?) *- *(-?\d{1,15}(?:\.\d{1,15})?) *")
 MEDIA: Final = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")
+# In CDC's list ethnicities follow races.
+FIRST_ETHNICITY: Final = "2133"
 # Table 0191, type of referenced data, where it has a word of its own for a media type.
 MEDIA_TYPES: Final = {"ap": "application", "au": "audio", "im": "image", "text": "text", "ft": "text"}
 
@@ -63,6 +65,16 @@ def time(value: str, reading: Reading) -> str | None:
         reading.warn(BAD_VALUE)
         return None
     return f"{match[1]}:{match[2]}:{match[3] or '00'}" + (f".{match[4]}" if match[4] else "")
+
+
+def cdc_race(value: str, _: Reading) -> str | None:
+    """Return a code of a race of CDC's list, by its number and check digit."""
+    return value if is_cdc_code(value) and value < FIRST_ETHNICITY else None
+
+
+def cdc_ethnicity(value: str, _: Reading) -> str | None:
+    """Return a code of an ethnicity of CDC's list, by its number and check digit."""
+    return value if is_cdc_code(value) and value >= FIRST_ETHNICITY else None
 
 
 def address_text(cells: Cells, _: Reading) -> str | None:
