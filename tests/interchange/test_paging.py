@@ -2,12 +2,14 @@
 
 import base64
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from engine.interchange.resource.catalogue import KEPT
 from engine.interchange.store import query
 from tests.interchange.kit import MRN, Inside, Running, issue, merge_body, patient, record_number, running
 
@@ -356,3 +358,26 @@ def test_two_large_matches_are_several(inside: Inside, base: str, monkeypatch: p
     answer = inside.ask("POST", f"{base}/Patient", json=patient(**large), headers=headers)
     assert answer.status_code == 412
     assert inside.ask("GET", f"{base}/Patient?family=Large&_count=0").json()["total"] == 2
+
+
+def test_the_last_page_by_offset(inside: Inside, base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the next link leads beyond the depth of offsets, the page before it says so; an earlier one does not."""
+    patients = KEPT["Patient"]
+    monkeypatch.setitem(KEPT, "Patient", replace(patients, paging=replace(patients.paging, depth=6)))
+    for _ in range(7):
+        inside.create(base)
+    told = []
+    url = f"{base}/Patient?_count=2"
+    while True:
+        answer = inside.ask("GET", url)
+        if answer.status_code != 200:
+            break
+        bundle = answer.json()
+        told.append([one["resource"]["issue"][0] for one in bundle["entry"] if one["search"]["mode"] == "outcome"])
+        url = links(bundle)["next"].removeprefix(inside.url)
+    assert issue(answer, 400, "too-costly")["diagnostics"] == "Maximum search depth exceeded"
+    first, [warning] = told
+    assert first == []
+    assert (warning["severity"], "_paging=cursor" in warning["diagnostics"]) == ("warning", True)
+    cursored = inside.ask("GET", f"{base}/Patient?_count=6&_paging=cursor").json()
+    assert {one["search"]["mode"] for one in cursored["entry"]} == {"match"}

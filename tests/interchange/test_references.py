@@ -163,3 +163,40 @@ def test_no_reference_at_all_to_a_merged_away_patient(service: Running, base: st
     )
     read = service.ask("GET", f"{base}/Patient/{survivor}").json()
     assert service.ask("PUT", f"{base}/Patient/{survivor}", json=read).json()["link"] == read["link"]
+
+
+@pytest.mark.parametrize("wrong", ["{id}%20", "%20{id}", "{id}%0a", "{id}%09", "Patient/{id}%20", "Observation/{id}"])
+@pytest.mark.parametrize("name", ["patient", "subject", "_id"])
+def test_a_search_by_what_is_no_patient(service: Running, base: str, name: str, wrong: str) -> None:
+    """A value that names no patient is 400, in a search and in a condition: it looked like an empty chart."""
+    made = service.create()["id"]
+    body = least("Observation", made, version_of(base))
+    service.ask("POST", f"{base}/Observation", json=body)
+    value = wrong.format(id=made)
+    if name == "subject" and wrong.startswith("Observation"):
+        return
+    kind = "Patient" if name == "_id" else "Observation"
+    issue(service.ask("GET", f"{base}/{kind}?{name}={value}"), 400, "invalid")
+    if name != "_id":
+        condition = {"if-none-exist": f"{name}={value}&code=x"}
+        issue(service.ask("POST", f"{base}/Observation", json=body, headers=condition), 400, "invalid")
+        issue(service.ask("GET", f"{base}/Bundle?patient={value}", client="system"), 400, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (
+            "Observation?patient=x&date=ge2024-05-01&date=le2024-05-31T10:00:00Z",
+            "$everything?_type=Observation&start=2024-05-01&end=2024-05-31",
+        ),
+        ("Patient?birthdate=ge1984-02-01&birthdate=lt1984-03", "birthdate once, with a month or a year"),
+        ("Observation?patient=x&code=a&code=b", "code=a,b"),
+    ],
+)
+def test_a_repeated_parameter_is_told_the_way(service: Running, base: str, query: str, told: str) -> None:
+    """The specification's rule 7 stands: its refusal says which may be repeated, and how to write the one at hand."""
+    text = issue(service.ask("GET", f"{base}/{query}"), 400, "invalid")["diagnostics"]
+    assert told in text
+    assert "date of DocumentReference" in text
+    assert "1984" not in text

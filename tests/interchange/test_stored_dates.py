@@ -49,6 +49,17 @@ def test_a_date_at_an_end(service: Running, base: str, moment: str) -> None:
     assert service.ask("GET", f"{everything}start=2100-01-01").json()["total"] == int(moment.startswith("9999"))
 
 
+@pytest.mark.parametrize("moment", ["2016-12-31T23:59:60Z", "2016-12-31T23:59:60.5Z", "2017-01-01T08:59:60+09:00"])
+def test_a_leap_second(service: Running, base: str, moment: str) -> None:
+    """It is found under its own day and year, and not under the next."""
+    patient_id = service.create()["id"]
+    body = least("Observation", patient_id, version_of(base), effectiveDateTime=moment)
+    assert service.ask("POST", f"{base}/Observation", json=body).status_code == 201
+    for date, total in (("2016-12-31", 1), ("2016", 1), ("2017", 0), ("2017-01-01", 0), ("ge2017-01-01", 0)):
+        found = service.ask("GET", f"{base}/Observation?patient={patient_id}&date={date}").json()
+        assert found["total"] == total, date
+
+
 @pytest.mark.parametrize("moment", ENDS)
 def test_a_death_at_an_end(service: Running, base: str, moment: str) -> None:
     """N-250: so is the moment of a death, and it has its place in an order."""

@@ -1270,6 +1270,27 @@ SERVICE: Final = (
         ("interchange/test_oauth.py",),
     ),
     Bug(
+        "a chart looks empty to who names a patient by an observation",
+        "interchange/search/parse.py",
+        "    if match[1] and parameter.name in OF_ONE_TYPE and",
+        "    if not match[1] and parameter.name in OF_ONE_TYPE and",
+        ("interchange/test_references.py",),
+    ),
+    Bug(
+        "a chart looks empty to who sends a blank behind the id",
+        "interchange/search/parse.py",
+        '(?:{ID.pattern})")\n',
+        '[^/]+")\n',
+        ("interchange/test_references.py",),
+    ),
+    Bug(
+        "what happened in a leap second is found in the next year",
+        "interchange/search/date.py",
+        "min(int(second or 0), 59)",
+        "min(int(second or 0), 60)",
+        ("interchange/test_stored_dates.py",),
+    ),
+    Bug(
         "one patient's token writes into another's record by a Bundle",
         "interchange/bundles/plan.py",
         "        request = confine(service, plan.request, plan.interaction, needed(plan.interaction))\n",

@@ -1,10 +1,12 @@
 """AuditEvent read and searched: by a system's own token with a scope that names AuditEvent, within its tenant."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Final
 
 from engine.database.connection import Connection
+from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
 from engine.interchange.audit.event import OUTCOMES, audit_event
 from engine.interchange.exact import write_json
@@ -19,6 +21,7 @@ from engine.interchange.service import Service
 from engine.interchange.store.access import BY_SEQ, COLUMNS, Logged, read_row
 
 NAME: Final = "AuditEvent"
+PATIENT: Final = re.compile(rf"(?:Patient/)?(?:{ID.pattern})")
 PAGING: Final = Paging()
 # The search parameters, by R4's names.
 PARAMETERS: Final = {
@@ -110,6 +113,8 @@ def _where(tenant: str, criteria: Criteria) -> tuple[str, list[Test]]:
     """Return what is searched, and conditions that exclude each other: a row fits where it meets one of them."""
     given = dict(criteria)
     patient = given.pop("patient", None)
+    if patient is not None and PATIENT.fullmatch(patient) is None:
+        raise _wrong("patient", "is neither an id nor Patient/ and an id")
     log = LOG if patient is None else TOUCHED
     driven: Values = () if patient is None else (tenant, patient.removeprefix("Patient/"))
     own: Test = ("tenant=?" if patient is None else "seq=found AND tenant=?", (tenant,))

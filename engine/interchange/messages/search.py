@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 from typing import Final
 
+from engine.fhir.primitives import ID
 from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.messages.message import ADMIN_NOTIFY, BUNDLE
 from engine.interchange.oauth.role import Action
@@ -42,6 +43,8 @@ async def search(service: Service, request: Request) -> Answer:
         raise refuse(Category.BAD_VALUE, "Give each parameter once.", location="http.query")
     named = given.get(PATIENT, "")
     whose = local_target(relative(named, service.configuration.base_url) or named).removeprefix("Patient/")
+    if PATIENT in given and ID.fullmatch(whose) is None:
+        raise refuse(Category.BAD_VALUE, "The value of patient names no Patient.", location="http.patient")
     asked = Asked(given.get("_id", ""), _events(given), whose)
     find = partial(find_messages, asked=asked, most=page.count, offset=page.offset)
     total, found = await asyncio.to_thread(service.store.read, request.principal.tenant, find)

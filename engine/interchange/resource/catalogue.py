@@ -33,6 +33,7 @@ from engine.interchange.resource.roster import ROSTER
 from engine.interchange.resource.rows import indexer
 from engine.interchange.resource.subscription import SUBSCRIBING
 from engine.interchange.search.criterion import Kind, Parameter, Rank
+from engine.interchange.search.date import READING
 from engine.interchange.store.indexing import digest
 from engine.interchange.store.transaction import Indexer
 
@@ -235,6 +236,7 @@ INDEXERS: Final[dict[str, Indexer]] = {
 # What the rows of all resources are made by: a database with rows made by something else is indexed again.
 EDITION: Final = digest(
     chain(
+        (READING,),
         (
             f"{one.kind} {one.rows} {one.elements} {one.system} {one.default}"
             for own in KEPT.values()

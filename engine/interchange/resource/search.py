@@ -51,6 +51,7 @@ async def search(service: Service, request: Request) -> Answer:
     pages = (page, _following(walk, page, found))
     place = f"{request.base}/Patient/{request.id}/{name}" if request.id else f"{request.base}/{name}"
     relations = await links(service, request, place, criteria, pages, sealed=asked.sealed)
+    unknown += _last_by_offset(definition, pages[1])
     told = left_out(unknown, request.version) if unknown else None
     entries = (_entries(request, shape, found.records), _entries(request, shape, along) if along else ())
     total = found.total if shape.counted else None
@@ -137,6 +138,15 @@ def _following(walk: Walk | None, page: Page, found: Found) -> Page | None:
     if walk is not None:
         return walk.following(page, found.records[-1].key)
     return replace(page, offset=page.offset + len(found.records))
+
+
+def _last_by_offset(definition: Definition, following: Page | None) -> tuple[Issue, ...]:
+    """Return what is told with the last page that offsets reach: its link leads to a refusal, not to the end."""
+    depth = definition.paging.depth
+    if depth is None or following is None or following.cursored or following.offset + following.count < depth:
+        return ()
+    text = f"More matches follow, and by _offset no page reaches {depth}: the link next will be refused."
+    return (Issue(f"{text} Search again with _paging=cursor, which has no limit.", "http._offset"),)
 
 
 def follow_merges(transaction: Transaction, wanted: Search) -> Search:

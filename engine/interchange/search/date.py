@@ -15,6 +15,8 @@ DATE: Final = re.compile(
 )
 # A time without a zone is no moment.
 MOMENT: Final = re.compile(r"[^T]+(?:T.+(?:Z|[+-][0-9]{2}:[0-9]{2}))?")
+# How dates are read, as long as rows of dates are made so.
+READING: Final = "a leap second is of its own minute"
 # In milliseconds.
 SECOND: Final = 1_000
 MINUTE: Final = 60_000
@@ -31,7 +33,8 @@ EVER: Final = 2**62
 def span(text: str) -> Span | None:
     """Return first and last millisecond, UTC, of a FHIR date or dateTime of any precision; None for what is none.
 
-    A second 60 (a leap second) is the one after the 59th. Fractions count to the millisecond.
+    A second 60 (a leap second) is counted as the 59th: it is one of its own minute, day and year. Fractions count to
+    the millisecond.
     """
     match = DATE.fullmatch(text)
     if match is None:
@@ -45,7 +48,7 @@ def span(text: str) -> Span | None:
     if hour is None:
         days = 1 if day else monthrange(int(year), int(month))[1] if month else 365 + isleap(int(year))
         return low, low + days * DAY - 1
-    low += int(hour) * HOUR + int(minute) * MINUTE + int(second or 0) * SECOND
+    low += int(hour) * HOUR + int(minute) * MINUTE + min(int(second or 0), 59) * SECOND
     if zone_hours:
         ahead = int(zone_hours[1:]) * HOUR + int(zone_minutes) * MINUTE
         low -= ahead if zone_hours[0] == "+" else -ahead

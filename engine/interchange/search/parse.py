@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.addresses import system_in_r4
 from engine.fhir.versions.codes import CODES
@@ -18,7 +19,14 @@ Test = tuple[str, tuple[str | int, ...]]
 Pairs = Iterable[tuple[str, str]]
 
 # An id, or a type and an id: whatever else would find nothing, as if a chart were empty.
-TARGET: Final = re.compile(r"(?:[A-Za-z]+/)?[^/]+")
+TARGET: Final = re.compile(rf"(?:([A-Za-z]+)/)?(?:{ID.pattern})")
+# Parameters that name resources of one type, whatever the element may refer to.
+OF_ONE_TYPE: Final = frozenset({"patient", "beneficiary", "encounter"})
+# Which parameters may be repeated at all (the specification's search rule 7, and those that are no criteria).
+REPEATABLE: Final = "Only date of DocumentReference, _tag and _security may be repeated, each of which must hold."
+# A day, or a moment of it, and perhaps a prefix before it.
+DAY: Final = re.compile(r"(?:[a-z]{2})?(\d{4}-\d\d-\d\d)(?:T.*)?", re.ASCII)
+MODIFIERS: Final = "there are :exact and :contains on texts, and :missing"
 SUPPORTED_PREFIXES: Final = ("eq", "ge", "gt", "le", "lt")
 OTHER_PREFIXES: Final = ("ne", "sa", "eb", "ap")
 # Where a definition of this service may be said to be.
@@ -47,7 +55,7 @@ def parse_search(
     `base_url` is the service's own, for references that are given as absolute addresses. Codes and their systems are
     those of `version`.
     """
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     criteria: list[Criterion] = []
     for key, value in pairs:
         name, _, modifier = key.partition(":")
@@ -55,10 +63,26 @@ def parse_search(
         if parameter is None:
             raise _refuse(Category.UNSUPPORTED, name, f"The search parameter {repeatable(name)} is not supported.")
         if name in seen and not parameter.repeatable:
-            raise _refuse(Category.BAD_VALUE, name, f"The search parameter {name} is given more than once.")
-        seen.add(name)
+            raise _repeated(type_name, name, parameter.kind, (seen[name], value), charted="patient" in parameters)
+        seen[name] = value
         criteria.append(_criterion(parameter, modifier, value, base_url, version))
     return Search(type_name, tuple(criteria))
+
+
+def _repeated(type_name: str, name: str, kind: Kind, values: tuple[str, str], *, charted: bool) -> RefusedError:
+    """Return the refusal of a parameter that is given twice, with how the search at hand can be written.
+
+    `charted`: the type is searched by patient. Of the values only dates of a chart are told again.
+    """
+    told = f"The search parameter {name} is given more than once. {REPEATABLE}"
+    if kind not in {Kind.DATE, Kind.UPDATED}:
+        return _refuse(Category.BAD_VALUE, name, f"{told} For any of several values write {name}=a,b.")
+    told += f" For a span write {name} once, with a month or a year (2024-05), or several of them (2024-05,2024-06)"
+    if kind is Kind.DATE and charted:
+        days = sorted(found[1] for value in values if (found := DAY.fullmatch(value)))
+        first, last = days if len(days) == len(values) else ("FIRST-DAY", "LAST-DAY")
+        told += f"; or GET Patient/ID/$everything?_type={type_name}&start={first}&end={last}, whose days both count"
+    return _refuse(Category.BAD_VALUE, name, f"{told}.")
 
 
 def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str, version: FhirVersion) -> Criterion:
@@ -74,7 +98,7 @@ def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str, v
         raise _refuse(
             Category.UNSUPPORTED,
             parameter.name,
-            f"The modifier {repeatable(modifier)} is not supported on {parameter.name}.",
+            f"The modifier {repeatable(modifier)} is not supported on {parameter.name}; {MODIFIERS}.",
         )
     if parameter.kind in {Kind.DATE, Kind.UPDATED}:
         return _dates(parameter, values)
@@ -91,7 +115,11 @@ def _test(parameter: Parameter, modifier: str, item: str, base_url: str) -> Test
         return _reference(parameter, item, base_url)
     if parameter.kind in {Kind.URI, Kind.CANONICAL}:
         return _uri(parameter, unescape(item), base_url)
-    return _contact(parameter, item) if parameter.kind is Kind.CONTACT else ("id = ?", (item,))
+    if parameter.kind is Kind.CONTACT:
+        return _contact(parameter, item)
+    if ID.fullmatch(item) is None:
+        raise _refuse(Category.BAD_VALUE, parameter.name, f"The value of {parameter.name} is no id of a resource.")
+    return "id = ?", (item,)
 
 
 def _missing(parameter: Parameter, value: str) -> Criterion:
@@ -113,8 +141,12 @@ def _string(parameter: Parameter, modifier: str, value: str) -> Test:
 
 def _reference(parameter: Parameter, value: str, base_url: str) -> Test:
     target = relative(unescape(value), base_url)
-    if target is None or TARGET.fullmatch(target) is None:
+    match = TARGET.fullmatch(target) if target is not None else None
+    if target is None or match is None:
         text = f"The value of {parameter.name} is neither an id nor the address of a resource on this service."
+        raise _refuse(Category.BAD_VALUE, parameter.name, text)
+    if match[1] and parameter.name in OF_ONE_TYPE and match[1] not in parameter.targets:
+        text = f"The value of {parameter.name} names no {' or '.join(parameter.targets)}."
         raise _refuse(Category.BAD_VALUE, parameter.name, text)
     targets = (target,) if "/" in target else tuple(f"{one}/{target}" for one in parameter.targets)
     return f"target IN ({', '.join('?' * len(targets))})", targets
