@@ -31,7 +31,7 @@ class Point:
     @property
     def in_scope(self) -> bool:
         """Say whether a test must hold it."""
-        return self.part == "now" and not self.waits.startswith("wholly")
+        return self.part != "later" and not self.waits.startswith("wholly")
 
 
 def points(text: str = "") -> dict[str, Point]:

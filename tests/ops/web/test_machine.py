@@ -76,7 +76,7 @@ async def test_a_message_over_http_is_answered_with_its_acknowledgement(site: Si
 async def test_what_cannot_be_taken_is_refused(
     site: Site, http: httpx.AsyncClient, path: str, role: str, content: bytes, kind: str, status: int
 ) -> None:
-    """No token, another role, no such channel, another type, nothing, too much: each has its status."""
+    """C-527: no token, another role, no such channel, another type, nothing, too much: each has its status."""
     headers = await _as(site, role, f"{role}-{path}-{status}") if role else {}
     answer = await http.post(f"/hl7/v2/{path}", content=content, headers=headers | {"content-type": kind})
     assert answer.status_code == status
