@@ -54,6 +54,7 @@ ALLOWED_FIELDS: Final = frozenset(
         "request",
         "digest",
         "job",
+        "first",
     }
 )
 
@@ -75,6 +76,12 @@ BLOCKS: Final = Counter(
     "adt_mllp_events_total",
     "What happened on MLLP connections, by channel and kind",
     ("channel", "kind"),
+    registry=REGISTRY,
+)
+UNFRAMED: Final = Counter(
+    "adt_mllp_unframed_total",
+    "Connections with bytes outside any MLLP block for 5 s, by channel, address and what the first bytes look like",
+    ("channel", "address", "looks_like"),
     registry=REGISTRY,
 )
 SETTLED: Final = Counter(

@@ -41,6 +41,16 @@ FAULT: Final = Finding(
 # Messages of one batch that are judged and wait for the journal at a time; others come in between.
 OF_A_BATCH: Final = 32
 
+# Why what is no whole block is refused, and what its sender is told.
+FRAGMENTS: Final = {
+    BlockKind.TORN: (ErrorCode.APPLICATION, "torn", ""),
+    BlockKind.OVERSIZE: (ErrorCode.APPLICATION, "too-large", "The message is larger than this channel allows"),
+    BlockKind.END_WITHIN: (
+        ErrorCode.DATA_TYPE,
+        "end-within-block",
+        "The message holds the byte that ends a block, hexadecimal 1C",
+    ),
+}
 GOOD: Final = frozenset({AckCode.AA, AckCode.CA})
 
 _Replying = Callable[[], Coroutine[None, None, Reply]]
@@ -206,14 +216,17 @@ class Intake:
         return Reply(None, close=True, stored=False)
 
     async def _fragment(self, block: Block, peer: Peer, feed: Feed) -> Reply:
-        """Journal what is no whole block; answer an oversize one where its MSH can be read, then close."""
-        reason = "too-large" if block.kind is BlockKind.OVERSIZE else "torn"
-        await self._journal.record(fragment_of(block.raw, reason, peer, feed.channel, self._clock()))
-        header = read_header(block.raw) if block.kind is BlockKind.OVERSIZE else None
+        """Journal what is no whole block; answer it where its MSH can be read and no other block takes its place."""
+        fault, reason, text = FRAGMENTS[block.kind]
+        recorded = await self._journal.record(fragment_of(block.raw, reason, peer, feed.channel, self._clock()))
+        if block.kind is BlockKind.TORN:
+            return Reply(None, stored=False)
+        _log.warning("refused", channel=self._name, entry=recorded.seq, reason=reason)
+        header = read_header(block.raw)
         if header is None:
-            return Reply(None, close=block.kind is BlockKind.OVERSIZE, stored=False)
-        finding = Finding(ErrorCode.APPLICATION, reason, (), "The message is larger than this channel allows")
-        return self._refusal(header, finding, feed, close=True)
+            return Reply(None, close=True, stored=False)
+        finding = Finding(fault, reason, (), text)
+        return self._refusal(header, finding, feed, close=block.kind is BlockKind.OVERSIZE)
 
     def _not_stored(self, block: Block, feed: Feed, error: Exception) -> Reply:
         """Refuse what is not stored; the line ends without a word where the journal stops, or is away."""

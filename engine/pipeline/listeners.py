@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
@@ -16,6 +17,7 @@ from engine.journal.state import pausing
 from engine.journal.state.pausing import Stopped
 from engine.pipeline.feed import Feeds
 from engine.pipeline.intake import Intake
+from engine.receive.block import EventKind
 from engine.receive.conversation import FAILED
 from engine.receive.listener import Listener, OpenListener, listen
 from engine.receive.tls import Certificates
@@ -26,6 +28,9 @@ STALL_SECONDS: Final = 10.0
 TURNED_AWAY: Final = frozenset({"refused-full", "refused-address"})
 # What went wrong in our own code; said likewise.
 BROKEN: Final = frozenset({FAILED, "answer-failed"})
+# What a sender does otherwise than MLLP has it; said likewise, of each address.
+STRAYING: Final = frozenset({EventKind.BARE_END, EventKind.UNFRAMED})
+MOST_ADDRESSES: Final = 100
 SILENCE_SECONDS: Final = 60.0
 
 _log = telemetry.logger()
@@ -40,6 +45,8 @@ class Listeners:
         self.open: dict[str, OpenListener] = {}
         self.intakes: dict[str, Intake] = {}
         self.stopped: dict[str, Stopped] = {}
+        # How often senders of a channel strayed from the protocol since the start, by kind.
+        self.strayed: dict[str, Counter[str]] = {}
         # What is stopped and started here and at other nodes goes one by one.
         self._changing = asyncio.Lock()
 
@@ -170,7 +177,8 @@ class Listeners:
     async def _listen(self, channel: Channel, mllp: Mllp, intake: Intake) -> OpenListener:
         stall = channel.acknowledge.within_seconds + STALL_SECONDS
         listener = Listener(channel.channel, mllp, channel.limits, channel.allow, stall_seconds=stall)
-        return await listen(listener, intake.answer, Observed(channel.channel))
+        strayed = self.strayed.setdefault(channel.channel, Counter())
+        return await listen(listener, intake.answer, Observed(channel.channel, strayed=strayed))
 
 
 def _listener(channel: Channel | None) -> tuple[object, ...]:
@@ -200,22 +208,39 @@ def _at_port(channel: Channel, port: int | None) -> Channel:
 class Observed:
     """What happens on a channel's connections: counted, and what somebody should look at, said once a minute."""
 
-    def __init__(self, channel: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, channel: str, clock: Callable[[], float] = time.monotonic, strayed: Counter[str] | None = None
+    ) -> None:
         self._channel = channel
         self._clock = clock
-        self._logged_at: dict[str, float] = {}
+        self._strayed = Counter() if strayed is None else strayed
+        self._logged_at: dict[tuple[str, str], float] = {}
+        self._addresses: set[str] = set()
 
     def __call__(self, kind: str, /, **about: str) -> None:
         """Hear of one event."""
         telemetry.BLOCKS.labels(self._channel, kind).inc()
+        if kind in STRAYING:
+            self._strayed[kind] += 1
+        if kind == EventKind.UNFRAMED:
+            telemetry.UNFRAMED.labels(self._channel, self._counted(about["address"]), about["first"]).inc()
         if kind in TURNED_AWAY and self._is_due(kind):
             _log.warning("connections refused", channel=self._channel, reason=kind)
         elif kind in BROKEN and self._is_due(kind):
             _log.error("connection failed", channel=self._channel, reason=kind, **about)
+        elif kind in STRAYING and self._is_due(kind, self._counted(about["address"])):
+            level = _log.error if kind == EventKind.UNFRAMED else _log.warning
+            level("not as MLLP has it", channel=self._channel, reason=kind, **about)
 
-    def _is_due(self, kind: str) -> bool:
+    def _counted(self, address: str) -> str:
+        """Return an address, or `other` where many have been seen: neither log nor metrics grow without a bound."""
+        if len(self._addresses) < MOST_ADDRESSES:
+            self._addresses.add(address)
+        return address if address in self._addresses else "other"
+
+    def _is_due(self, kind: str, address: str = "") -> bool:
         now = self._clock()
-        due = now - self._logged_at.get(kind, -SILENCE_SECONDS) >= SILENCE_SECONDS
+        due = now - self._logged_at.get((kind, address), -SILENCE_SECONDS) >= SILENCE_SECONDS
         if due:
-            self._logged_at[kind] = now
+            self._logged_at[kind, address] = now
         return due

@@ -16,9 +16,12 @@ from engine.errors import place_of
 from engine.receive.block import COMMIT_ACK, COMMIT_NAK, Block, BlockReader, Event, EventKind, enclose
 from engine.receive.outbox import Line, Outbox
 from engine.receive.reply import Answer, Observe, Peer, Reply, Written
+from engine.receive.timers import Timers
 
 STALL_SECONDS: Final = 30.0
 LINGER_SECONDS: Final = 2.0
+# Bytes without a frame that stand so long before a block begins are worth a word: their sender waits for an answer.
+UNFRAMED_SECONDS: Final = 5.0
 # What is counted where something of ours went wrong, and ended the connection.
 FAILED: Final = "connection-failed"
 
@@ -66,11 +69,12 @@ class Conversation:
         self._reading = True
         self._held_at = 0.0
         self._silent = True
+        self._said = False  # that bytes without a frame came
         self._closing = self._finished = self._muted = self._gone = False
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers = Timers(self._loop, self._ring, self._fail)
         self._active_at = self._loop.time()
         if terms.limits.idle_seconds:
-            self._arm("idle", terms.limits.idle_seconds)
+            self._timers.arm("idle", terms.limits.idle_seconds)
 
     @property
     def silent(self) -> bool:
@@ -88,8 +92,10 @@ class Conversation:
         self._backlog.extend(self._reader.feed(data, now))
         self._advance()
         deadline = self._reader.deadline
-        if deadline is not None and "block" not in self._timers:
-            self._arm("block", deadline - now)
+        if deadline is not None:
+            self._timers.arm_by("block", deadline)
+        elif self._reader.unframed and not self._said:
+            self._timers.arm("unframed", UNFRAMED_SECONDS)
 
     def flushed(self) -> None:
         """Hear that every byte sent so far is in the socket."""
@@ -97,17 +103,26 @@ class Conversation:
 
     def ended(self) -> None:
         """Hear that the peer sends nothing more; what is under way is still answered."""
+        if not self._closing:
+            self._backlog.extend(self._reader.end(self._loop.time()))
+            self._advance()
         self._read_no_more()
         self._close_when_done()
 
-    def lost(self) -> None:
-        """Hear that the connection is gone; answers under way go on, their replies are told to be unsent."""
+    def lost(self, *, closed: bool = False) -> None:
+        """Hear that the connection is gone; answers under way go on, their replies are told to be unsent.
+
+        `closed`: the peer has closed it, in place of breaking it off, and a block that lacks only its CR is whole.
+        """
         self._gone = True
+        for item in self._reader.end(self._loop.time()) if closed and not self._closing else ():
+            if isinstance(item, Block):
+                self._begin(item)
+            else:
+                self._observe(item)
         self._backlog.clear()
         self._read_no_more()
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        self._timers.stop()
         self._outbox.lost()
 
     # -- what the door asks
@@ -125,7 +140,7 @@ class Conversation:
         while backlog and len(turns) < self._limits.in_flight:
             item = backlog.popleft()
             if isinstance(item, Event):
-                self._terms.observe(item.kind.value)
+                self._observe(item)
             else:
                 self._begin(item)
         if self._reader.dead and not backlog:
@@ -240,11 +255,14 @@ class Conversation:
         now = self._loop.time()
         if wanted:
             self._reader.postpone(now - self._held_at)
+            deadline = self._reader.deadline
+            if deadline is not None:
+                self._timers.arm_by("block", deadline)
             self._line.resume()
         else:
             self._held_at = now
             self._line.pause()
-            self._arm("stall", self._terms.stall_seconds)
+            self._timers.arm("stall", self._terms.stall_seconds)
 
     def _read_no_more(self) -> None:
         if self._closing:
@@ -254,42 +272,36 @@ class Conversation:
             self._terms.observe(EventKind.PROBE.value)
         for item in self._reader.close():
             if isinstance(item, Event):
-                self._terms.observe(item.kind.value)
+                self._observe(item)
         self._regulate()
+
+    def _observe(self, event: Event) -> None:
+        self._terms.observe(event.kind.value, address=self._peer.address)
 
     def _close_when_done(self) -> None:
         if not self._closing or self._finished or self._gone:
             return
         owing = self._backlog or ((self._turns or self._awaited) and not self._muted)
         if owing or not self._outbox.empty:
-            self._arm("stall", self._terms.stall_seconds)
+            self._timers.arm("stall", self._terms.stall_seconds)
             return
         self._finished = True
         self._line.resume()
         self._line.finish()
-        self._arm("linger", LINGER_SECONDS)
+        self._timers.arm("linger", LINGER_SECONDS)
 
     # -- time
-
-    def _arm(self, name: str, seconds: float) -> None:
-        if name not in self._timers and not self._gone:
-            self._timers[name] = self._loop.call_later(seconds, self._ring, name)
-
-    def _ring(self, name: str) -> None:
-        del self._timers[name]
-        try:
-            self._time(name, self._loop.time())
-        except Exception as error:  # noqa: BLE001 - as above
-            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         """End the connection, as something of ours went wrong that nobody else hears of."""
         self._terms.observe(FAILED, **fault_of(error))
         self._line.abort()
 
-    def _time(self, name: str, now: float) -> None:
+    def _ring(self, name: str, now: float) -> None:
         if name == "block":
             self._block_time(now)
+        elif name == "unframed":
+            self._unframed_time()
         elif name == "stall":
             self._stall_time(now)
         elif name == "idle":
@@ -302,19 +314,25 @@ class Conversation:
         if deadline is None or self._closing:
             return
         if not self._reading:
-            self._arm("block", self._limits.block_seconds)
+            self._timers.arm("block", self._limits.block_seconds)
         elif now < deadline:
-            self._arm("block", deadline - now)
+            self._timers.arm("block", deadline - now)
         else:
             self._backlog.extend(self._reader.expire(now))
             self._advance()
+
+    def _unframed_time(self) -> None:
+        looks_like = self._reader.unframed
+        if looks_like is not None and not self._closing:
+            self._said = True
+            self._terms.observe(EventKind.UNFRAMED.value, address=self._peer.address, first=looks_like.value)
 
     def _stall_time(self, now: float) -> None:
         if self._finished or (self._reading and not self._closing):
             return
         left = max(self._active_at, self._held_at) + self._terms.stall_seconds - now
         if left > 0:
-            self._arm("stall", left)
+            self._timers.arm("stall", left)
             return
         self._terms.observe("stalled")
         self._line.abort()
@@ -324,7 +342,7 @@ class Conversation:
             return
         left = self._active_at + self._limits.idle_seconds - now
         if self._turns or self._backlog or left > 0:
-            self._arm("idle", max(left, 0.01) if not self._turns else self._limits.idle_seconds)
+            self._timers.arm("idle", max(left, 0.01) if not self._turns else self._limits.idle_seconds)
             return
         self._terms.observe("idle")
         self._read_no_more()

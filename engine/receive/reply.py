@@ -46,5 +46,6 @@ class Observe(Protocol):
     def __call__(self, kind: str, /, **about: str) -> None:
         """Hear of one event.
 
-        `about`: `address` of the peer, `point` and `error` (where a fault of ours arose, and of which type).
+        `about`: `address` of the peer, `first` (what bytes without a frame look like), `point` and `error` (where a
+        fault of ours arose, and of which type).
         """

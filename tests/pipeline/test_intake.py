@@ -140,6 +140,18 @@ async def test_a_block_over_the_limit_is_refused_and_the_line_ends(door: Door) -
     assert (code_of(reply), reply.close, reply.stored) == ("AR", True, False)
 
 
+async def test_a_block_with_an_end_byte_within_is_refused_whole(door: Door) -> None:
+    """Nothing of it is taken for a message, all of its bytes are kept, and the sender hears AE."""
+    content = raw(name="Muster\x1cmann")
+    reply = await door.ask(content, BlockKind.END_WITHIN)
+    assert (code_of(reply), reply.close, reply.stored) == ("AE", False, False)
+    without_header = await door.ask(b"PID|\x1c1", BlockKind.END_WITHIN)
+    assert (without_header.now, without_header.close) == (None, True)
+    rows = await door.desk.journal.read(lambda one: one.execute("SELECT state, reason FROM entry").fetchall())
+    assert rows == [(State.REJECTED.value, "end-within-block")] * 2
+    assert door.woken == []
+
+
 async def test_a_mixed_feed_is_accepted_and_filtered_by_name(desk: Desk) -> None:
     """AA, and nothing is delivered; refused with AR where the channel does not say so."""
     door = Door(desk, unhandled_messages="filter")

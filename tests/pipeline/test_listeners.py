@@ -8,7 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
+from engine import telemetry
 from engine.errors import ConfigurationError, StartError
+from engine.ops.operations.channels import channel_view
 from engine.ops.sender.line import send_messages
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
@@ -52,6 +54,31 @@ async def test_who_is_turned_away_is_in_the_log_and_told_to_the_sender(
     said = [line for line in capsys.readouterr().out.splitlines() if "connections refused" in line]
     assert len(said) == 1
     assert "refused-full" in said[0]
+
+
+async def test_what_is_not_mllp_is_in_the_log_the_metrics_and_on_the_page(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bytes without a frame, and blocks without CR, are said with the address and never with their content."""
+    monkeypatch.setattr("engine.receive.conversation.UNFRAMED_SECONDS", 0.01)
+    reader, writer = await asyncio.open_connection("127.0.0.1", ports(engine)["a"])
+    writer.write(b"\x0bMSH|^~\\&|A|B|C|D|1||ADT^A08|C1|P|2.5.1\r\x1c")
+    assert b"C1" in await reader.readuntil(b"\x1c\r")
+    writer.write(b"\x02MSH|Osei\x03")
+    async with asyncio.timeout(30):
+        while "unframed" not in engine.listeners.strayed["a"]:  # noqa: ASYNC110 - no event tells it
+            await asyncio.sleep(0.01)
+    writer.close()
+    await writer.wait_closed()
+    lines = [line for line in capsys.readouterr().out.splitlines() if "not as MLLP has it" in line]
+    assert ["unframed" in line for line in lines] == [False, True]
+    assert all("127.0.0.1" in line and "Osei" not in line for line in lines)
+    assert "bare-end" in lines[0]
+    assert "stx" in lines[1]
+    view = channel_view(engine, "a")
+    assert view.strayed == {"bare-end": 1, "unframed": 1}
+    metrics = telemetry.metrics_text()
+    assert 'adt_mllp_unframed_total{address="127.0.0.1",channel="a",looks_like="stx"} 1.0' in metrics
 
 
 async def test_a_fault_of_ours_on_a_connection_is_in_the_log(

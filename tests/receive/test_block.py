@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.receive.block import MAX_TORN, Block, BlockKind, BlockReader, Event, EventKind, enclose
+from engine.receive.block import MAX_TORN, Block, BlockKind, BlockReader, Event, EventKind, Unframed, enclose
 
 LIMIT = 40
 
 COMPLETE, TORN, OVERSIZE = BlockKind.COMPLETE, BlockKind.TORN, BlockKind.OVERSIZE
+WITHIN = BlockKind.END_WITHIN
 PROBE, STRAY, BARE = EventKind.PROBE, EventKind.STRAY, EventKind.BARE_END
 
 
@@ -30,8 +31,19 @@ def read(*chunks: bytes, limit: int = LIMIT) -> list[tuple[object, object]]:
         pytest.param(b"xy\x0bA\x1c\r\n\n", [(STRAY, 2), (COMPLETE, b"A"), (STRAY, 2)], id="stray"),
         pytest.param(b"\x0bA\x0bB\x1c\r", [(TORN, b"A"), (COMPLETE, b"B")], id="restart"),
         pytest.param(b"\x0bA\x1c\x0bB\x1c\r", [(BARE, 0), (COMPLETE, b"A"), (COMPLETE, b"B")], id="bare-end"),
-        pytest.param(b"\x0bA\x1cB", [(BARE, 0), (COMPLETE, b"A"), (STRAY, 1)], id="bare-end-then-stray"),
-        pytest.param(b"\x0bA\x1c\x1c\r", [(BARE, 0), (COMPLETE, b"A"), (STRAY, 2)], id="two-ends"),
+        pytest.param(b"\x0bA\x1cB", [(EventKind.CUT_OFF, 3)], id="end-byte-within-a-block-that-is-cut-off"),
+        pytest.param(b"\x0bA\x1cB\x1c\r", [(WITHIN, b"A\x1cB")], id="end-byte-within"),
+        pytest.param(
+            b"\x0bA\x1c B\x1cC\x1c\x0bD\x1c\r",
+            [(BARE, 0), (WITHIN, b"A\x1c B\x1cC"), (COMPLETE, b"D")],
+            id="end-bytes-within-and-a-bare-end",
+        ),
+        pytest.param(b"\x0b\x1cA\x1c\r\x0bB\x1c\r", [(WITHIN, b"\x1cA"), (COMPLETE, b"B")], id="end-byte-first"),
+        pytest.param(b"\x0bA\x1cB\x0bC\x1c\r", [(TORN, b"A\x1cB"), (COMPLETE, b"C")], id="end-byte-within-a-torn-one"),
+        pytest.param(
+            b"\x0bA\x1c\n\x0bB\x1c\n", [(BARE, 0), (COMPLETE, b"A"), (BARE, 0), (COMPLETE, b"B")], id="line-feed"
+        ),
+        pytest.param(b"\x0bA\x1c\x1c\r", [(COMPLETE, b"A")], id="two-ends"),
         pytest.param(b"\x0bA\x1c", [(EventKind.CUT_OFF, 1)], id="cut-off-before-CR"),
         pytest.param(b"\x0bABC", [(EventKind.CUT_OFF, 3)], id="cut-off"),
         pytest.param(b"", [], id="nothing"),
@@ -69,10 +81,26 @@ def test_whole_blocks_come_out_as_they_went_in(contents: list[bytes]) -> None:
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
 def test_nothing_is_glued(first: bytes, second: bytes) -> None:
-    """No block ever holds a start byte, so two messages are never glued into one."""
+    """No block ever holds a start byte, so two messages are never glued into one; no whole one holds an end."""
     for kind, content in read(enclose(first) + enclose(second)):
         if isinstance(kind, BlockKind):
-            assert not {0x0B, 0x1C} & set(bytes(content))  # type: ignore[call-overload]
+            assert 0x0B not in bytes(content)  # type: ignore[call-overload]
+            assert kind is WITHIN or kind is TORN or 0x1C not in bytes(content)  # type: ignore[call-overload]
+
+
+@given(st.lists(st.binary(max_size=20).filter(lambda raw: 0x0B not in raw), min_size=1, max_size=5), st.data())
+def test_every_byte_of_a_block_is_in_it(contents: list[bytes], data: st.DataObject) -> None:
+    """Whatever stands between a start byte and the next, nothing of a block that is answered is dropped unseen."""
+    stream = b"".join(map(enclose, contents))
+    found = read(*(stream[at : at + 3] for at in range(0, len(stream), 3)), limit=1000)
+    blocks = [bytes(raw) for kind, raw in found if isinstance(kind, BlockKind)]  # type: ignore[call-overload]
+    strays = sum(size for kind, size in found if kind is STRAY)  # type: ignore[misc]
+    # Beside the content only ends are left: those of the blocks, and what a stray end was followed by.
+    assert sum(map(len, blocks)) + strays <= len(stream)
+    for raw in contents:
+        whole = raw.rstrip(b"\x1c")
+        if whole and b"\x1c\r" not in raw and b"\x1c\n" not in raw:
+            assert whole in blocks
 
 
 def test_torn_blocks_have_an_end() -> None:
@@ -104,12 +132,59 @@ def test_a_block_has_its_time() -> None:
     assert reader.dead
 
 
-def test_time_ends_a_block_that_lacks_its_last_byte() -> None:
-    """A block that ended without CR, and after which nothing comes, is complete once its time is over."""
+def test_silence_ends_a_block_that_lacks_its_last_byte() -> None:
+    """A block that ended without CR, and after which nothing comes for a second, is complete."""
+    reader = BlockReader(LIMIT, 30)
+    reader.feed(b"\x0bA", 0.0)
+    reader.feed(b"\x1c", 5.0)
+    assert reader.deadline == 6.0
+    assert reader.expire(5.9) == []
+    assert reader.expire(6.0) == [Event(EventKind.BARE_END), Block(b"A", COMPLETE, 0.0, 6.0)]
+    assert reader.feed(b"\r" + enclose(b"B"), 31.0) == [Event(STRAY, 1), Block(b"B", COMPLETE, 31.0, 31.0)]
+
+
+def test_an_end_byte_within_a_block_gives_it_its_time_back() -> None:
+    """What follows within the second shows that it was no end; then the block's own time holds again."""
     reader = BlockReader(LIMIT, 30)
     reader.feed(b"\x0bA\x1c", 0.0)
-    assert reader.expire(30.0) == [Event(EventKind.BARE_END), Block(b"A", COMPLETE, 0.0, 30.0)]
-    assert reader.feed(enclose(b"B"), 31.0) == [Block(b"B", COMPLETE, 31.0, 31.0)]
+    reader.feed(b"B", 0.5)
+    assert reader.deadline == 30.0
+    reader.feed(b"\x1c", 0.6)
+    assert reader.expire(1.6) == [Event(EventKind.BARE_END), Block(b"A\x1cB", WITHIN, 0.0, 1.6)]
+
+
+def test_the_end_of_the_stream_ends_a_block_that_lacks_its_last_byte() -> None:
+    """A sender that closes its side after the end byte has sent the whole block; one that stops before it has not."""
+    reader = BlockReader(LIMIT, 30)
+    reader.feed(b"\x0bA\x1c", 0.0)
+    assert reader.end(1.0) == [Event(EventKind.BARE_END), Block(b"A", COMPLETE, 0.0, 1.0)]
+    reader.feed(b"\x0bA", 2.0)
+    assert reader.end(3.0) == []
+    assert reader.close() == [Event(EventKind.CUT_OFF, 1)]
+
+
+@pytest.mark.parametrize(
+    ("stream", "looks_like"),
+    [
+        (b"", None),
+        (b"\r\n\x00\x1c \n", None),
+        (b"\r\nMSH|^~\\&|A", Unframed.HL7),
+        (b"\x02MSH|^~\\&|A\x03", Unframed.STX),
+        (b"GET / HTTP/1.1\r\n", Unframed.HTTP),
+        (b"\x16\x03\x01\x02\x00", Unframed.TLS),
+        (b"hello", Unframed.TEXT),
+        (b"\xff\xfeM\x00", Unframed.BINARY),
+        (b"?" + enclose(b"A"), None),
+        (enclose(b"A") + b"BHS|", Unframed.HL7),
+    ],
+)
+def test_what_bytes_without_a_frame_look_like(stream: bytes, looks_like: Unframed | None) -> None:
+    """Their kind is told by the first of them, the same for every chunking; line ends and padding are nothing."""
+    for size in (1, 2, 3, 100):
+        reader = BlockReader(LIMIT, 30)
+        for at in range(0, len(stream), size):
+            reader.feed(stream[at : at + size], 0.0)
+        assert reader.unframed is looks_like
 
 
 def test_seconds_in_which_nobody_read_do_not_count() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -141,15 +141,49 @@ async def test_a_block_under_way_gets_the_time_in_which_nobody_read(eventually: 
     conversation.lost()
 
 
-async def test_a_bare_end_is_answered_when_its_time_is_over(eventually: Eventually) -> None:
-    """A sender that leaves out the last byte gets its answer, late, and the line stays open."""
+async def test_a_bare_end_is_answered_after_a_second(eventually: Eventually) -> None:
+    """A sender that leaves out the last byte gets its answer long before a block's time is over."""
     line = Stub()
-    conversation = line.talk(block_seconds=0.05)
-    conversation.received(b"\x0bA\x1c")
+    conversation = line.talk(block_seconds=3_600)
+    conversation.received(b"\x0bA")
+    conversation.received(b"\x1c")
     await eventually(lambda: line.sent == enclose(b"A"))
     assert line.events == {"bare-end": 1}
     assert "finish" not in line.asked
     conversation.lost()
+
+
+async def test_bytes_without_a_frame_are_said_once(monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:
+    """Who sends without a start byte is named with what its bytes look like; who sends blocks after all is not."""
+    monkeypatch.setattr("engine.receive.conversation.UNFRAMED_SECONDS", 0.02)
+    told: list[tuple[str, dict[str, str]]] = []
+    line, framed = Stub(), Stub()
+    conversation, other = line.talk(), framed.talk()
+    conversation._terms = replace(conversation._terms, observe=lambda kind, **about: told.append((kind, about)))
+    conversation.received(b"MSH|^~\\&|A\r")
+    other.received(b"??" + enclose(b"A") + b"\r\n")
+    await eventually(lambda: told)
+    conversation.received(b"MSH|^~\\&|A\r")
+    assert told == [("unframed", {"address": "127.0.0.1", "first": "hl7"})]
+    assert not conversation._timers.names
+    await eventually(lambda: not other._timers.names)
+    assert framed.events == {"stray-bytes": 1}
+    conversation.lost()
+    other.lost()
+
+
+async def test_a_bare_end_of_a_connection_that_was_closed_is_answered(eventually: Eventually) -> None:
+    """Behind TLS nothing is half closed: a block that lacks its CR is taken in, and its reply is unsent."""
+    line, broken_off = Stub(), Stub()
+    conversation, other = line.talk(), broken_off.talk()
+    conversation.received(b"\x0bA\x1c")
+    other.received(b"\x0bA\x1c")
+    conversation.lost(closed=True)
+    other.lost()
+    await eventually(lambda: line.told == [False])
+    assert line.events == {"bare-end": 1}
+    assert broken_off.events == {"block-cut-off": 1}
+    assert not broken_off.told
 
 
 async def test_idle_does_not_count_while_an_answer_is_due(eventually: Eventually) -> None:

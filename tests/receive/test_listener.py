@@ -48,7 +48,16 @@ ACK_A, ACK_B = enclose(b"ACK of A"), enclose(b"ACK of B")
         pytest.param(
             [("send", b"\x0b\x1c\r" + enclose(b"A")), ("expect", ACK_A)], {"probe": 1}, id="empty-block-is-a-probe"
         ),
-        pytest.param([("send", b"\x0bA\x1c"), ("close", None)], {"block-cut-off": 1}, id="cut-off"),
+        pytest.param([("send", b"\x0bA"), ("close", None)], {"block-cut-off": 1}, id="cut-off"),
+        pytest.param(
+            [("send", b"\x0bA\x1c"), ("end", None), ("closed", ACK_A)], {"bare-end": 1}, id="half-closed-without-CR"
+        ),
+        pytest.param([("send", b"\x0bA\x1c"), ("expect", ACK_A)], {"bare-end": 1}, id="end-without-CR-and-silence"),
+        pytest.param(
+            [("send", b"\x0bA\x1cB\x1c\r" + enclose(b"B")), ("expect", enclose(b"ACK of A\x1cB") + ACK_B)],
+            {},
+            id="end-byte-within-a-block",
+        ),
         pytest.param(
             [("send", enclose(b"A") + enclose(b"B")), ("end", None), ("closed", ACK_A + ACK_B)],
             {},
@@ -450,13 +459,15 @@ async def test_hosts(dial: Any, host: str) -> None:
 
 
 async def test_a_block_cut_off_anywhere_is_dropped(open_door: Any, dial: Any, eventually: Eventually) -> None:
-    """A connection that ends inside a block, at whatever byte, leaves no answer and no block."""
+    """A connection that ends inside a block, at whatever byte before its end byte, leaves no answer and no block."""
     whole = enclose(b"MSH|^~\\&|EPIC\rPID|1\r")
     heard = await open_door(limits={"connections_per_address": 64})
-    for size in range(1, len(whole)):
+    for size in range(1, len(whole) - 1):
         await (await dial(heard)).play(("send", whole[:size]), ("close", None))
-    await eventually(lambda: heard.events["block-cut-off"] == len(whole) - 1)
+    await eventually(lambda: heard.events["block-cut-off"] == len(whole) - 2)
     assert not heard.blocks
+    await (await dial(heard)).play(("send", whole[:-1]), ("close", None))
+    await eventually(lambda: [block.raw for block in heard.blocks] == [whole[1:-2]])
 
 
 async def test_draining_starts_nothing_new(open_door: Any, dial: Any, eventually: Eventually) -> None:

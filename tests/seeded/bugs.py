@@ -1967,6 +1967,34 @@ WEBHOOKS: Final = (
 
 WIRE: Final = (
     Bug(
+        "half a message is acknowledged, as it holds the byte that ends a block",
+        "receive/block.py",
+        "if following in {START, FEED}:",
+        "if following != END:",
+        ("receive/test_block.py",),
+    ),
+    Bug(
+        "a message with the byte that ends a block in it is taken in",
+        "receive/block.py",
+        "BlockKind.END_WITHIN if END in raw else kind",
+        "kind",
+        ("receive/test_block.py",),
+    ),
+    Bug(
+        "a sender without the last byte waits until it gives up",
+        "receive/timers.py",
+        "        if timer is not None and timer.when() > moment:",
+        "        if timer is not None and timer.when() > moment + 3_600:",
+        ("receive/test_conversation.py",),
+    ),
+    Bug(
+        "a sender without a start byte waits for ever, and nobody hears of it",
+        "receive/conversation.py",
+        '            self._timers.arm("unframed", UNFRAMED_SECONDS)\n',
+        "            pass\n",
+        ("receive/test_conversation.py",),
+    ),
+    Bug(
         "country and phone behind a line break in an address are lost",
         "hl7/lines.py",
         "elif begins and (begins[1] in carried or is_own(begins[1])):",

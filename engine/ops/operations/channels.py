@@ -27,7 +27,7 @@ class ChannelView(Answer, facts=True):
     """A channel. Counters are since the engine's start; `since` and `by` say when and by whom it was stopped.
 
     `closed`: it should listen, but does not. `filtered`: accepted and sent nowhere, `rules`: how often a filter of each
-    name held.
+    name held. `strayed`: how often senders strayed from MLLP, by kind (`bare-end`, `unframed`).
     """
 
     channel: str
@@ -43,6 +43,7 @@ class ChannelView(Answer, facts=True):
     refused: Count
     filtered: Count
     rules: dict[str, Count]
+    strayed: dict[str, Count]
     duplicates: Count
     last_received_at: Time | None
     merges_held: MergesHeld | None
@@ -224,6 +225,7 @@ def channel_view(engine: Engine, name: str) -> ChannelView:
         refused=counters.refused,
         filtered=counters.filtered,
         rules=dict(sorted(counters.rules.items())),
+        strayed=dict(sorted(engine.listeners.strayed.get(name, {}).items())),
         duplicates=counters.duplicates,
         last_received_at=time_of(counters.last_at),
         merges_held=MergesHeld.of(held) if held else None,

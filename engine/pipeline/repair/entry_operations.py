@@ -24,7 +24,7 @@ from engine.pipeline.inbound.judgement import Judgement, judge
 from engine.receive.reply import Peer
 
 # What was kept of these is only a part of a message, or none.
-PARTIAL: Final = frozenset({"torn", "too-large", "no-header"})
+PARTIAL: Final = frozenset({"torn", "too-large", "no-header", "end-within-block"})
 MOST_AT_ONCE: Final = 4
 
 

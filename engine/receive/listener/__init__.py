@@ -86,8 +86,8 @@ async def listen(listener: Listener, answer: Answer, observe: Observe, *, backlo
     """Open a listener on the running loop; `answer` is called once per block, in order, and may take its time.
 
     `observe` hears a short word for everything else that happens: `connected`, `refused-address`, `refused-full`,
-    `gave-way`, `connection-failed`, `refused-certificate`, `tls-failed`, `probe`, `stray-bytes`, `stalled`. StartError
-    says in one line why the port cannot be had.
+    `gave-way`, `connection-failed`, `refused-certificate`, `tls-failed`, `probe`, `stray-bytes`, `bare-end`,
+    `unframed`, `stalled`. StartError says in one line why the port cannot be had.
     """
     if fault.armed() and not is_loopback(listener.mllp.host):
         raise StartError(f"channel {listener.channel}: with ENGINE_FAULT set nothing listens beyond loopback")

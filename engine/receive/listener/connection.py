@@ -7,6 +7,7 @@ from typing import Any, Final
 from typing import Protocol as Interface
 
 from twisted.internet import tcp
+from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IHalfCloseableProtocol, IHandshakeListener
 from twisted.internet.main import CONNECTION_LOST
 from twisted.internet.protocol import Protocol, connectionDone
@@ -197,7 +198,7 @@ class Connection(Protocol):
     def writeConnectionLost(self) -> None:  # noqa: N802 - Twisted's name
         """Nothing to do: the peer has been told, and closes."""
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002, N802 - Twisted's names
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 - Twisted's name
         """Hear that the connection is gone; whatever else fails, its place is free again."""
         if self._lost:
             return
@@ -206,7 +207,7 @@ class Connection(Protocol):
         if self._timer is not None:
             self._timer.cancel()
         if self._conversation is not None:
-            self._conversation.lost()
+            self._conversation.lost(closed=isinstance(reason.value, ConnectionDone))
         elif not self._counted:
             self._house.terms.observe("probe" if self.transport.silent else "tls-failed")
 
