@@ -26,6 +26,9 @@ _WIDE: Final = (
     (b"M\x00", "utf-16-le"),
     (b"\x00M", "utf-16-be"),
 )
+_BROADER: Final = {"iso8859_1": "cp1252", "iso8859_9": "cp1254"}
+BROADER: Final = frozenset(_BROADER.values())
+_UPPER_CONTROLS: Final = re.compile("[\x80-\x9f]")
 _SINGLE_PARTS = (*range(1, 12), *range(13, 17))
 _CODECS: Final[dict[str, str]] = {
     "ASCII": "ascii",
@@ -92,8 +95,9 @@ def coding_of(declared: bytes, repetition: bytes, default: str) -> Coding | None
 def decode(raw: bytes, coding: Coding | None, *, replace: bool = False) -> tuple[str, str]:
     """Return the text of a message and the name of the codec that read it.
 
-    An unknown set (None) is read as ASCII. Raises UndecodableMessageError for bytes that are not of the set; with
-    `replace` they become U+FFFD.
+    An unknown set (None) is read as ASCII. What is declared as ISO 8859-1 or -9 and holds bytes that are control
+    characters there is read as the Windows set that has letters in their place, if all of its bytes are of that. Raises
+    UndecodableMessageError for bytes that are not of the set; with `replace` they become U+FFFD.
     """
     wide = wide_codec(raw)
     if wide:
@@ -106,9 +110,20 @@ def decode(raw: bytes, coding: Coding | None, *, replace: bool = False) -> tuple
     try:
         if coding.name == ISO_2022:
             return iso2022.decode(raw, coding.high, errors), ISO_2022
-        return raw.decode(coding.name, errors), coding.name
+        text = raw.decode(coding.name, errors)
     except UnicodeError:
         raise UndecodableMessageError from None
+    broader = _BROADER.get(coding.name)
+    if broader and not text.isascii() and _UPPER_CONTROLS.search(text):
+        return _as_broader(raw, text, coding.name, broader)
+    return text, coding.name
+
+
+def _as_broader(raw: bytes, text: str, codec: str, broader: str) -> tuple[str, str]:
+    try:
+        return raw.decode(broader), broader
+    except UnicodeError:
+        return text, codec
 
 
 def decode_bytes(data: bytes, codec: str) -> str | None:

@@ -16,6 +16,8 @@ from engine.hl7.legible import ILLEGAL
 MAXIMUM_SPACES: Final = 100
 _SHAPE: Final = re.compile(r"[A-Z.][A-Za-z0-9.+\-]*")
 _HEXADECIMAL: Final = re.compile(r"X((?:[0-9A-Fa-f]{2})+)")
+_WIDE_END: Final = re.compile(r"X000[ADad]")
+_LINE_END: Final = re.compile(r"\r\n?")
 _SWITCH: Final = re.compile(r"C(?:[0-9A-Fa-f]{2}){2}|M(?:[0-9A-Fa-f]{2}){2,3}")
 _SPACES: Final = re.compile(r"\.sp[+]?([0-9]{0,3})")
 _CONTROL: Final = re.compile(ILLEGAL)
@@ -28,7 +30,8 @@ def unescape(text: str, delimiters: Delimiters, charset: str = "utf-8") -> str:
     r"""Return the text with its escape sequences undone.
 
     `\F\ \S\ \T\ \R\ \E\ \P\` become the declared delimiter (the usual one where none is), `\Xhh..\` the text of its
-    bytes in `charset` (what holds a control character but tabs and line ends stays as it is: FHIR has no such text),
+    bytes in `charset` (what holds a control character but tabs and line ends stays as it is: FHIR has no such text; CR,
+    also written `000D`, and CR LF are line feeds as `\.br\` is one),
     `\.br\` and `\.spN\` line feeds (N at most 100), `\H\` and `\N\` nothing; after `\Cxxyy\` and `\Mxxyyzz\` the
     following characters are read as bytes of that set until the next switch. Never longer than the text but for
     `\.spN\`; linear in its length.
@@ -46,7 +49,7 @@ def unescape(text: str, delimiters: Delimiters, charset: str = "utf-8") -> str:
         if plain:
             parts.append(_in_set(plain, switch, mark))
         if _HEXADECIMAL.fullmatch(body):
-            pending.append(body[1:])
+            pending.append(body[3:] if _WIDE_END.fullmatch(body) else body[1:])
         elif _SWITCH.fullmatch(body) and bytes.fromhex(body[1:]) in iso2022.SETS:
             switch = body
         elif body:
@@ -111,7 +114,9 @@ def _of_bytes(pending: list[str], mark: str, charset: str) -> str:
 def _printable(digits: str, charset: str) -> str | None:
     """Return the text of bytes; None where they are none of the set, or hold a control character that no text has."""
     text = decode_bytes(bytes.fromhex(digits), charset)
-    return None if text is None or _CONTROL.search(text) else text
+    if text is None or _CONTROL.search(text):
+        return None
+    return _LINE_END.sub("\n", text) if "\r" in text else text
 
 
 def _in_set(text: str, switch: str, mark: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from engine.errors import MessageLimitError, UnreadableMessageError
-from engine.hl7.charset import coding_of, decode
+from engine.hl7.charset import BROADER, coding_of, decode
 from engine.hl7.delimiters import Delimiters, delimiters_of
 from engine.hl7.events import structure
 from engine.hl7.header import EVENT_IN_EVN, character_set
@@ -36,7 +36,7 @@ class Message:
 
     `raw` are its bytes, `text` all of them decoded, `charset` the Python codec that did it (`iso-2022` for text that
     switches sets), `delimiters` what its MSH declares, `dialect` how it writes its parts, `event_from_evn` whether
-    EVN-1 says its event in any version.
+    EVN-1 says its event in any version. `read_as` is `charset` where another set is declared, else ''.
     """
 
     __slots__ = (
@@ -57,6 +57,7 @@ class Message:
         "dialect",
         "event_from_evn",
         "raw",
+        "read_as",
         "text",
     )
 
@@ -85,6 +86,7 @@ class Message:
         self._all: tuple[Segment, ...] = ()
         self._groups: dict[str, tuple[Segment, ...]] = {}
         self._lines = lines
+        self.read_as = ""
         self._none: list[int] = []
         self._meant: list[int] = []
         self._judged = False
@@ -288,7 +290,8 @@ def parse(
     replaced by U+FFFD), MessageLimitError for more segments, or more repetition separators, than allowed.
     """
     declared, repetition = character_set(raw, charset)
-    text, codec = decode(raw, coding_of(declared, repetition, charset), replace=undecodable == "replace")
+    coding = coding_of(declared, repetition, charset)
+    text, codec = decode(raw, coding, replace=undecodable == "replace")
     body = text.lstrip(LEADING).rstrip(TRAILING)
     if not body.startswith("MSH") or len(body) < len("MSH|"):
         raise UnreadableMessageError
@@ -300,4 +303,7 @@ def parse(
     if delimiters.repetition and text.count(delimiters.repetition) > max_repetitions:
         raise MessageLimitError(f"more than {max_repetitions} repetitions")
     odd = lines if lines.by_feed or lines.kept or lines.unclear else None
-    return Message(raw, text, codec, texts, delimiters, event_from_evn=event_from_evn, lines=odd)
+    message = Message(raw, text, codec, texts, delimiters, event_from_evn=event_from_evn, lines=odd)
+    if coding is not None and codec != coding.name and (declared or codec in BROADER):
+        message.read_as = codec
+    return message

@@ -149,3 +149,35 @@ def test_delimiter_bytes_inside_characters_of_the_header(before):
 def test_names(name, codec):
     """Names are read without regard to blanks, hyphens and case."""
     assert coding_of(name.encode(), b"~", "ascii") == Coding(codec)
+
+
+@pytest.mark.parametrize(
+    ("charset", "name", "expected", "read_as"),
+    [
+        pytest.param("8859/1", b"O\x92Brien", "O\u2019Brien", "cp1252", id="an apostrophe of Windows"),
+        pytest.param("8859/9", b"O\x92Brien \xfe", "O\u2019Brien \u015f", "cp1254", id="the same in Turkish"),
+        pytest.param("8859/1", b"Zo\xeb", "Zo\u00eb", "", id="what is declared"),
+        pytest.param("8859/1", b"A\x81\x92", "A\x81\x92", "", id="a byte that Windows does not have either"),
+        pytest.param("8859/15", b"\xa4\x92", "\u20ac\x92", "", id="a set that Windows differs from"),
+        pytest.param("WINDOWS-1252", b"O\x92Brien", "O\u2019Brien", "", id="declared as it is"),
+        pytest.param("UNICODE UTF-8", "A\u0085\u2028B".encode(), "A\u0085\u2028B", "", id="controls of Unicode"),
+    ],
+)
+def test_bytes_of_another_set_than_is_declared(charset: str, name: bytes, expected: str, read_as: str) -> None:
+    """What can only be of the Windows set is read so, and the message says that it was."""
+    read = parse(message(charset, name))
+    assert read.leaf("PID", 5) == expected  # PID-5.1
+    assert read.read_as == read_as
+
+
+def test_a_byte_order_mark_against_what_is_declared() -> None:
+    """The mark has the last word; a message that declares something else says that it was read otherwise."""
+    for charset, read_as in (("8859/1", "utf-8"), ("UNICODE UTF-8", ""), ("", "")):
+        raw = b"\xef\xbb\xbf" + message(charset, "Zo\u00eb".encode())
+        assert parse(raw).leaf("PID", 5) == "Zo\u00eb"
+        assert parse(raw).read_as == read_as
+
+
+def test_the_channels_set_is_read_likewise() -> None:
+    """Where MSH-18 is empty the channel's set is what is declared."""
+    assert parse(message("", b"O\x92Brien"), charset="ISO-8859-1").read_as == "cp1252"

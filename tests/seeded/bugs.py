@@ -1967,6 +1967,13 @@ WEBHOOKS: Final = (
 
 WIRE: Final = (
     Bug(
+        "a name is read in another set than is declared, and nobody hears of it",
+        "hl7/message.py",
+        "        message.read_as = codec\n",
+        '        message.read_as = ""\n',
+        ("hl7/test_charset.py",),
+    ),
+    Bug(
         "half a message is acknowledged, as it holds the byte that ends a block",
         "receive/block.py",
         "if following in {START, FEED}:",

@@ -20,6 +20,7 @@ ACKNOWLEDGEMENT: Final = "acknowledgement-received"
 # What is said of lines that are not as the standard has them, with the numbers of the first of them.
 NO_SEGMENT: Final = "not-a-segment"
 MEANT: Final = "segment-name"
+READ_AS: Final = "charset-differs"
 BY_FEED: Final = "line-feed-end"
 UNCLEAR: Final = "line-feed-unclear"
 MOST_LINES: Final = 5
@@ -68,8 +69,9 @@ def judge(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Jud
     if findings:
         return _refused(findings)
     judged = _of_subject(message, mapping.identify(message), channel.limits.identities)
-    if odd:
-        judged = judged._replace(flags=_told_lines(odd))
+    if odd or message.read_as:
+        charset = (f"{READ_AS} {message.read_as}",) if message.read_as else ()
+        judged = judged._replace(flags=(*charset, *(_told_lines(odd) if odd else ())))
     return judged if channel.conformance == "off" else _held_to_the_standard(judged, message, channel)
 
 

@@ -38,7 +38,8 @@ def shipped_door() -> Door:
 
     def judged(below: str, **settings: str) -> Judgement:
         channel = channel_of(settings)
-        raw = f"MSH|^~\\&|H|R|||20250701||ADT^A01|1|P|2.5.1\rPID|1||1^^^RVB||Osei^Ama{below}".encode()
+        text = f"MSH|^~\\&|H|R|||20250701||ADT^A01|1|P|2.5.1\rPID|1||1^^^RVB||Osei^Ama{below}"
+        raw = text.encode("latin-1")
         header = read_header(raw)
         assert header is not None
         return judge(raw, header, channel, compile_mapping(source, channel))
@@ -67,6 +68,13 @@ def test_lines_that_are_not_as_the_standard_has_them_are_noted(shipped_door: Doo
         assert "line 3" in refused.findings[0].text or "line 4" in refused.findings[0].text
     else:
         assert refused.state is State.RECEIVED
+
+
+def test_a_character_set_that_is_not_the_declared_one_is_noted(shipped_door: Door) -> None:
+    """The entry names the set in which the message was read."""
+    found = shipped_door("\rNTE|1||O\x92Brien", charset="8859/1")
+    assert found.state is State.RECEIVED
+    assert found.flags == ("charset-differs cp1252",)
 
 
 def test_a_line_feed_that_may_end_a_segment_is_refused_by_name(shipped_door: Door) -> None:
