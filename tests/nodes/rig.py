@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import aiohttp
 
+from engine.ops.access.keys import FILE as KEY
+from engine.ops.access.keys import KEY_BYTES
 from tests.crash.checker import History, Judgement, judge
 from tests.flow.feed import FeedMessage
 from tests.flow.program import Program
@@ -40,6 +42,12 @@ class NodesRig(Rig):
     def _node(self, number: int) -> Program:
         arguments = ("run", "--channels", "channels", "--data", f"data{number}")
         environment = {"ENGINE_SECRET": SECRET}
+        key = self.folder / f"data{number}" / KEY
+        key.parent.mkdir(mode=0o700, exist_ok=True)
+        # As the documentation says: that of the first node is copied to each.
+        if not key.exists():
+            key.touch(0o600)
+            key.write_bytes(b"k" * KEY_BYTES)
         journal = self._ways.get(number, self.journal)
         return Program(self.folder, *arguments, "--journal", journal, "--node", f"n{number}", environment=environment)
 

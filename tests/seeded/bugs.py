@@ -18,6 +18,20 @@ class Bug(NamedTuple):
 
 JOURNAL: Final = (
     Bug(
+        "a journal that vanished is begun anew, and nobody hears of what was lost",
+        "ops/cli/running/run.py",
+        "        refuse_vanished(data)\n",
+        "        pass\n",
+        ("ops/cli/running/test_run.py",),
+    ),
+    Bug(
+        "second factors are void after a start with another key, and nobody knows why",
+        "ops/access/known_keys.py",
+        "if mark and mark != keys.mark and not accept_new:",
+        "if False:",
+        ("ops/cli/running/test_run.py",),
+    ),
+    Bug(
         "a merge is never answered on an older PostgreSQL",
         "journal/claim/lanes.py",
         'WHERE lane = ? LIMIT ?) AS members"',

@@ -14,6 +14,7 @@ from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite
 
 from engine.database.sqlite import DURABLE, Setting, SqliteConnection, library_fault, untaken
 from engine.errors import JournalUnusableError
+from engine.journal.file.lock import FILE as LOCK
 from engine.journal.file.mount import mount_of
 from engine.journal.file.schema import migrate, refuse_newer, refuse_older
 
@@ -94,6 +95,11 @@ def open_beside(path: Path) -> SqliteConnection:
         connection.close()
         raise
     return connection
+
+
+# What stays in a data folder when its journal goes: of the engine, and the service's file beside an engine's lock.
+LEFT: Final = ("access.key", "audit-anchors.jsonl", "audit-anchors.key", f"{FILE}-wal", "text.db")
+SERVICE: Final = "interchange.db"
 
 
 def page_bytes(connection: SqliteConnection) -> int:
@@ -193,6 +199,27 @@ def _check_small(connection: SqliteConnection, path: Path) -> None:
 def _apply(connection: SqliteConnection, settings: tuple[Setting, ...]) -> None:
     if setting := untaken(connection, settings):
         raise JournalUnusableError(f"SQLite did not take {setting}: put the data folder on a local ext4 or xfs disk")
+
+
+def refuse_vanished(folder: Path) -> None:
+    """Raise JournalUnusableError where a folder has all that an engine leaves there, and no journal any more."""
+    path = folder / FILE
+    if (path.exists() and path.stat().st_size) or (folder / RESTORING).exists() or (folder / COPYING).exists():
+        return
+    # The service's file may be there before the first engine; beside an engine's lock it is not.
+    left = [name for name in LEFT if (folder / name).exists()]
+    if (folder / LOCK).exists() and (folder / SERVICE).exists():
+        left.append(SERVICE)
+    if left:
+        raise JournalUnusableError(
+            f"{path} is {'empty' if path.exists() else 'missing'}, and {', '.join(left)} beside it {_say(left)} that "
+            f"there was one: bring it back (`adt-engine journal restore FILE --data {folder}`), or start once with "
+            "--accept-empty-journal: what it held is lost then, and what senders repeat is delivered again"
+        )
+
+
+def _say(names: list[str]) -> str:
+    return "says" if len(names) == 1 else "say"
 
 
 def _check_folder(folder: Path) -> None:

@@ -43,6 +43,7 @@ STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0013_follow_ups", additions.FOLLOW_UPS),
     ("0014_holders", additions.HOLDERS),
     ("0015_rollup", additions.ROLLUP),
+    ("0016_key_mark", additions.KEY_MARK),
 )
 
 

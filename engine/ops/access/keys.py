@@ -26,11 +26,12 @@ _NONCE_BYTES: Final = 12
 
 
 class Keys:
-    """Keys for each purpose, drawn from one secret of 32 bytes."""
+    """Keys for each purpose, drawn from one secret of 32 bytes; `mark` tells it from others, and opens nothing."""
 
     def __init__(self, secret: bytes) -> None:
         self._csrf = _drawn(secret, b"adt-engine csrf")
         self._marks = _drawn(secret, b"adt-engine audit patients")
+        self.mark = _drawn(secret, b"adt-engine key mark").hex()[:MARK_CHARACTERS]
         self._sealing = AESGCM(_drawn(secret, b"adt-engine second factors"))
 
     @classmethod

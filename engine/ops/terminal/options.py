@@ -32,6 +32,14 @@ Journal = Annotated[
 Node = Annotated[
     str, typer.Option("--node", metavar="NAME", help="What this node is called; else by its host and data folder.")
 ]
+AcceptEmptyJournal = Annotated[
+    bool,
+    typer.Option("--accept-empty-journal", help="Start with an empty journal though the one of this folder is gone."),
+]
+AcceptNewAccessKey = Annotated[
+    bool,
+    typer.Option("--accept-new-access-key", help="Start with an access.key that the journal was not used with."),
+]
 Channels = Annotated[Path, typer.Option("--channels", help="The folder of channel files.")]
 Mappings = Annotated[Path | None, typer.Option("--mappings", help="A folder of mapping files beside the shipped ones.")]
 PublishMappings = Annotated[

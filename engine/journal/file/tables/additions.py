@@ -85,3 +85,5 @@ CREATE TABLE rolled (
   id INTEGER PRIMARY KEY CHECK (id = 1), upto BIGINT NOT NULL, unfilled BIGINT NOT NULL, since BIGINT NOT NULL)
 """,
 )
+# What marks the key file that a journal is used with.
+KEY_MARK: Final = ("CREATE TABLE key_mark (id INTEGER PRIMARY KEY CHECK (id = 1), mark TEXT NOT NULL)",)

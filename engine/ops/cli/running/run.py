@@ -17,7 +17,9 @@ from engine import garbage, telemetry
 from engine.clock import now
 from engine.database.sqlite import SqliteError
 from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError, UsageError, place_of
-from engine.ops.access.keys import Keys
+from engine.journal.file.database import refuse_vanished
+from engine.journal.opening import address_of
+from engine.ops.access.known_keys import keys_of
 from engine.ops.audit.trail import Trail
 from engine.ops.terminal.address import database_address
 from engine.ops.terminal.faults import arm_as_asked
@@ -25,6 +27,8 @@ from engine.ops.terminal.options import (
     ADMIN,
     CHANNELS,
     DATA,
+    AcceptEmptyJournal,
+    AcceptNewAccessKey,
     Admin,
     AdminAllow,
     AdminCertificate,
@@ -61,6 +65,8 @@ def run(
     admin_certificate: AdminCertificate = None,
     admin_key: AdminKey = None,
     admin_allow: AdminAllow = None,
+    accept_empty_journal: AcceptEmptyJournal = False,
+    accept_new_access_key: AcceptNewAccessKey = False,
 ) -> None:
     """Run the engine: listen on every channel, deliver to its destinations, serve the operators' pages, until stopped.
 
@@ -78,9 +84,12 @@ def run(
     if publish_mappings and mappings is None:
         raise UsageError("--publish-mappings needs --mappings: name the folder that may be written")
     where = pages_listener(admin, admin_certificate, admin_key, admin_allow)
+    if not (address or accept_empty_journal or address_of(data)):
+        refuse_vanished(data)
+    files = Files(channels, mappings, data, address, node, publish_mappings)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
-            code = runner.run(serve(Files(channels, mappings, data, address, node, publish_mappings), where))
+            code = runner.run(serve(files, where, accept_new_access_key=accept_new_access_key))
         except (JournalFailedError, SqliteError) as error:
             _log.critical("journal failed", error=type(error).__name__, point=place_of(error))
             code = EXIT_FAILED
@@ -91,7 +100,7 @@ def run(
         raise typer.Exit(code)
 
 
-async def serve(files: Files, where: PagesListener) -> int:
+async def serve(files: Files, where: PagesListener, *, accept_new_access_key: bool = False) -> int:
     """Run an engine until a signal or a failure of its journal; return the exit code."""
     install()
     loop = asyncio.get_running_loop()
@@ -100,14 +109,16 @@ async def serve(files: Files, where: PagesListener) -> int:
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     with contextlib.closing(bind(where)) as listening:
-        return await _serve(files, where, listening, stop)
+        return await _serve(files, where, listening, stop, accept_new_access_key)
 
 
-async def _serve(files: Files, where: PagesListener, listening: socket.socket, stop: asyncio.Event) -> int:
+async def _serve(
+    files: Files, where: PagesListener, listening: socket.socket, stop: asyncio.Event, accept_new_key: bool
+) -> int:
     loop = asyncio.get_running_loop()
     with garbage.loading():
         engine = await Engine.start(files)
-        trail = await _trail(engine)
+        trail = await _trail(engine, accept_new=accept_new_key)
         reloads: set[asyncio.Task[None]] = set()
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(_reload(engine, trail))))
         surfaces = await asyncio.to_thread(_surfaces)
@@ -138,10 +149,11 @@ def _surfaces() -> Surfaces:
     return surfaces
 
 
-async def _trail(engine: Engine) -> Trail:
+async def _trail(engine: Engine, *, accept_new: bool) -> Trail:
     """Return the audit trail of an engine; without its key the engine stops again."""
     try:
-        return Trail(engine.journal, Keys.of(engine.files.data), now)
+        keys = await keys_of(engine.journal, engine.files.data, accept_new=accept_new)
+        return Trail(engine.journal, keys, now)
     except AdtEngineError:
         await engine.stop()
         raise

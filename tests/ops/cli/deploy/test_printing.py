@@ -98,7 +98,7 @@ def test_the_container_runs_as_nobody_special_from_locked_packages() -> None:
     last_stage = lines[max(number for number, line in enumerate(lines) if line.startswith("FROM")) :]
     # A number, so that Kubernetes sees that it is not root; the one that printed deployments own secrets by.
     assert "USER 10575:10575" in last_stage
-    assert any("--require-hashes -r requirements.lock" in line for line in lines)
+    assert any("--require-hashes -r runtime.lock" in line for line in lines)
     assert f"adt-engine:{__version__}" in done.stdout
     assert not re.search(r"\{\w+\}", done.stdout)
 

@@ -234,3 +234,66 @@ async def test_it_stops_gracefully(engine: Program) -> None:
 async def _alive(tmp_path: Path) -> dict[str, dict[str, dict[str, int]]]:
     found: dict[str, dict[str, dict[str, int]]] = ShowAlive.to_json(admin.ask(tmp_path / "data", ShowAlive, {}))
     return found
+
+
+@pytest.mark.parametrize(
+    "left", ["access.key", "audit-anchors.jsonl", "audit-anchors.key", "text.db", "interchange.db"]
+)
+@pytest.mark.parametrize("is_empty", [False, True], ids=["missing", "empty"])
+async def test_a_journal_that_vanished_is_never_made_anew_in_silence(tmp_path: Path, left: str, is_empty: bool) -> None:
+    """What an engine leaves in its folder says that there was one: the error names both, and the two ways on."""
+    write_channel(tmp_path, CHANNEL.format(name="a", port=0))
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "journal.lock").touch()
+    (data / left).write_bytes(b"k" * 32)
+    if is_empty:
+        (data / "journal.db").touch()
+    done = _run(tmp_path)
+    assert done.returncode == 1
+    what = f"journal.db is {'empty' if is_empty else 'missing'}, and {left} beside it says that there was one"
+    assert what in done.stderr
+    assert "journal restore FILE" in done.stderr
+    assert "--accept-empty-journal" in done.stderr
+    assert not (data / "journal.db").exists() or (data / "journal.db").stat().st_size == 0
+
+
+async def test_an_engine_whose_journal_vanished_starts_once_somebody_accepts_that(
+    engine: Program, tmp_path: Path
+) -> None:
+    """The flag is for one start: from then on there is a journal, and the key that was there goes on."""
+    assert await engine.stop() == 0
+    for file in (tmp_path / "data").glob("journal.db*"):
+        file.unlink()
+    assert "missing" in _run(tmp_path).stderr
+    accepted = Program(tmp_path, "run", "--channels", "channels", "--data", "data", "--accept-empty-journal")
+    await accepted.start()
+    await accepted.line("started")
+    assert await accepted.stop() == 0
+    await engine.start()
+    await engine.line("started")
+
+
+@pytest.mark.parametrize("other", [None, b"x" * 32], ids=["missing", "another"])
+async def test_a_key_that_the_journal_does_not_know_is_refused(
+    engine: Program, tmp_path: Path, other: bytes | None
+) -> None:
+    """Second factors would be void and nobody found in the audit trail: the error says so, and the two ways on."""
+    await engine.line("started")
+    assert await engine.stop() == 0
+    key = tmp_path / "data" / "access.key"
+    key.unlink()
+    if other is not None:
+        key.touch(0o600)
+        key.write_bytes(other)
+    done = _run(tmp_path)
+    assert done.returncode == 1
+    assert ("access.key is missing" if other is None else "access.key holds another key") in done.stderr
+    assert "restore it" in done.stderr
+    assert "--accept-new-access-key" in done.stderr
+    accepted = Program(tmp_path, "run", "--channels", "channels", "--data", "data", "--accept-new-access-key")
+    await accepted.start()
+    await accepted.line("started")
+    assert await accepted.stop() == 0
+    await engine.start()
+    await engine.line("started")
