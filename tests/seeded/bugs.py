@@ -18,6 +18,34 @@ class Bug(NamedTuple):
 
 JOURNAL: Final = (
     Bug(
+        "what is given back passes something older of its patient",
+        "journal/claim/claiming.py",
+        "THEN 'waiting' ELSE 'received' END",
+        "THEN 'received' ELSE 'received' END",
+        ("journal/claim/test_claiming.py",),
+    ),
+    Bug(
+        "a retry passes something older of its patient",
+        "journal/write/settling.py",
+        "                state = State.WAITING",
+        "                pass",
+        ("journal/claim/test_claiming.py",),
+    ),
+    Bug(
+        "a claim that was rolled back counts as out, and is never delivered",
+        "journal/claim/claiming.py",
+        "                self._out[destination].pop(seq, None)",
+        "                pass",
+        ("journal/claim/test_claiming.py",),
+    ),
+    Bug(
+        "an update does not wait for whom its MRG names",
+        "mapping/subject/identify.py",
+        "        if not rule.moves:",
+        "        if rule.thin and not rule.moves:",
+        ("mapping/subject/test_identify.py",),
+    ),
+    Bug(
         "a journal that vanished is begun anew, and nobody hears of what was lost",
         "ops/cli/running/run.py",
         "        refuse_vanished(data)\n",

@@ -108,7 +108,7 @@ class SubjectReader:
     def _patient(self, rule: Rule, message: Message, moment: Moment) -> Subject:
         sides = self.identities.sides(rule, message, moment)
         groups = [side.found for side in sides]
-        if rule.thin and not rule.moves:
+        if not rule.moves:
             groups += self._also_named(message, moment, groups)
         flags = tuple([flag for side in sides for flag in side.flags])
         return _subject(rule, message, moment, groups, _faults(sides), flags)

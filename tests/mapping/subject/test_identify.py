@@ -196,3 +196,22 @@ def test_a_self_merge_names_its_pair(mapping: Mapping, message: Make) -> None:
     segments = [f"{'MRG|' if at % 2 else 'PID|1||'}{number}^^^RVB" for at, number in enumerate(pairs)]
     (finding,) = mapping.identify(message("A40", *segments)).findings
     assert (finding.reason, finding.locations) == ("self-merge", ("PID(2)-3(1).1", "MRG(2)-1(1).1"))
+
+
+@pytest.mark.parametrize("event", ["A01", "A08", "A11", "A23", "A31", "A35"])
+def test_whom_mrg_names_is_waited_for_whatever_the_event_does(mapping: Mapping, message: Make, event: str) -> None:
+    """An update, a cancel, a deletion with an MRG: a group of its own, so that both lanes stay in order.
+
+    What the update asks for is of the patient in PID alone.
+    """
+    made, plain = (message(event, "PID|1||1^^^RVB^MR", *more, "PV1|1|I") for more in (("MRG|2^^^RVB^MR",), ()))
+    assert [[one.value for one in group] for group in mapping.identify(made).patients] == [["1"], ["2"]]
+    assert [[one.value for one in group] for group in mapping.identify(plain).patients] == [["1"]]
+    if event in {"A01", "A08", "A31"}:
+        assert mapping.plan(made).interactions == mapping.plan(plain).interactions
+
+
+def test_whom_mrg_names_as_pid_does_is_one_patient(mapping: Mapping, message: Make) -> None:
+    """A number that both list makes no second group."""
+    subject = mapping.identify(message("A08", "PID|1||1^^^RVB^MR", "MRG|1^^^RVB^MR"))
+    assert [[one.value for one in group] for group in subject.patients] == [["1"]]
