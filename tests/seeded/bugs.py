@@ -18,6 +18,13 @@ class Bug(NamedTuple):
 
 JOURNAL: Final = (
     Bug(
+        "of a key that stands twice the last one is done, which nobody may have meant",
+        "ops/operations/strict_json.py",
+        "        raise KeyTwiceError\n",
+        "        pass\n",
+        ("ops/web/test_api.py",),
+    ),
+    Bug(
         "what is given back passes something older of its patient",
         "journal/claim/claiming.py",
         "THEN 'waiting' ELSE 'received' END",

@@ -20,6 +20,7 @@ from engine.errors import AdtEngineError, StartError, UsageError, place_of
 from engine.ops.access.actor import Actor, Role
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.runner import Operations
+from engine.ops.operations.strict_json import KeyTwiceError, read_strictly
 
 SOCKET_NAME: Final = "admin.sock"
 LINE_BYTES: Final = 1_048_576
@@ -88,8 +89,10 @@ async def _reply(operations: Operations, actor: Actor, line: bytes) -> bytes:
 
 def _asked(line: bytes) -> tuple[str, Mapping[str, object]]:
     try:
-        request = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        request = read_strictly(line.rstrip(b"\n"))
+    except KeyTwiceError:
+        raise UsageError("a key appears twice in an object of the request: give it once") from None
+    except ValueError:
         request = None
     if not isinstance(request, dict) or not isinstance(request.get("do"), str):
         raise UsageError("the request is not of the form {do, with}")

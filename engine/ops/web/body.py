@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qsl
 
-import orjson
 from starlette.requests import Request
 
+from engine.ops.operations.strict_json import KeyTwiceError, read_strictly
 from engine.ops.web.refusal import RefusedRequestError
 
 MOST_BYTES: Final = 1_048_576
@@ -52,15 +52,19 @@ async def read_form(request: Request) -> dict[str, str]:
 
 
 async def read_json(request: Request) -> Mapping[str, object]:
-    """Return the JSON object of a body, {} where it is empty; RefusedRequestError 400 or 415 where it is none."""
+    """Return the JSON object of a body, {} where it is empty; RefusedRequestError 400 or 415 where it is none.
+
+    400 as well where an object within has a key twice."""
     content = await read_body(request)
     if not content:
         return {}
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise RefusedRequestError(415, "send JSON, with content-type: application/json")
     try:
-        value = orjson.loads(content)
-    except orjson.JSONDecodeError:
+        value = read_strictly(content)
+    except KeyTwiceError:
+        raise RefusedRequestError(400, "a key appears twice in an object of the body: give it once") from None
+    except ValueError:
         value = None
     if not isinstance(value, dict):
         raise RefusedRequestError(400, "the body is not a JSON object")

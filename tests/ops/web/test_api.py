@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from engine.errors import UsageError
+from engine.ops.socket.admin import _asked
 from tests.ops.web.conftest import DELIVERED, FEED, HELD, HOSTILE, Site
 
 
@@ -47,6 +49,9 @@ async def test_patients_are_asked_for_in_a_body(http: httpx.AsyncClient) -> None
         ("GET", "/messages?state=lost", b"", 422),
         ("POST", "/messages/search", b"[1]", 400),
         ("POST", "/messages/search", b"{", 400),
+        ("POST", "/messages/search", b'{"patient": "RB-1", "patient": "RB-2"}', 400),
+        ("POST", "/messages/search", b'{"patient":"RB-1","x":{"a":[{"b":1,"b":1}]}}', 400),
+        ("POST", "/messages/search", b"[" * 100_000, 400),
         ("POST", f"/messages/{DELIVERED}/replay", b'{"entry": 2}', 400),
         ("POST", f"/messages/{DELIVERED}/release", b"{}", 409),
         ("POST", f"/messages/{HELD}/discard", b"{}", 422),
@@ -67,6 +72,18 @@ async def test_errors_are_problems(
     assert problem["status"] == status
     assert set(problem) == {"type", "title", "status", "detail"}
     assert "Traceback" not in problem["detail"]
+
+
+async def test_a_key_that_stands_twice_is_named_as_that(site: Site, http: httpx.AsyncClient) -> None:
+    """Of two values nobody knows which is meant: over HTTP and over the admin socket nothing is done."""
+    content = b'{"reason": "wrong", "reason": "right"}'
+    answer = await http.post(f"/messages/{HELD}/discard", content=content, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["detail"]) == (
+        400, "a key appears twice in an object of the body: give it once",
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="a key appears twice"):
+        _asked(b'{"do": "messages.discard", "with": {"entry": 1, "entry": 2}}\n')
+    assert _asked(b'{"do": "messages.discard", "with": {"entry": 1}}\n') == ("messages.discard", {"entry": 1})
 
 
 async def test_only_a_good_token_opens_it(site: Site, http: httpx.AsyncClient) -> None:
