@@ -877,6 +877,13 @@ DELIVER: Final = (
         ("interchange/subscriptions/test_matching.py",),
     ),
     Bug(
+        "of two visits that are merged both go on, one of them under the number of the other",
+        "deliver/resources/resource_upsert.py",
+        "exchange.retired.update(record.retired if interaction.merges else ())",
+        "exchange.retired.update(())",
+        ("deliver/resources/test_resource_upsert.py",),
+    ),
+    Bug(
         "a server that ignores If-Match passes for one that honours it",
         "deliver/wire/revise.py",
         "        honoured = answer.status in _STALE\n",

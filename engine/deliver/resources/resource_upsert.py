@@ -43,7 +43,10 @@ async def upsert_resource(
     if record.holder and record.patient not in exchange.references:
         return interaction.absent
     exchange.deleted = False
-    interaction, found = await met(exchange, interaction, remembered=remembered)
+    # What a step before has merged into another one is remembered as that one: the server says which it was.
+    known = remembered and exchange.retired.isdisjoint(record.identities)
+    interaction, found = await met(exchange, interaction, remembered=known)
+    exchange.retired.update(record.retired if interaction.merges else ())
     upsert = _ResourceUpsert(exchange, interaction, at)
     if found is None and not interaction.create:
         return interaction.absent

@@ -37,7 +37,8 @@ class Exchange(Learned):
     `tried`: an earlier try of this delivery wrote, or was about to. `references`: the resources of the plan that are
     resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of them
     about which the server was not asked; `pointed` those that are only referred to, `unfound` those of them that the
-    server does not have; `made` the references of what was created. `again`: this is a further try, and no replay, of a
+    server does not have; `made` the references of what was created, `retired` the numbers
+    of what was merged into another one, beside Patients. `again`: this is a further try, and no replay, of a
     delivery. `heard`: the server has answered something. `interrupted`: a write was not sent, because a connection was
     lost since this exchange began. `bundles`: several writes may go in one transaction;
     `transcript` has what was answered already. `repeatable`: all that the plan writes shows in what it writes, once it

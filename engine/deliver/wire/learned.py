@@ -28,11 +28,13 @@ class Learned:
         self.pointed: set[str] = set()
         self.unfound: set[str] = set()
         self.made: set[str] = set()
+        self.retired: set[Identity] = set()
 
     def unlearn(self) -> None:
         """Forget which resources the plan stands for; what was carried out is still to be remembered."""
         self.references, self.formerly, self.waiting = {}, {}, {}
         self.trusted, self.pointed, self.unfound, self.made = set(), set(), set(), set()
+        self.retired = set()
         self.deleted = False
 
     def adopt(self, other: "Learned") -> None:
@@ -41,6 +43,7 @@ class Learned:
         self.references, self.waiting = dict(other.references), dict(other.waiting)
         self.formerly, self.trusted = dict(other.formerly), set(other.trusted)
         self.pointed, self.unfound, self.made = set(other.pointed), set(other.unfound), self.made | other.made
+        self.retired = set(other.retired)
         self.deleted, self.heard = other.deleted, self.heard or other.heard
 
     def learn(self, other: "Learned", since: "Learned") -> None:
@@ -54,6 +57,7 @@ class Learned:
         self.trusted |= other.trusted - since.trusted
         self.pointed |= other.pointed - since.pointed
         self.unfound |= other.unfound - since.unfound
+        self.retired |= other.retired
 
     def mentions(self, reference: str, since: "Learned") -> bool:
         """Say whether anything that was learned since then is about a resource, or a list within it."""

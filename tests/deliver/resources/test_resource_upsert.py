@@ -21,12 +21,12 @@ async def feed(chart):
     await site.close()
 
 
-def plan(event, number, visit, *, place="3W^312^A^RVB", sender="REG", end=""):
+def plan(event, number, visit, *, place="3W^312^A^RVB", sender="REG", end="", mrg=""):
     """A plan for an event of a patient's visit."""
     head = f"MSH|^~\\&|{sender}|RVB|||20260302080000||ADT^{event}|{event}|P|2.5.1\rEVN|{event}|20260302080000"
     pid = f"PID|1||{number}^^^RVB^MR||SENTINEL^Amara||19600102|F"
     pv1 = f"PV1|1|I|{place}||||1187^Osei^Ada||||||||||||{visit}^^^RVB" + "|" * 26 + end
-    return MAPPING.plan(parse(f"{head}\r{pid}\r{pv1}".encode()))
+    return MAPPING.plan(parse("\r".join(filter(None, (head, pid, mrg, pv1))).encode()))
 
 
 def asked(chart, since=0):
@@ -91,6 +91,27 @@ async def test_known_after_a_restart(chart, feed):
 def is_place(request):
     """Say whether a request reads, by its id, what a visit only refers to."""
     return request.startswith(("GET Practitioner/", "GET Location/", "GET Organization/"))
+
+
+@pytest.mark.parametrize("bundle", ["auto", "off"])
+@pytest.mark.parametrize("known", ["remembered", "read"])
+async def test_a_merge_of_visits_ends_the_one(chart, feed, bundle, known):
+    """A42, with all remembered or nothing: MRG's visit is entered in error and part of the other, which goes on."""
+    chart.transactions = bundle == "auto"
+    await feed.again(bundle=bundle)
+    feed.destination._server.prove(if_match=True)
+    for visit in ("V1", "V2"):
+        await feed.deliver(plan("A01", "1", visit))
+    if known == "read":
+        await feed.again()
+    merged = plan("A42", "1", "V2", mrg="MRG|1^^^RVB^MR||||V1^^^RVB")
+    assert (await feed.deliver(merged)).reason == "updated"
+    gone, kept = chart.of("Encounter")
+    assert (gone["status"], gone["partOf"]) == ("entered-in-error", {"reference": f"Encounter/{kept['id']}"})
+    assert (kept["status"], [one["value"] for one in kept["identifier"]]) == ("in-progress", ["V2", "V1"])
+    before = [dict(one) for one in chart.of("Encounter")]
+    await feed.deliver(merged)
+    assert chart.of("Encounter") == before
 
 
 async def test_other_writer_is_respected(chart, feed):
