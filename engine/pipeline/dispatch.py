@@ -18,6 +18,7 @@ from engine import telemetry
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import Destination
 from engine.deliver.pace.breaker import Gate
+from engine.deliver.wire.abilities import NO_IF_MATCH
 from engine.errors import DeliveryError, DestinationError, JournalError, JournalRefusedError, place_of
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
@@ -77,6 +78,7 @@ class Dispatch:
         self._may_be_due = True
         self._due = False
         self._probing = False
+        self._overwrites = False
 
     def wake(self) -> None:
         """Say that there may be something else to do."""
@@ -227,7 +229,15 @@ class Dispatch:
             for one in self.follow_ups:
                 one.wake()
             _log.info("destination ready", destination=self.name, codes=list(abilities.missing()))
+            self._tell_of_versions()
         return True
+
+    def _tell_of_versions(self) -> None:
+        """Log once that the server ignores `If-Match`, as far as it was found: nothing else tells of it there."""
+        overwrites = NO_IF_MATCH in self.lacks
+        if overwrites and not self._overwrites:
+            _log.warning("destination ignores If-Match", destination=self.name, reason=NO_IF_MATCH)
+        self._overwrites = overwrites
 
     async def _claim(self) -> None:
         """Keep as much claimed or asked for ahead as may be under way at once; ask only when half of that is gone."""
@@ -294,6 +304,7 @@ class Dispatch:
         if await self._worker.settle(claimed, carried):
             self._may_be_due = True
             self._wake.set()
+        self._tell_of_versions()
         for server, honoured in self.destination.proofs.take_new():
             await self._journal.write(
                 partial(proving.keep, destination=self.name, server=server, honoured=honoured, now=self._clock())

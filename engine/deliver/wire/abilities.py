@@ -5,6 +5,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+NO_IF_MATCH: Final = "no-if-match"
 NAMES: Final = frozenset({"merge", "$merge"})
 # As HAPI lists its own: `hapi.fhir.merge`, to be called as `Patient/$hapi.fhir.merge`.
 ENDING: Final = ".merge"
@@ -60,7 +61,7 @@ class Abilities:
         lacks = {
             "no-capability-statement": not self.stated,
             "no-merge": self.stated and not self.merge,
-            "no-if-match": not (self.if_match or self.provable),
+            NO_IF_MATCH: not (self.if_match or self.provable),
             "no-conditional-create": not self.conditional_create,
             self.unfit: bool(self.unfit),
         }

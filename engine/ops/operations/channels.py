@@ -27,7 +27,8 @@ class ChannelView(Answer, facts=True):
     """A channel. Counters are since the engine's start; `since` and `by` say when and by whom it was stopped.
 
     `closed`: it should listen, but does not. `filtered`: accepted and sent nowhere, `rules`: how often a filter of each
-    name held. `strayed`: how often senders strayed from MLLP, by kind (`bare-end`, `unframed`).
+    name held. `strayed`: how often senders strayed from MLLP, by kind (`bare-end`, `unframed`). `lacks`: what the
+    servers of its destinations were found not to do, by destination.
     """
 
     channel: str
@@ -50,6 +51,7 @@ class ChannelView(Answer, facts=True):
     mapping: str
     contact: str
     destinations: tuple[str, ...]
+    lacks: dict[str, tuple[str, ...]]
 
 
 class DrainedChannel(ChannelView):
@@ -232,6 +234,11 @@ def channel_view(engine: Engine, name: str) -> ChannelView:
         mapping=channel.mapping,
         contact=channel.contact,
         destinations=tuple(destination.name for destination in channel.destinations),
+        lacks={
+            one.name: codes
+            for one in channel.destinations
+            if one.name in engine.dispatches and (codes := engine.dispatches[one.name].lacks)
+        },
     )
 
 

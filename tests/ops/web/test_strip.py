@@ -16,7 +16,7 @@ CHANNEL: dict[str, Any] = {
     "channel": "adt", "state": "listening", "since": None, "by": "", "mode": "live", "address": "127.0.0.1",
     "port": 2575, "http": "", "connections": 2, "messages": 9, "refused": 0, "duplicates": 0, "last_received_at": NOON,
     "merges_held": None, "mapping": "adt", "contact": "", "destinations": ("cdis",), "filtered": 0, "rules": {},
-    "strayed": {},
+    "strayed": {}, "lacks": {},
 }  # fmt: skip
 DESTINATION: dict[str, Any] = {
     "destination": "cdis", "state": "ready", "reason": "", "detail": "", "since": None, "next_try_at": None, "by": "",

@@ -102,7 +102,8 @@ def schema(
 def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: Json = False) -> None:
     """List channels: of the running engine with their state and counters, else those of a folder of files.
 
-    Below, for each channel, how often its filters held since the engine's start, by rule.
+    Below, for each channel, how often its filters held since the engine's start, by rule; and what the servers of its
+    destinations were found not to do, by its code in `reasons`.
 
     Example: adt-engine channels list --json --data /var/lib/adt-engine
     """
@@ -117,6 +118,9 @@ def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: Jso
         for row in (one for one in running if one.rules):
             rules = ", ".join(f"{rule} {count}" for rule, count in row.rules.items())
             print_line(f"{row.channel}: by filters {rules}")
+        for row in running:
+            for name, codes in row.lacks.items():
+                print_line(f"{row.channel}: {name} lacks {', '.join(codes)}", NEGATIVE)
 
 
 @app.command()
