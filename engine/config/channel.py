@@ -19,6 +19,8 @@ from engine.config.retention import Retention
 from engine.config.text import Line, Name, Uri, Word
 from engine.config.wording import Placed, nearest
 
+# How placeholders of a draft begin.
+UNDECIDED: Final = "urn:decide:"
 HANDBOOK: Final = "adt-engine help channels"
 
 
@@ -72,7 +74,7 @@ def _did_you_mean_zone(word: str) -> str:
     zones = sorted(available_timezones())
     known = {zone.rpartition("/")[2].casefold(): zone for zone in zones if "/" in zone and not zone.startswith("Etc/")}
     known |= {zone.casefold(): zone for zone in zones}
-    near = get_close_matches(word.casefold().replace(" ", "_"), known, n=1)
+    near = get_close_matches(word.casefold().replace(" ", "_"), known, n=1, cutoff=0.7)
     return f"; did you mean {known[near[0]]}?" if near else ""
 
 
@@ -90,6 +92,9 @@ def _source(text: str) -> str:
         raise ValueError(
             "write a source as MSH-3|MSH-4, such as 'REGISTRATION|RIVERBEND', or MSH-3 for all its facilities"
         )
+    if parts := re.search(r"[\^~&]", text):
+        # Held against whole names, it would fit no message.
+        raise ValueError(f"found {parts[0]!r}; MSH-3 and MSH-4 are parted by |, such as 'REGISTRATION|RIVERBEND'")
     return text
 
 
@@ -264,6 +269,12 @@ class Channel(Frozen):
     )
     retention: Retention = Field(Retention(), description="how long messages that ended are kept")
     contact: Line = Field("", description="whom to call about this feed")
+
+    def undecided(self) -> Iterator[Placed]:
+        """Yield the systems of numbers that a draft left open."""
+        for name, system in self.authorities.items():
+            if system.startswith(UNDECIDED):
+                yield ("authorities", name), f"the placeholder {system}", "write the URI of these numbers"
 
     def conflicts(self) -> Iterator[Placed]:
         """Yield two destinations or filters of one name, filters that send nowhere, and a listener open to others."""

@@ -15,6 +15,8 @@ from engine.config.secret import Secret
 from engine.config.text import Line, Name, Url, UrlOrEmpty, Word
 from engine.config.wording import Placed, nearest
 
+# The host of the address that a draft has.
+NOWHERE: Final = "destination.invalid"
 _OPERATION: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 _NEEDED_BY_AUTH: Final[Mapping[str, tuple[str, ...]]] = {
     "none": (),
@@ -187,6 +189,11 @@ class Destination(Frozen):
         for name in unknown_parameters(self.if_none_exist):
             found = f"{name!r}, which is no search parameter of Patient"
             yield ("if_none_exist",), found, "a server that ignores it takes anybody for this patient; use another"
+
+    def undecided(self) -> Iterator[Placed]:
+        """Yield the address of nobody that a draft has."""
+        if urlsplit(self.base_url).hostname == NOWHERE:
+            yield ("base_url",), f"the placeholder {self.base_url}", "write the base URL of the FHIR server"
 
     def unavailable(self) -> Iterator[Placed]:
         """Yield an authority that cannot be read."""

@@ -23,6 +23,10 @@ class Frozen(BaseModel):
         """Yield what is allowed and rarely meant."""
         yield from ()
 
+    def undecided(self) -> Iterator[Placed]:
+        """Yield placeholders, which a draft has in the place of what only a person can know."""
+        yield from ()
+
     def unavailable(self) -> Iterator[Placed]:
         """Yield what this machine does not have: files, certificates, variables of the environment."""
         yield from ()

@@ -1,6 +1,7 @@
 """Kinds of text in authored files: words, lines, addresses; each refusal says what would do."""
 
 import re
+from difflib import get_close_matches
 from ipaddress import ip_address
 from typing import Annotated, Final
 
@@ -15,6 +16,8 @@ _URL: Final = re.compile(
 )
 _USER: Final = re.compile(r"\w+://[^/?#]*@")
 _ID: Final = re.compile(r"[A-Za-z0-9.-]{1,64}", re.ASCII)
+# What a scheme that is nearly one of them was meant to be.
+_SCHEMES: Final = ("http", "https")
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
 
 
@@ -72,6 +75,10 @@ def _resource_id(text: str) -> str:
 def _uri(text: str) -> str:
     if not _URI.fullmatch(text):
         raise ValueError("an absolute URI without blanks, such as https://mrn.hospital.example or urn:oid:1.2.3")
+    scheme, _, rest = text.partition(":")
+    near = get_close_matches(scheme.lower(), _SCHEMES, n=1, cutoff=0.7)
+    if near and (scheme.lower() not in _SCHEMES or not rest.startswith("//")):
+        raise ValueError(f"found {scheme}:{rest[:2]}; did you mean {near[0]}://?")
     return text
 
 

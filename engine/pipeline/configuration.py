@@ -102,6 +102,7 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
         new = {name: one for name, one in sources.items() if marks.get(name) not in in_force}
         problems += _failures(files, new, by_name)
     looked: tuple[Looked[Any], ...] = (*read, alerting)
+    problems += [problem for one in looked for problem in one.ask("undecided")]
     if machine:
         problems += [problem for one in looked for problem in lacking(one)]
     warnings = tuple(warning for one in looked for warning in one.ask("warnings"))

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Final, get_args
 from urllib.parse import quote
 
-from engine.config.channel import ProcessingId, Version
+from engine.config.channel import UNDECIDED, ProcessingId, Version
 from engine.mapping.authoring.draft_text import (
     ALSO,
     DECIDE,
@@ -23,9 +23,10 @@ from engine.mapping.authoring.draft_text import (
 from engine.mapping.authoring.feed import Authority, Feed, named_times, told
 from engine.mapping.authoring.shape import is_shown
 from engine.mapping.compile import MappingSource
+from engine.mapping.files.reference import segments
 from engine.mapping.language.identifier import universal_uri
 
-PLACEHOLDER: Final = "urn:decide:authority:"
+PLACEHOLDER: Final = f"{UNDECIDED}authority:"
 LONGEST_NAME: Final = 200
 MERGES: Final = "merge patient"
 # Visits and accounts, whose numbers come with an authority as those of patients do.
@@ -88,6 +89,7 @@ def channel_lines(feed: Feed, source: MappingSource, name: str) -> Iterator[str]
     yield "destinations:"
     yield f"  - name: fhir   # {DECIDE} the FHIR server, and auth if it asks for it"
     yield "    base_url: https://destination.invalid/fhir/R4"
+    yield f"    if_none_exist: demographics   # {DECIDE} as the shipped service needs it; others take identifier, too"
 
 
 def _sources(feed: Feed) -> Iterator[str]:
@@ -139,7 +141,13 @@ def _header(feed: Feed) -> Iterator[str]:
 
 
 def _names_numbers(path: str) -> bool:
-    return path in {IDENTITY, *ALSO} or path.startswith("MRG-") or path in VISITS
+    return path in {IDENTITY, *ALSO} or path.startswith("MRG-") or path in VISITS or _is_of_provider(path)
+
+
+def _is_of_provider(path: str) -> bool:
+    segment, _, number = path.partition("-")
+    field = segments().get(segment, {}).get(int(number) if number.isdecimal() else 0)
+    return field is not None and field.type_ == "XCN"
 
 
 def _is_authority(key: str) -> bool:

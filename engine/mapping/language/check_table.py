@@ -10,6 +10,9 @@ from engine.mapping.language.identifier import URI
 KEYS: Final = frozenset({"table", "extends", "source", "licence", "hl7", "system", "unmapped", "codes"})
 ROW_KEYS: Final = frozenset({"code", "display", "system", "original"})
 
+# What a draft has in the place of what only a person can know.
+PLACEHOLDER: Final = "..."
+
 
 def check_table(document: Document, problems: Problems) -> bool:
     """Say whether a table can be made of a document; what is wrong goes to `problems`."""
@@ -48,6 +51,9 @@ def _check_row(row: Any, path: tuple[str, ...], document: Document, problems: Pr
         problems.add(document, path, f"found {kind_of(row)}", "expected a code, or {code: ..., display: ...}")
         return
     problems.keys(document, path, ROW_KEYS, row)
+    for key in sorted(row):
+        if str(row[key]).strip() == PLACEHOLDER:
+            problems.add(document, (*path, key), f"the placeholder {PLACEHOLDER!r}", "write what the code stands for")
     _check_system(row, (*path, "system"), document, problems)
 
 

@@ -11,6 +11,8 @@ from engine.acknowledge.code import code_for
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
 from engine.errors import MessageError, UsageError
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.turn import turned
 from engine.hl7.header import read_header
 from engine.journal.entry import State
 from engine.mapping.authoring.case import Case, Result, beside, cases_for, cases_of, read_cases
@@ -29,6 +31,7 @@ from engine.pipeline.inbound.judgement import Judgement, judge, read_message
 
 # What became of a message, or one of its interactions, as JSON.
 Made = dict[str, Json]
+STU3: Final = "STU3"
 ABSENT: Final = "\N{EM DASH}"
 
 
@@ -136,7 +139,8 @@ def _made(mapping: CompiledMapping, channel: Channel, file: Path, raw: bytes) ->
         return {**named, "rule": "", "action": "refuse", "error": str(error)}
     made = outcome(mapping, message)
     faults = {"invalid": found} if (found := invalid(made)) else {}
-    return {**named, "event": message.trigger, "control_id": message.control_id, **made, **faults}
+    stu3 = [one.name for one in channel.destinations if one.fhir == STU3]
+    return {**named, "event": message.trigger, "control_id": message.control_id, **made, **faults, "stu3": stu3}
 
 
 def _lines(made: Made) -> Iterator[str]:
@@ -147,6 +151,9 @@ def _lines(made: Made) -> Iterator[str]:
         value = made.get(name)
         if value:
             yield f"  {name:<12} {line_of(value)}"
+    if held := made.get("filter"):
+        sent = f"sent to {', '.join(held['send_to'])} and to no other destination" if held["send_to"] else held["does"]
+        yield f"  {'filter':<12} {held['rule']} ({held['file']}:{held['line']}): {sent}"
     for one in made.get("interactions", ()):
         yield ""
         yield f"  {words_of(one)}"
@@ -156,6 +163,10 @@ def _lines(made: Made) -> Iterator[str]:
         body = one.get("patient") or one.get("resource") or one.get("retired")
         text = orjson.dumps(body, option=orjson.OPT_INDENT_2).decode() if isinstance(body, dict) else ""
         yield from (f"    {line}" for line in text.splitlines())
+        for name in made.get("stu3", ()) if isinstance(body, dict) else ():
+            yield f"    as {name} gets it, in STU3:"
+            text = orjson.dumps(turned(body, Direction.TO_STU3), option=orjson.OPT_INDENT_2).decode()
+            yield from (f"    {line}" for line in text.splitlines())
 
 
 def _on_arrival(made: Made) -> str:

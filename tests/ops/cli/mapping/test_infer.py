@@ -127,7 +127,7 @@ def test_nothing_of_a_patient_is_told(samples: Path, tmp_path: Path) -> None:
     assert ".hl7" not in page.read_text("utf-8")
 
 
-def test_drafts_pass_the_checks(samples: Path, tmp_path: Path) -> None:
+def test_drafts_pass_the_checks_once_they_are_decided(samples: Path, tmp_path: Path) -> None:
     """Both checks, as commands; what is in them comes from the messages, with the evidence and the decisions marked."""
     site = tmp_path / "site"
     result = _ran(samples, "--out", site)
@@ -144,8 +144,16 @@ def test_drafts_pass_the_checks(samples: Path, tmp_path: Path) -> None:
         "--strict",
         "--offline",
     ]
+    undecided = RUNNER.invoke(channels_app, words)
+    assert undecided.exit_code == 1
+    assert "authorities.RVB: the placeholder urn:decide:authority:RVB" in str(undecided.exception)
+    assert "base_url: the placeholder https://destination.invalid/fhir/R4" in str(undecided.exception)
+    draft = (site / "channels" / "rvb-reg.yaml").read_text()
+    decided = draft.replace("urn:decide:authority", "urn:x").replace("destination.invalid", "fhir.example")
+    (site / "channels" / "rvb-reg.yaml").write_text(decided)
     checked = RUNNER.invoke(channels_app, words)
     assert checked.exit_code == 0, checked.output
+    (site / "channels" / "rvb-reg.yaml").write_text(draft)
     channel = validate(read(site / "channels" / "rvb-reg.yaml"), Channel)
     assert channel.authorities == {
         "RVB": "urn:decide:authority:RVB",
@@ -158,6 +166,7 @@ def test_drafts_pass_the_checks(samples: Path, tmp_path: Path) -> None:
     for line in (
         "timezone: UTC   # decide:",
         "base_url: https://destination.invalid",
+        "if_none_exist: demographics   # decide:",
         "RVB: urn:decide:authority:RVB   # decide:",
     ):
         assert line in text
