@@ -12,9 +12,12 @@ from engine.fhir.plan import Plan
 from engine.hl7.message import Message
 from engine.mapping.files.alike import alike
 from engine.mapping.files.document import NONE, Document, Documents, Edited, Problems, read_documents
+from engine.mapping.files.field import FIELD
+from engine.mapping.files.reference import listed
 from engine.mapping.files.setting import Setting, setting_of
 from engine.mapping.files.table import make_table
 from engine.mapping.language.check_table import check_table
+from engine.mapping.language.expression import Field, parse_path
 from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.kit import Kit
 from engine.mapping.language.moment import Stamps
@@ -32,7 +35,7 @@ from engine.mapping.resource.resources import check_acts, compile_resources
 from engine.mapping.resource.slices import Slices
 from engine.mapping.subject.events import SENT, Doing, EventTable, assumed, make_event_table
 from engine.mapping.subject.filters import Filter, compile_channel_filters, compile_filters
-from engine.mapping.subject.identify import SubjectReader
+from engine.mapping.subject.identify import ENCOUNTER, SubjectReader
 from engine.mapping.subject.identity_values import check_identity_values
 from engine.mapping.subject.subject import Subject, flagged
 
@@ -165,8 +168,19 @@ def _compile(
     named = {act.type_ for rule in table.rules.values() for act in rule.acts}
     known = documents.resources
     sent = {name: known[name].value for name in known.keys() & {PATIENT, *named, *planner.brought}}
-    reader = SubjectReader(table, files.identifiers, setting, files.stamps, files.filters, files.at_door)
+    visits = _visit_fields(documents.resources.get(ENCOUNTER))
+    reader = SubjectReader(table, files.identifiers, setting, files.stamps, files.filters, files.at_door, visits)
     return MappingParts(files.patient, planner, reader, files.compiler.referred(sent))
+
+
+def _visit_fields(encounter: Document | None) -> tuple[tuple[str, int], ...]:
+    """Return the fields by which a visit is known, in the order of its file; a number of several fields is none."""
+    identity = encounter.value.get("identity") if encounter is not None else None
+    if not isinstance(identity, dict):
+        return ()
+    texts = [one for key in ("keys", "else") for one in listed(identity.get(key)) if FIELD.fullmatch(one)]
+    heads = [parse_path(one) for one in texts]
+    return tuple([(head.segment, head.field) for head in heads if isinstance(head, Field)])
 
 
 def _compile_files(

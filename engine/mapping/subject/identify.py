@@ -19,6 +19,9 @@ from engine.mapping.subject.subject import Action, Subject
 # What a mark of the past changes: an event about who somebody is speaks of no movement.
 MOVEMENTS: Final = frozenset({Doing.UPSERT, Doing.UPDATE, Doing.IDENTIFY})
 
+# The type of resource that a visit is.
+ENCOUNTER: Final = "Encounter"
+
 
 class SubjectReader:
     """Reads subjects as one mapping on one channel understands them; `identities` reads whom they name.
@@ -35,7 +38,9 @@ class SubjectReader:
         stamps: Stamps,
         filters: Sequence[Filter] = (),
         at_door: Sequence[Filter] = (),
+        visits: tuple[tuple[str, int], ...] = (),
     ) -> None:
+        self._visits = visits
         self._filters = filters
         self._at_door = at_door
         self.filters = tuple(one.applied for one in (*at_door, *filters))
@@ -86,9 +91,19 @@ class SubjectReader:
         ends = at_door if at_door is not None and at_door.rule else first_of(self._filters, message)
         rule = ends.rule if ends is not None and ends.rule else self._of_event(message)
         subject = self._read_as.get(rule.doing, self._patient)(rule, message, self.moment(message))
+        if not subject.visit and self._visits and any(act.type_ == ENCOUNTER for act in rule.acts):
+            subject = subject._replace(visit=self._visit_of(message))
         if (first := ends or at_door) is None:
             return subject
         return subject._replace(filter=first.applied, of_identity=rule.of_identity)
+
+    def _visit_of(self, message: Message) -> str:
+        """Return the number by which a visit without PV1-19 is known, as its file says; empty where it has none."""
+        for segment, number in self._visits:
+            visit = message.leaf(segment, number)
+            if isinstance(visit, str):
+                return visit
+        return ""
 
     def _filtered(self, rule: Rule, message: Message, moment: Moment) -> Subject:
         if rule.doing is Doing.UNHANDLED and self._setting.refuse_unhandled:

@@ -37,10 +37,10 @@ class Subject(NamedTuple):
 
     `rule` names the rule of the event table, or the filter that took its place. `patients`: each group holds identities
     that share a lane; the two sides of a merge are one group, several merges in one message are several groups.
-    `merge`: the event merges. `visit` is PV1-19.1, empty where there is none. `flags` are codes with a place, never
-    values. `event_at` is EVN-2 or else MSH-7, aware; None where the message has neither. `filter`: the one that held,
-    of the channel or of the event file. `of_identity`: it says who somebody is, or whose a visit is, so that it goes
-    wherever they are known.
+    `merge`: the event merges. `visit` is PV1-19.1, else the number by which the visit is known; or empty.
+    `flags` are codes with a place, never values. `event_at` is EVN-2 or else MSH-7, aware; None where the message has
+    neither. `filter`: the one that held, of the channel or of the event file. `of_identity`: it says who somebody is,
+    or whose a visit is, so that it goes wherever they are known.
     """
 
     rule: str

@@ -17,6 +17,7 @@ from engine.mapping.subject.subject import Action
 
 Make = Callable[..., Message]
 UUID = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
+PID_18 = "PID|1||1^^^RVB^MR" + "|" * 15 + "ACC1"
 RVB = "https://mrn.riverbend.example"
 
 
@@ -215,3 +216,21 @@ def test_whom_mrg_names_as_pid_does_is_one_patient(mapping: Mapping, message: Ma
     """A number that both list makes no second group."""
     subject = mapping.identify(message("A08", "PID|1||1^^^RVB^MR", "MRG|1^^^RVB^MR"))
     assert [[one.value for one in group] for group in subject.patients] == [["1"]]
+
+
+@pytest.mark.parametrize(
+    ("event", "segments", "visit"),
+    [
+        ("A01", (PID_18, "PV1|1|I|||P5||||||||||||||V19"), "V19"),
+        ("A01", (PID_18, "PV1|1|I|||P5"), "P5"),
+        ("A01", (PID_18, "PV1|1|I" + "|" * 48 + "P50"), "P50"),
+        ("A01", (PID_18, "PV1|1|I"), "ACC1"),
+        ("A01", ("PID|1||1^^^RVB^MR", "PV1|1|I"), ""),
+        ("A28", (PID_18,), ""),  # of a person: no visit is spoken of
+    ],
+)
+def test_a_visit_goes_by_the_number_that_its_file_knows_it_by(
+    mapping: Mapping, message: Make, event: str, segments: tuple[str, ...], visit: str
+) -> None:
+    """PV1-19, else as the Encounter's file has it: `messages list --visit` finds each."""
+    assert mapping.identify(message(event, *segments)).visit == visit
