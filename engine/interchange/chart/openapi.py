@@ -91,7 +91,7 @@ def _part() -> list[Json]:
 
 
 def _searching() -> list[Json]:
-    return [*(_query(name, about, TEXT) for name, about in SEARCHED.items()), *_part()]
+    return [*(_query(name, about, {**TEXT, "minLength": 1}) for name, about in SEARCHED.items()), *_part()]
 
 
 def _query(name: str, about: str, schema: Mapping[str, Json]) -> Json:

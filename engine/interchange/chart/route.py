@@ -18,7 +18,10 @@ PATIENTS: Final = "patients"
 ONE: Final = (Access.READ, Action.CHART)
 R4: Final = (FhirVersion.R4,)
 
-SEARCH: Final = Interaction("Patient", "search-type", Level.TYPE, "GET", *ONE, find_patients, versions=R4)
+# As FHIR's search of Patient: whoever may look for people may do so here.
+SEARCH: Final = Interaction(
+    "Patient", "search-type", Level.TYPE, "GET", Access.READ, Action.PATIENT, find_patients, versions=R4
+)
 READ: Final = Interaction(
     "Patient", "read", Level.INSTANCE, "GET", *ONE, read_patient, versions=R4, also=frozenset({PATIENT360})
 )

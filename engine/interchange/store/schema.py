@@ -301,11 +301,6 @@ CREATE UNIQUE INDEX job_one_at_a_time ON job (tenant, kind, patient, version)
     WHERE ended_ms IS NULL AND patient<>'' AND apart=0;
 """
 
-# By which grant a token was given, '' for a command's and for those of before.
-GIVEN_BY: Final = """
-ALTER TABLE token ADD COLUMN given_by TEXT NOT NULL DEFAULT '';
-"""
-
 # Each step by the name that a database remembers it by: new ones come last, and none is changed.
 STEPS: Final = {
     "resources": RESOURCES,
@@ -328,7 +323,7 @@ STEPS: Final = {
     "code_counts": COUNTS,
     "subscriptions": SUBSCRIPTIONS,
     "messages": MESSAGES,
-    "token_grant": GIVEN_BY,
+    "token_grant": "ALTER TABLE token ADD COLUMN given_by TEXT NOT NULL DEFAULT ''",
 }
 
 

@@ -48,10 +48,11 @@ class OrderPages:
 
     async def _orders(self, asker: Asker, request: Request) -> Response:
         patient = await self._site.patient(asker, request)
+        may = may_order(self._service, asker.session.principal) and "mergedInto" not in patient
         parts = {
             "orders": await orders_of(asker, patient["id"]),
             "placed": PLACED in request.query_params,
-            "may": may_order(self._service, asker.session.principal) and "mergedInto" not in patient,
+            "may": may and bool(await laboratories(asker)),
         }
         return self._site.chart("orders.html", asker.session, patient, "orders", parts)
 

@@ -190,7 +190,17 @@ alert_of: Final = partial(_named_by, what=_ALERT)
 NUMBERED: Final[Mapping[str, Callable[[object], int]]] = {"entry": entry_of, "run": run_of, "alert": alert_of}
 
 _RATES: Final = f"rate must be entries a second, from {LEAST_RATE} to {MOST_RATE:.0f}"
+
+
+def _whole(least: int, most: int) -> FieldInfo:
+    """Return what the API's description says of a number within bounds."""
+    return Field(json_schema_extra={"minimum": least, "maximum": most})  # type: ignore[no-any-return]
+
+
+# One that stands in an address: what none bears is not found.
 _COUNT: Final = Field(json_schema_extra={"minimum": 0})
+# As `_needed` reads it: blanks alone are nothing.
+_FILLED: Final = Field(json_schema_extra={"pattern": r"\S"})
 _WRITTEN: Final = WithJsonSchema({"type": "string"})
 
 # Text of which the trail keeps nothing; a word of ours, which it keeps; and such a word that must be there. What a
@@ -198,7 +208,7 @@ _WRITTEN: Final = WithJsonSchema({"type": "string"})
 Text = Annotated[str, BeforeValidator(_word)]
 Verbatim = Annotated[str, BeforeValidator(_text)]
 Word = Annotated[str, BeforeValidator(_word), Audited.VALUE]
-Name = Annotated[str, BeforeValidator(_needed), Audited.VALUE]
+Name = Annotated[str, BeforeValidator(_needed), _FILLED, Audited.VALUE]
 Reason = Annotated[
     str, BeforeValidator(_text), Audited.REASON, Field(description="The reason; recorded in the audit trail.")
 ]
@@ -206,10 +216,10 @@ ReasonCode = Annotated[str, BeforeValidator(_word), Audited.REASON]
 Patient = Annotated[
     str, BeforeValidator(_word), Audited.PATIENT, Field(description="Only of this patient: value, or system|value.")
 ]
-Count = Annotated[int, number(), _COUNT, Audited.VALUE]
-Limit = Annotated[int, number(1, MOST_LISTED), _COUNT, Audited.VALUE]
-UpTo200 = Annotated[int, number(1, 200), _COUNT, Audited.VALUE]
-AboutEntry = Annotated[int, number(), _COUNT, Audited.ENTRY, Field(description="Only about this entry.")]
+Count = Annotated[int, number(), _whole(0, LARGEST), Audited.VALUE]
+Limit = Annotated[int, number(1, MOST_LISTED), _whole(1, MOST_LISTED), Audited.VALUE]
+UpTo200 = Annotated[int, number(1, 200), _whole(1, 200), Audited.VALUE]
+AboutEntry = Annotated[int, number(), _whole(0, LARGEST), Audited.ENTRY, Field(description="Only about this entry.")]
 EntryNumber = Annotated[
     int,
     BeforeValidator(partial(_named, what=_ENTRY)),
@@ -220,12 +230,12 @@ EntryNumber = Annotated[
 EntryNumbers = Annotated[
     tuple[int, ...],
     BeforeValidator(_entries),
-    WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": 0}}),
+    WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": 1}}),
     Audited.ENTRIES,
     Field(description="Numbers of entries, as `messages list` shows them."),
 ]
 RunNumber = Annotated[int, BeforeValidator(partial(_named, what=_RUN)), _COUNT, Audited.VALUE]
-AlertNumber = Annotated[int, BeforeValidator(partial(_named, what=_ALERT)), _COUNT, Audited.VALUE]
+AlertNumber = Annotated[int, BeforeValidator(partial(_named, what=_ALERT)), _whole(1, LARGEST), Audited.VALUE]
 Moment = Annotated[datetime | None, BeforeValidator(_moment), _WRITTEN, Audited.VALUE]
 Since = Annotated[Moment, Field(description="From this time on: 2025-07-01T09:30, or 12h for 12 hours ago.")]
 Until = Annotated[Moment, Field(description="Before this time; written like since.")]

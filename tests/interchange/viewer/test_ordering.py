@@ -1,6 +1,7 @@
 """An order placed at the chart pages: laboratory, tests, what it asks, and what the laboratory is told."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -33,6 +34,16 @@ def orders(site: Inside, patient: str) -> list[Json]:
     """Return the orders of a patient, oldest first."""
     found = site.ask("GET", f"/fhir/R4/RequestGroup?patient={patient}").json()["entry"]
     return [one["resource"] for one in found]
+
+
+def test_where_no_laboratory_takes_orders(tmp_path: Path) -> None:
+    """A chart offers to place an order only where a laboratory takes any."""
+    with pages(tmp_path) as here:
+        where = f"/chart/patients/{here.create()['id']}/orders"
+        person = Person(here)
+        assert "Place an order" not in person.open(where).text
+        load(here.app.service.configuration, here.database, "riverbend", load_file(SAMPLE), now, lambda *_: None)
+        assert "Place an order" in person.open(where).text
 
 
 def test_an_order_with_answers(site: Inside) -> None:

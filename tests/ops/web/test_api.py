@@ -58,6 +58,13 @@ async def test_patients_are_asked_for_in_a_body(http: httpx.AsyncClient) -> None
         ("DELETE", "/messages/1", b"", 405),
         ("GET", "/nothing", b"", 404),
         ("POST", "/messages/search", b" " * 1_100_000, 413),
+        ("POST", "/messages/search", b'{"limit": null}', 422),
+        ("POST", "/mappings/check", b'{"edited": null}', 422),
+        ("POST", "/mappings/check", b'{"edited": {"events.yaml": null}}', 422),
+        ("POST", "/mappings/run-cases", b'{"edited": null}', 422),
+        ("POST", "/messages/named", b'{"entries": [null]}', 422),
+        ("GET", "/lanes?limit=0", b"", 422),
+        ("GET", "/lanes?limit=1001", b"", 422),
     ],
 )
 async def test_errors_are_problems(
@@ -125,6 +132,17 @@ async def test_a_token_of_one_channel_reaches_no_further(site: Site, http: httpx
     assert (await http.get("/messages?channel=riverbend-adt", headers=headers)).status_code == 200
     assert (await http.get("/messages", headers=headers)).status_code == 403
     assert (await http.get("/channels", headers=headers)).status_code == 403
+
+
+async def test_the_description_has_the_bounds(http: httpx.AsyncClient) -> None:
+    """What a number may be is described as it is refused."""
+    paths = (await http.get("/openapi.json")).json()["paths"]
+    for path, bounds in (("lanes", (1, 1000)), ("replays", (1, 200)), ("messages", (0, 10**15 - 1))):
+        found = {one["name"]: one["schema"] for one in paths[f"/api/v1/{path}"]["get"]["parameters"]}
+        assert (found["limit"]["minimum"], found["limit"]["maximum"]) == bounds, path
+        answers = [await http.get(f"/{path}?limit={limit}") for limit in (bounds[0], bounds[1] + 1)]
+        assert answers[0].status_code == 200
+        assert answers[1].status_code in {400, 422}
 
 
 async def test_it_is_described(http: httpx.AsyncClient) -> None:

@@ -30,6 +30,7 @@ class View:
         operation, is_read = self.endpoint.operation, self.endpoint.method == "GET"
         given = self._asked(call) if is_read else dict(await read_json(call.request))
         self._check_names(given)
+        _check_nulls(given)
         for name in self.endpoint.in_path:
             given[name] = numbered(name, call.request.path_params[name], 404)
         done = await call.desk.operations.perform(operation, call.by, given, written=is_read)
@@ -51,6 +52,19 @@ class View:
             if name not in others:
                 known = ", ".join(others) or "nothing"
                 raise RefusedRequestError(400, f"{name[:MOST_NAME]} is not taken here; what is: {known}")
+
+
+def _check_nulls(given: dict[str, object]) -> None:
+    """RefusedRequestError 422 for a null at any depth: no field takes one, and what is left out says the same."""
+    waiting: list[tuple[str, object]] = list(given.items())
+    while waiting:
+        name, value = waiting.pop()
+        if value is None:
+            raise RefusedRequestError(422, f"null stands in {name[:MOST_NAME]}: leave it out, or give a value")
+        if isinstance(value, dict):
+            waiting += [(name, one) for one in value.values()]
+        elif isinstance(value, list):
+            waiting += [(name, one) for one in value]
 
 
 def as_json(value: object, status: int = 200) -> Response:
