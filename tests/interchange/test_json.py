@@ -121,3 +121,22 @@ def test_elements_that_there_are_not(service: Running, base: str) -> None:
     told = [(one["location"], one["expression"]) for one in answer.json()["issue"]]
     paths = ["Observation.colour", "Observation.component[0].code.txt"]
     assert sorted(told) == [([path], [path]) for path in paths]
+
+
+@pytest.mark.parametrize("div", ["<div><script>x</script></div>", '<div><img src="x" onerror="x"/></div>'])
+def test_narratives_that_act_are_refused(service: Running, base: str, div: str) -> None:
+    """txt-1: by create, update, patch and in what is contained, a narrative with active content is 422 at its place."""
+    text = {"status": "generated", "div": div}
+    refused = service.ask("POST", f"{base}/Patient", json=patient(text=text), headers=JSON)
+    assert issue(refused, 422, "invalid")["location"] == ["Patient.text.div"]
+    made = service.create(base, text={"status": "generated", "div": "<div>Ana <b>Quintero</b></div>"})
+    path = f"{base}/Patient/{made['id']}"
+    issue(service.ask("PUT", path, json={**made, "text": text}), 422, "invalid")
+    steps = [{"op": "replace", "path": "/text/div", "value": div}]
+    patched = service.ask("PATCH", path, json=steps, headers={"content-type": "application/json-patch+json"})
+    issue(patched, 422, "invalid")
+    inner = [{"resourceType": "Organization", "id": "o", "name": "x", "text": text}]
+    body = least("Observation", made["id"], version_of(base), contained=inner, performer=[{"reference": "#o"}])
+    refused = service.ask("POST", f"{base}/Observation", json=body)
+    assert issue(refused, 422, "invalid")["location"] == ["Observation.contained[0].text.div"]
+    assert service.ask("GET", path).json() == made

@@ -1939,6 +1939,20 @@ ORDERS: Final = (
         'system = coding.get("system", "")',
         ("interchange/test_code_systems.py",),
     ),
+    Bug(
+        "a script in a narrative runs in the browser of whoever reads the chart",
+        "fhir/narrative.py",
+        '    if name.startswith("on") or name in ACTIVE or',
+        "    if name in ACTIVE or",
+        ("fhir/test_narrative.py",),
+    ),
+    Bug(
+        "a NUL in a text is taken for no JSON, and the sender looks for its fault elsewhere",
+        "interchange/http/door.py",
+        "        raise refuse(Category.INVALID, str(error), location=error.place) from None\n",
+        "        raise refuse(Category.STRUCTURE, str(error), location=error.place) from None\n",
+        ("interchange/test_limits.py",),
+    ),
 )
 
 WEBHOOKS: Final = (

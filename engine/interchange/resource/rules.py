@@ -1,9 +1,11 @@
 """What a resource must be to be kept: of its type, whole, with valid values, in the chart of a patient."""
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
-from engine.fhir.defect import Defect, Kind
+from engine.fhir.defect import MOST, Defect, Kind
+from engine.fhir.narrative import narrative_defects
 from engine.fhir.schema import FhirVersion, defects
 from engine.fhir.versions.names import name_in
 from engine.interchange.outcome import Category, Issue, RefusedError, refuse
@@ -26,7 +28,7 @@ def check_shape(body: Json, name: str, version: FhirVersion) -> tuple[tuple[Defe
         raise refuse(
             Category.STRUCTURE, f"The body must be a resource of type {name}.", location=f"{name}.resourceType"
         )
-    found = defects(body, version)
+    found = (*defects(body, version), *islice(narrative_defects(body, name), MOST))
     misshapen = [defect for defect in found if defect.kind is Kind.STRUCTURE]
     if misshapen:
         raise RefusedError(Category.STRUCTURE, issues(misshapen))
