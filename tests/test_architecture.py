@@ -56,7 +56,7 @@ FORBIDDEN_ENDINGS = ("Manager", "Handler", "Processor", "Helper")
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "print"}
 # Templates become functions there; `tests/mapping/language/test_node.py` holds that no authored text is ever run.
 EXECUTED = {"mapping/language/source.py: compile", "mapping/language/source.py: exec"}
-LONGEST_MODULE = 350
+LONGEST_MODULE = 600
 LONGEST_FUNCTION = 120
 LONGEST_CLASS = 300
 
@@ -298,7 +298,7 @@ def test_every_module_says_what_stands_here() -> None:
 
 
 def test_rooms_stay_small() -> None:
-    """No module is over 350 lines, no class over 300 and no function over 120; the message lists those that are."""
+    """No module is over 600 lines, no class over 300 and no function over 120; the message lists those that are."""
     long_modules = [f"{module.path}: {module.lines} lines" for module in house() if module.lines > LONGEST_MODULE]
     long_definitions = [
         f"{module.path}:{node.lineno} {node.name}: {size} lines"
