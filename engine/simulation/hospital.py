@@ -35,10 +35,12 @@ class Doctor:
 class Hospital:
     """What all stays share; there are more rooms for more `patients`.
 
-    Two patients never lie in one bed; when all are taken, beds are put up in the hall.
+    Two patients never lie in one bed; when all are taken, beds are put up in the hall. All numbers bear its `name`, so
+    that those of two hospitals are never the same.
     """
 
-    def __init__(self, draw: Random, patients: int = 100) -> None:
+    def __init__(self, draw: Random, patients: int = 100, name: str = "") -> None:
+        self._name = f"{name}-" if name else ""
         rooms = max(LEAST_ROOMS, patients // 10)
         self._free = [
             Bed(ward, f"{100 * (at + 2) + room}", bed, "RIVERBEND")
@@ -59,19 +61,19 @@ class Hospital:
 
     def number(self, authority: str) -> str:
         """Return a medical record number that was never given out before."""
-        return f"{NUMBERS[authority]}{self._next('number'):06d}"
+        return f"{NUMBERS[authority]}{self._name}{self._next('number'):06d}"
 
     def visit(self) -> str:
         """Return a visit number that was never given out before."""
-        return f"V{self._next('visit'):07d}"
+        return f"V{self._name}{self._next('visit'):07d}"
 
     def account(self) -> str:
         """Return an account number that was never given out before."""
-        return f"AC{self._next('account'):07d}"
+        return f"AC{self._name}{self._next('account'):07d}"
 
-    def message(self) -> int:
-        """Return the count of messages written so far, this one with them."""
-        return self._next("message")
+    def message(self) -> str:
+        """Return the number of the next message that is written."""
+        return f"{self._name}{self._next('message'):08d}"
 
     def bed(self, draw: Random) -> Bed:
         """Take a free bed on a ward."""

@@ -43,6 +43,8 @@ class Simulated:
 def simulate(seed: int, patients: int = 50, start: datetime = START) -> Iterator[Simulated]:
     """Return an endless stream of messages in the order in which they go out; the same arguments, the same bytes.
 
+    No number of one seed is one of another: streams of two seeds may go to one server.
+
     At any time at most `patients` people and their newborns are dealt with, so that memory does not grow. Times are
     the hospital's own, without an offset; `start` is the earliest.
     """
@@ -54,7 +56,7 @@ class _World:
 
     def __init__(self, seed: int, patients: int, start: datetime) -> None:
         self._draw = Random(seed)  # noqa: S311 - believable, not secret
-        self._hospital = Hospital(self._draw, patients)
+        self._hospital = Hospital(self._draw, patients, f"{seed}")
         self._order = count()
         self._waiting: list[tuple[datetime, int, int, bool, Way | Simulated]] = []
         for family in range(patients):

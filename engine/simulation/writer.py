@@ -14,10 +14,10 @@ THREE_PARTS: Final = 3
 LINKS: Final = frozenset({"A24", "A37"})
 
 
-def write(event: Event, at: datetime, number: int) -> tuple[str, bytes]:
+def write(event: Event, at: datetime, number: str) -> tuple[str, bytes]:
     """Return control ID, made of a number, and bytes of a message."""
     sender = event.sender
-    control_id = f"{sender.prefix}{number:08d}"
+    control_id = f"{sender.prefix}{number}"
     rows = [segments.msh(event, at, control_id, _message_type(event)), segments.evn(event, at)]
     rows += _body(event, at)
     tail = "|" * sender.trailing

@@ -119,6 +119,28 @@ async def test_a_queue_that_grows_old_opens_an_alert_until_it_is_gone(house: Hou
     assert await house.look() == []
 
 
+async def test_who_is_refused_for_want_of_room_is_named(house: House) -> None:
+    """Address, count and limit, for as long as it goes on; a quarter of an hour after the last one it is over."""
+    assert house.engine
+    file = house.folder / "channels" / "a.yaml"
+    file.write_bytes(orjson.dumps(orjson.loads(file.read_bytes()) | {"limits": {"connections_per_address": 8}}))
+    await house.engine.reload()
+    listener = house.engine.listeners.open["riverbend-adt"]
+    assert await house.look() == []
+    lines = [await asyncio.open_connection(listener.host, listener.port) for _ in range(10)]
+    async with asyncio.timeout(30):
+        for reader, _writer in lines[8:]:
+            assert await reader.read() == b""
+    assert await house.look() == ["connections-refused"]
+    (shown,) = await house.act("alerts.list")
+    told = (shown["subject"], shown["detail"], shown["severity"])
+    assert told == ("riverbend-adt", "127.0.0.1 2 times by limits.connections_per_address 8", "urgent")
+    assert await house.look(minutes=14) == ["connections-refused"]
+    assert await house.look(minutes=2) == []
+    for _reader, writer in lines:
+        writer.close()
+
+
 async def test_a_destination_that_is_down_while_work_waits_opens_an_alert(house: House) -> None:
     """Half a minute after it was last known to answer; nothing is wrong while nothing waits."""
     assert house.engine

@@ -16,7 +16,7 @@ from engine.config.settings import child_environment
 from engine.config.shipped import shipped
 from engine.errors import UsageError
 from engine.ops.demo.chart import Charts
-from engine.ops.demo.demo_days import Days, go_on, live, stream
+from engine.ops.demo.demo_days import CONNECTIONS, Days, go_on, live, stream
 from engine.ops.demo.demo_feed import Result, feed
 from engine.ops.demo.processes import Child, start
 from engine.ops.operations.access import AddUser
@@ -113,6 +113,8 @@ async def _start_engine(folder: Path, environment: dict[str, str], service: Chil
     channels.mkdir()
     text = (shipped("channels") / "riverbend-adt.yaml").read_text()
     text = text.replace("127.0.0.1:8080", f"127.0.0.1:{service.port}").replace("port: 2575", "port: 0")
+    # The demo's own feed comes from the same address as what somebody sends beside it.
+    text += f"limits: {{connections_per_address: {8 + CONNECTIONS}}}\n"
     (channels / "riverbend-adt.yaml").write_text(text)
     arguments = ["run", "--channels", str(channels), "--data", str(folder / "engine"), "--admin", "127.0.0.1:0"]
     return await start("the engine", arguments, environment, folder / "engine.log", ready="started")

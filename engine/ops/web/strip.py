@@ -41,7 +41,15 @@ SILENT: Final = frozenset(
 DRAWN: Final = {Severity.URGENT: "bad", Severity.TO_DECIDE: "warn", Severity.CAN_WAIT: "info"}
 # The box that an alert belongs to; those of a destination stand in its own, those of the engine in none.
 STAGES: Final[Mapping[str, frozenset[str]]] = {
-    "senders": frozenset({AlertKind.NO_SENDER, AlertKind.NO_TRAFFIC, AlertKind.NEW_SOURCE, AlertKind.MERGE_BURST}),
+    "senders": frozenset(
+        {
+            AlertKind.CONNECTIONS_REFUSED,
+            AlertKind.NO_SENDER,
+            AlertKind.NO_TRAFFIC,
+            AlertKind.NEW_SOURCE,
+            AlertKind.MERGE_BURST,
+        }
+    ),
     "channels": frozenset(
         {
             AlertKind.CHANNEL_STOPPED,

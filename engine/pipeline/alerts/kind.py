@@ -14,6 +14,7 @@ class AlertKind(StrEnum):
     QUEUE_AGE = "queue-age"
     QUEUE_DEPTH = "queue-depth"
     NO_TRAFFIC = "no-traffic"
+    CONNECTIONS_REFUSED = "connections-refused"
     NO_SENDER = "no-sender"
     ERROR_RATIO = "error-ratio"
     REFUSAL_RATIO = "refusal-ratio"

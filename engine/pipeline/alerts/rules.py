@@ -40,7 +40,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class ChannelFacts:
-    """What is known of a channel now; `silent_since` is when the last message came, or the engine started."""
+    """What is known of a channel now; `silent_since` is when the last message came, or the engine started.
+
+    `refused`: what is said of those who were refused within the window for want of room.
+    """
 
     listening: bool
     stopped: bool
@@ -54,6 +57,7 @@ class ChannelFacts:
     merges_held: bool
     hours: Mapping[int, int] = field(default_factory=dict)
     certificates: tuple[tuple[Path, datetime], ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +156,7 @@ def _of_channel(
     burst = _past(facts.merges, facts.merge_limit * alerting.merge_burst, is_open(AlertKind.MERGE_BURST, name))
     yield Condition(AlertKind.MERGE_BURST, name, burst and facts.merges > 1, used)
     yield from _share(AlertKind.REFUSAL_RATIO, name, facts.refusals, alerting.refusal_ratio, is_open)
+    yield Condition(AlertKind.CONNECTIONS_REFUSED, name, bool(facts.refused), "; ".join(facts.refused))
     yield from _silence(name, facts, engine, alerting)
     yield from _loneliness(name, facts, engine, alerting)
     for path, end in facts.certificates:

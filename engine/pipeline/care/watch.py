@@ -35,6 +35,7 @@ from engine.pipeline.inbound.counters import Counters
 from engine.receive.tls import ends_of
 
 LOOK_SECONDS: Final = 5.0
+MOST_ADDRESSES: Final = 5
 CERTIFICATES_EVERY: Final = timedelta(hours=1)
 KINDS: Final = {
     "source": AlertKind.NEW_SOURCE,
@@ -69,6 +70,7 @@ class _Memory:
     counted: int = 0
     certificates: tuple[tuple[Path, datetime], ...] = ()
     certificates_at: datetime | None = None
+    refused: dict[tuple[str, str], tuple[int, datetime]] = field(default_factory=dict)
 
 
 class Watch:
@@ -208,6 +210,7 @@ class Watch:
             name in engine.merges.held,
             self._hours.get(name, {}),
             self._certificates(channel, memory, now),
+            _refused(memory, listening.refused() if listening else {}, now),
         )
 
     def _destination(self, name: str, backlog: Backlog, now: datetime) -> DestinationFacts:
@@ -235,3 +238,14 @@ class Watch:
         for alert in engine.alerts.open():
             if alert.subject not in known:
                 yield Condition(AlertKind(alert.kind), alert.subject, wrong=False)
+
+
+def _refused(memory: _Memory, found: Mapping[tuple[str, str], int], now: datetime) -> tuple[str, ...]:
+    """Return what is said of those who were refused for want of room within the window, the most often first."""
+    for who, count in found.items():
+        memory.refused[who] = (memory.refused.get(who, (0, now))[0] + count, now)
+    memory.refused = {who: one for who, one in memory.refused.items() if now - one[1] < WINDOW}
+    ordered = sorted(memory.refused.items(), key=lambda one: (-one[1][0], one[0]))
+    return tuple(
+        f"{address} {count} times by limits.{limit}" for (address, limit), (count, _at) in ordered[:MOST_ADDRESSES]
+    )

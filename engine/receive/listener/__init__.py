@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -49,6 +50,10 @@ class OpenListener:
     def connections(self) -> int:
         """How many connections stand."""
         return len(self._factory.open)
+
+    def refused(self) -> Mapping[tuple[str, str], int]:
+        """Return who was refused for want of room since this was asked last, by address and limit, and how often."""
+        return self._factory.refused()
 
     @property
     def answering(self) -> int:
