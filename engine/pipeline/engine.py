@@ -190,6 +190,8 @@ class Engine:
         await self._end(gone)
         names = dict.fromkeys((*before, *configuration.channels))
         changed = tuple(name for name in names if before.get(name) != configuration.channels.get(name))
+        old, new = ({one.channel.mapping: one.mapping.hash for one in some.values()} for some in (feeds, self.feeds))
+        changed += tuple(f"mapping {name}" for name in sorted(new) if name in old and old[name] != new[name])
         _log.info("reloaded", count=len(changed))
         return changed
 

@@ -193,7 +193,8 @@ async def test_what_a_new_mapping_filters_is_not_called_delivered(tmp_path: Path
         await sent(rig, message("C1", "RB-1", event="A28"), message("C2", "RB-2", event="A28", family="ZZTEST"))
         no_tests = {"rule": "no-tests", "when": "PID-5.1 starts-with ZZTEST", "do": "filter"}
         write(site / "adt.yaml", events | {"filters": [no_tests]})
-        await done(rig, "reload")
+        assert (await done(rig, "reload"))["changed"] == ["mapping adt"]
+        assert (await done(rig, "reload"))["changed"] == []
         await done(rig, "destinations.resume", destination="interchange")
         await rig.drained()
         assert [(row.state, row.reason) for row in rig.rows()] == [("delivered", "created"), ("filtered", "no-tests")]

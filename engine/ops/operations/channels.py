@@ -76,7 +76,7 @@ class Alive(Answer, facts=True):
 
 
 class Reloaded(Answer):
-    """What changed."""
+    """What changed: channels by name, and mappings as `mapping NAME`."""
 
     changed: tuple[str, ...]
 
