@@ -232,7 +232,7 @@ def _check_death(exchange: Exchange, sides: Sides) -> None:
     if not died(source) or died(sides.survivor.body):
         return
     if not any(name in source for name in _carried(exchange) if name in DECEASED):
-        raise HeldDeliveryError(DEATH, involved=(involved("says that the patient died", sides.source),))
+        exchange.hold(DEATH, involved=(involved("says that the patient died", sides.source),))
     exchange.note(DEATH)
 
 

@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 from engine.deliver.patient.remember import recall
 from engine.deliver.stored import Stored
-from engine.deliver.wire.exchange import Exchange, parameters
+from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.query import parameters
 from engine.errors import DeliveryError
 from engine.fhir.patient import links, person, replaced_by
 from engine.fhir.plan import Identity

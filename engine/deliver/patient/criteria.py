@@ -3,7 +3,7 @@
 from typing import Final
 from urllib.parse import quote
 
-from engine.deliver.wire.exchange import escaped, parameters
+from engine.deliver.wire.query import escaped, parameters
 from engine.fhir.patient import Person
 from engine.fhir.plan import Identity
 

@@ -9,7 +9,8 @@ from engine.deliver.patient.absorbed import head_of
 from engine.deliver.patient.unseen import hidden
 from engine.deliver.stored import Stored
 from engine.deliver.verdict import Known
-from engine.deliver.wire.exchange import Exchange, escaped
+from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.query import escaped
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries
 from engine.fhir.plan import Identity, Keep

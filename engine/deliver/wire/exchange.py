@@ -15,6 +15,7 @@ from engine.deliver.wire.echo import Echo
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.learned import Learned
 from engine.deliver.wire.outgoing import INVALID, faults
+from engine.deliver.wire.query import escaped
 from engine.deliver.wire.server import MEDIA_TYPE, Server
 from engine.deliver.wire.transcript import Transcript, name_of
 from engine.errors import DeliveryError, HeldDeliveryError, InterruptedDeliveryError
@@ -26,7 +27,6 @@ GONE: Final = frozenset({404, 410})
 TOO_LARGE: Final = "answer-too-large"
 WENT_BACK: Final = "server-went-back"
 INTERRUPTED: Final = "server-interrupted"
-_ESCAPED: Final = str.maketrans({"\\": "\\\\", "|": "\\|", ",": "\\,", "$": "\\$"})
 
 Intend = Callable[[Request], Awaitable[None]]
 
@@ -95,11 +95,11 @@ class Exchange(Learned):
         self.tried, self.again = True, not replay
         self._breaks = self.server.continuity.breaks
 
-    def hold(self, code: str) -> None:
+    def hold(self, code: str, *, involved: tuple[tuple[str, str, tuple[str, ...]], ...] = ()) -> None:
         """Hold for what a person has to decide; once that is done, for this place of the message, it is noted."""
         here = f"{code} {self.place}" if self.place else code
         if here not in self.decided:
-            raise HeldDeliveryError(code, codes=(here,) if self.place else ())
+            raise HeldDeliveryError(code, codes=(here,) if self.place else (), involved=involved)
         self.note(code)
 
     async def owned_slices(self, patient: Stored) -> Mapping[str, tuple[str, ...]]:
@@ -342,13 +342,3 @@ def _written(method: str, path: str, answer: Answer | None) -> str:
 
 async def _unjournaled(_request: Request) -> None:
     """Stand in for the journal where nothing is sent."""
-
-
-def escaped(text: str) -> str:
-    """Return a value with the characters escaped that mean something in a search (FHIR search, 3.1.1.4)."""
-    return text.translate(_ESCAPED)
-
-
-def parameters(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return a search's parameters as they stand in a URL or in If-None-Exist, in ASCII."""
-    return "&".join(f"{quote(name, safe='')}={quote(escaped(value), safe='')}" for name, value in pairs)

@@ -265,6 +265,8 @@ async def test_a_death_is_not_lost_by_a_merge(site, server, two, merging, died, 
     if len(carried) < 2:
         assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "death-on-merged-record")
         assert (server.effects, verdict.attempts) == ([], ())
+        released = await site.send(merging("1", "2"), decided=("death-on-merged-record",))
+        assert (released.reason, "death-on-merged-record" in released.notes) == ("merged", True)
         return
     assert (verdict.reason, "death-on-merged-record" in verdict.notes) == ("merged", True)
     assert died.items() <= server.patients["b"].items()
