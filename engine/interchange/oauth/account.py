@@ -8,7 +8,7 @@ from functools import lru_cache
 from engine.config.account import AUTHORIZATION_CODE, Client
 from engine.config.service import ServiceConfiguration
 from engine.interchange.oauth.code import Authorization
-from engine.interchange.oauth.scope import OFFLINE, narrowed
+from engine.interchange.oauth.scope import PERSONAL, narrowed
 from engine.interchange.oauth.vault import Principal, Token
 
 
@@ -32,7 +32,7 @@ def principal_of(configuration: ServiceConfiguration, token: Token) -> Principal
     if client is None or not holds(configuration, client, token.user, token.grant):
         return None
     role = configuration.users[token.user].role if token.user else client.role
-    registered = client.scopes if token.grant else (*client.scopes, OFFLINE)
+    registered = client.scopes if token.grant else (*client.scopes, *PERSONAL)
     scopes = still_granted(registered, token.scope, confined=bool(token.patient))
     return Principal(token.client, token.user, client.tenant, role, scopes, token.api_version, token.patient)
 

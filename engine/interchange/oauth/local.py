@@ -6,7 +6,7 @@ from datetime import datetime
 
 from engine.config.service import ServiceConfiguration
 from engine.errors import UsageError
-from engine.interchange.oauth.scope import OFFLINE, granted, right
+from engine.interchange.oauth.scope import OFFLINE, PERSONAL, granted, right
 from engine.interchange.oauth.vault import Bearer, Issued, Vault
 from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
@@ -22,8 +22,8 @@ def issue_locally(
 ) -> Issued:
     """Return a new access token of a client; with the scope `offline_access` a refresh token too.
 
-    `scope` '' stands for all that the client is registered for; it gets a refresh token whether it is registered for
-    `offline_access` or not. UsageError: no such client, or no such scope;
+    `scope` '' stands for all that the client is registered for; those that open nothing of FHIR (`offline_access`) it
+    gets without being registered for them. UsageError: no such client, or no such scope;
     StartError: there is no database of a service.
     """
     registered = configuration.clients.get(client)
@@ -31,7 +31,7 @@ def issue_locally(
         raise UsageError(f"there is no client {client!r}; the file has: {', '.join(configuration.clients) or 'none'}")
     scopes = tuple(scope.split()) or registered.scopes
     unknown = [one for one in scopes if right(one) is None]
-    beyond = [one for one in scopes if one != OFFLINE and not granted(registered.scopes, (one,))]
+    beyond = [one for one in scopes if not granted((*registered.scopes, *PERSONAL), (one,))]
     if unknown or not scopes:
         raise UsageError(f"no scope: {', '.join(unknown) or 'the client has none; give --scope'}")
     if beyond:

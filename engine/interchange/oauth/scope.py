@@ -15,6 +15,8 @@ PATIENT360: Final = "patient360"
 PLACE_ORDERS: Final = "place_orders"
 # What asks for a refresh token.
 OFFLINE: Final = "offline_access"
+# What opens nothing of FHIR.
+PERSONAL: Final = (OFFLINE, "openid", "profile", "fhirUser")
 FLAGS: Final = frozenset({PATIENT360, LAUNCH, OFFLINE, "openid", "profile", "fhirUser", PLACE_ORDERS})
 # SMART 2 names single interactions (create, read, update, delete, search), in this order; SMART 1 two groups of them.
 SMART: Final = re.compile(r"(?:user|patient|system)/([A-Z][A-Za-z]*|\*)\.(read|write|\*|(?=[cruds])c?r?u?d?s?)")
