@@ -187,3 +187,14 @@ async def test_four_runs_at_once_are_enough(rig: Rig) -> None:
     assert "4 runs" in await refused(rig, "replays.start")
     await asyncio.gather(*(done(rig, "replays.stop", run=run) for run in runs))
     assert (await done(rig, "replays.start", rate=500))["state"] == "running"
+
+
+async def test_a_message_is_shown_in_the_character_set_of_its_channel(rig: Rig) -> None:
+    """MSH-18 is empty and the channel says ISO 8859-1: names are read so by people, too."""
+    await started(rig)
+    await configured(rig, charset="8859/1")
+    await sent(rig, message("C1", "RB-1", event="A28", family="Müller").decode().encode("latin-1"))
+    await rig.until(ended("delivered"))
+    shown = await done(rig, "messages.show", entry=1)
+    assert "Müller" in shown["message"]
+    assert "Müller" in shown["who"]["name"]

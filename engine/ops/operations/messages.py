@@ -77,6 +77,11 @@ class ShowMessage(Reading[Entry]):
         """Return the entry; UnknownEntryError where there is none."""
         return entry(folder, self.entry)
 
+    async def run(self, engine: Engine, _actor: Actor) -> Entry:
+        """Return the entry as its channel reads it; UnknownEntryError where there is none."""
+        charsets = {name: feed.channel.charset for name, feed in engine.feeds.items()}
+        return await asyncio.to_thread(entry, engine.files.data, self.entry, charsets)
+
 
 class ShowRaw(Reading[Raw]):
     """Show the exact bytes of one entry's message."""

@@ -35,10 +35,13 @@ class SegmentView(Answer):
     fields: tuple[FieldView, ...]
 
 
-def read(raw: bytes) -> Message | None:
-    """Return a message to look at, undecodable bytes replaced; None where the bytes are no message."""
+def read(raw: bytes, charset: str = "") -> Message | None:
+    """Return a message to look at, undecodable bytes replaced; None where the bytes are no message.
+
+    `charset`: the channel's, which holds where MSH-18 is empty.
+    """
     try:
-        return parse(raw, undecodable="replace")
+        return parse(raw, charset=charset or "UTF-8", undecodable="replace")
     except MessageError:
         return None
 

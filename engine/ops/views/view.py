@@ -1,7 +1,7 @@
 """One entry of the journal, read and shown: whole, or what of it holds nothing of a patient."""
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -40,17 +40,21 @@ BUNDLE: Final = b'{"resourceType":"Bundle"'
 UNDER_WAY: Final = frozenset({State.RECEIVED, State.CLAIMED, State.WAITING})
 
 
-def entry(folder: Path, seq: int) -> Entry:
-    """Return one entry in full; UnknownEntryError where there is none."""
+def entry(folder: Path, seq: int, charsets: Mapping[str, str] | None = None) -> Entry:
+    """Return one entry in full; UnknownEntryError where there is none.
+
+    `charsets`: those of channels, by name, as far as they are known.
+    """
     with Reader(folder) as reader:
         view = reader.show(seq)
         before, after = reader.beside(seq, NEIGHBOURS)
     replays, edit = lineage(folder, seq)
-    message = read(view.raw)
+    charset = (charsets or {}).get(view.row.channel, "")
+    message = read(view.raw, charset)
     return Entry.of(
         view,
         **dict(Row.of(view.row)),
-        who=named(seq, view.raw),
+        who=named(seq, view.raw, charset),
         timing=_timing(view),
         message=message.text if message else text_of(view.raw),
         acknowledgement=text_of(view.acknowledgement),

@@ -17,9 +17,9 @@ class Named(Answer):
     born: str
 
 
-def named(entry: int, raw: bytes) -> Named:
+def named(entry: int, raw: bytes, charset: str = "") -> Named:
     """Return whom a message is about: PID-5, the first five numbers of PID-3, PID-7."""
-    message = read(raw) if raw else None
+    message = read(raw, charset) if raw else None
     pid = message.first("PID") if message else None
     if message is None or pid is None:
         return Named(entry=entry, name="", numbers=(), born="")
