@@ -47,4 +47,29 @@ async def test_both_journals_answer_alike(rig: Rig) -> None:
     await rig.until(lambda rows: [row.state for row in rows[8:]] == ["delivered"] * 3)
     await done(rig, "duplicates.decide", entry=10, decision="different")
     closed = await done(rig, "duplicates.list", show="closed")
-    assert [(one["entry"], one["decision"]["what"]) for one in closed["entries"]] == [(10, "different")]
+    whys = [(one["entry"], one["decision"] and one["decision"]["what"], one["merged_by"]) for one in closed["entries"]]
+    assert whys == [(10, "different", None), (2, None, MERGE)]
+
+
+async def test_a_merge_closes_the_possible_duplicate(rig: Rig) -> None:
+    """Registered twice, merged by an A40: closed, with the entry of the merge; one who was not merged stays open."""
+    await rig.engine.start()
+    once = event("A28^ADT_A05", "T1", "RB-70", "170000", name="Castellan^Hugo")
+    other = once.replace(b"Castellan", b"Alderton")
+    for number, one in enumerate((once, once, other, other), 70):
+        sent = one.replace(b"RB-70", f"RB-{number}".encode()).replace(b"T1", f"T{number}".encode())
+        await send_messages(*await rig.address(), [sent])
+    await rig.until(lambda rows: [row.state for row in rows] == ["delivered"] * 4)
+    opened = await done(rig, "duplicates.list", show="open")
+    assert [(one["entry"], one["merged_by"]) for one in opened["entries"]] == [(4, None), (2, None)]
+    await done(rig, "duplicates.decide", entry=2, decision="sent")
+    merge = event("A40^ADT_A39", "T9", "RB-70", "180000", "MRG|RB-71^^^RVB^MR\r", name="Castellan^Hugo")
+    await send_messages(*await rig.address(), [merge])
+    await rig.until(lambda rows: [row.state for row in rows] == ["delivered"] * 5)
+    lists = {show: await done(rig, "duplicates.list", show=show) for show in ("open", "sent", "closed")}
+    assert {show: [(one["entry"], one["merged_by"]) for one in found["entries"]] for show, found in lists.items()} == {
+        "open": [(4, None)],
+        "sent": [],
+        "closed": [(2, 5)],
+    }
+    assert (await done(rig, "duplicates.show", entry=2))["merged_by"] == 5

@@ -18,6 +18,20 @@ class Bug(NamedTuple):
 
 JOURNAL: Final = (
     Bug(
+        "a person who is there twice is closed by a merge with somebody else",
+        "journal/read/uniting.py",
+        "        if logical_id in there:",
+        "        if logical_id in there or len(there) > 1:",
+        ("journal/read/test_uniting.py",),
+    ),
+    Bug(
+        "one of several possible duplicates is merged, and the others are closed with it",
+        "journal/read/uniting.py",
+        "    return max(merges) if merges and all(merges) else 0",
+        "    return max(merges, default=0)",
+        ("journal/read/test_uniting.py",),
+    ),
+    Bug(
         "of a key that stands twice the last one is done, which nobody may have meant",
         "ops/operations/strict_json.py",
         "        raise KeyTwiceError\n",

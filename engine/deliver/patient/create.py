@@ -1,5 +1,6 @@
 """Creating a patient whom the server does not know, on condition that nobody else has; a match is never assumed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -22,6 +23,9 @@ from engine.fhir.plan import PatientRecord
 
 MISSING: Final = "missing-required"
 LIMIT: Final = "duplicate-patient-limit"
+BESIDE: Final = "created-beside"
+# So many records with the same demographics are named; where there are more, only people settle it.
+MOST_BESIDE: Final = 4
 _SPOKEN: Final = frozenset({400, 409, 412, 422})
 _ALWAYS: Final = (("Prefer", "create-always"),)
 
@@ -77,6 +81,7 @@ async def create(exchange: Exchange, record: PatientRecord, *, base: Body | None
     if base is None or template == IDENTIFIER:
         condition = criteria(template, record.identities[0], who, stand_in=record.placeholder)
     answer = await _post(exchange, body, (("If-None-Exist", condition),) if condition else ())
+    beside: tuple[Stored, ...] = ()
     if answer.status == 200:
         match = await _matched(exchange, answer)
         if replaced_by(match.body):
@@ -86,12 +91,22 @@ async def create(exchange: Exchange, record: PatientRecord, *, base: Body | None
         kind = _judged(exchange, record, match)
         if kind is not _Match.OTHERS:
             return Creation(How.FOUND, match)
+        beside = (match,)
         answer = await _post(exchange, body, ())
     elif answer.status == 412:
-        if not await _all_others(exchange, record, condition):
+        beside = await exchange.search(condition)
+        if not _all_others(exchange, record, beside):
             raise HeldDeliveryError("multiple-matches", status=412)
         answer = await _post(exchange, body, ())
-    return await _made(exchange, record, body, answer)
+    creation = await _made(exchange, record, body, answer)
+    if creation.patient is not None and 0 < len(beside) <= MOST_BESIDE and not _is_crowded(exchange):
+        exchange.note(*(f"{BESIDE} {creation.patient.reference} {one.reference}" for one in beside))
+    return creation
+
+
+def _is_crowded(exchange: Exchange) -> bool:
+    """Say whether the server has so many of the same demographics that it asked whether one more is meant."""
+    return any(LIMIT in one.codes for one in exchange.attempts)
 
 
 async def _post(exchange: Exchange, body: Body, headers: tuple[tuple[str, str], ...]) -> Answer:
@@ -169,12 +184,11 @@ def _judged(exchange: Exchange, record: PatientRecord, match: Stored) -> _Match:
     return _Match.ATTACH
 
 
-async def _all_others(exchange: Exchange, record: PatientRecord, condition: str) -> bool:
+def _all_others(exchange: Exchange, record: PatientRecord, matches: Sequence[Stored]) -> bool:
     """Say whether all records that match are registrations of this authority under other numbers.
 
     Charts of another authority may be this person's, and nothing says which one: they are held, never chosen from.
     """
-    matches = await exchange.search(condition)
     systems = {identity.system for identity in record.identities}
     others = all(
         not carries_any(match.body, record.identities)

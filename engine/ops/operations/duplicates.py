@@ -10,6 +10,7 @@ from engine.errors import UsageError
 from engine.journal.access.deciding import Decision, decisions
 from engine.journal.read.patients import Patient, patients
 from engine.journal.read.reading import Reader
+from engine.journal.read.uniting import POSSIBLE, merged_by
 from engine.journal.read.views import Filters
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import Audited
@@ -23,7 +24,6 @@ from engine.ops.views.searching import USUAL_ROWS
 from engine.pipeline.engine import Engine
 from engine.pipeline.repair.charting import alike
 
-NOTE: Final = "possible-duplicate"
 DECIDE: Final = "duplicates.decide"
 MOST_LOOKED_THROUGH: Final = 2_000
 AT_ONCE: Final = 200
@@ -46,7 +46,9 @@ Show = Annotated[
     str,
     BeforeValidator(_shown),
     Audited.VALUE,
-    Field(description="open: nothing decided; sent: with the MPI team; closed: same, different or done; or all."),
+    Field(
+        description="open: nothing decided; sent: with the MPI team; closed: same, different, done or merged; or all."
+    ),
 ]
 Decided = Annotated[
     str,
@@ -71,17 +73,21 @@ class ListDuplicates(PageOf, Reading[DuplicatePage]):
         left = MOST_LOOKED_THROUGH // AT_ONCE
         with Reader(folder) as reader:
             while left and len(found) <= limit:
-                page = reader.page(Filters(outcome=NOTE), AT_ONCE, before)
-                known = decisions(folder, DECIDE, [row.seq for row in page.rows])
-                wanted = [row for row in page.rows if self._is_wanted(known.get(row.seq))]
-                found += [duplicate(row, known.get(row.seq)) for row in wanted[: limit - len(found) + 1]]
+                page = reader.page(Filters(outcome=POSSIBLE), AT_ONCE, before)
+                seqs = [row.seq for row in page.rows]
+                known, merged = decisions(folder, DECIDE, seqs), merged_by(folder, seqs)
+                wanted = [row for row in page.rows if self._is_wanted(known.get(row.seq), row.seq in merged)]
+                found += [
+                    duplicate(row, known.get(row.seq), merged.get(row.seq)) for row in wanted[: limit - len(found) + 1]
+                ]
                 before, left = page.before, left - 1 if page.before else 0
         if len(found) > limit:
             return DuplicatePage(entries=tuple(found[:limit]), before=found[limit - 1].entry)
         return DuplicatePage(entries=tuple(found), before=before)
 
-    def _is_wanted(self, decision: Decision | None) -> bool:
-        stands = "open" if decision is None else "sent" if decision.what == Choice.SENT else "closed"
+    def _is_wanted(self, decision: Decision | None, merged: bool) -> bool:
+        waits = "open" if decision is None else "sent" if decision.what == Choice.SENT else "closed"
+        stands = "closed" if merged else waits
         return self.show in {"all", stands}
 
 
@@ -95,10 +101,10 @@ class CompareDuplicate(Operation[Pair]):
 
     async def run(self, engine: Engine, _actor: Actor) -> Pair:
         """Return them; UsageError for an entry that bears no such note."""
-        found, known = await asyncio.to_thread(_about, engine.files.data, self.entry)
+        found, known, merged = await asyncio.to_thread(_about, engine.files.data, self.entry)
         identities = tuple(map(identity_of, (await keys_of(engine, found)).values()))
         there = await alike(engine.entry_operations, identities) if identities else {}
-        return pair(self.entry, known, there)
+        return pair(self.entry, known, there, merged)
 
 
 class DecidedView(Answer):
@@ -129,16 +135,16 @@ def _check(folder: Path, entry: int) -> None:
     """UsageError for an entry that bears no such note, UnknownEntryError for one that is not there."""
     with Reader(folder) as reader:
         view = reader.show(entry)
-    if not any(NOTE in one.notes for one in view.deliveries):
+    if not any(POSSIBLE in one.notes for one in view.deliveries):
         raise UsageError(f"entry {entry} made no possible duplicate: `duplicates list` shows those that did")
 
 
-def _about(folder: Path, entry: int) -> tuple[Patient, Decision | None]:
-    """Return an entry's patient as the journal has it, and what was decided of it."""
+def _about(folder: Path, entry: int) -> tuple[Patient, Decision | None, int | None]:
+    """Return an entry's patient as the journal has it, what was decided of it, and the merge that settled it."""
     _check(folder, entry)
     with patients(folder) as reader:
         found = reader.show(reader.lanes_of(entry)[0], (), MOST_READ)
-    return found, decisions(folder, DECIDE, [entry]).get(entry)
+    return found, decisions(folder, DECIDE, [entry]).get(entry), merged_by(folder, [entry]).get(entry)
 
 
 DUPLICATES: Final = (ListDuplicates, CompareDuplicate, DecideDuplicate)

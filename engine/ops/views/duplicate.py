@@ -31,9 +31,13 @@ class DecisionView(Answer, facts=True):
 
 
 class Duplicate(RowFacts, facts=True):
-    """An entry whose patient was created beside one who may be the same; `decision` is null while that is open."""
+    """An entry whose patient was created beside one who may be the same; `decision` is null where nobody decided.
+
+    `merged_by`: the entry whose merge made one record of them, which closes it; null where none has.
+    """
 
     decision: DecisionView | None
+    merged_by: Count | None
 
 
 class DuplicatePage(Answer, facts=True):
@@ -66,10 +70,11 @@ class PairAt(Answer):
 
 
 class Pair(Answer):
-    """The patient of an entry beside those who may be the same, at each destination."""
+    """The patient of an entry beside those who may be the same, at each destination; `merged_by` as in the list."""
 
     entry: Count
     decision: DecisionView | None
+    merged_by: Count | None
     destinations: tuple[PairAt, ...]
 
 
@@ -78,15 +83,18 @@ def decided(one: Decision | None) -> DecisionView | None:
     return DecisionView(what=one.what, by=one.by, at=moment_text(one.at)) if one else None
 
 
-def duplicate(row: Row, decision: Decision | None) -> Duplicate:
-    """Return an entry with its decision."""
-    return Duplicate(**dict(row_facts(RowView.of(row))), decision=decided(decision))
+def duplicate(row: Row, decision: Decision | None, merged: int | None) -> Duplicate:
+    """Return an entry with its decision, and the entry of the merge that settled it."""
+    return Duplicate(**dict(row_facts(RowView.of(row))), decision=decided(decision), merged_by=merged)
 
 
-def pair(entry: int, decision: Decision | None, there: Mapping[str, Alike | str]) -> Pair:
+def pair(entry: int, decision: Decision | None, there: Mapping[str, Alike | str], merged: int | None) -> Pair:
     """Return a pair as it is shown."""
     return Pair(
-        entry=entry, decision=decided(decision), destinations=tuple(_at(name, one) for name, one in there.items())
+        entry=entry,
+        decision=decided(decision),
+        merged_by=merged,
+        destinations=tuple(_at(name, one) for name, one in there.items()),
     )
 
 

@@ -143,6 +143,7 @@ async def test_other_number_of_the_same_system_is_another_registration(site, ser
     server.add("a", identifier=[identifier_of("77")], **_demographics())
     verdict = await site.open().send(Upsert(patient("1")))
     assert (verdict.reason, "possible-duplicate" in verdict.notes) == ("created", True)
+    assert "created-beside Patient/p1 Patient/a" in verdict.notes
     assert server.effects == ["create p1"]
 
 

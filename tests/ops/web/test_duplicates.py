@@ -88,3 +88,19 @@ async def test_pages_of_duplicates_leave_none_out(site: Site) -> None:
             break
         before = page["before"]
     assert seen == whole
+
+
+async def test_a_pair_that_was_merged_since_is_closed_by_the_merge(site: Site) -> None:
+    """Nobody decided: the list and the page name the message of the merge, and it is open no more."""
+    twice = [event("A28^ADT_A05", f"D{n}", f"RB-{n}", "180000", name="Castellan^Ines") for n in (62, 63)]
+    merge = event("A40^ADT_A39", "D64", "RB-62", "190000", "MRG|RB-63^^^RVB^MR\r", name="Castellan^Ines")
+    await send_messages(*await site.rig.address(), [*twice, merge])
+    await site.rig.until(lambda rows: [row.state for row in rows[10:]] == ["delivered"] * 3)
+    operator = await site.person("operator")
+    for show, listed in (("open", False), ("closed", True)):
+        await operator.get(f"/duplicates?show={show}")
+        assert ('href="/duplicates/12"' in operator.page) is listed, show
+    assert 'href="/messages/13"' in operator.page
+    await operator.get("/duplicates/12")
+    assert "Settled by a merge" in operator.page
+    assert 'href="/messages/13"' in operator.page

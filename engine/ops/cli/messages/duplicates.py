@@ -17,8 +17,12 @@ def list_(found: DuplicatePage) -> None:
 
     Example: adt-engine duplicates list --show sent --data /var/lib/adt-engine
     """
-    rows = ((one.entry, utc(one.received_at), one.event, one.channel, *_decided(one.decision)) for one in found.entries)
-    output().print(table(("Entry #", "Received (UTC)", "Event", "Channel", "Decided", "By", "At (UTC)"), rows))
+    rows = (
+        (one.entry, utc(one.received_at), one.event, one.channel, *_decided(one.decision), one.merged_by or "")
+        for one in found.entries
+    )
+    headings = ("Entry #", "Received (UTC)", "Event", "Channel", "Decided", "By", "At (UTC)", "Merged by #")
+    output().print(table(headings, rows))
     if found.before:
         print_line(f"next page: --before {found.before}")
 
@@ -30,6 +34,8 @@ def show(found: Pair) -> None:
 
     Example: adt-engine duplicates show 37 --data /var/lib/adt-engine
     """
+    if found.merged_by:
+        print_line(f"settled: entry {found.merged_by} merged the records")
     for there in found.destinations:
         print_line(f"At {there.destination}{f': does not answer ({there.refused})' if there.refused else ''}", "bold")
         if there.mine is None:

@@ -4,8 +4,9 @@ from typing import Final
 
 from starlette.responses import Response
 
+from engine.journal.read.uniting import POSSIBLE
 from engine.ops.access.actor import Permission
-from engine.ops.operations.duplicates import NOTE, SHOWN, CompareDuplicate, DecideDuplicate, ListDuplicates
+from engine.ops.operations.duplicates import SHOWN, CompareDuplicate, DecideDuplicate, ListDuplicates
 from engine.ops.views.duplicate import Choice
 from engine.ops.views.reasons import reason_of
 from engine.ops.web.call import Call, form
@@ -27,7 +28,7 @@ async def _list(call: Call) -> Response:
     found = await call.perform(ListDuplicates, show=show, before=call.number("before") or 0, limit=PAGE)
     names = await names_of(call, [one.entry for one in found.entries])
     return call.page(
-        "duplicates.html", found=found, names=names, why=reason_of(NOTE), show=show, headings=HEADINGS, words=WORDS
+        "duplicates.html", found=found, names=names, why=reason_of(POSSIBLE), show=show, headings=HEADINGS, words=WORDS
     )
 
 
