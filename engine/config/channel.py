@@ -94,7 +94,7 @@ def _source(text: str) -> str:
         )
     if parts := re.search(r"[\^~&]", text):
         # Held against whole names, it would fit no message.
-        raise ValueError(f"found {parts[0]!r}; MSH-3 and MSH-4 are parted by |, such as 'REGISTRATION|RIVERBEND'")
+        raise ValueError(f"{parts[0]!r} does not part MSH-3 from MSH-4; write them as 'REGISTRATION|RIVERBEND'")
     return text
 
 

@@ -20,7 +20,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from engine.config.alerting import FILE, look_at_alerting
+from engine.config.channel import UNDECIDED
 from engine.config.channels import read_channels
+from engine.config.destination import NOWHERE
 from engine.config.reload import reread
 from engine.config.samples import EXPECTED, load_samples
 from engine.config.service import ServiceConfiguration
@@ -63,6 +65,9 @@ CHANNELS: Final = {
         "port: 2575", "port: 2575, tls: {certificate: a, key: b, client_names: {'sha256:0': LAB}}"
     ),
     "an authority": GOOD + "authorities: {'A|B': 'urn:x'}\n",
+    "what a draft left open": GOOD.replace("http://127.0.0.1:8080/fhir/R4", f"https://{NOWHERE}/fhir")
+    + f"authorities: {{RVB: '{UNDECIDED}authority:RVB', LKS: 'htp://lks.example'}}\n",
+    "components of a source": GOOD + "sources: [REG^RVB]\n",
     "a URL with a password": GOOD.replace("http://", f"http://engine:{SECRET}@"),
     "a secret in a wrong place": GOOD + f"    auth: {SECRET}\n",
     "a secret of two places": GOOD + "    auth: {type: bearer, token: {env: A, file: b}}\n",
@@ -182,8 +187,8 @@ def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
 
 
 def _asked(looked: Iterable[Looked[Any]]) -> tuple[Problem, ...]:
-    """Return what a check tells of files, but for their mistakes: what this machine lacks, and warnings."""
-    return tuple(one for file in looked for one in (*lacking(file), *file.ask("warnings")))
+    """Return what a check tells of files, but for their mistakes: what is left open, what this machine lacks, warnings."""
+    return tuple(one for file in looked for one in (*lacking(file), *file.ask("undecided"), *file.ask("warnings")))
 
 
 def _channel(row: str, folder: Path, files: dict[str, str]) -> list[Told]:

@@ -213,6 +213,11 @@ OWN: Final[dict[str, Files]] = {
         "resource: Organization\npatient: partOf\nidentity: {type: XX, keys: [PV1-19]}\nelements: {name: PV1-3.4}\n",
     ),
     "a part of a text": file_of("resources__patient", PATIENT + "  contact: [{each: NK1, gender.code: NK1-15}]\n"),
+    "a number that is searched otherwise": file_of(
+        "datatypes__cx", "datatype: CX\nextends: shipped/cx\nelements: {value: CX.1 | upper}\n"
+    ),
+    "in place of what ships": file_of("resources__patient", PATIENT_FILE + "replaces: shipped/patient\nelements: {}\n")
+    | file_of("tables__own", "table: own\nreplaces: shipped/own\nsource: x\nlicence: x\ncodes: {A: {code: '...'}}\n"),
     "another file's name": {
         "adt.yml": "mapping: adt\n",
         "tablse/own.yaml": "table: own\n",
@@ -244,5 +249,19 @@ COSTLY: Final = {
     "a file of many lines": PATIENT_FILE
     + "add:\n  contact:\n    - each: NK1\n      name: {each: NK1-2, as: XPN}\n      telecom:\n"
     + "        - {each: NK1-5, value: XTN.1}\n" * 250,
+}
+MANY: Final = ("A08", "A18", "A28", "A29", "A31", "A47")
+NEGATIVE: Final = {
+    "a filter of many events": file_of(
+        "adt",
+        f"{ADT}events: {{{', '.join(f'{one}: {{do: update patient}}' for one in MANY)}}}\n"
+        "filters: [{rule: a, when: PV1-2 != I, do: filter}]\n",
+    ),
+    "filters that may be misread": file_of(
+        "adt",
+        f"{ADT}filters:\n  - {{rule: a, when: PV1-2 != I, do: filter}}\n"
+        "  - {rule: b, when: event = A12 and not PV1-3 = I, do: filter}\n",
+    ),
+    "an element that may be misread": file_of("resources__patient", PATIENT + "  gender: PID-8 | code(administrative-sex) | when PID-7 != M\n"),
 }
 EMPTY: Final = {"adt.yaml": "mapping: adt\nevents: {A01: {do: upsert patient}}\n"}

@@ -10,8 +10,9 @@ from engine.config.source import look, parse
 from engine.errors import ConfigurationError, Problem
 from engine.mapping.authoring.case import read_cases, run_cases
 from engine.mapping.authoring.cost import Costs
+from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import MappingSource, compile_mapping, load
-from tests.errors.files import ADT, CASES, COSTLY, EMPTY, OWN, PATIENT, Files, file_of
+from tests.errors.files import ADT, CASES, COSTLY, EMPTY, NEGATIVE, OWN, PATIENT, Files, file_of
 from tests.errors.shipped import write
 from tests.errors.told import Told, rows_of, told
 from tests.mapping.language import test_comparison, test_errors, test_language, test_mistakes, test_string_functions
@@ -89,6 +90,9 @@ def told_of_mappings(folder: Path, shipped: Path) -> Iterator[Told]:
     for row, text in COSTLY.items():
         own = write(folder / row, file_of("resources__patient", text))
         yield from told(row, own, Costs(load([own, shipped], "adt")).warnings())
+    for row, files in NEGATIVE.items():
+        own = write(folder / row, files)
+        yield from told(row, own, Negations(load([own, shipped], "adt").documents).warnings())
 
 
 def _run(file: Path, source: MappingSource, channels: dict[str, Any]) -> None:
@@ -112,6 +116,11 @@ def _told_of_filters(folder: Path, shipped: Path) -> Iterator[Told]:
             own,
             refused(lambda looked=looked: compile_mapping(source, looked.value, file=looked.source)),
         )
+    own = write(folder / "negative", {"a.yaml": f"{test_filters.CHANNEL}  - {{rule: a, when: PV1-2 != I, do: filter}}\n"})
+    looked = look(parse((own / "a.yaml").read_text(), str(own / "a.yaml")), Channel)
+    assert looked.value is not None
+    negative = Negations(source.documents).of_channel(looked.value.filters)
+    yield from told("a filter that may be misread", own, tuple(looked.located(negative)))
 
 
 def refused(done: Callable[[], Any]) -> tuple[Problem, ...]:

@@ -85,7 +85,7 @@ def _is_astray(one: Told) -> bool:
     line = lines[problem.line - 1] if problem.line <= len(lines) else ""
     steps = [step for step in problem.path.split(".") if step and not step.isdigit()]
     is_item = problem.path.rpartition(".")[2].isdigit() or line.lstrip().startswith("- ")
-    is_lacking = problem.found.startswith(("no ", "missing"))
+    is_lacking = problem.found.startswith(("no ", "neither ", "missing"))
     is_below = "(line " in problem.found and "extends" in line
     return problem.line > len(lines) + 1 or not (
         not steps or is_item or is_lacking or is_below or any(step in line for step in steps)
