@@ -7,7 +7,7 @@ What comes out is the same however the stream was cut into pieces. Where senders
     bytes between blocks       skipped, counted once per run
     SB inside a block          restarts the block; the torn one comes out as a fragment
     EB without CR              ends the block before SB, before LF, after a second of silence, or where the stream ends
-    EB before anything else    is no end: the block goes on to its end, and is refused as a whole
+    EB before anything else    is no end: the block goes on to its end or to a second of silence, and is refused whole
     an empty block             a probe
     64 torn blocks in a row    this is no MLLP: the stream is dead
     more than the limit        nothing more is kept: the first bytes come out as a fragment and the stream is dead
@@ -23,7 +23,7 @@ RETURN: Final = 0x0D
 FEED: Final = 0x0A
 
 MAX_TORN: Final = 64
-# So long a block that lacks only its CR waits for it.
+# So long a block that lacks only its CR, or holds an end within, waits for more.
 GRACE_SECONDS: Final = 1.0
 # Bytes between blocks that say nothing: line ends and padding.
 EMPTY: Final = b"\r\n\t \x00\x1c"
@@ -38,7 +38,7 @@ class BlockKind(StrEnum):
 
     COMPLETE = "complete"
     TORN = "torn"
-    END_WITHIN = "end-within"
+    END_WITHIN = "end-within-block"
     OVERSIZE = "oversize"
 
 
@@ -126,7 +126,7 @@ class BlockReader:
         if not self._inside:
             return None
         by = self._began + self._seconds
-        return min(by, self._ended + GRACE_SECONDS) if self._ending else by
+        return min(by, self._ended + GRACE_SECONDS) if self._ending or self._divided else by
 
     @property
     def unframed(self) -> Unframed | None:
@@ -152,12 +152,12 @@ class BlockReader:
         return found
 
     def expire(self, now: float) -> list[Block | Event]:
-        """Say that time has come; past the deadline a block that lacks only its CR ends, any other kills the stream."""
+        """Say that time has come; past the deadline a block that has an end ends, any other kills the stream."""
         deadline = self.deadline
         if deadline is None or now < deadline:
             return []
         found: list[Block | Event] = []
-        if self._ending:
+        if self._ending or self._divided:
             self._end_bare(now, found)
         else:
             found.append(Event(EventKind.LATE, len(self._held)))
@@ -165,9 +165,9 @@ class BlockReader:
         return found
 
     def end(self, now: float) -> list[Block | Event]:
-        """Say that the peer sends nothing more: a block that lacks only its CR ends."""
+        """Say that the peer sends nothing more: a block that lacks only its CR, or holds an end within, ends."""
         found: list[Block | Event] = []
-        if self._inside and self._ending:
+        if self._inside and (self._ending or self._divided):
             self._end_bare(now, found)
         return found
 
@@ -236,7 +236,8 @@ class BlockReader:
         return position
 
     def _end_bare(self, now: float, found: list[Block | Event]) -> None:
-        found.append(Event(EventKind.BARE_END))
+        if self._ending:
+            found.append(Event(EventKind.BARE_END))
         self._complete(bytes(self._held), now, found)
 
     def _complete(self, raw: bytes, now: float, found: list[Block | Event]) -> None:

@@ -187,7 +187,7 @@ def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
 
 
 def _asked(looked: Iterable[Looked[Any]]) -> tuple[Problem, ...]:
-    """Return what a check tells of files, but for their mistakes: what is left open, what this machine lacks, warnings."""
+    """Return what a check tells of files, but for their mistakes: what is open, what this machine lacks, warnings."""
     return tuple(one for file in looked for one in (*lacking(file), *file.ask("undecided"), *file.ask("warnings")))
 
 

@@ -262,6 +262,8 @@ NEGATIVE: Final = {
         f"{ADT}filters:\n  - {{rule: a, when: PV1-2 != I, do: filter}}\n"
         "  - {rule: b, when: event = A12 and not PV1-3 = I, do: filter}\n",
     ),
-    "an element that may be misread": file_of("resources__patient", PATIENT + "  gender: PID-8 | code(administrative-sex) | when PID-7 != M\n"),
+    "an element that may be misread": file_of(
+        "resources__patient", PATIENT + "  gender: PID-8 | code(administrative-sex) | when PID-7 != M\n"
+    ),
 }
 EMPTY: Final = {"adt.yaml": "mapping: adt\nevents: {A01: {do: upsert patient}}\n"}

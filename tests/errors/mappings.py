@@ -116,7 +116,9 @@ def _told_of_filters(folder: Path, shipped: Path) -> Iterator[Told]:
             own,
             refused(lambda looked=looked: compile_mapping(source, looked.value, file=looked.source)),
         )
-    own = write(folder / "negative", {"a.yaml": f"{test_filters.CHANNEL}  - {{rule: a, when: PV1-2 != I, do: filter}}\n"})
+    own = write(
+        folder / "negative", {"a.yaml": f"{test_filters.CHANNEL}  - {{rule: a, when: PV1-2 != I, do: filter}}\n"}
+    )
     looked = look(parse((own / "a.yaml").read_text(), str(own / "a.yaml")), Channel)
     assert looked.value is not None
     negative = Negations(source.documents).of_channel(looked.value.filters)

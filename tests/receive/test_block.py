@@ -143,14 +143,45 @@ def test_silence_ends_a_block_that_lacks_its_last_byte() -> None:
     assert reader.feed(b"\r" + enclose(b"B"), 31.0) == [Event(STRAY, 1), Block(b"B", COMPLETE, 31.0, 31.0)]
 
 
-def test_an_end_byte_within_a_block_gives_it_its_time_back() -> None:
-    """What follows within the second shows that it was no end; then the block's own time holds again."""
+def test_an_end_byte_within_a_block_is_no_end_while_bytes_come() -> None:
+    """What follows within the second shows that it was none; each byte gives the block another second."""
     reader = BlockReader(LIMIT, 30)
     reader.feed(b"\x0bA\x1c", 0.0)
     reader.feed(b"B", 0.5)
+    assert reader.deadline == 1.5
+    assert reader.feed(b"C", 1.4) == []
+    assert reader.expire(2.3) == []
+    reader.feed(b"\x1c", 2.3)
+    assert reader.expire(3.3) == [Event(EventKind.BARE_END), Block(b"A\x1cBC", WITHIN, 0.0, 3.3)]
+
+
+@pytest.mark.parametrize("rest", [b"B", b"\x00\r\x00", b" ", b"B\x1cC"])
+def test_silence_ends_a_block_with_an_end_byte_within(rest: bytes) -> None:
+    """A sender that waits for its answer is refused after a second, whatever it takes for an end."""
+    reader = BlockReader(LIMIT, 30)
+    assert reader.feed(b"\x0bA\x1c" + rest, 5.0) == []
+    assert reader.deadline == 6.0
+    assert reader.expire(5.9) == []
+    assert reader.expire(6.0) == [Block(b"A\x1c" + rest, WITHIN, 5.0, 6.0)]
+    assert not reader.dead
+    assert reader.feed(enclose(b"B"), 7.0) == [Block(b"B", COMPLETE, 7.0, 7.0)]
+
+
+def test_the_time_of_a_block_with_an_end_byte_within_is_bounded() -> None:
+    """Bytes that trickle in do not put off the end of its own time."""
+    reader = BlockReader(LIMIT, 30)
+    reader.feed(b"\x0bA\x1cB", 0.0)
+    reader.feed(b"C", 29.8)
     assert reader.deadline == 30.0
-    reader.feed(b"\x1c", 0.6)
-    assert reader.expire(1.6) == [Event(EventKind.BARE_END), Block(b"A\x1cB", WITHIN, 0.0, 1.6)]
+    assert reader.expire(30.0) == [Block(b"A\x1cBC", WITHIN, 0.0, 30.0)]
+
+
+def test_the_end_of_the_stream_ends_a_block_with_an_end_byte_within() -> None:
+    """What was sent is kept and refused, not dropped with the connection."""
+    reader = BlockReader(LIMIT, 30)
+    reader.feed(b"\x0bA\x1cB", 0.0)
+    assert reader.end(1.0) == [Block(b"A\x1cB", WITHIN, 0.0, 1.0)]
+    assert reader.close() == []
 
 
 def test_the_end_of_the_stream_ends_a_block_that_lacks_its_last_byte() -> None:

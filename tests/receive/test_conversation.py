@@ -153,6 +153,17 @@ async def test_a_bare_end_is_answered_after_a_second(eventually: Eventually) -> 
     conversation.lost()
 
 
+async def test_a_block_with_an_end_byte_within_is_answered_after_a_second(eventually: Eventually) -> None:
+    """A sender that frames by two bytes, as UTF-16 does, is answered long before a block's time is over."""
+    line = Stub()
+    conversation = line.talk(block_seconds=3_600)
+    conversation.received(b"\x0bA\x1c\x00\r\x00")
+    await eventually(lambda: line.sent == enclose(b"A\x1c\x00\r\x00"))
+    assert not line.events
+    assert "finish" not in line.asked
+    conversation.lost()
+
+
 async def test_bytes_without_a_frame_are_said_once(monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:
     """Who sends without a start byte is named with what its bytes look like; who sends blocks after all is not."""
     monkeypatch.setattr("engine.receive.conversation.UNFRAMED_SECONDS", 0.02)

@@ -2072,6 +2072,13 @@ WIRE: Final = (
         ("receive/test_block.py",),
     ),
     Bug(
+        "a sender whose block has an end byte within waits half a minute for its answer",
+        "receive/block.py",
+        "if self._ending or self._divided else by",
+        "if self._ending else by",
+        ("receive/test_block.py",),
+    ),
+    Bug(
         "a sender without the last byte waits until it gives up",
         "receive/timers.py",
         "        if timer is not None and timer.when() > moment:",

@@ -31,7 +31,7 @@ SAYING: Final = {
     **dict.fromkeys(("Finding", "Judgement", "fragment_of", "Verdict", "error_of"), 1),
     "check_person": 3,
 }
-LOG_LINES: Final = {("audit", "not"), ("token", "refused")}
+LOG_LINES: Final = {("audit", "not"), ("token", "refused"), ("connection", "failed")}
 # Words with a hyphen that say nothing of an entry.
 NO_CODES: Final = {
     "adt-engine", "adt-engine-journal", "base-uri", "hold-lane", "keep-original", "half-open",
@@ -68,6 +68,8 @@ def said_by(node: ast.AST) -> Iterator[str]:
         yield from texts(node.value)
     elif isinstance(node, ast.Tuple) and len(node.elts) == 3 and ast.unparse(node.elts[1]).startswith("Failure."):
         yield from texts(node.elts[2])
+    elif isinstance(node, ast.Tuple) and len(node.elts) == 3 and ast.unparse(node.elts[0]).startswith("ErrorCode."):
+        yield from texts(node.elts[1])
     elif isinstance(node, ast.AsyncFunctionDef) and "str" in ast.unparse(node.returns or node):
         for one in ast.walk(node):
             if isinstance(one, ast.Return) and one.value is not None and not isinstance(one.value, ast.Call):
