@@ -184,6 +184,34 @@ def test_a_search_by_what_is_no_patient(service: Running, base: str, name: str, 
 
 
 @pytest.mark.parametrize(
+    "query",
+    [
+        *(
+            "Patient?identifier=%20",
+            "Patient?identifier=%20x",
+            "Patient?identifier=x%0a",
+            "Patient?identifier=urn:x|%20x",
+        ),
+        *("Patient?identifier=urn:%20x|1", "Patient?identifier=urn:x%20|", "Patient?identifier=x,%20y"),
+        *("Patient?gender=%20male", "Patient?_tag=urn:x|a%09b", "Patient?_id=Patient/x", "Patient?_id=%20x"),
+        *("Observation?patient=x&code=%20a", "Observation?patient=x&code=urn:%20x|a", "Observation?patient=%20"),
+        *("Observation?patient.identifier=%20x", "Questionnaire?url=urn:x%20", "Bundle?_id=%20x", "Bundle?_id="),
+    ],
+)
+def test_a_search_by_what_no_value_can_be(service: Running, base: str, query: str) -> None:
+    """Blanks around a code, an identifier or an id, and any in an address, are 400: they found nothing, silently."""
+    issue(service.ask("GET", f"{base}/{query}", client="system"), 400, "invalid")
+
+
+def test_an_identifier_may_have_blanks_within(service: Running, base: str) -> None:
+    """Only those around it are refused."""
+    made = service.create(identifier=[{"system": "urn:x", "value": "12 34\t5"}])["id"]
+    for value in ("12%2034%095", "urn:x|12%2034%095"):
+        found = service.ask("GET", f"{base}/Patient?identifier={value}").json()
+        assert made in {one["resource"]["id"] for one in found["entry"]}
+
+
+@pytest.mark.parametrize(
     ("query", "told"),
     [
         (

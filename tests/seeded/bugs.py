@@ -1354,6 +1354,13 @@ SERVICE: Final = (
         ("interchange/test_references.py",),
     ),
     Bug(
+        "a search by a number with a blank before it looks like a patient that nobody knows",
+        "interchange/search/parse.py",
+        "    if code != code.strip() or",
+        "    if",
+        ("interchange/test_references.py",),
+    ),
+    Bug(
         "what happened in a leap second is found in the next year",
         "interchange/search/date.py",
         "min(int(second or 0), 59)",

@@ -147,6 +147,8 @@ def _date(value: str) -> tuple[Test]:
 
 
 def _id(value: str) -> tuple[Test]:
+    if ID.fullmatch(value) is None:
+        raise _wrong("_id", "is no id of an AuditEvent")
     return (("seq=?", (int(value) if value.isdigit() and len(value) <= MOST_DIGITS else 0,)),)
 
 

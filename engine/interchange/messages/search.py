@@ -45,6 +45,8 @@ async def search(service: Service, request: Request) -> Answer:
     whose = local_target(relative(named, service.configuration.base_url) or named).removeprefix("Patient/")
     if PATIENT in given and ID.fullmatch(whose) is None:
         raise refuse(Category.BAD_VALUE, "The value of patient names no Patient.", location="http.patient")
+    if "_id" in given and ID.fullmatch(given["_id"]) is None:
+        raise refuse(Category.BAD_VALUE, "The value of _id is no id of a message.", location="http._id")
     asked = Asked(given.get("_id", ""), _events(given), whose)
     find = partial(find_messages, asked=asked, most=page.count, offset=page.offset)
     total, found = await asyncio.to_thread(service.store.read, request.principal.tenant, find)

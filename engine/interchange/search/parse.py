@@ -22,6 +22,7 @@ Pairs = Iterable[tuple[str, str]]
 TARGET: Final = re.compile(rf"(?:([A-Za-z]+)/)?(?:{ID.pattern})")
 # Parameters that name resources of one type, whatever the element may refer to.
 OF_ONE_TYPE: Final = frozenset({"patient", "beneficiary", "encounter"})
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 # Which parameters may be repeated at all (the specification's search rule 7, and those that are no criteria).
 REPEATABLE: Final = "Only date of DocumentReference, _tag and _security may be repeated, each of which must hold."
 # A day, or a moment of it, and perhaps a prefix before it.
@@ -154,6 +155,8 @@ def _reference(parameter: Parameter, value: str, base_url: str) -> Test:
 
 def _uri(parameter: Parameter, value: str, base_url: str) -> Test:
     """Return the test of an address; that of a definition kept here is any of those that lead to it."""
+    if value.split() != [value]:
+        raise _refuse(Category.BAD_VALUE, parameter.name, f"The value of {parameter.name} has a blank in it.")
     if parameter.kind is Kind.URI:
         return "code = ?", (short(value),)
     target = relative(value, base_url) or ""
@@ -195,6 +198,7 @@ def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Cr
     for item in values:
         parts = _parts(parameter, item)
         given = parts[0] if len(parts) > 1 else ""
+        _check_blanks(parameter, given, parts[-1])
         implied = bool(parameter.implied) and given.startswith(parameter.implied)
         code = aliases.get(parts[-1].lower(), parts[-1])
         # A code of another system than FHIR's is not called differently there.
@@ -213,6 +217,15 @@ def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Cr
             rank = Rank.MOST
             tests.append(("system = ?", (system,)))
     return Criterion(parameter, tuple(tests), rank)
+
+
+def _check_blanks(parameter: Parameter, system: str, code: str) -> None:
+    """Refuse what no system, code or value can be, and would find nothing: blanks around it, and any in a system."""
+    if system and system.split() != [system]:
+        raise _refuse(Category.BAD_VALUE, parameter.name, f"The system of {parameter.name} has a blank in it.")
+    if code != code.strip() or (parameter.kind is Kind.TOKEN and CONTROL.search(code)):
+        text = f"The value of {parameter.name} begins or ends with a blank, or has a control character."
+        raise _refuse(Category.BAD_VALUE, parameter.name, text)
 
 
 def _contact(parameter: Parameter, item: str) -> Test:
