@@ -20,11 +20,11 @@ _WIDE: Final = (
     (b"\xff\xfe\x00\x00", "utf-32-le"),
     (b"\x00\x00\xfe\xff", "utf-32-be"),
     (b"M\x00\x00\x00", "utf-32-le"),
-    (b"\x00\x00\x00M", "utf-32-be"),
+    (b"\x00\x00\x00M\x00", "utf-32-be"),
     (b"\xff\xfe", "utf-16-le"),
     (b"\xfe\xff", "utf-16-be"),
     (b"M\x00", "utf-16-le"),
-    (b"\x00M", "utf-16-be"),
+    (b"\x00M\x00", "utf-16-be"),
 )
 _BROADER: Final = {"iso8859_1": "cp1252", "iso8859_9": "cp1254"}
 BROADER: Final = frozenset(_BROADER.values())
@@ -65,7 +65,7 @@ class Coding(NamedTuple):
 
 def wide_codec(raw: bytes) -> str:
     """Return the codec of UTF-16 or UTF-32 bytes, '' for all others."""
-    head = raw[:4]
+    head = raw[:5]
     if head[:3] == b"MSH" or (b"\x00" not in head and head[:1] not in (b"\xff", b"\xfe")):
         return ""
     return next((codec for mark, codec in _WIDE if head.startswith(mark)), "")

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from engine.hl7.names import KNOWN, carried_by, is_own
 
-LEADING = "\x0b\r\n\t \ufeff"
+LEADING = "\x00\x0b\r\n\t \ufeff"
 TRAILING = "\x0b\x1c\r\n\x00"
-LEADING_BYTES = b"\x0b\r\n\t \xef\xbb\xbf"
+LEADING_BYTES = b"\x00\x0b\r\n\t \xef\xbb\xbf"
 _NAMES: Final = rf"(?:{'|'.join(sorted(KNOWN))}|Z[A-Z0-9]{{2}})"
 # Behind LF: a known segment, also with blanks, in small letters or as a bare name; or one as any sender writes it.
 _MEANS: Final = rf"[ \t]*(?i:{_NAMES})[ \t]*(?:%s)|{_NAMES}(?=[\r\n]|\Z)"

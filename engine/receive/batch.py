@@ -15,7 +15,7 @@ _LINE_END: Final = re.compile(rb"\r|\n")
 _BEHIND_FEED: Final = re.compile(rb"(?<=\n)(?:MSH|FHS|BHS|BTS|FTS)[^A-Za-z0-9\r\n]")
 _HEADERS: Final = frozenset({b"MSH", b"FHS", b"BHS"})
 _TRAILERS: Final = frozenset({b"BTS", b"FTS"})
-_LEADING: Final = b"\xef\xbb\xbf\r\n \t"
+_LEADING: Final = b"\x00\xef\xbb\xbf\r\n \t"
 _TIME: Final = "%Y%m%d%H%M%S%z"
 
 

@@ -47,12 +47,15 @@ def test_no_header(raw):
     assert read_header(raw) is None
 
 
-@pytest.mark.parametrize("before", [b"\x0b", b"\r\n", b"\xef\xbb\xbf", b" "])
+@pytest.mark.parametrize(
+    "before", [b"\x0b", b"\r\n", b"\xef\xbb\xbf", b" ", b"\x00", b"\x00\x00\r\n\x00", b"\x00\x00\x00"]
+)
 def test_what_stands_before(before):
-    """Framing, blanks and byte order marks are passed over."""
+    """Framing, blanks, padding with zeros and byte order marks are passed over."""
     header = read_header(before + FULL)
     assert header is not None
     assert header.control_id == b"ID 1"
+    assert parse(before + FULL).control_id == "ID 1"
 
 
 @pytest.mark.parametrize(

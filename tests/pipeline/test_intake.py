@@ -152,6 +152,12 @@ async def test_a_block_with_an_end_byte_within_is_refused_whole(door: Door) -> N
     assert door.woken == []
 
 
+async def test_zeros_before_a_message_are_passed_over(door: Door) -> None:
+    """A sender that pads the start of its blocks is answered as any other; its line was closed without a word."""
+    reply = await door.ask(b"\x00" + raw())
+    assert (code_of(reply), reply.close, reply.stored) == ("AA", False, True)
+
+
 async def test_a_mixed_feed_is_accepted_and_filtered_by_name(desk: Desk) -> None:
     """AA, and nothing is delivered; refused with AR where the channel does not say so."""
     door = Door(desk, unhandled_messages="filter")

@@ -21,6 +21,7 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     [
         pytest.param(ONE, id="one-message"),
         pytest.param(b"\r\n" + ONE, id="blank-lines-first"),
+        pytest.param(b"\x00" + ONE, id="a-zero-first"),
         pytest.param(ONE + b"OBX|1|ST|||MSHX and BHS|\r", id="names-inside-text"),
         pytest.param(b"garbage", id="no-message"),
         pytest.param(b"", id="nothing"),
@@ -161,3 +162,11 @@ def test_reply_file() -> None:
         b"BHS|^~\\&|ENGINE|HUB|EPIC|RVB|20260102030405+0000||||77|B2\rACK2\rBTS|1\r"
         b"FTS|2\r"
     )
+
+
+@pytest.mark.parametrize("before", [b"\x00", b"\r\n", b"\xef\xbb\xbf"])
+def test_what_stands_before_a_batch(before: bytes) -> None:
+    """Zeros, line ends and a byte order mark before the envelope are passed over."""
+    batch = unpack(before + BHS + ONE + TWO + b"BTS|2\r")
+    assert batch is not None
+    assert batch.messages == (ONE, TWO)
