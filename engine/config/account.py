@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from engine.config.frozen import Frozen
 from engine.config.secret import Secret
-from engine.config.text import Line, UriOrEmpty, Word
+from engine.config.text import BESIDE, FilePathOrEmpty, Line, UriOrEmpty, Word
 from engine.config.wording import Placed
 
 CLIENT_CREDENTIALS: Final = "client_credentials"
@@ -93,7 +93,7 @@ class PublicKeys(Frozen):
     """The public keys of a client (JWKS, RFC 7517): `keys` in place, or in a `file` that is read on each use."""
 
     keys: tuple[dict[str, Any], ...] = Field((), description="public keys that prove it, as JWK")
-    file: Line = Field("", description="a JWKS file instead, read at each use")
+    file: FilePathOrEmpty = Field("", description="a JWKS file instead, read at each use")
 
     @model_validator(mode="after")
     def _one(self) -> "PublicKeys":
@@ -121,7 +121,7 @@ class PublicKeys(Frozen):
             if self.file and not any(map(provable, self.read())):
                 yield ("file",), f"{self.file} holds no key that proves anything", _PROVABLE
         except LookupError as error:
-            yield ("file",), str(error), "name a JWKS file that the user who runs the service can read"
+            yield ("file",), str(error), f"name a JWKS file that the user who runs the service can read, {BESIDE}"
 
     def read(self) -> tuple[dict[str, Any], ...]:
         """Return the keys as JWK; LookupError where the file holds none that can be read."""

@@ -13,7 +13,7 @@ from engine.config.frozen import Frozen
 from engine.config.network import is_loopback
 from engine.config.secret import Secret
 from engine.config.source import Looked, Source, look, scan
-from engine.config.text import Word, is_host
+from engine.config.text import FilePath, is_host
 from engine.config.wording import Placed, nearest
 from engine.errors import ConfigurationError, Problem
 
@@ -49,7 +49,7 @@ class Webhook(Frozen):
         description="https URL that takes a POST", examples=["https://alerts.example"]
     )
     token: Secret | None = Field(None, description="sent as a bearer token")
-    ca_file: Word | None = Field(None, description="PEM file of a private authority; TLS is always verified")
+    ca_file: FilePath | None = Field(None, description="PEM file of a private authority; TLS is always verified")
     timeout_seconds: float = Field(10, gt=0, le=60, description="longest wait for one answer")
 
     def unavailable(self) -> Iterator[Placed]:

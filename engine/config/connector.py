@@ -11,7 +11,7 @@ from engine.config import pem
 from engine.config.destination import in_the_clear
 from engine.config.frozen import Frozen
 from engine.config.secret import Secret
-from engine.config.text import Line, UriOrEmpty, UrlOrEmpty, Word
+from engine.config.text import BESIDE, FilePath, Line, UriOrEmpty, UrlOrEmpty
 from engine.config.wording import Placed
 
 # What each kind needs; all other keys are optional for one kind, and of no use to the other.
@@ -62,8 +62,8 @@ class Connector(Frozen):
     url: UrlOrEmpty = Field("", description="base of the FHIR server", examples=["https://other.example/fhir/R4"])
     version: Literal["R4", "STU3"] = Field("R4", description="FHIR version at that base")
     auth: ConnectorAuth = ConnectorAuth()
-    ca_file: Word | None = Field(None, description="PEM file of authorities instead of the system's")
-    folder: Word | None = Field(None, description="documents, or a folder of them for each patient's identifier")
+    ca_file: FilePath | None = Field(None, description="PEM file of authorities instead of the system's")
+    folder: FilePath | None = Field(None, description="documents, or a folder of them for each patient's identifier")
     identifier_system: UriOrEmpty = Field("", description="system of the identifiers that name folders; '' any")
 
     def conflicts(self) -> Iterator[Placed]:
@@ -86,5 +86,5 @@ class Connector(Frozen):
             yield (
                 ("folder",),
                 f"{self.folder} is no folder that can be read",
-                "name one that the service's user can read",
+                f"name one that the service's user can read, {BESIDE}",
             )

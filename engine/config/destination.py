@@ -12,7 +12,7 @@ from engine.config.criteria import check_criteria, unknown_parameters
 from engine.config.frozen import Frozen
 from engine.config.network import is_loopback
 from engine.config.secret import Secret
-from engine.config.text import Line, Name, Url, UrlOrEmpty, Word
+from engine.config.text import FilePath, Line, Name, Url, UrlOrEmpty
 from engine.config.wording import Placed, nearest
 
 # The host of the address that a draft has.
@@ -140,7 +140,7 @@ class Destination(Frozen):
     concurrency: int = Field(16, ge=1, le=1024, description="deliveries at once, each of another patient")
     retry: Retry = Field(Retry(), description="backoff")
     timeout_seconds: float = Field(30, gt=0, le=3600, description="longest wait for one answer")
-    ca_file: Word | None = Field(None, description="PEM file of a private authority; TLS is always verified")
+    ca_file: FilePath | None = Field(None, description="PEM file of a private authority; TLS is always verified")
     on_demographic_match: Literal["create", "attach", "hold"] = Field(
         "create", description="when a record of another system has the same demographics"
     )

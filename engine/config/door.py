@@ -8,7 +8,7 @@ from pydantic import Field
 
 from engine.config import pem
 from engine.config.frozen import Frozen
-from engine.config.text import Host, Name, Word
+from engine.config.text import FilePath, Host, Name, Word
 from engine.config.wording import Placed
 
 _FINGERPRINT: Final = re.compile(r"sha256:[0-9a-f]{64}")
@@ -20,9 +20,9 @@ _MANY: Final = 1_000_000
 class Tls(Frozen):
     """Server certificate, key, and the authority whose client certificates are asked for."""
 
-    certificate: Word = Field(description="PEM file of the server's certificate chain", examples=["server.pem"])
-    key: Word = Field(description="PEM file of the server's private key", examples=["server.key"])
-    client_ca: Word | None = Field(
+    certificate: FilePath = Field(description="PEM file of the server's certificate chain", examples=["server.pem"])
+    key: FilePath = Field(description="PEM file of the server's private key", examples=["server.key"])
+    client_ca: FilePath | None = Field(
         None, description="PEM file of the authority whose client certificates are required", examples=["clients.pem"]
     )
     client_names: dict[Word, Word] = Field({}, description="certificate subject name to source name")

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from engine.config import pem
 from engine.config.frozen import Frozen
 from engine.config.network import is_loopback
-from engine.config.text import Host, Uri, Word
+from engine.config.text import BESIDE, FilePath, Host, Uri
 from engine.config.wording import Placed
 
 SIMULATED: Final = "simulated"
@@ -59,9 +59,11 @@ class LaboratoryConnector(Frozen):
     host: Host | None = Field(None, description="where the laboratory listens", examples=["lab.example"])
     port: int | None = Field(None, ge=1, le=65_535, description="its port")
     tls: bool = Field(default=False, description="MLLP over TLS, 1.2 or newer")
-    ca_file: Word | None = Field(None, description="PEM file of authorities instead of the system's")
-    certificate: Word | None = Field(None, description="PEM file of the certificate by which the service proves itself")
-    key: Word | None = Field(None, description="PEM file of its private key")
+    ca_file: FilePath | None = Field(None, description="PEM file of authorities instead of the system's")
+    certificate: FilePath | None = Field(
+        None, description="PEM file of the certificate by which the service proves itself"
+    )
+    key: FilePath | None = Field(None, description="PEM file of its private key")
     timeout_s: float = Field(30, gt=0, le=3600, description="longest wait for a connection, and for an answer")
     acknowledgement: Literal["any", "application"] = Field(
         "any", description="any: AA or CA is enough; application: MSH-15 and 16 ask for both, and AA decides"
@@ -84,7 +86,7 @@ class LaboratoryConnector(Frozen):
         description="assigning authority (PID-3.4) by the system of an identifier; by default the system itself",
         examples=[{"https://mrn.example": "RVB"}],
     )
-    folder: Word | None = Field(None, description="where files of orders are laid")
+    folder: FilePath | None = Field(None, description="where files of orders are laid")
 
     def conflicts(self) -> Iterator[Placed]:
         """Yield what the type needs and is not there, and what it does not use."""
@@ -117,7 +119,7 @@ class LaboratoryConnector(Frozen):
             yield (
                 ("folder",),
                 f"{self.folder} is no folder to write to",
-                "name one that the service's user can write to",
+                f"name one that the service's user can write to, {BESIDE}",
             )
 
 

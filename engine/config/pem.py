@@ -9,9 +9,10 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
+from engine.config.text import BESIDE
 from engine.config.wording import Placed
 
-READABLE: Final = "name a file that the user who runs the engine can read; a relative name starts where it is started"
+READABLE: Final = f"name a file that the user who runs the engine can read, {BESIDE}"
 CERTIFICATES: Final = "name a PEM file of certificates (BEGIN CERTIFICATE)"
 PRIVATE_KEY: Final = "name a PEM file of one private key (BEGIN PRIVATE KEY)"
 DECRYPT: Final = "decrypt it: openssl pkey -in KEY -out FILE; chmod 600 FILE"

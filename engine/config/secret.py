@@ -10,12 +10,12 @@ from pydantic_core import PydanticCustomError
 
 from engine.config.frozen import Frozen
 from engine.config.settings import environment
-from engine.config.text import Word
+from engine.config.text import BESIDE, FilePath, Word
 from engine.config.wording import Placed
 
 _MENDS: Final = {
     "env": "set it for the process that reads it; elsewhere check with --offline",
-    "file": "name a file that only the user who reads it can read: check as that user, elsewhere with --offline",
+    "file": f"name a file that only its reader can read, {BESIDE}: check as that user, elsewhere with --offline",
 }
 
 
@@ -25,7 +25,7 @@ class Secret(Frozen):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     env: Word | None = Field(None, description="the variable of the environment that holds it")
-    file: Word | None = Field(None, description="the file that holds it, readable by its owner only")
+    file: FilePath | None = Field(None, description="the file that holds it, readable by its owner only")
 
     @model_validator(mode="before")
     @classmethod

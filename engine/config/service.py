@@ -16,7 +16,7 @@ from engine.config.frozen import Frozen
 from engine.config.laboratory import SIMULATED, SIMULATED_LABORATORY, Laboratory
 from engine.config.network import is_loopback
 from engine.config.organization import Organization
-from engine.config.text import Name, ResourceId, Word, is_host
+from engine.config.text import FilePath, Name, ResourceId, Word, is_host
 from engine.config.wording import Placed, nearest
 
 ONLY_SANDBOX: Final = "take it out: it needs environment: sandbox"
@@ -170,7 +170,7 @@ class Jobs(Frozen):
 class Webhooks(Frozen):
     """How webhooks are sent, by HTTPS alone."""
 
-    ca_bundle: Word | None = Field(None, description="PEM file of authorities that are trusted beside the system's")
+    ca_bundle: FilePath | None = Field(None, description="PEM file of authorities that are trusted beside the system's")
 
     def unavailable(self) -> Iterator[Placed]:
         """Yield a file that cannot be read."""
@@ -181,8 +181,8 @@ class Webhooks(Frozen):
 class Tls(Frozen):
     """The PEM files by which the service itself speaks TLS, 1.2 or newer."""
 
-    certificate: Word = Field(description="PEM file of the certificate chain", examples=["server.pem"])
-    key: Word = Field(description="PEM file of the private key", examples=["server.key"])
+    certificate: FilePath = Field(description="PEM file of the certificate chain", examples=["server.pem"])
+    key: FilePath = Field(description="PEM file of the private key", examples=["server.key"])
 
     def unavailable(self) -> Iterator[Placed]:
         """Yield files that cannot be read or do not fit each other."""

@@ -149,7 +149,7 @@ def look(source: Source, model: type[Model]) -> Looked[Model]:
     # What was left out of the value is no more missing than wrong.
     refused = {problem.path for problem in source.problems if problem.found != TWICE}
     for _ in range(LOOKS):
-        value, faults = _made(mended.value, model)
+        value, faults = _made(mended.value, model, Path(source.file).parent)
         now = Source(source.file, mended.value, mended.places)
         new = [(_location(fault, now), fault) for fault in telling(faults)]
         found = [now.problem(path, *words(fault, model)) for path, fault in new if not mended.guesses(path)]
@@ -173,10 +173,10 @@ def validate(source: Source, model: type[Model]) -> Model:
     return looked.value
 
 
-def _made(value: Any, model: type[Model]) -> tuple[Model | None, list[Any]]:
-    """Return a model of a plain value, or what keeps it from being one."""
+def _made(value: Any, model: type[Model], folder: Path) -> tuple[Model | None, list[Any]]:
+    """Return a model of a plain value, whose relative paths start at a folder, or what keeps it from being one."""
     try:
-        return model.model_validate(value), []
+        return model.model_validate(value, context=folder), []
     except ValidationError as error:
         # Never passed on: pydantic's own text shows values, and a value may be a secret written in the wrong place.
         return None, error.errors(include_url=False)

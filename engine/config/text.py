@@ -3,9 +3,10 @@
 import re
 from difflib import get_close_matches
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 _LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)", re.ASCII)
@@ -18,6 +19,8 @@ _USER: Final = re.compile(r"\w+://[^/?#]*@")
 _ID: Final = re.compile(r"[A-Za-z0-9.-]{1,64}", re.ASCII)
 # What a scheme that is nearly one of them was meant to be.
 _SCHEMES: Final = ("http", "https")
+# Of a path in an authored file: what is said where it leads nowhere.
+BESIDE: Final = "seen from the folder of the file that names it"
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
 
 
@@ -58,6 +61,11 @@ def _line(text: str) -> str:
     if not text.isprintable():
         raise ValueError("one line of text, without control characters")
     return text
+
+
+def _beside(text: str, info: ValidationInfo) -> str:
+    """Return a path as seen from the folder in the context; as it is where it is absolute, or without context."""
+    return str(info.context / text) if text and isinstance(info.context, Path) else text
 
 
 def _host(text: str) -> str:
@@ -103,6 +111,9 @@ def _url_or_empty(text: str) -> str:
 Name = Annotated[str, AfterValidator(_name)]
 Word = Annotated[str, AfterValidator(_word)]
 Line = Annotated[str, AfterValidator(_line)]
+# Of files and folders: a relative one starts at the file that names it.
+FilePath = Annotated[str, AfterValidator(_word), AfterValidator(_beside)]
+FilePathOrEmpty = Annotated[str, AfterValidator(_line), AfterValidator(_beside)]
 Host = Annotated[str, AfterValidator(_host)]
 ResourceId = Annotated[str, AfterValidator(_resource_id)]
 Uri = Annotated[str, AfterValidator(_uri)]

@@ -1,5 +1,6 @@
 """`adt-engine channels init`: a few questions, a checked channel file, and the command that comes next."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from engine.pipeline.configuration import Files, examine
 
 SCHEMAS: Final = "schema"
 TEST_FILES: Final = "test-tls"
+PATHS: Final = frozenset({"certificate", "key", "client_ca"})
 YES: Final = typer.Option(False, "--yes", help="Take the defaults for what no option answers; ask nothing.")  # noqa: FBT003
 
 
@@ -46,7 +48,7 @@ def init(
     if answers["tls"] == TEST:
         beside = (channels / TEST_FILES).absolute()
         answers |= {name: str(beside / f"{file.stem}.{end}") for name, end in (("certificate", "pem"), ("key", "key"))}
-    text = channel_text(answers)
+    text = channel_text(_from_there(answers, file.parent))
     if problems := look(parse(text, str(file)), Channel).problems:
         raise ConfigurationError(problems)
     _write(file, text, answers)
@@ -79,6 +81,22 @@ def _ports(channels: Path) -> Sequence[int]:
 
 def _file(channels: Path, name: str) -> Path:
     return channels / f"{name}.yaml"
+
+
+def _from_there(answers: Answers, folder: Path) -> dict[str, Answer]:
+    """Return answers whose paths, given as seen from here, are as seen from a folder."""
+    made = dict(answers)
+    for name in PATHS & answers.keys():
+        if answers[name]:
+            made[name] = _relative(str(answers[name]), folder)
+    kind, mark, place = str(answers.get("secret", "")).partition(":")
+    if kind == "file" and mark:
+        made["secret"] = f"file:{_relative(place, folder)}"
+    return made
+
+
+def _relative(path: str, folder: Path) -> str:
+    return path if Path(path).is_absolute() else os.path.relpath(path, folder)
 
 
 def _fault(question: Question, answer: Answer, channels: Path) -> str:

@@ -100,6 +100,23 @@ def test_each_question_is_an_option(tmp_path: Path) -> None:
         assert underlined("channel", value) == []
 
 
+def test_paths_are_written_as_seen_from_the_file(tmp_path: Path) -> None:
+    """They are given as seen from here: what was meant is what the channel reads, wherever it is read."""
+    secret = tmp_path / "engine.secret"
+    secret.write_text("swordfish")
+    secret.chmod(0o600)
+    tls = ("--tls", "files", "--certificate", "a.pem", "--key", "tls/a.key")
+    channel = made(tmp_path, *tls, "--auth", "bearer", "--secret", "file:engine.secret")
+    mllp, (destination,) = channel.listen.mllp, channel.destinations
+    assert mllp is not None
+    assert mllp.tls is not None
+    assert (mllp.tls.certificate, mllp.tls.key) == tuple(
+        f"{tmp_path}/channels/../{one}" for one in ("a.pem", "tls/a.key")
+    )
+    assert destination.auth.token is not None
+    assert destination.auth.token.read() == "swordfish"
+
+
 def test_what_the_machine_lacks_is_listed(tmp_path: Path) -> None:
     """The file is there, and what is missing for a start stands with its place and what would do."""
     done = init(tmp_path, "--yes", *LEAST, "--auth", "bearer", "--secret", "env:NO_SUCH_SECRET")
@@ -249,13 +266,15 @@ def test_every_text_is_read_as_it_was_meant(text: str) -> None:
         for one in questions(())
         if one.name not in {"certificate", "key", "client_ca", "token_url", "tls"}
     }
-    answers |= {"tls": "none", "name": "lab", "base_url": "https://fhir.example", "contact": text, "source": [text]}
+    answers |= {"tls": "none", "name": "lab", "base_url": "https://fhir.example", "contact": text}
     is_authority = not fault_of(("authorities",), {text: "https://a.example"})
+    senders = [text] * (not fault_of(("sources",), [text]))
+    answers |= {"source": senders}
     answers |= {"authority": [f"{text}=https://a.example"] * is_authority, "auth": "bearer", "secret": f"file:{text}"}
     looked = look(parse(channel_text(answers), "x"), Channel)
     assert looked.value is not None
     assert looked.problems == ()
-    assert (looked.value.contact, looked.value.sources) == (text, (text,))
+    assert (looked.value.contact, looked.value.sources) == (text, tuple(senders))
     assert looked.value.authorities == ({text: "https://a.example"} if is_authority else {})
     assert looked.value.destinations[0].auth.token is not None
     assert looked.value.destinations[0].auth.token.file == text
