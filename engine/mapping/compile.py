@@ -38,6 +38,7 @@ from engine.mapping.subject.filters import Filter, compile_channel_filters, comp
 from engine.mapping.subject.identify import ENCOUNTER, SubjectReader
 from engine.mapping.subject.identity_values import check_identity_values
 from engine.mapping.subject.subject import Subject, flagged
+from engine.mapping.subject.unread import unread
 
 PATIENT = "Patient"
 NO_FILE = Source("", {}, {})
@@ -248,6 +249,8 @@ class Mapping:
         """Return whom the message speaks of, what is to be done with it, and what forbids that."""
         readable = message.legible()
         subject = self._reader.subject(readable)
+        if cut := unread(readable):
+            subject = subject._replace(flags=(*subject.flags, *cut))
         return subject if readable is message else flagged(subject, message.illegible)
 
     def plan(self, message: Message) -> Plan:

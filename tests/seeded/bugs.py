@@ -2100,6 +2100,13 @@ WIRE: Final = (
         ("receive/test_conversation.py",),
     ),
     Bug(
+        "a city is cut at an ampersand, and nobody hears of it",
+        "mapping/subject/unread.py",
+        "        if mark not in segment.text:\n",
+        "        if mark in segment.text:\n",
+        ("mapping/subject/test_unread.py",),
+    ),
+    Bug(
         "country and phone behind a line break in an address are lost",
         "hl7/lines.py",
         "elif begins and (begins[1] in carried or is_own(begins[1])):",
