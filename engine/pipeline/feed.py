@@ -31,3 +31,8 @@ def feeds_of(channels: Table[str, Channel], mappings: Table[str, Mapping]) -> Fe
         )
         for name, channel in channels.items()
     }
+
+
+def charsets_of(feeds: Feeds) -> dict[str, str]:
+    """Return the character set that holds on each channel where MSH-18 is empty."""
+    return {name: feed.channel.charset for name, feed in feeds.items()}

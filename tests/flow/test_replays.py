@@ -198,3 +198,9 @@ async def test_a_message_is_shown_in_the_character_set_of_its_channel(rig: Rig) 
     shown = await done(rig, "messages.show", entry=1)
     assert "Müller" in shown["message"]
     assert "Müller" in shown["who"]["name"]
+    assert (shown["charset"], shown["guessed_charset"]) == ("8859/1", "")
+    assert "Müller" in (await done(rig, "messages.named", entries=[1]))[0]["name"]
+    assert "Müller" in (await done(rig, "patients.find", patient="RB-1"))[0]["name"]
+    assert "Müller" in (await done(rig, "patients.show", entry=1))["name"]
+    exported = await done(rig, "messages.export", reason="a complaint")
+    assert "Müller" in exported["entries"][0]["message"]

@@ -221,6 +221,27 @@ JOURNAL: Final = (
         ("journal/write/test_group_commit.py",),
     ),
     Bug(
+        "a secret is read from where the engine was started",
+        "config/source.py",
+        "context=folder",
+        "context=None",
+        ("config/test_file_paths.py",),
+    ),
+    Bug(
+        "an edited message is read in another character set than its channel's",
+        "ops/cli/messages/edits.py",
+        "ask(data, ShowMessage(entry=entry)).charset or UTF_8",
+        "UTF_8",
+        ("ops/cli/messages/test_replays.py",),
+    ),
+    Bug(
+        "values are shown in another character set than their channel's",
+        "ops/views/unmapped.py",
+        "message = read(raw, charset)",
+        "message = read(raw)",
+        ("ops/views/test_counts.py",),
+    ),
+    Bug(
         "a request that needed no intent leaves no trace",
         "journal/write/settling.py",
         "            self._write(INTEND, requests)\n",

@@ -1,6 +1,6 @@
 """Reading the journal without an engine: lists, one entry in full, and counts; this connection can never write."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -67,6 +67,8 @@ SELECT e.peer, e.version, e.event_at, e.sha256, e.mapping, e.batch, e.parent, p.
   COALESCE(p.acknowledgement, w.acknowledgement) AS acknowledgement, w.at AS worn_at
 FROM entry AS e LEFT JOIN payload AS p ON p.seq = e.seq LEFT JOIN worn AS w ON w.seq = e.seq WHERE e.seq = ?
 """
+# The channels that entries came by.
+_CHANNELS: Final = "SELECT e.seq, e.channel FROM json_each(?) AS one CROSS JOIN entry AS e ON e.seq = one.value"
 # What an entry was edited to.
 _CHILDREN: Final = "SELECT seq FROM entry WHERE parent = ? AND parent IS NOT NULL ORDER BY seq"
 
@@ -152,6 +154,10 @@ class Reader:
         """Return the bytes of an entry; empty where there is none, retention took them, or they cannot be unsealed."""
         row = self._connection.execute(BODY, (seq,)).fetchone()
         return self._opened(row[0], message_at(seq)) if row else b""
+
+    def channels(self, seqs: Sequence[int]) -> dict[int, str]:
+        """Return the channels of entries, by their numbers."""
+        return dict(self._connection.execute(_CHANNELS, (json_list(seqs),)).fetchall())
 
     def beside(self, seq: int, most: int) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
         """Return at most `most` entries of the same patients before an entry and as many after it, each oldest first.

@@ -16,11 +16,11 @@ ESCAPE: Final = re.compile(r"\\(?:[FSTREHN]|\.[a-z]{2}[+-]?\d*|X[0-9A-F]*)\\")
 BEGINNING: Final = "*"
 
 
-def text_of(raw: bytes) -> str:
-    """Return the bytes of an entry as text: in the set that MSH-18 names, else UTF-8, else Latin-1."""
+def text_of(raw: bytes, charset: str = "") -> str:
+    """Return the bytes of an entry as text: in the set that MSH-18 names, else `charset`, else UTF-8, else Latin-1."""
     declared, repetition = character_set(raw)
-    if any(declared):
-        return decode(raw, coding_of(declared, repetition, "UTF-8"), replace=True)[0]
+    if any(declared) or charset:
+        return decode(raw, coding_of(declared, repetition, charset or "UTF-8"), replace=True)[0]
     try:
         return decode(raw, coding_of(b"", b"", "UTF-8"))[0]
     except UndecodableMessageError:

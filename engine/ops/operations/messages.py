@@ -14,7 +14,7 @@ from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import Audited
 from engine.ops.operations.fields import EntryNumber, Reason, Text, Word, number
 from engine.ops.operations.filters import Filter, ListFilter, PageOf, Period, Search
-from engine.ops.operations.operation import Confirm, Operation, Reading
+from engine.ops.operations.operation import Confirm, Operation, Reading, ReadingMessages
 from engine.ops.views.charting import SPANS, Charts, charted
 from engine.ops.views.counts import Counts, Standing, Throughput, counted, passed, stood
 from engine.ops.views.entry import Entry, EntryFacts, Explained, Raw
@@ -65,7 +65,7 @@ class SearchMessages(Search, Reading[RowPage]):
         return searched(folder, self.filters(), self.limit, self.before)
 
 
-class ShowMessage(Reading[Entry]):
+class ShowMessage(ReadingMessages[Entry]):
     """Show one entry in full: message, acknowledgement, deliveries with every request, the patient's lane."""
 
     name = "messages.show"
@@ -73,14 +73,9 @@ class ShowMessage(Reading[Entry]):
 
     entry: EntryNumber
 
-    def read(self, folder: Path) -> Entry:
+    def read(self, folder: Path, charsets: Mapping[str, str] | None = None) -> Entry:
         """Return the entry; UnknownEntryError where there is none."""
-        return entry(folder, self.entry)
-
-    async def run(self, engine: Engine, _actor: Actor) -> Entry:
-        """Return the entry as its channel reads it; UnknownEntryError where there is none."""
-        charsets = {name: feed.channel.charset for name, feed in engine.feeds.items()}
-        return await asyncio.to_thread(entry, engine.files.data, self.entry, charsets)
+        return entry(folder, self.entry, charsets)
 
 
 class ShowRaw(Reading[Raw]):
@@ -129,7 +124,7 @@ class ExplainMessage(Operation[Explained]):
         )
 
 
-class ExportMessages(PageOf, Reading[ExportPage]):
+class ExportMessages(PageOf, ReadingMessages[ExportPage]):
     """Export messages, a page at a time; the audit trail keeps the reason."""
 
     name = "messages.export"
@@ -139,11 +134,11 @@ class ExportMessages(PageOf, Reading[ExportPage]):
     filter: Filter = Search()
     reason: Reason = ""
 
-    def read(self, folder: Path) -> ExportPage:
+    def read(self, folder: Path, charsets: Mapping[str, str] | None = None) -> ExportPage:
         """Return a page of entries with their messages; UsageError where no reason is given."""
         if not self.reason.strip():
             raise UsageError("say why the messages are exported: --reason TEXT; the audit trail keeps it")
-        return exported(folder, self.filter.filters(), self.limit, self.before)
+        return exported(folder, self.filter.filters(), self.limit, self.before, charsets)
 
 
 class Stats(Reading[Standing]):
@@ -210,7 +205,7 @@ class ListUnmapped(Period, Reading[UnmappedCodes]):
         return unmapped(folder, *self.period(WEEK), self.channel)
 
 
-class ListCodeValues(Period, Reading[CodeValues]):
+class ListCodeValues(Period, ReadingMessages[CodeValues]):
     """List the values found in such a field."""
 
     name = "codes.values"
@@ -218,9 +213,9 @@ class ListCodeValues(Period, Reading[CodeValues]):
 
     place: Text = ""
 
-    def read(self, folder: Path) -> CodeValues:
+    def read(self, folder: Path, charsets: Mapping[str, str] | None = None) -> CodeValues:
         """Return the values; UsageError for what is not a field."""
-        return values(folder, self.place, *self.period(WEEK))
+        return values(folder, self.place, *self.period(WEEK), charsets)
 
 
 MESSAGES: Final = (

@@ -20,6 +20,7 @@ from engine.ops.audit.trail import AUDITED, Audited, Marks
 from engine.ops.operations.fields import WRITTEN, Grave
 from engine.ops.views.answer import unmarked
 from engine.pipeline.engine import Engine
+from engine.pipeline.feed import charsets_of
 
 A = TypeVar("A")
 MOST_NAME: Final = 40
@@ -146,6 +147,18 @@ class Reading(Operation[A], Generic[A]):
     async def run(self, engine: Engine, _actor: Actor) -> A:
         """Read, in a thread."""
         return await asyncio.to_thread(self.read, engine.files.data)
+
+
+class ReadingMessages(Reading[A], Generic[A]):
+    """A reading that shows texts of messages, which their channels' character sets decide where MSH-18 is empty."""
+
+    def read(self, folder: Path, charsets: Mapping[str, str] | None = None) -> A:
+        """Return what the journal of a folder holds; `charsets` are those of channels, by name, as far as known."""
+        raise NotImplementedError
+
+    async def run(self, engine: Engine, _actor: Actor) -> A:
+        """Read, in a thread, by the sets of the engine's channels."""
+        return await asyncio.to_thread(self.read, engine.files.data, charsets_of(engine.feeds))
 
 
 AnyOperation = type[Operation[Any]]

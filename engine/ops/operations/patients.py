@@ -15,7 +15,7 @@ from engine.journal.read.patients import Patient as Found
 from engine.journal.read.reading import Reader
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Count, EntryNumber, EntryNumbers, Limit, Patient
-from engine.ops.operations.operation import Operation, Reading
+from engine.ops.operations.operation import Operation, ReadingMessages
 from engine.ops.views.entry import Row
 from engine.ops.views.patient import (
     HeldOf,
@@ -29,6 +29,7 @@ from engine.ops.views.patient import (
 )
 from engine.ops.views.who import Named, named
 from engine.pipeline.engine import Engine
+from engine.pipeline.feed import charsets_of
 from engine.pipeline.repair.charting import charts
 from engine.pipeline.repair.entry_operations import judge_bytes
 
@@ -54,7 +55,7 @@ class FindPatients(Operation[list[Other]]):
         """Return them; nothing where nobody has it."""
         if not self.patient:
             raise UsageError("name the patient by a number: value, or system|value")
-        return await asyncio.to_thread(_found, engine.files.data, self.patient)
+        return await asyncio.to_thread(_found, engine.files.data, self.patient, charsets_of(engine.feeds))
 
 
 class ShowPatient(Operation[PatientView]):
@@ -70,9 +71,9 @@ class ShowPatient(Operation[PatientView]):
 
     async def run(self, engine: Engine, _actor: Actor) -> PatientView:
         """Return it; UsageError where the entry names nobody, or nobody of that lane."""
-        folder, names = engine.files.data, sorted(engine.dispatches)
-        found, others = await asyncio.to_thread(self._read, folder, names)
-        who = await asyncio.to_thread(_newest, folder, found)
+        folder, names, charsets = engine.files.data, sorted(engine.dispatches), charsets_of(engine.feeds)
+        found, others = await asyncio.to_thread(self._read, folder, names, charsets)
+        who = await asyncio.to_thread(_newest, folder, found, charsets)
         keys = await keys_of(engine, found)
         identities = {stored: identity_of(key) for stored, key in keys.items()}
         known = await asyncio.to_thread(_known, folder, names, tuple(identities.values()))
@@ -98,7 +99,9 @@ class ShowPatient(Operation[PatientView]):
             before=found.before,
         )
 
-    def _read(self, folder: Path, destinations: Sequence[str]) -> tuple[Found, tuple[Other, ...]]:
+    def _read(
+        self, folder: Path, destinations: Sequence[str], charsets: Mapping[str, str]
+    ) -> tuple[Found, tuple[Other, ...]]:
         with patients(folder) as reader:
             lanes = reader.lanes_of(self.entry)
             if not lanes:
@@ -108,10 +111,10 @@ class ShowPatient(Operation[PatientView]):
                 raise UsageError(f"entry {self.entry} names nobody of lane {lane}: {', '.join(map(str, lanes))}")
             others = [reader.show(one, (), 1) for one in lanes if one != lane]
             found = reader.show(lane, destinations, self.limit, self.before)
-        return found, tuple(_other(folder, one) for one in others)
+        return found, tuple(_other(folder, one, charsets) for one in others)
 
 
-class NameEntries(Reading[list[Named]]):
+class NameEntries(ReadingMessages[list[Named]]):
     """Say whom entries are about, in the words of their messages: name, numbers and birth date."""
 
     name = "messages.named"
@@ -119,31 +122,33 @@ class NameEntries(Reading[list[Named]]):
 
     entries: EntryNumbers
 
-    def read(self, folder: Path) -> list[Named]:
+    def read(self, folder: Path, charsets: Mapping[str, str] | None = None) -> list[Named]:
         """Return it in the order of the numbers, for at most 100; an entry that is not there is left out."""
         if len(self.entries) > MOST_NAMED:
             raise UsageError(f"name at most {MOST_NAMED} entries at once")
         with Reader(folder) as reader:
-            return [named(seq, reader.raw(seq)) for seq in self.entries]
+            channels = reader.channels(self.entries)
+            sets = {seq: (charsets or {}).get(channel, "") for seq, channel in channels.items()}
+            return [named(seq, reader.raw(seq), sets.get(seq, "")) for seq in self.entries]
 
 
-def _found(folder: Path, patient: str) -> list[Other]:
+def _found(folder: Path, patient: str, charsets: Mapping[str, str]) -> list[Other]:
     with patients(folder) as reader:
         found = [reader.show(lane, (), 1) for lane in reader.lanes_named(patient)]
-    return [_other(folder, one) for one in found if one.rows]
+    return [_other(folder, one, charsets) for one in found if one.rows]
 
 
-def _other(folder: Path, found: Found) -> Other:
-    who = _newest(folder, found)
+def _other(folder: Path, found: Found, charsets: Mapping[str, str]) -> Other:
+    who = _newest(folder, found, charsets)
     return Other(lane=found.lane, entry=who.entry, name=who.name, numbers=who.numbers)
 
 
-def _newest(folder: Path, found: Found) -> Named:
+def _newest(folder: Path, found: Found, charsets: Mapping[str, str]) -> Named:
     """Return whom the newest message that has a name is about."""
     who = [Named(entry=0, name="", numbers=(), born="")]
     with Reader(folder) as reader:
         for row in found.rows[:MOST_READ]:
-            who.append(named(row.seq, reader.raw(row.seq)))
+            who.append(named(row.seq, reader.raw(row.seq), charsets.get(row.channel, "")))
             if who[-1].name:
                 return who[-1]
     return who[min(1, len(who) - 1)]

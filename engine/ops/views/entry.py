@@ -208,11 +208,17 @@ class EntryFacts(RowFacts, facts=True):
 
 
 class Entry(Row, EntryFacts):
-    """One entry in full; `who` is whom its message is about."""
+    """One entry in full; `who` is whom its message is about.
+
+    `charset`: what holds where MSH-18 is empty, as the channel says; '' where the channel is not known here.
+    `guessed_charset`: what the message was read in where neither says, else ''.
+    """
 
     sha256: str
     who: Named
     message: str
+    charset: str = ""
+    guessed_charset: str = ""
     acknowledgement: str
     segments: tuple[SegmentView, ...]
     lineage: Lineage

@@ -1,6 +1,7 @@
 """Messages taken out of the journal: a page of them, and the forms they are written in."""
 
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -35,23 +36,25 @@ class ExportPage(Page):
     entries: tuple[ExportedRow, ...]
 
 
-def exported(folder: Path, filters: Filters, limit: int = 0, before: int = 0) -> ExportPage:
-    """Return a page of at most 200 entries with their messages."""
+def exported(
+    folder: Path, filters: Filters, limit: int = 0, before: int = 0, charsets: Mapping[str, str] | None = None
+) -> ExportPage:
+    """Return a page of at most 200 entries with their messages, read in the `charsets` of their channels."""
     page = searched(folder, filters, min(limit or MOST, MOST), before)
     rows: list[ExportedRow] = []
     size = 0
     with Reader(folder) as reader:
         for row in page.entries:
             raw = reader.raw(row.entry)
-            rows.append(_with_message(row, raw))
+            rows.append(_with_message(row, raw, (charsets or {}).get(row.channel, "")))
             size += len(raw)
             if size > MOST_BYTES and row is not page.entries[-1]:
                 return ExportPage(entries=tuple(rows), before=row.entry, searched_back_to=None)
     return ExportPage.of(page, entries=tuple(rows))
 
 
-def _with_message(row: Row, raw: bytes) -> ExportedRow:
-    text = text_of(raw)
+def _with_message(row: Row, raw: bytes, charset: str) -> ExportedRow:
+    text = text_of(raw, charset)
     encoded = None if text.encode() == raw else b64encode(raw).decode()
     return ExportedRow.of(row, message=text, base64=encoded)
 

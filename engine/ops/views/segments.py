@@ -4,12 +4,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.errors import MessageError
+from engine.hl7.charset import wide_codec
 from engine.hl7.conformance.part import Part
 from engine.hl7.conformance.standard import LAST, Standard, standard
+from engine.hl7.header import character_set
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Message, Repetition, Segment, parse
 from engine.ops.views.answer import Answer, Count
 
+UTF_8: Final = "UTF-8"
+LATIN_1: Final = "8859/1"
 DECLARING: Final = 2  # MSH-1 and MSH-2 declare delimiters and are never cut
 
 
@@ -38,12 +42,28 @@ class SegmentView(Answer):
 def read(raw: bytes, charset: str = "") -> Message | None:
     """Return a message to look at, undecodable bytes replaced; None where the bytes are no message.
 
-    `charset`: the channel's, which holds where MSH-18 is empty.
+    `charset`: the channel's, which holds where MSH-18 is empty; '' where it is not known.
     """
     try:
-        return parse(raw, charset=charset or "UTF-8", undecodable="replace")
+        return parse(raw, charset=charset or guessed_charset(raw) or UTF_8, undecodable="replace")
     except MessageError:
         return None
+
+
+def names_charset(raw: bytes) -> bool:
+    """Say whether MSH-18 or the first bytes say how a message is read, or all of it is ASCII."""
+    return raw.isascii() or bool(wide_codec(raw)) or character_set(raw)[0].strip() not in {b"", b'""'}
+
+
+def guessed_charset(raw: bytes) -> str:
+    """Return the set in which bytes are read that name none, where the channel's is not known; '' where they do."""
+    if names_charset(raw):
+        return ""
+    try:
+        raw.decode(UTF_8)
+    except UnicodeDecodeError:
+        return LATIN_1
+    return UTF_8
 
 
 def segments_of(message: Message, version: str) -> tuple[SegmentView, ...]:

@@ -1,7 +1,7 @@
 """Codes that no table has a row for: where messages hold them, and which they are."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -61,8 +61,13 @@ def unmapped(folder: Path, since: datetime, until: datetime, channel: str = "") 
     return UnmappedCodes(since=moment_text(since), until=moment_text(until), codes=codes)
 
 
-def values(folder: Path, place: str, since: datetime, until: datetime) -> CodeValues:
-    """Return what stood at a place of the newest messages whose code there has no mapping; UsageError for no place."""
+def values(
+    folder: Path, place: str, since: datetime, until: datetime, charsets: Mapping[str, str] | None = None
+) -> CodeValues:
+    """Return what stood at a place of the newest messages whose code there has no mapping; UsageError for no place.
+
+    `charsets`: those of channels, by name, as far as they are known.
+    """
     try:
         path = parse_path(place)
     except PathError as error:
@@ -71,9 +76,10 @@ def values(folder: Path, place: str, since: datetime, until: datetime) -> CodeVa
         ) from error
     with Reader(folder) as reader:
         bodies = reader.bodies_noted(f"{UNMAPPED} {place}", since, until, MOST_BODIES)
+        channels = reader.channels([seq for seq, _ in bodies]) if charsets else {}
     entries, newest = Counter[str](), dict[str, int]()
     for seq, raw in bodies:
-        for value in set(_standing(raw, path)):
+        for value in set(_standing(raw, path, (charsets or {}).get(channels.get(seq, ""), ""))):
             entries[value] += 1
             newest.setdefault(value, seq)
     ranked = sorted(entries.items(), key=lambda one: (-one[1], one[0]))
@@ -81,7 +87,7 @@ def values(folder: Path, place: str, since: datetime, until: datetime) -> CodeVa
     return CodeValues(values=found, looked_at=len(bodies))
 
 
-def _standing(raw: bytes, path: Hl7Path) -> Iterator[str]:
-    message = read(raw)
+def _standing(raw: bytes, path: Hl7Path, charset: str) -> Iterator[str]:
+    message = read(raw, charset)
     if message is not None:
         yield from (leaf for leaf in path.leaves(message) if leaf is not None and leaf is not NULL)

@@ -31,7 +31,7 @@ from engine.ops.views.entry import (
     Step,
     Timing,
 )
-from engine.ops.views.segments import read, segments_of
+from engine.ops.views.segments import guessed_charset, read, segments_of
 from engine.ops.views.who import named
 
 NEIGHBOURS: Final = 5
@@ -56,6 +56,8 @@ def entry(folder: Path, seq: int, charsets: Mapping[str, str] | None = None) -> 
         **dict(Row.of(view.row)),
         who=named(seq, view.raw, charset),
         timing=_timing(view),
+        charset=charset,
+        guessed_charset="" if charset else guessed_charset(view.raw),
         message=message.text if message else text_of(view.raw),
         acknowledgement=text_of(view.acknowledgement),
         segments=segments_of(message, view.version) if message else (),

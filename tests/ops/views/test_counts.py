@@ -137,3 +137,17 @@ async def test_what_stood_there_is_told_to_who_may_see_patients(desk: Desk) -> N
     }
     with pytest.raises(UsageError, match="PID-10"):
         values(desk.folder, {"place": "everywhere"})
+
+
+async def test_values_are_read_in_the_character_set_of_their_channel(tmp_path: Path) -> None:
+    """MSH-18 is empty: each channel says for itself; of one that is not known UTF-8 and Latin-1 are tried."""
+    async with open_desk(tmp_path) as desk:
+        for number, channel in enumerate(("adt", "lab", "gone"), 1):
+            raw = PID.format(f"c{number}", "ć").encode("iso8859-2")
+            await desk.record(f"c{number}", (f"s|{number}",), raw=raw, channel=channel)
+        await desk.claim()
+        for number in (1, 2, 3):
+            await desk.deliver(number, notes=("unmapped-code PID-10",))
+    request = ListCodeValues.parse(AROUND | {"place": "PID-10"})
+    found = request.read(tmp_path, {"adt": "8859/2", "lab": "WINDOWS1251"})
+    assert {one.last: one.value for one in found.values} == {1: "ć", 2: "ж", 3: "æ"}

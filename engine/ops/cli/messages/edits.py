@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from engine.errors import MessageError, UsageError
-from engine.hl7.message import parse
+from engine.hl7.message import Message, parse
 from engine.ops.cli.messages.replays import LEFT_OPEN, ask_each, print_dry_run
 from engine.ops.operations.entries import (
     Destinations,
@@ -19,9 +19,13 @@ from engine.ops.operations.entries import (
     ResolvePatient,
     RetryMessage,
 )
+from engine.ops.operations.messages import ShowMessage
 from engine.ops.terminal.command import ask, takes, takes_entries
 from engine.ops.terminal.options import DATA, Data, Json, Yes, agreed
 from engine.ops.terminal.table import note, output, print_json, print_line, table
+from engine.ops.views.segments import UTF_8, guessed_charset, names_charset
+
+CODEC: Final = "utf-8"
 
 
 @takes(EditMessage, entry="ENTRY", message=None, set=None)
@@ -46,7 +50,7 @@ def edit(
 
     Example: adt-engine messages edit 37 --file edited.hl7 --discard-original --reason "typo" --data /var/lib/adt-engine
     """
-    edited = _edited(file, set_ or [])
+    edited = _edited(file, set_ or [], data, request.entry)
     plan = ask(data, DryRunMessage.parse({**edited, "entry": request.entry}))
     ends_here = dry_run or plan.refused is not None
     if not as_json:
@@ -115,13 +119,27 @@ def _match(one: Match) -> tuple[object, ...]:
     return one.patient, one.name, one.birthDate, one.gender, active, ", ".join(one.identifiers)
 
 
-def _edited(file: Path | None, parts: list[str]) -> Mapping[str, object]:
+def _message(file: Path, raw: bytes, data: Path, entry: int) -> Message:
+    """Return what a file holds, read as its channel reads it; UsageError where the file is written in another set."""
+    if names_charset(raw):
+        return parse(raw)
+    charset = ask(data, ShowMessage(entry=entry)).charset or UTF_8
+    message = parse(raw, charset=charset)
+    if message.charset != CODEC and guessed_charset(raw) == UTF_8:
+        raise UsageError(
+            f"{file} is written in UTF-8, and the channel reads {charset} where MSH-18 is empty: save it in that "
+            "character set, or name the one that it has in MSH-18 (UNICODE UTF-8)"
+        )
+    return message
+
+
+def _edited(file: Path | None, parts: list[str], data: Path, entry: int) -> Mapping[str, object]:
     """Return what an edit is given; UsageError unless it is a file or parts."""
     if bool(file) == bool(parts):
         raise UsageError("give the whole message, or the parts to set: --file FILE, or --set PID-5.1=TEXT")
     if file is not None:
         try:
-            return {"message": parse(file.read_bytes()).text}
+            return {"message": _message(file, file.read_bytes(), data, entry).text}
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror}") from error
         except MessageError as error:

@@ -20,6 +20,7 @@ from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.segments import SegmentView
 
 DISCARDED: Final = "discarded"
+NO_CHARSET: Final = "MSH-18 is empty, and no engine runs that knows the channel's character set"
 MOST_CHARACTERS: Final = 1000
 
 
@@ -61,6 +62,8 @@ def _entry(found: Entry, *, fields: bool) -> None:
         print_line("The bytes no longer have the digest they came with: the file is damaged.", NEGATIVE)
     print_line("")
     print_line("Message" if not found.body_removed_at else f"Message, removed {found.body_removed_at[:10]}", "bold")
+    if found.guessed_charset:
+        print_line(f"{NO_CHARSET}: read as {found.guessed_charset}")
     if fields and found.segments:
         output().print(table(["Field", "Name", "Value"], _fields(found.segments)))
     else:

@@ -123,6 +123,19 @@ async def test_an_edit_is_shown_and_done(rig: Rig, tmp_path: Path) -> None:
     assert (done.code, "no-identity" in done.out) == (1, True)
 
 
+async def test_a_file_is_read_in_the_character_set_of_its_channel(rig: Rig, tmp_path: Path) -> None:
+    """MSH-18 is empty and the channel says ISO 8859-1; a file in UTF-8 is refused, never misread."""
+    await configured(rig, charset="8859/1")
+    file = tmp_path / "mended.hl7"
+    text = message("C2", "RB-2", event="A28", family="Müller").decode()
+    file.write_bytes(text.encode("latin-1"))
+    edit = ("messages", "edit", "2", "--file", str(file))
+    assert "Müller" in await said(rig, *edit, "--dry-run")
+    file.write_bytes(text.encode())
+    refused = await cli(rig, *edit, "--dry-run")
+    assert (refused.code, "is written in UTF-8, and the channel reads 8859/1" in refused.error) == (2, True)
+
+
 WRONG = {
     ("messages", "replay"): "a filter such as --since",
     ("messages", "replay", "1", "--state", "held"): "not both",

@@ -48,6 +48,20 @@ def printed(desk: Desk, *options: str) -> str:
     return done.output
 
 
+@pytest.mark.parametrize(("codec", "named"), [("latin-1", "8859/1"), ("utf-8", "UTF-8"), ("ascii", "")])
+async def test_without_its_channel_a_message_says_how_it_was_read(tmp_path: Path, codec: str, named: str) -> None:
+    """No engine runs that knows the channel's character set, and MSH-18 is empty: nothing is lost, and it is said."""
+    name = "Muller" if codec == "ascii" else "Müller"
+    async with open_desk(tmp_path) as desk:
+        await desk.record("c1", ("s|1",), raw=HOSTILE.replace("\u202egnp", name).encode(codec, "replace"))
+    told = printed(desk)
+    assert name in told
+    assert (
+        f"MSH-18 is empty, and no engine runs that knows the channel's character set: read as {named}\n" in told
+    ) is (bool(named))
+    assert ("read as" in told) is bool(named)
+
+
 async def test_a_transaction_is_told_by_its_requests(tmp_path: Path) -> None:
     """What went in one Bundle is listed, so that nobody has to read the Bundle."""
     asked = [{"request": {"method": "POST", "url": "Location"}}, {"request": {"method": "PUT", "url": "Encounter/1"}}]
