@@ -56,14 +56,16 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     found = checks_of(tmp_path, channel, "--data", "channels/../data")
     token = found["destinations[0].auth.token of a"]
     assert (token["standing"], token["found"]) == ("mend", "the environment variable NO_SUCH_TOKEN is not set")
-    assert found["destination nowhere"]["found"].startswith("gone.pem cannot be read (No such file or directory)")
+    assert found["destination nowhere"]["found"].startswith(
+        "channels/gone.pem cannot be read (No such file or directory)"
+    )
     assert found["data folder"]["found"] == str(tmp_path / "data")
 
 
 def test_the_file_of_a_listener_that_is_missing_is_named(tmp_path: Path) -> None:
     """Of certificate, key and client authority the one that cannot be read."""
     trustme.CA().issue_cert("localhost").cert_chain_pems[0].write_to_path(tmp_path / "own.pem")
-    tls = "{host: 127.0.0.1, port: 0, tls: {certificate: own.pem, key: gone.key}}"
+    tls = "{host: 127.0.0.1, port: 0, tls: {certificate: ../own.pem, key: gone.key}}"
     found = checks_of(tmp_path, CHANNEL.replace("{host: 127.0.0.1, port: 0}", tls), "--data", "data")
     assert "gone.key cannot be read (No such file or directory)" in found["certificate of a"]["found"]
 
