@@ -59,7 +59,8 @@ class Call:
     @property
     def logical_id(self) -> str:
         """The id of the patient that the service wrote, empty for merges."""
-        return self.answer_headers.get("Location", "").rpartition("/")[2] if self.method == "POST" else _last(self.path)
+        made = self.answer_headers.get("Location", "").partition("/_history/")[0]
+        return _last(made if self.method == "POST" else self.path)
 
     @property
     def version(self) -> int:

@@ -13,6 +13,7 @@ from tests.flow.simulated_places import Whereabouts
 
 SEVERAL: Final = "multiple-matches"
 ELSEWHERE: Final = "source-merged-elsewhere"
+DEATH: Final = "death-on-merged-record"
 CLASSES: Final = {"E": "EMER", "I": "IMP", "O": "AMB", "P": "PRENC"}
 BEGINS: Final = {"A01": "in-progress", "A04": "in-progress", "A05": "planned", "A14": "planned"}
 OVER: Final = frozenset({"finished", "cancelled", "entered-in-error"})
@@ -49,6 +50,11 @@ class Record:
     merged_into: "Record | None" = None
     replaces: "list[Record]" = field(default_factory=list)
     links: "list[Record]" = field(default_factory=list)
+
+    @property
+    def has_died(self) -> bool:
+        """Whether the chart tells of a death."""
+        return self.facts.get("deceased", "") not in {"", "false"}
 
     def list_of(self, name: str) -> set[str]:
         """Return the items of a list."""
@@ -250,6 +256,8 @@ class Fold:
         source, survivor = self.head(message.merged[0]), self._found(message)
         if source is not None and source is not survivor and not self._in_use(message.merged[0]):
             raise Held(f"held {ELSEWHERE}")
+        if source and survivor and source is not survivor and source.has_died and not survivor.has_died:
+            raise Held(f"held {DEATH}")
         if survivor is None:
             survivor = self._say(None, message)
         if source is None:

@@ -25,8 +25,14 @@ Facts = Mapping[str, Mapping[str, object]]
 # How many of a thousand messages may be held, by reason; the fold says of each whether it has to be. Who is brought in
 # unknown has no birth date, which the service requires, until a later message brings it, or the simulation is over.
 # Somebody with several charts finds all of them when registered at another authority. The number of a chart that was
-# merged under another of its numbers is changed.
-HELD: Final = {"missing-required": 3, "multiple-matches": 8, "source-merged-elsewhere": 3, "last-number": 2}
+# merged under another of its numbers is changed. A chart that tells of a death is merged into one that does not.
+HELD: Final = {
+    "missing-required": 3,
+    "multiple-matches": 8,
+    "source-merged-elsewhere": 3,
+    "last-number": 2,
+    "death-on-merged-record": 4,
+}
 WAITING: Final = 60
 NEWER: Final = "something newer was applied"
 
