@@ -23,7 +23,7 @@ STEPS: Final = 10_000
 
 def address_of(folder: Path) -> str:
     """Return the address of the database that the node of a folder shares; empty where its journal is in the folder."""
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, NotADirectoryError):
         return (folder / ADDRESS_FILE).read_text(encoding="utf-8").strip()
     return ""
 

@@ -102,7 +102,7 @@ def test_whose_it_is_stands_in_the_access_log(kept: Inside, base: str) -> None:
     kept.ask("GET", f"{base}/Binary/{made}", headers=XML)
     assert rows(kept)[-1][4:] == ("read-temporary", "Binary", made, patient, "done", 200)
     issue(kept.ask("GET", f"{base}/Binary/{made}", client="administrative", headers=XML), 403, "forbidden")
-    assert rows(kept)[-1][4:] == ("read-temporary", "Binary", made, "", "refused", 403)
+    assert rows(kept)[-1][4:] == ("read-temporary", "Binary", made, patient, "refused", 403)
 
 
 def test_it_expires(inside: Inside, base: str) -> None:

@@ -46,7 +46,7 @@ def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
         check_plain(list(request.query))
         kept = service.store.read(request.principal.tenant, partial(_find, service, request))
         _demand(service, request, by_code, kept)
-        return _seen(service, request, _answer(kept))
+        return _seen(service, request, kept)
 
     async def delete(service: Service, request: Request) -> Answer:
         """Answer DELETE /RequestResult/{id}: 202, and the job is cancelled."""
@@ -114,11 +114,13 @@ def _answer(kept: Kept) -> Answer:
     return Answer(202, b"", (("x-progress", progress_text(kept)), ("retry-after", str(RETRY_SECONDS))))
 
 
-def _seen(service: Service, request: Request, answer: Answer) -> Answer:
-    """Return an answer without the resource that a write has made, where the token may write such and not read them."""
+def _seen(service: Service, request: Request, kept: Kept) -> Answer:
+    """Return the answer, without the resource that a write has made where the token may not read such."""
+    answer = _answer(kept)
     found = RESOURCE.match(answer.body)
     name = r4_name(found[1].decode()) if found else ""
-    if name not in KEPT or may_see(service.configuration, request.principal, name):
+    own = bool(kept.job.patient) and kept.job.patient == request.principal.patient
+    if name not in KEPT or may_see(service.configuration, request.principal, name, own=own):
         return answer
     return replace(answer, body=b"")
 

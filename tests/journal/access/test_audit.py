@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.errors import JournalUnusableError
+from engine.errors import JournalRefusedError, JournalUnusableError
 from engine.journal.access import accounts, audit, sessions
 from engine.journal.access.audit import COLUMNS, FIRST, AuditRecord, digest
 from engine.journal.access.audited import MOST_FAULTS, AuditFilter, AuditReader, Verified, Witness
@@ -218,8 +218,9 @@ def test_any_change_of_any_row_is_found(copy: Path, data: st.DataObject) -> None
 async def test_the_engine_itself_cannot_change_a_row(desk: Desk, statement: str) -> None:
     """The table refuses: a mistake of ours cannot undo what was written."""
     await fill(desk, 3)
-    with pytest.raises(Exception, match="only ever added to"):
+    with pytest.raises(JournalRefusedError) as refused:
         await desk.journal.write(lambda connection: connection.execute(statement))
+    assert "only ever added to" in str(refused.value.__cause__)
     assert verified(desk.folder).rows == 3
 
 

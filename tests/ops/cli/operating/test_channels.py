@@ -71,6 +71,7 @@ def write_everything_wrong(folder: Path) -> set[tuple[str, str]]:
         ("alerts.yaml", "channels.c"),
         ("alerts.yaml", "held_lanes"),
         ("patient.yaml", ""),
+        ("patient.yaml", "resource"),
         ("patient.yaml", "elements.birthDate"),
         ("encounter.yaml", "elements.classy"),
     }
