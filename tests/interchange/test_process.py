@@ -28,7 +28,8 @@ service_identifier_system: https://cdis.example
 tenants:
   riverbend: {duplicate_patient_limit: 10}
 clients:
-  engine: {tenant: riverbend, secret: {env: ENGINE_SECRET}, scopes: ["system/*.*"], role: system-integration}
+  engine: {tenant: riverbend, secret: {env: ENGINE_SECRET}, grants: [client_credentials, refresh_token],
+           scopes: ["system/*.*"], role: system-integration}
 test_hooks: true
 """
 
@@ -190,7 +191,7 @@ tenants:
     licensed_networks: [carequality, commonwell]
 clients:
   engine: {tenant: riverbend, secret: {env: ENGINE_SECRET}, uri: "https://engine.riverbend.example",
-           grants: [client_credentials, refresh_token, "urn:ietf:params:oauth:grant-type:jwt-bearer"],
+           grants: [client_credentials, "urn:ietf:params:oauth:grant-type:jwt-bearer"],
            scopes: ["system/*.*"], role: system-integration}
 users:
   dr.osei: {tenant: riverbend, role: physician, password_hash: "$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHQ$aGFzaGhhc2g"}
