@@ -30,7 +30,7 @@ class Word(NamedTuple):
 
 
 CWE: Final = "A^Apple^LN^B^Berry^LN^^^^C^Cherry^LN"
-FUNCTION_SEGMENT: Final = f"ZFN|103000|3.5-5.0|7|45|http://x.example/a|QUJD|20260301|LN|{CWE}|W^301|N^NS^1.2.3^ISO|x^TEXT^plain|ns^1.2.3^ISO|b~c\r"
+FUNCTION_SEGMENT: Final = f"ZFN|103000|3.5-5.0|7|45|http://x.example/a|QUJD|20260301|LN|{CWE}|W^301|N^NS^1.2.3^ISO|x^TEXT^plain|ns^1.2.3^ISO|b~c|a@b.example|2034-7|2137-8\r"
 LN: Final = "http://loinc.org"
 RVB_ID: Final = "1^5^M10^RVB^MR^^20200101^20300101"
 WORDS: Final[dict[str, Word]] = {
@@ -67,6 +67,9 @@ WORDS: Final[dict[str, Word]] = {
     "decimal": Word("ZFN-3 | decimal", {"ZFN-3": "7"}, 7, "Decimal"),
     "range-low": Word("ZFN-2 | range-low", {"ZFN-2": "3.5-5.0"}, 3.5, "Decimal"),
     "range-high": Word("ZFN-2 | range-high", {"ZFN-2": "3.5-5.0"}, 5.0, "Decimal"),
+    "if-email": Word("ZFN-15 | if-email(email)", {"ZFN-15": "a@b.example"}, "email", "Code"),
+    "cdc-race": Word("ZFN-16 | cdc-race", {"ZFN-16": "2034-7"}, "2034-7"),
+    "cdc-ethnicity": Word("ZFN-17 | cdc-ethnicity", {"ZFN-17": "2137-8"}, "2137-8"),
     "if-past": Word("ZFN-7 | if-past(over)", {"ZFN-7": "20260301", "the day of the event": "20260302"}, "over", "Code"),
     "code": Word("PID-8 | code(administrative-sex)", {"PID-8": "F"}, "female", "Code"),
     "coding": Word("PID-16 | coding(marital-status)", {"PID-16": "M"}, {"code": "M"}, "Coding"),
@@ -91,7 +94,7 @@ WORDS: Final[dict[str, Word]] = {
     ),
     "identifier-value": Word("PID-3.1 | identifier-value", {"PID-3.1": "1"}, "1"),
     "identifier-use": Word(
-        "ZFN-15 | identifier-use", {"ZFN-15": "8^^^^^^^20200101", "the day of the event": "20260302"}, "old", "Code"
+        "ZFN-18 | identifier-use", {"ZFN-18": "8^^^^^^^20200101", "the day of the event": "20260302"}, "old", "Code"
     ),
     "number-system": Word("PID-3 | number-system(VN)", {"PID-3": RVB_ID}, "urn:rvb#VN", "Uri"),
     "place-name": Word("ZFN-10 | place-name(2)", {"ZFN-10": "W^301"}, "W 301"),
