@@ -64,6 +64,7 @@ async def test_every_metric_moves(tmp_path: Path) -> None:
         await rig.ask("destinations.pause", destination="second")
         host, port = await rig.address()
         _reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"MSH|without a frame")
         seen: set[str] = set()
         for _ in range(600):
             after = await figures(rig)
