@@ -67,7 +67,7 @@ async def test_transactions_that_go_wrong(rig: Rig, fault: Fault, nth: int) -> N
     await rig.drained()
     assert {row.state for row in rig.rows()} == {"delivered"}
     await check_wards(rig, numbers)
-    assert rig.proxy.faults > 2
+    assert rig.proxy.faults > 1  # how many transactions there are depends on how fast the answers come
     if nth == 1:  # those under way when it was given up were sent so, and none after them
         assert len(transactions(rig)) < 2 * PATIENTS
         assert b"transactions-fail" in orjson.dumps(await rig.ask("destinations.list"))

@@ -214,10 +214,10 @@ users:
         pytest.param(("https://cdis.example", "a b"), 4, "without blanks", id="no system"),
         pytest.param(("secret: {env: ENGINE_SECRET},", ""), 8, "does not fit together; give a secret", id="public"),
         pytest.param(("test_hooks: true", "tls: {certificate: a, key: b}"), 3, "begins with https:", id="tls"),
-        pytest.param(("test_hooks: true", "auth: {auto_login_user: x}"), 9, "one of users", id="nobody"),
-        pytest.param(("role: system-integration", "role: god"), 8, "physician", id="role"),
+        pytest.param(("test_hooks: true", "auth: {auto_login_user: x}"), 10, "one of users", id="nobody"),
+        pytest.param(("role: system-integration", "role: god"), 9, "physician", id="role"),
         pytest.param(
-            ("environment: sandbox", "environment: production"), 9, "environment: sandbox", id="hooks in production"
+            ("environment: sandbox", "environment: production"), 10, "environment: sandbox", id="hooks in production"
         ),
     ],
 )
@@ -244,7 +244,7 @@ def test_faults_of_the_whole_are_told_all_at_once() -> None:
         validate(parse(text + "auth: {auto_login_user: dr.osei}", "i.yaml"), ServiceConfiguration)
     assert [(problem.line, problem.path) for problem in told.value.problems] == [
         (8, "clients.engine.tenant"),
-        (9, "test_hooks"),
-        (10, "auth.auto_login_user"),
-        (10, "auth.auto_login_user"),
+        (10, "test_hooks"),
+        (11, "auth.auto_login_user"),
+        (11, "auth.auto_login_user"),
     ]
