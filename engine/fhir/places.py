@@ -25,11 +25,14 @@ def traced(
     owned: Mapping[str, tuple[str, ...]],
     trail: Trail,
     at: datetime | None,
+    *,
+    tried: bool = False,
 ) -> list[ElementChange]:
     """Return what a message says of a stored visit, with the places that it left before and their periods.
 
     `owned`: what the source wrote last, by slice; the places before are a slice of their own. `at`: the time of the
-    event.
+    event. `tried`: the message was sent before, perhaps with an answer that was lost, so that `owned` may be older than
+    what is stored.
     """
     stays = {one.slice: one.items[0] for one in changes if one.element == trail.element and one.items}
     if trail.here not in stays:
@@ -45,6 +48,7 @@ def traced(
     if here is not None and since and _start(here) and after(_start(here), since):
         new = here
     elif here is not None and _same(here, new) and not _returns(here, new):
+        before += _left_already(here, new, stored, mine, trail) if tried and here not in mine[trail.here] else []
         new = _merged(here, new)
     elif since or _end(new):
         before += [one for one in mine[trail.prior] if one not in before]
@@ -95,6 +99,18 @@ def _left(here: Item, until: str) -> list[Item]:
     if here.get(STATUS) not in {ACTIVE, COMPLETED}:
         return []
     return [_of({**here, STATUS: COMPLETED}, _start(here), _end(here) or until)]
+
+
+def _left_already(
+    here: Item, new: Item, stored: Sequence[Item], mine: Mapping[str, list[Item]], trail: Trail
+) -> list[Item]:
+    """Return the places that a visit left when this very message moved it, in a write whose answer was lost."""
+    moment = _start(new) or _end(new)
+    if not moment or moment != (_start(here) or _end(here)):
+        return []
+    before = mine[trail.here + BEFORE]
+    left = [one for one in stored if one.get(STATUS) == COMPLETED and _end(one) == moment and one is not here]
+    return [one for one in (*mine[trail.prior], *left) if one not in before]
 
 
 def _returns(here: Item, new: Item) -> bool:

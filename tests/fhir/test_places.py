@@ -74,6 +74,23 @@ def test_a_place_of_another_system_is_known_with_its_time() -> None:
     assert after(stored, told(place("a")), SAYS)["PV1-3"] == stored
 
 
+def test_a_transfer_whose_answer_was_lost_keeps_what_was_left_before() -> None:
+    """Sent again, with what the source owned before the first try: each place that was left stays, and is the source's.
+
+    The room before (c) was known by PV1-6 alone; without the second look it went, and a cancelled transfer found no
+    place to go back to.
+    """
+    left, before = place("a", "completed", THEN, NOW), place("c", "completed", "", THEN)
+    stored = [place("b", start=NOW), left, before]
+    slices = {"PV1-3": (digest(place("a", start=THEN)),), "PV1-6": (digest(before),)}
+    said = told(place("b"), place("a", "completed"))
+    again = traced({"location": stored}, said, slices, ARRIVES, AT, tried=True)
+    found = {one.slice: list(one.items) for one in again}
+    assert found == {"PV1-3": [stored[0]], "PV1-6": [left], "PV1-3" + BEFORE: [before, left]}
+    other = traced({"location": stored}, said, {}, ARRIVES, AT)
+    assert [one.slice for one in other] == ["PV1-3", "PV1-6"], "what another system says is not this one's"
+
+
 def test_a_new_visit_is_where_it_is_since_its_event() -> None:
     """The first message tells since when, or nothing of it; without a time nothing is made up."""
     assert begun(told(place("a")), ARRIVES, AT)[0].items == (place("a", start=NOW),)

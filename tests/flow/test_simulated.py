@@ -1,6 +1,7 @@
 """Simulated hospital days through the whole engine: the service ends as the fold says; told again, nothing changes."""
 
 import asyncio
+import itertools
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from tests.flow.proxy import Call, Fault
 from tests.flow.rig import Rig, Row, running
 from tests.flow.simulated_fold import Fold
 from tests.flow.simulated_service import AUTHORITIES, Snapshot, snapshot
@@ -116,6 +118,27 @@ async def test_hospital_days_end_as_the_fold_says_and_replaying_them_changes_not
         seconds = f"{len(again)} replayed, {time.monotonic() - started:.0f} s"
         with capsys.disabled():
             print(f"\nsimulated: seed {seed}, {events} events, {dict(ends)}, {figures}, {seconds}")  # noqa: T201
+
+
+@pytest.mark.timeout(900)
+async def test_lost_answers_leave_the_same(tmp_path: Path, seed: int) -> None:
+    """Every twelfth write is carried out and its answer lost: sent again, it leaves what the fold says, rooms too."""
+    writes = itertools.count(1)
+
+    def script(call: Call) -> Fault | None:
+        lost = call.method in {"POST", "PUT"} and next(writes) % 12 == 0
+        return Fault(status=504, after_commit=True) if lost else None
+
+    async with running(tmp_path, authorities=AUTHORITIES) as rig:
+        rig.proxy.script = script
+        await rig.engine.start()
+        await simulated(rig, FORCED, seed)
+        rows = await settled(rig)
+        fold = Fold([row.raw for row in rows])
+        for at, row in enumerate(rows):
+            assert fold.tell(at, end_of(row)) == end_of(row), row.control_id
+        await compared(rig, fold)
+        assert rig.proxy.faults > FORCED // 20
 
 
 @pytest.mark.timeout(900)

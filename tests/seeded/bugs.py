@@ -257,6 +257,20 @@ JOURNAL: Final = (
         ("journal/file/test_durability.py",),
     ),
     Bug(
+        "a room that a patient was in is lost where the answer to a transfer was lost",
+        "fhir/places.py",
+        "if tried and here not in mine[trail.here] else []",
+        "if not tried else []",
+        ("fhir/test_places.py",),
+    ),
+    Bug(
+        "a transaction is applied to its own outcome where memory lapsed meanwhile",
+        "deliver/resources/together.py",
+        "            server.transcript.recalled = server.recalled()\n",
+        "",
+        ("deliver/resources/test_transaction.py",),
+    ),
+    Bug(
         "after a disk error the writer goes on, and a later sync lies",
         "journal/write/places.py",
         "if is_disk_error(error) or isinstance(error, JournalFailedError) else",

@@ -7,7 +7,7 @@ from engine.deliver.patient.absorbed import Absorbed, head_of, replaced_with
 from engine.deliver.patient.involved import involved
 from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import Facts, Looked, search_patients
-from engine.deliver.stored import Stored
+from engine.deliver.stored import PATIENT, Stored
 from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, Known
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
@@ -37,7 +37,7 @@ async def resolve(exchange: Exchange, identities: Sequence[Identity], *, remembe
     Raises HeldDeliveryError: `ambiguous-identity`, `identity-conflict`, `identity-unproven`, `merge-loop`,
     `survivor-missing`.
     """
-    cached = exchange.server.cache.find(identities) if remembered else None
+    cached = exchange.recall(PATIENT, identities) if remembered else None
     if cached is not None:
         return Resolution(cached)
     looked: Looked = {}

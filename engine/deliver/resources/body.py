@@ -87,7 +87,7 @@ class ResourceBody:
         spoken = alone(self._changes(step.status), mine)
         changes: Sequence[ElementChange] = [one for one in spoken if one.element not in (*interaction.clears, *left)]
         if move and move.trail and not fill:
-            changes = traced(found.body, changes, mine, move.trail, self._at)
+            changes = traced(found.body, changes, mine, move.trail, self._at, tried=self._exchange.tried)
         changes = self._completed(changes, found.body, mine)
         required = frozenset(one.element for one in interaction.defaults)
         result = await applied(self._exchange, found, changes, fill=fill, required=required)

@@ -81,7 +81,7 @@ async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequenc
     type_ = interaction.record.type
     cache = exchange.server.cache_of(type_)
     for identity in identities:
-        cached = cache.find((identity,))
+        cached = exchange.recall(type_, (identity,))
         if cached is not None and standing(cached):
             return cached
     keys = _keys(type_, identities)

@@ -70,6 +70,8 @@ async def together(
                 return await _one_by_one(exchange, steps, carry_out, answers)
             for write, answer in zip(server.writes.values(), answers, strict=True):
                 server.transcript.keep(name_of(write.method, f"{server.base}/{write.path}", write.headers), answer)
+            # What was remembered then is what these answers are about, whatever has become of the caches meanwhile.
+            server.transcript.recalled = server.recalled()
         exchange.transcript = server.transcript
         return await carry_out(exchange, steps, remembered=remembered)
     finally:

@@ -17,7 +17,7 @@ from engine.deliver.stored import PATIENT, Body, Cache, Slices, Stored
 from engine.deliver.wire.client import Answer
 from engine.deliver.wire.dry_run_server import DryRunServer
 from engine.deliver.wire.server import Server
-from engine.deliver.wire.transcript import Headers, Transcript, name_of
+from engine.deliver.wire.transcript import Headers, Recalled, Transcript, name_of
 from engine.errors import DeliveryError, PermanentDeliveryError
 from engine.fhir.plan import Identity
 
@@ -73,6 +73,14 @@ class DraftServer(DryRunServer):
         written = {reference.partition("/")[2] for reference in self.writes}
         for layer in self._layers.values():
             layer.keep(written)
+
+    def recalled(self) -> Recalled:
+        """Return the resources that the draft took from the caches of the server itself."""
+        return {
+            (type_, identities): found
+            for type_, layer in self._layers.items()
+            for identities, found in layer.recalled.items()
+        }
 
     async def ask(self, method: str, url: str, headers: Headers, body: bytes = b"") -> Answer:
         """Read from the server, or put down a write and answer it for now."""
@@ -131,13 +139,19 @@ class Layer(Cache):
         super().__init__(below.most)
         self._below = below
         self._own = Cache(below.most)
+        self.recalled: dict[tuple[Identity, ...], Stored] = {}
         self._dropped: set[str] = set()
         self._done: list[tuple[str, Callable[[], None]]] = []
 
     def find(self, identities: Sequence[Identity]) -> Stored | None:
         """Return the one resource that all the identifiers are known to stand for, else None."""
-        found = self._own.find(identities) or self._below.find(identities)
-        return None if found is None or found.logical_id in self._dropped else found
+        own = self._own.find(identities)
+        found = own or self._below.find(identities)
+        if found is None or found.logical_id in self._dropped:
+            return None
+        if own is None:
+            self.recalled[tuple(identities)] = found
+        return found
 
     def owned(self, logical_id: str, source: str) -> Slices | None:
         """Return what a source owns of a resource, None where neither cache knows."""

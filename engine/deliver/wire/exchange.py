@@ -1,6 +1,6 @@
 """The exchange of one delivery with its server: reads, journaled writes, and the account of all of it."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
@@ -126,9 +126,14 @@ class Exchange(Learned):
             self._went_back()
         return found
 
+    def recall(self, type_: str, identities: Sequence[Identity]) -> Stored | None:
+        """Return the resource that identities are remembered to stand for; None where none is."""
+        return self.transcript.find(type_, identities) or self.server.cache_of(type_).find(identities)
+
     def still(self, patient: Stored) -> bool:
-        """Say whether a resource may be written upon: it was read in this delivery, or is remembered still."""
-        if patient.fresh:
+        """Say whether a resource may be written upon: read in this delivery, written in it, or known still."""
+        url = f"{self.server.base}/{patient.reference}"
+        if patient.fresh or name_of("PUT", url, patient.if_match) in self.transcript:
             return True
         self.server.continuity.check()
         return self.server.cache_of(patient.type_).holds(patient)

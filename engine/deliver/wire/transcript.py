@@ -1,25 +1,43 @@
 """What a server has answered already within one delivery: each answer is given once where it is asked for again."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
+from engine.deliver.stored import Stored
 from engine.deliver.wire.client import Answer
 from engine.errors import DeliveryError
+from engine.fhir.plan import Identity
 
 CONDITIONS: Final = frozenset({"If-None-Exist", "If-Match"})
 
 Headers = tuple[tuple[str, str], ...]
 
 
+Recalled = dict[tuple[str, tuple[Identity, ...]], Stored]
+
+
 class Transcript:
-    """Answers, and failures to answer, by request and in their order."""
+    """Answers, and failures to answer, by request and in their order.
+
+    `recalled`: what was remembered, by type and identities, when the writes were made that are answered here.
+    """
 
     def __init__(self) -> None:
+        self.recalled: Recalled = {}
         self._answers: dict[str, deque[Answer | DeliveryError]] = {}
 
     def __bool__(self) -> bool:
         """Whether anything was answered already."""
         return bool(self._answers)
+
+    def __contains__(self, request: str) -> bool:
+        """Whether a request is answered here."""
+        return bool(self._answers.get(request))
+
+    def find(self, type_: str, identities: Sequence[Identity]) -> Stored | None:
+        """Return the resource that was remembered under identities; None where none was."""
+        return self.recalled.get((type_, tuple(identities)))
 
     def keep(self, request: str, answer: Answer | DeliveryError) -> None:
         """Add what came of a request (`name_of`)."""
@@ -43,6 +61,7 @@ class Transcript:
     def clear(self) -> None:
         """Forget all of it."""
         self._answers.clear()
+        self.recalled.clear()
 
 
 def name_of(method: str, url: str, headers: Headers = ()) -> str:

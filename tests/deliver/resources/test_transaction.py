@@ -191,6 +191,27 @@ async def test_one_write_that_is_stale_is_made_anew(chart, feed, bundle):
     assert chart.chart["Encounter/r7"]["status"] == "finished"
 
 
+@pytest.mark.parametrize("lapse", ["doubt", "forget"])
+async def test_what_lapses_meanwhile_is_not_written_again(chart, feed, lapse):
+    """Caches that are doubted or emptied while a transaction is under way: it is not applied to its own outcome.
+
+    The rooms of a visit were made of those of before and of what it had just written: the first one was lost.
+    """
+    await feed.deliver(plan("A01", "1", "V1"))
+    await feed.deliver(plan("A02", "1", "V1", place="4W^1^B^RVB"))
+    transaction, server = chart._transaction, feed.destination._server
+
+    def lapsing(bundle):
+        getattr(server, lapse)()
+        return transaction(bundle)
+
+    chart._transaction = lapsing
+    before = len(chart.requests)
+    assert (await feed.deliver(plan("A02", "1", "V1", place="5W^1^B^RVB"))).reason == "updated"
+    assert [one for one in asked(chart, before) if one.startswith(("PUT", BASE))] == [BASE]
+    assert len(chart.chart["Encounter/r7"]["location"]) == 3
+
+
 async def test_an_update_goes_with_what_is_new(chart, feed):
     """A transfer to a ward that is new: its places by POST, the visit by PUT with ifMatch, in one."""
     await feed.deliver(plan("A01", "1", "V1"))
