@@ -212,16 +212,19 @@ def test_a_refused_transaction(own_service: Running, base: str, fault: str) -> N
     assert set(whole[7].split()) >= {first}
 
 
-def test_what_a_transaction_deletes(own_service: Running, base: str) -> None:
+@pytest.mark.parametrize("named", ["by id", "by a search"])
+def test_what_a_transaction_deletes(own_service: Running, base: str, named: str) -> None:
     """N-320: an entry that deletes what does not name its patient any more has the patient in its row."""
     made = own_service.create(base)["id"]
     measured = least("Observation", made, version_of(base))
     observation = own_service.ask("POST", f"{base}/Observation", json=measured).json()["id"]
     before = len(rows(own_service))
-    entries = [{"request": {"method": "DELETE", "url": f"Observation/{observation}"}}]
-    bundle = {"resourceType": "Bundle", "type": "transaction", "entry": entries}
+    by_id = named == "by id"
+    url = f"Observation/{observation}" if by_id else f"Observation?_id={observation}"
+    bundle = {"resourceType": "Bundle", "type": "transaction", "entry": [{"request": {"method": "DELETE", "url": url}}]}
     assert own_service.ask("POST", base, json=bundle).status_code == 200
-    assert rows(own_service)[before][4:] == ("delete", "Observation", observation, made, "done", 204)
+    expected = ("delete", "Observation", observation if by_id else "", made, "done", 204)
+    assert rows(own_service)[before][4:] == expected
 
 
 def test_refusals(own_service: Running, base: str) -> None:

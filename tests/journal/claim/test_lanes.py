@@ -283,3 +283,12 @@ async def test_a_number_comes_along_when_another_one_of_its_patient_is_united(de
     assert await desk.claimed() == [by_c]
     await desk.deliver(by_c)
     assert await desk.claimed() == [by_a]
+
+
+async def test_what_ran_side_by_side_runs_in_turn_once_its_lanes_are_one(desk: Desk) -> None:
+    """Two messages that are both ready, of two patients whom a third message names as one: the later one waits."""
+    first, second = await desk.record("1", ("s|a",)), await desk.record("2", ("s|b",))
+    third = await desk.record("3", ("s|a", "s|b"))
+    for seq in (first, second, third):
+        assert await desk.claimed() == [seq]
+        await desk.deliver(seq)
