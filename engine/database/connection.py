@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 
 import orjson
 
+from engine.database.dialect import lossless
 from engine.database.sqlite import SqliteConnection, SqliteRow
 
 
@@ -67,6 +68,17 @@ def by_name(connection: Connection, query: str, values: Sequence[object] = ()) -
         cursor.row_factory = SqliteRow
         return cast(Cursor, cursor.execute(query, values))
     return cast(Cursor, connection.by_name(query, values))  # type: ignore[attr-defined]
+
+
+def as_stored(connection: Connection, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    """Return the rows of a query, whatever a disk made of their texts: what is no UTF-8 becomes surrogates."""
+    if isinstance(connection, SqliteConnection):
+        kept, connection.text_factory = connection.text_factory, lossless
+        try:
+            return connection.execute(query, values).fetchall()
+        finally:
+            connection.text_factory = kept
+    return cast(list[tuple[Any, ...]], connection.as_stored(query, values))  # type: ignore[attr-defined]
 
 
 def together(connection: Connection) -> AbstractContextManager[object]:

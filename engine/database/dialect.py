@@ -55,6 +55,11 @@ def with_nul(text: str) -> str:
     return text.replace(NUL, "\0")
 
 
+def lossless(stored: bytes) -> str:
+    """Return a text as it is stored; what is no UTF-8, as only a disk writes it, becomes surrogates."""
+    return bytes(stored).decode("utf-8", "surrogateescape")
+
+
 @cache
 def _rendered(dialect: Dialect, sql: str) -> str:
     numbers = count(1)

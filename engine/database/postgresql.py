@@ -19,7 +19,7 @@ from psycopg.rows import DictRow, TupleRow, dict_row, tuple_row
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
-from engine.database.dialect import POSTGRESQL, without_nul
+from engine.database.dialect import POSTGRESQL, lossless, without_nul
 
 OLDEST: Final = 14
 CONNECT_SECONDS: Final = 10
@@ -111,6 +111,12 @@ class PostgresqlConnection:
         """Ask a query; its rows are read by the names of their columns."""
         cursor = psycopg.RawCursor(self.inner, row_factory=dict_row)
         return cursor.execute(_text(sql), values or None)
+
+    def as_stored(self, sql: str, values: Sequence[Any] = (), /) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, whatever a disk made of their texts."""
+        cursor = psycopg.RawCursor(self.inner, row_factory=tuple_row)
+        cursor.adapters.register_loader("text", _Stored)
+        return cursor.execute(_text(sql), values or None).fetchall()
 
     def raw(self, sql: str) -> None:
         """Run a text of PostgreSQL's own as it is."""
@@ -302,6 +308,11 @@ def _text(sql: str) -> bytes:
 class _TextDumper(StrDumperUnknown):
     def dump(self, obj: str) -> Buffer | None:
         return super().dump(without_nul(obj))
+
+
+class _Stored(Loader):
+    def load(self, data: Buffer) -> str:
+        return lossless(bytes(data))
 
 
 class _Number(Loader):

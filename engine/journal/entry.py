@@ -183,6 +183,10 @@ class Claimed:
     decided: frozenset[str] = frozenset()
 
 
+# What an identifier may be to the record that it stands for.
+KNOWN_STATUSES: Final = frozenset({"current", "old", "merged-away", "chosen", "confirmed"})
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class KnownIdentity:
     """An identifier at a destination and its record: `current`, `old` or `merged-away` (then `survivor` is an id).

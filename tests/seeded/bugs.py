@@ -18,6 +18,77 @@ class Bug(NamedTuple):
 
 JOURNAL: Final = (
     Bug(
+        "a number that the disk turned to another person's record is not found",
+        "journal/row_digest.py",
+        "_joined(destination, system, value, logical_id, survivor)",
+        "_joined(destination, system, value, survivor)",
+        ("journal/care/test_row_digest.py",),
+    ),
+    Bug(
+        "a bit that the disk changed in a request's body is not found",
+        "journal/row_digest.py",
+        "return crc32(body, crc32(query, crc32(head)))",
+        "return crc32(query, crc32(head))",
+        ("journal/care/test_row_digest.py",),
+    ),
+    Bug(
+        "what moves from one column to the next is not found",
+        "journal/row_digest.py",
+        'joined = "\\0".join(texts)',
+        'joined = "".join(texts)',
+        ("journal/care/test_row_digest.py",),
+    ),
+    Bug(
+        "a sound journal is not sound any more once a number's record was learnt anew",
+        "journal/state/memory.py",
+        "survivor = excluded.survivor, crc = excluded.crc,",
+        "survivor = excluded.survivor,",
+        ("journal/care/test_row_digest.py",),
+    ),
+    Bug(
+        "a sound journal is not sound any more once retention has taken a request's body",
+        "journal/care/retention.py",
+        "query = x'', crc = NULL,",
+        "query = x'',",
+        ("journal/care/test_row_digest.py",),
+    ),
+    Bug(
+        "what an older node writes beside newer ones is told as damage",
+        "journal/nodes/schema.py",
+        '    "known": ("logical_id", "survivor"),',
+        '    "known": ("survivor",),',
+        ("journal/care/test_row_digest.py",),
+    ),
+    Bug(
+        "only the first page of rows is looked at",
+        "journal/care/verify.py",
+        "after = _readable(rows[-1]",
+        "after = None and _readable(rows[-1]",
+        ("journal/care/test_row_digest.py",),
+    ),
+    Bug(
+        "a row whose status the disk changed is not found",
+        "journal/care/verify.py",
+        "if status is not None and status not in KNOWN_STATUSES:",
+        "if status is not None and not status:",
+        ("journal/care/test_row_digest.py",),
+    ),
+    Bug(
+        "a patient's number stands in what verification tells",
+        "journal/care/verify.py",
+        "    if checked.entry < 0:",
+        """    if checked.entry < 0:
+        place = row[2]""",
+        ("journal/care/test_row_digest.py",),
+    ),
+    Bug(
+        "a journal whose rows the disk changed is copied as a sound one",
+        "journal/copying/copying.py",
+        "chain(broken_rules(connection), altered_rows(connection))",
+        "chain(broken_rules(connection))",
+        ("journal/care/test_copy.py",),
+    ),
+    Bug(
         "a person who is there twice is closed by a merge with somebody else",
         "journal/read/uniting.py",
         "        if logical_id in there:",

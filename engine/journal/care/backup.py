@@ -116,8 +116,7 @@ def prove(path: Path, watch: Watch | None = None) -> Proven:
                 raise UnsoundBackupError(path, f"it cannot be read whole ({word})") from error
             raise
     if found is not None:
-        where = f"entry {found.entry} " if found.entry else ""
-        raise UnsoundBackupError(path, f"{where}{found.meaning}")
+        raise UnsoundBackupError(path, found.told)
     with path.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
     return Proven(path, entries, last, unfinished, path.stat().st_size, digest)

@@ -46,7 +46,7 @@ UPDATE answer SET response = x'' WHERE attempt IN (
   SELECT a.id FROM json_each(?) AS mine CROSS JOIN attempt AS a WHERE a.seq = mine.value)
 """,
     """
-UPDATE attempt SET body = x'', headers = '[]', query = x'',
+UPDATE attempt SET body = x'', headers = '[]', query = x'', crc = NULL,
   url = CASE WHEN instr(url, '?') > 0 THEN substr(url, 1, instr(url, '?') - 1) ELSE url END
 WHERE seq IN (SELECT value FROM json_each(?))
 """,

@@ -1,18 +1,21 @@
-"""Proving a journal sound: the file itself, the digest of every body, and what must be true among the tables.
+"""Proving a journal sound: the file itself, what must be true among the tables, and that all is as it was written.
 
 Each rule is one query of the rows that break it; a query sees one moment, so a running engine does not disturb it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from engine.database.connection import Connection, Row, by_name
+from engine.database.connection import Connection, Row, as_stored, by_name
 from engine.database.sqlite import SqliteConnection, SqliteError, failure_of
 from engine.errors import SealError
+from engine.journal import row_digest
+from engine.journal.entry import KNOWN_STATUSES
 from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.opening import open_reader
 
@@ -82,6 +85,53 @@ RULES: Final[tuple[tuple[str, str, str], ...]] = (
 )
 
 
+class Checked(NamedTuple):
+    """A table whose rows have a checksum: how it is made, and the page of rows after a key, from `first` on.
+
+    A row begins with its key and what else is covered; then come a status that is not, and the checksum. `entry`: where
+    the entry's number stands in it; -1 where it belongs to none.
+    """
+
+    name: str
+    of: Callable[[Any], int]
+    page: str
+    first: tuple[Any, ...]
+    entry: int = -1
+
+
+LEAST: Final = -(1 << 63)
+ROWS_AT_ONCE: Final = 500
+# Requests with their checksums.
+ATTEMPTS: Final = """
+SELECT id, seq, destination, number, method, url, query, headers, body, at, NULL, crc FROM attempt
+WHERE id > ?1 ORDER BY id LIMIT ?2
+"""
+# Deliveries with theirs.
+MAPPINGS: Final = """
+SELECT seq, destination, mapping, NULL, crc FROM delivery WHERE (seq, destination) > (?1, ?2)
+ORDER BY seq, destination LIMIT ?3
+"""
+# What identifiers stand for, with theirs.
+KNOWN: Final = """
+SELECT destination, system, value, logical_id, survivor, status, crc FROM known
+WHERE (destination, system, value) > (?1, ?2, ?3) ORDER BY destination, system, value LIMIT ?4
+"""
+# What sources own, with theirs.
+OWNED: Final = """
+SELECT destination, resource, source, slices, NULL, crc FROM owned WHERE (destination, resource, source) > (?1, ?2, ?3)
+ORDER BY destination, resource, source LIMIT ?4
+"""
+CHECKED: Final = (
+    Checked("attempt", row_digest.of_attempt, ATTEMPTS, (LEAST,), entry=1),
+    Checked("delivery", row_digest.of_delivery, MAPPINGS, (LEAST, ""), entry=0),
+    Checked("known", row_digest.of_known, KNOWN, ("", "", "")),
+    Checked("owned", row_digest.of_owned, OWNED, ("", "", "")),
+)
+# Whether a file, a backup of an older program perhaps, has checksums of rows.
+HAS_CHECKSUMS: Final = """
+SELECT 1 FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.name = 'attempt' AND c.name = 'crc'
+"""
+
 # Every table of ours.
 TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
 STEPS: Final = 10_000  # of SQLite's machine between two looks whether to stop
@@ -89,11 +139,16 @@ STEPS: Final = 10_000  # of SQLite's machine between two looks whether to stop
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong: the rule that is broken, the number of the entry (0: the file itself), and what it means."""
+    """What is wrong: the rule that is broken, the number of the entry (0: of none), and what it means."""
 
     rule: str
     entry: int
     meaning: str
+
+    @property
+    def told(self) -> str:
+        """What is wrong, in one sentence."""
+        return f"entry {self.entry} {self.meaning}" if self.entry else self.meaning
 
 
 def damage_of(folder: Path, stop: Callable[[], bool]) -> str:
@@ -117,17 +172,22 @@ def damage_of(folder: Path, stop: Callable[[], bool]) -> str:
 
 
 def faults(
-    connection: Connection, watch: Callable[[int], None] | None = None, sealing: Sealing | None = None
+    connection: Connection,
+    watch: Callable[[int], None] | None = None,
+    sealing: Sealing | None = None,
+    unchecked: Counter[str] | None = None,
 ) -> Iterator[Fault]:
     """Yield all that is wrong with a journal, at most 100 a rule; `watch` hears how many bodies were read since.
 
-    Damage of the file ends it, as nothing can be said of what cannot be read.
+    Damage of the file ends it, as nothing can be said of what cannot be read. `unchecked` counts rows that have no
+    checksum, by table.
     """
     damaged = list(_damage(connection))
     yield from damaged
     if damaged:
         return
     yield from broken_rules(connection)
+    yield from altered_rows(connection, unchecked)
     yield from altered_bodies(connection, watch, sealing)
 
 
@@ -147,6 +207,61 @@ def _damage(connection: Connection) -> Iterator[Fault]:
                 yield Fault("file", 0, text)
     except SqliteError as error:
         yield Fault("file", 0, f"the file cannot be read ({failure_of(error)})")
+
+
+def altered_rows(connection: Connection, unchecked: Counter[str] | None = None) -> Iterator[Fault]:
+    """Yield rows without the checksum that they were written with, at most 100 a table; nothing needs a key for it.
+
+    `unchecked` counts those that have none, by table: an older program wrote them, or retention took their content.
+    """
+    if isinstance(connection, SqliteConnection) and connection.execute(HAS_CHECKSUMS).fetchone() is None:
+        return
+    for checked in CHECKED:
+        read = found = 0
+        after: tuple[Any, ...] | None = checked.first
+        while after is not None and (rows := as_stored(connection, checked.page, (*after, ROWS_AT_ONCE))):
+            for place, row in enumerate(rows, read + 1):
+                if row[-1] is None:
+                    # What has no mapping yet has nothing to check.
+                    if unchecked is not None and (checked.name != "delivery" or row[2]):
+                        unchecked[checked.name] += 1
+                elif not _is_as_written(checked, row):
+                    found += 1
+                    if found <= MOST_FINDINGS:
+                        yield _altered_row(checked, row, place)
+            read += len(rows)
+            after = _readable(rows[-1][: len(checked.first)])
+
+
+def _is_as_written(checked: Checked, row: tuple[Any, ...]) -> bool:
+    *covered, status, crc = row
+    if status is not None and status not in KNOWN_STATUSES:
+        return False
+    try:
+        return bool(checked.of(tuple(covered)) == crc)
+    except (TypeError, ValueError):
+        return False  # a value of another type, which the engine never writes
+
+
+def _altered_row(checked: Checked, row: tuple[Any, ...], place: int) -> Fault:
+    """Return the fault of a row: of what is no entry's, the place is told, as its key may name a patient."""
+    changed = "changed since it was written: its checksum is another one"
+    if checked.entry < 0:
+        return Fault("row-digest", 0, f"table {checked.name}: row {place} in the order of its key was {changed}")
+    seq, key = row[checked.entry], f"id {row[0]!r}" if checked.name == "attempt" else f"destination {row[1]!r}"
+    number = seq if seq.__class__ is int else 0
+    return Fault("row-digest", number, f"has a row in table {checked.name} ({key}) that was {changed}")
+
+
+def _readable(key: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return a key by which the rows after it can be asked for; None where the disk left none, and the walk ends."""
+    try:
+        for part in key:
+            if isinstance(part, str):
+                part.encode()
+    except UnicodeEncodeError:
+        return None
+    return key
 
 
 def altered_bodies(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Final, cast
@@ -19,7 +20,7 @@ from engine.errors import CopyError
 from engine.journal.access.audit import head
 from engine.journal.access.audited import verified
 from engine.journal.care.backup import Watch
-from engine.journal.care.verify import altered_bodies, broken_rules
+from engine.journal.care.verify import altered_bodies, altered_rows, broken_rules
 from engine.journal.copying.ends import KEEP, UNMARK, Row, Source, Target, give_back, marked
 from engine.journal.copying.file_end import FileSource, FileTarget
 from engine.journal.copying.shape import Table, shape
@@ -202,7 +203,7 @@ def _proven(target: Target, counts: dict[Table, int], watch: Watch) -> int | Non
     CopyError: one was changed, or a rule is broken; that is so at the source, too.
     """
     connection, key, read = target.connection, configured(), 0
-    found = next(broken_rules(connection), None)
+    found = next(chain(broken_rules(connection), altered_rows(connection)), None)
     sealed = connection.execute(OF_NAMES).fetchone() is not None
     of = next(count for table, count in counts.items() if table.name == "payload")
 
@@ -215,7 +216,7 @@ def _proven(target: Target, counts: dict[Table, int], watch: Watch) -> int | Non
         found = next(altered_bodies(connection, heard, opened(connection, key)), None)
     if found is not None:
         raise CopyError(
-            f"the journal itself is not sound: entry {found.entry} {found.meaning}; the copy is the same and not kept. "
+            f"the journal itself is not sound: {found.told}; the copy is the same and not kept. "
             "See `adt-engine journal verify`, and restore the last good backup first"
         )
     return None if sealed and key is None else read

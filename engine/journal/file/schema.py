@@ -44,6 +44,7 @@ STEPS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("0014_holders", additions.HOLDERS),
     ("0015_rollup", additions.ROLLUP),
     ("0016_key_mark", additions.KEY_MARK),
+    ("0017_row_checks", additions.ROW_CHECKS),
 )
 
 

@@ -53,6 +53,28 @@ CREATE FUNCTION audit_is_only_added_to() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION 'the audit trail is only ever added to'; END $$
 """
 
+# A node of an older version, which works on until it is stopped, knows no checksums: where it changes what one covers,
+# there is none any more.
+_UNCHECKED: Final = """
+CREATE FUNCTION unchecked() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.crc := NULL; RETURN NEW; END $$
+"""
+# What is ever changed of the columns that a checksum covers.
+CHANGED: Final = {
+    "attempt": ("url", "query", "headers", "body"),
+    "delivery": ("mapping",),
+    "known": ("logical_id", "survivor"),
+    "owned": ("slices",),
+}
+
+
+def _unchecked(table: str, columns: tuple[str, ...]) -> str:
+    changed = " OR ".join(f"NEW.{one} IS DISTINCT FROM OLD.{one}" for one in columns)
+    return (
+        f"CREATE TRIGGER {table}_unchecked BEFORE UPDATE OF {', '.join(columns)} ON {table} FOR EACH ROW "
+        f"WHEN (NEW.crc IS NOT DISTINCT FROM OLD.crc AND ({changed})) EXECUTE FUNCTION unchecked()"
+    )
+
+
 OWN: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     (
         "node_0001",
@@ -67,6 +89,7 @@ OWN: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "CREATE INDEX delivery_claimed ON delivery (holder) WHERE state = 'claimed'",
         ),
     ),
+    ("node_0002", (_UNCHECKED, *(_unchecked(table, columns) for table, columns in CHANGED.items()))),
 )
 # What PostgreSQL says in words of its own.
 RAW: Final[tuple[str, ...]] = (
@@ -100,9 +123,13 @@ def migrate(connection: PostgresqlConnection) -> None:
         if not made:
             _refuse_strange(connection)
         connection.execute(MADE)
-        for name, statements in (*STEPS, *OWN):
+        for name, statements in STEPS:
             if name not in made:
                 connection.script(one for one in statements if not _is_for_old_files(one))
+                connection.execute(KEEP_STEP, (name,))
+        for name, statements in OWN:
+            if name not in made:
+                connection.script(statements)
                 connection.execute(KEEP_STEP, (name,))
         if not made:
             for statement in RAW:

@@ -14,12 +14,13 @@ from engine.errors import SealError
 from engine.journal.entry import KnownIdentity, Settlement, State
 from engine.journal.file.sealing import Sealing, message_at, owned_at
 from engine.journal.moment import from_micros, optional_micros
+from engine.journal.row_digest import of_known, of_owned
 
 # Remember what an identifier stands for; a person's choice stays one, confirmed once the record bears the number.
 KNOW: Final = """
-INSERT INTO known (destination, system, value, logical_id, status, survivor) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO known (destination, system, value, logical_id, status, survivor, crc) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (destination, system, value) DO UPDATE
-SET logical_id = excluded.logical_id, survivor = excluded.survivor,
+SET logical_id = excluded.logical_id, survivor = excluded.survivor, crc = excluded.crc,
   status = CASE WHEN known.status IN ('chosen', 'confirmed') AND excluded.status = 'current'
     AND known.logical_id = excluded.logical_id THEN 'confirmed' ELSE excluded.status END
 """
@@ -33,8 +34,8 @@ WHERE destination = ? AND logical_id = ? AND status = 'merged-away' AND survivor
 """
 # Remember what a source owns of a resource.
 OWN: Final = """
-INSERT INTO owned (destination, resource, source, slices) VALUES (?, ?, ?, ?)
-ON CONFLICT (destination, resource, source) DO UPDATE SET slices = excluded.slices
+INSERT INTO owned (destination, resource, source, slices, crc) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (destination, resource, source) DO UPDATE SET slices = excluded.slices, crc = excluded.crc
 """
 # What a source owns of a resource.
 OWNED: Final = "SELECT slices FROM owned WHERE destination = ? AND resource = ? AND source = ?"
@@ -107,7 +108,7 @@ def remember(
 
 def _remember(connection: Connection, sealing: Sealing | None, settlements: Sequence[Settlement]) -> None:
     known = [
-        (k.destination, k.system, _value(sealing, k.system, k.value), k.logical_id, k.status, k.survivor)
+        _known_row(sealing, k.destination, k.system, k.value, k.logical_id, k.status, k.survivor)
         for one in settlements
         for k in one.known
     ]
@@ -120,6 +121,14 @@ def _remember(connection: Connection, sealing: Sealing | None, settlements: Sequ
     for statement, rows in ((KNOW, known), (OWN, owned), (MERGE, merges)):
         if rows:
             connection.executemany(statement, rows)
+
+
+def _known_row(
+    sealing: Sealing | None, destination: str, system: str, value: str, logical_id: str, status: str, survivor: str
+) -> tuple[str | int, ...]:
+    kept = _value(sealing, system, value)
+    crc = of_known((destination, system, kept, logical_id, survivor))
+    return (destination, system, kept, logical_id, status, survivor, crc)
 
 
 def _value(sealing: Sealing | None, system: str, value: str) -> str:
@@ -138,18 +147,16 @@ def choose(
     sealing: Sealing | None = None,
 ) -> None:
     """Keep that somebody chose whom identifiers (system, value) stand for at a destination."""
-    rows = [
-        (destination, system, _value(sealing, system, value), logical_id, CHOSEN, "") for system, value in identities
-    ]
+    rows = [_known_row(sealing, destination, system, value, logical_id, CHOSEN, "") for system, value in identities]
     connection.executemany(KNOW, rows)
 
 
 def _owned_row(
     sealing: Sealing | None, key: tuple[str, str, str], slices: Mapping[str, Sequence[str]]
-) -> tuple[str, ...]:
+) -> tuple[str | int, ...]:
     text = orjson.dumps(dict(slices))
     kept = text.decode() if sealing is None else sealing.seal_lasting(text, owned_at(*key))
-    return (*key, kept)
+    return (*key, kept, of_owned((*key, kept)))
 
 
 def _slices(sealing: Sealing | None, key: tuple[str, str, str], kept: str | bytes) -> dict[str, tuple[str, ...]]:

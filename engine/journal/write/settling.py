@@ -11,6 +11,7 @@ from engine.journal.claim.claiming import Claims, Out
 from engine.journal.entry import UNFINISHED, Settlement, State, check_move
 from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
 from engine.journal.moment import optional_micros, to_micros
+from engine.journal.row_digest import of_attempt, of_delivery
 from engine.journal.state.counters import NOTE, count_ends, notes_of
 from engine.journal.state.follow_ups import promise
 from engine.journal.state.memory import remember
@@ -19,8 +20,8 @@ from engine.journal.state.memory import remember
 LAST: Final = "SELECT COALESCE(MAX(id), 0) FROM attempt"
 # A request that is about to be sent: written first, so that a kill after it is known.
 INTEND: Final = """
-INSERT INTO attempt (id, seq, destination, number, method, url, query, headers, body, at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO attempt (id, seq, destination, number, method, url, query, headers, body, at, crc)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # The attempt that an answer belongs to.
 ATTEMPT: Final = "SELECT id FROM attempt WHERE seq = ? AND destination = ? AND number = ?"
@@ -36,7 +37,8 @@ AND NOT EXISTS (SELECT 1 FROM answer WHERE attempt = a.id)
 """
 # How a delivery ended, or when it is tried again.
 SETTLE: Final = """
-UPDATE delivery SET state = ?, reason = ?, notes = ?, due_at = ?, settled_at = ?, mapping = ?, tries = tries + ?
+UPDATE delivery SET state = ?, reason = ?, notes = ?, due_at = ?, settled_at = ?, mapping = ?, crc = ?,
+  tries = tries + ?
 WHERE seq = ? AND destination = ?
 """
 # The plan of what was not delivered, the newest one.
@@ -104,7 +106,8 @@ class Settling:
             headers = self._sealing.seal_text(listed, place)
             query, body = self._sealing.seal(query, place), self._sealing.seal(body, place)
         at = to_micros(intent.at)
-        return (self._last, seq, destination, intent.number, intent.method, url, query, headers, body, at)
+        row = (self._last, seq, destination, intent.number, intent.method, url, query, headers, body, at)
+        return (*row, of_attempt(row))
 
     def settle(self, settlements: list[Settlement]) -> list[int]:
         """Write settlements; return for each how many deliveries became runnable by it."""
@@ -186,7 +189,8 @@ class Settling:
                 state = State.WAITING
         return (
             state.value, settlement.reason, json_list(settlement.notes), optional_micros(settlement.retry_at),
-            to_micros(settlement.at), settlement.mapping, 1 if again else 0, seq, destination,
+            to_micros(settlement.at), settlement.mapping, of_delivery((seq, destination, settlement.mapping)),
+            1 if again else 0, seq, destination,
         )  # fmt: skip
 
     def _free(self, freed: dict[str, list[tuple[int, int, int]]], count: int) -> list[int]:

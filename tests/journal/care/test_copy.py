@@ -467,10 +467,11 @@ async def test_what_is_not_the_same_on_both_sides_is_not_kept(change: str, datab
     [
         ("UPDATE payload SET raw = x'4d' WHERE seq = 7", "entry 7 does not have the digest"),
         ("DELETE FROM queue WHERE seq = 8", "entry 8 is unfinished, but does not stand in the queue"),
+        ("UPDATE delivery SET crc = 1 WHERE seq = 7", r"entry 7 has a row in table delivery \(destination 'd'\)"),
     ],
 )
 async def test_a_journal_that_is_not_sound_is_told_so(damage: str, said: str, database: str, tmp_path: Path) -> None:
-    """A body without its digest, or a lane that would never run, is found before an engine starts on the copy."""
+    """What the disk changed, or a lane that would never run, is found before an engine starts on the copy."""
     data = await filled(tmp_path / "data")
     with closing(open_writer(data)) as connection:
         connection.execute(damage)

@@ -199,6 +199,9 @@ BACK = {
         "ALTER TABLE attempt DROP COLUMN query",
     ),
     "0011_merges": ("DROP INDEX known_gone",),
+    "0017_row_checks": tuple(
+        f"ALTER TABLE {table} DROP COLUMN crc" for table in ("attempt", "delivery", "known", "owned")
+    ),
     "0014_holders": ("ALTER TABLE delivery DROP COLUMN holder",),
     "0013_follow_ups": (
         *additions.LOOKUPS,

@@ -61,7 +61,8 @@ async def test_what_a_survivor_inherits_is_asked_for_anew(journal: Journal) -> N
     settlement = Settlement(0, "d", State.DELIVERED, NOW, inherited=(("Patient/1", "Patient/2"),))
     await journal.write(
         lambda connection: connection.execute(
-            "INSERT INTO owned VALUES ('d', ?, 'A', '{\"AL1\":[\"a1\"]}')", (listed,)
+            "INSERT INTO owned (destination, resource, source, slices) VALUES ('d', ?, 'A', '{\"AL1\":[\"a1\"]}')",
+            (listed,),
         ).fetchall()
     )
     assert await memory.claimed(listed, "B") == frozenset()

@@ -87,3 +87,7 @@ CREATE TABLE rolled (
 )
 # What marks the key file that a journal is used with.
 KEY_MARK: Final = ("CREATE TABLE key_mark (id INTEGER PRIMARY KEY CHECK (id = 1), mark TEXT NOT NULL)",)
+# Checksums of the rows that the engine acts on (row_digest.py); none where an older program wrote, or retention.
+ROW_CHECKS: Final = tuple(
+    f"ALTER TABLE {table} ADD COLUMN crc BIGINT" for table in ("attempt", "delivery", "known", "owned")
+)

@@ -18,6 +18,8 @@ from tests.flow.rig import Rig
 from tests.ops.at_work import at_work, message
 from tests.ops.command import command
 
+ALL_CHECKED = {"attempt": 0, "delivery": 0, "known": 0, "owned": 0}
+
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
@@ -52,7 +54,7 @@ async def test_a_running_journal_is_counted_proven_and_saved(rig: Rig, tmp_path:
     stats = await told("stats", data=data)
     assert (stats["entries"], stats["last"]) == (2, 2)
     assert stats["journal_bytes"] > 0 < stats["free_bytes"]
-    assert await told("verify", data=data) == {"sound": True, "entries": 2, "faults": []}
+    assert await told("verify", data=data) == {"sound": True, "entries": 2, "faults": [], "unchecked": ALL_CHECKED}
     saved = await told("backup", "--to", str(tmp_path / "saved.db"), data=data)
     assert (saved["entries"], saved["unfinished"]) == (2, 1)
     assert (await told("verify", "--backup", str(tmp_path / "saved.db"), data=data))["sha256"] == saved["sha256"]
@@ -97,6 +99,26 @@ async def test_damage_is_told_with_the_entry_and_the_next_step(rig: Rig) -> None
     assert "digest" in done.stdout
     assert "restore" in done.stderr
     assert "RB-2" not in done.stdout + done.stderr
+
+
+async def test_a_row_that_the_disk_changed_is_told_and_one_that_cannot_be_checked_is_counted(rig: Rig) -> None:
+    """A number that leads to another record is a fault; what an older version wrote is none, and is said beside it."""
+    data = rig.folder / "data"
+    assert await rig.engine.stop() == 0
+    with contextlib.closing(sqlite3.connect(data / FILE)) as connection:
+        connection.execute("UPDATE owned SET crc = NULL")
+        connection.commit()
+    done = await journal("verify", data=data)
+    assert (done.returncode, "sound: 2 entries" in done.stdout) == (0, True)
+    assert "no checksum: owned 1 " in done.stderr
+    with contextlib.closing(sqlite3.connect(data / FILE)) as connection:
+        connection.execute("UPDATE known SET logical_id = logical_id || '1'")
+        connection.commit()
+    done = await journal("verify", "--json", data=data)
+    told = orjson.loads(done.stdout)
+    assert (done.returncode, told["sound"], told["unchecked"]) == (1, False, {**ALL_CHECKED, "owned": 1})
+    assert {(one["rule"], one["entry"]) for one in told["faults"]} == {("row-digest", 0)}
+    assert "RB-" not in done.stdout + done.stderr
 
 
 @pytest.mark.timeout(180)
