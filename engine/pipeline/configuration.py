@@ -23,6 +23,8 @@ from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import MappingSource, compile_mapping
 from engine.mapping.compile import read as read_mapping
 from engine.mapping.files.document import mapping_names
+from engine.mapping.files.setting import setting_of
+from engine.mapping.subject.identity_systems import changed_systems
 
 STU3: Final = "STU3"
 
@@ -96,6 +98,7 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
     sources = _sources(files, read, problems)
     mappings = _compiled(read, sources, problems)
     problems += [problem for one in read for problem in _not_in_stu3(one, mappings)]
+    problems += [problem for one in read for problem in _not_as_searched(one, sources)]
     by_name = {channel.channel: channel for channel in channels}
     marks = _marks(files, sources, by_name)
     if in_force is not None:
@@ -153,6 +156,13 @@ def _not_in_stu3(looked: Looked[Channel], mappings: Mapping[str, CompiledMapping
     expected = f"send it to R4, or take it out of the mapping {channel.mapping!r}"
     lacking = [number for number, one in enumerate(channel.destinations) if one.fhir == STU3 and absent]
     yield from looked.located((("destinations", n, "fhir"), f"STU3 has no {absent}", expected) for n in lacking)
+
+
+def _not_as_searched(looked: Looked[Channel], sources: Mapping[str, MappingSource]) -> Iterator[Problem]:
+    """Yield a problem for each line that writes a patient's number under another system than the channel's."""
+    channel = looked.value
+    if channel is not None and channel.mapping in sources:
+        yield from changed_systems(sources[channel.mapping].documents, setting_of(channel), channel.channel)
 
 
 def _negations(read: Sequence[Looked[Channel]], sources: Mapping[str, MappingSource]) -> tuple[Problem, ...]:

@@ -82,6 +82,23 @@ def test_a_type_that_stu3_does_not_have(files: Files) -> None:
         configure(files)
 
 
+def test_a_number_under_another_system_than_the_channel_searches(files: Files) -> None:
+    """It is refused at its line in the mapping, with the channel and its systems; the channel's own one passes."""
+    assert files.mappings is not None
+    (files.mappings / "datatypes").mkdir()
+    cx = files.mappings / "datatypes/cx.yaml"
+    cx.write_text("datatype: CX\nextends: shipped/cx\nelements: {system: 'https://mrn.example'}\n")
+    channel = files.channels / "a.yaml"
+    text = channel.read_text()
+    told = "cx.yaml:3:12: elements.system: 'https://mrn.example' as the system of PID-3, which channel a has searched"
+    for authorities in ("{}", "{RVB: 'https://mrn.riverbend.example'}"):
+        channel.write_text(re.sub("(?<=authorities: ).*", authorities, text))
+        with pytest.raises(ConfigurationError, match=re.escape(told)):
+            configure(files)
+    channel.write_text(re.sub("(?<=authorities: ).*", "{RVB: 'https://mrn.example'}", text))
+    assert set(configure(files).channels) == {"a"}
+
+
 def test_a_filter_that_takes_more_than_its_words_say_is_warned_of(files: Files) -> None:
     """A negative comparison of a field that not every event has, of a channel and of its mapping, each in its place."""
     assert files.mappings is not None

@@ -538,6 +538,20 @@ JOURNAL: Final = (
         ("mapping/subject/test_identity_values.py",),
     ),
     Bug(
+        "a number is written under one of several systems that are searched",
+        "mapping/subject/identity_systems.py",
+        "return named == {constant}",
+        "return constant in named",
+        ("mapping/subject/test_identity_systems.py",),
+    ),
+    Bug(
+        "a channel is not asked under which systems its mapping's numbers are searched",
+        "pipeline/configuration.py",
+        "if channel is not None and channel.mapping in sources:\n        yield from",
+        "if False:\n        yield from",
+        ("pipeline/test_configuration.py",),
+    ),
+    Bug(
         "a filter by `PV1-2 != I` takes every message without a PV1",
         "mapping/language/compared.py",
         "self.values | EMPTY if self.unlike else self.values",
