@@ -165,11 +165,18 @@ async def carry_out(exchange: Exchange, plan: Plan, *, remembered: bool) -> list
             except DeliveryError as error:
                 if not isinstance(one, Merge) or class_of(error) is not Failure.PERMANENT:
                     raise
-                exchange.note(*error.codes)
+                exchange.note(*_refusal(error, exchange.place))
                 refused.append(error)
     if refused:
         raise next((error for error in refused if not isinstance(error, RejectedDeliveryError)), refused[0])
     return endings
+
+
+def _refusal(error: DeliveryError, place: str) -> tuple[str, ...]:
+    """Return what is noted of a merge that is refused: which of several it was (`self-merge 2`)."""
+    if place and isinstance(error, HeldDeliveryError | RejectedDeliveryError):
+        return (f"{error.reason} {place}",)
+    return error.codes
 
 
 def _places(plan: Plan) -> dict[int, str]:

@@ -80,6 +80,5 @@ class CatchingUp:
         """Tell who waits for an entry how it ended at another node."""
         ended = await self._journal.read(partial(backlog.ended_of, seq))
         for name in missing & ended.keys():
-            state, reason = ended[name]
-            if state not in UNFINISHED or state is State.HELD:
-                self._shared.outcomes.settled(seq, name, Outcome(state, reason))
+            if ended[name].state not in UNFINISHED or ended[name].state is State.HELD:
+                self._shared.outcomes.settled(seq, name, Outcome(*ended[name]))

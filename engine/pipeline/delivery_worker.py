@@ -212,7 +212,7 @@ class DeliveryWorker:
         self.health.count(claimed, verdict, result)
         if result.state is not State.RECEIVED:
             count_warnings(claimed.channel, plan)
-            self.shared.outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason))
+            self.shared.outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason, result.notes))
         if verdict.kind not in {VerdictKind.DELIVERED, VerdictKind.FILTERED}:
             _log.warning(
                 "not delivered",

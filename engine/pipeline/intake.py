@@ -9,7 +9,7 @@ what could not be stored is refused.
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Final
 
@@ -22,6 +22,7 @@ from engine.hl7.header import Header, read_header
 from engine.journal.entry import AckOutcome, Recorded, State
 from engine.journal.journal import Journal
 from engine.journal.read import backlog
+from engine.journal.read.backlog import Ended
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.application import AckBuilder, Awaited, application_ack, standing
 from engine.pipeline.inbound.counters import Counters
@@ -140,7 +141,7 @@ class Intake:
         self._counters.count(entry, recorded, feed.channel.base_uri)
         self._recorded(recorded, judged)
         if on_delivery:
-            return partial(self._on_delivery, recorded, mode, acks, feed)
+            return partial(self._on_delivery, recorded, mode, acks, feed, judged.pairs)
         return partial(_now, self._stored(recorded, due, acks, ack))
 
     def _judged(self, raw: bytes, header: Header, feed: Feed) -> Judgement:
@@ -174,15 +175,17 @@ class Intake:
             later_written=sent if due.later else None,
         )
 
-    async def _on_delivery(self, recorded: Recorded, mode: Mode, acks: AckBuilder, feed: Feed) -> Reply:
+    async def _on_delivery(
+        self, recorded: Recorded, mode: Mode, acks: AckBuilder, feed: Feed, pairs: Sequence[tuple[str, ...]]
+    ) -> Reply:
         """Answer with the outcome: in turn in original mode, afterwards in enhanced mode."""
         sent = partial(self._sent, recorded.seq)
-        states = dict.fromkeys(recorded.destinations, State.RECEIVED)
+        states = dict.fromkeys(recorded.destinations, Ended(State.RECEIVED, "", ()))
         if recorded.duplicate:
-            states = await self._journal.read(partial(backlog.standing_of, recorded.seq))
+            states = await self._journal.read(partial(backlog.ended_of, recorded.seq))
         awaited = standing(states, feed.required) if states else Awaited(frozenset(), Outcome(recorded.state, ""))
         within = feed.channel.acknowledge.within_seconds
-        application = application_ack(self._outcomes, recorded.seq, awaited, within, mode, acks)
+        application = application_ack(self._outcomes, recorded.seq, awaited, within, mode, acks, pairs)
         if mode.enhanced:
             return Reply(recorded.acknowledgement or None, later=application, later_written=sent)
         return Reply(await application, written=sent)

@@ -64,6 +64,19 @@ async def test_a_self_merge_found_by_look_up_is_ae_205_and_the_chart_is_unchange
     assert [row.state for row in rig.rows()] == ["delivered", "rejected"]
 
 
+async def test_the_refused_pair_of_several_is_named(rig: Rig) -> None:
+    """The second of three is of two numbers of one record: the ERR names it, also to who sends it again."""
+    both = message("A28", "C1", "RB-1").replace(b"RB-1^^^RVB^MR", b"RB-1^^^RVB^MR~RB-2^^^RVB^MR")
+    assert [(await sent(rig, one)).code for one in (both, message("A28", "C2", "RB-3"))] == ["AA", "AA"]
+    pairs = (("RB-3", "RB-4"), ("RB-1", "RB-2"), ("RB-3", "RB-5"))
+    more = "".join(f"{PERSON.format(number=to, born='19840229')}MRG|{gone}^^^RVB^MR\r" for to, gone in pairs)
+    merges = HEAD.format(event="A40", id="C3", modes="") + more
+    for _ in range(2):
+        answer = await sent(rig, merges.encode())
+        assert (answer.code, [code for code, _ in answer.errors]) == ("AE", ["205"])
+        assert b"\rERR||PID^2^3~MRG^2^1|205^" in answer.reply
+
+
 async def test_enhanced_mode_commits_first_and_tells_the_outcome_afterwards(rig: Rig) -> None:
     """CA at the commit, AA once it is delivered."""
     answer = await sent(rig, message("A28", "C1", "RB-1", modes="|||AL|AL"))

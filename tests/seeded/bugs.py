@@ -552,6 +552,20 @@ JOURNAL: Final = (
         ("pipeline/test_configuration.py",),
     ),
     Bug(
+        "of several merges the refused one is not noted",
+        "deliver/interactions.py",
+        'return (f"{error.reason} {place}",)',
+        "return error.codes",
+        ("flow/test_acknowledge_delivered.py",),
+    ),
+    Bug(
+        "what was held is told without its pair when it comes again",
+        "pipeline/inbound/application.py",
+        "Outcome(*bad)",
+        'Outcome(bad.state, "")',
+        ("pipeline/inbound/test_application.py",),
+    ),
+    Bug(
         "a filter by `PV1-2 != I` takes every message without a PV1",
         "mapping/language/compared.py",
         "self.values | EMPTY if self.unlike else self.values",

@@ -8,7 +8,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from engine.database.connection import Connection
 from engine.journal.claim.claiming import DESTINATIONS
@@ -42,10 +44,8 @@ SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d JOIN entry AS e ON e.seq = d.s
   WHERE d.destination = ? AND d.state = ? AND d.state <> 'delivered' AND e.channel = ?
   AND instr(e.flags, '"shadow"') > 0 LIMIT ?) AS mine
 """
-# Where an entry stands at each destination.
-STANDING: Final = "SELECT destination, state FROM delivery WHERE seq = ?"
-# The same, and why.
-ENDED: Final = "SELECT destination, state, reason FROM delivery WHERE seq = ?"
+# Where an entry stands at each destination, and why.
+ENDED: Final = "SELECT destination, state, reason, notes FROM delivery WHERE seq = ?"
 ON_THE_WAY: Final = ("received", "waiting", "claimed")
 MOST: Final = 10_000
 
@@ -63,6 +63,14 @@ class Backlog:
     oldest_at: datetime | None
     held: int
     held_since: datetime | None
+
+
+class Ended(NamedTuple):
+    """Where an entry stands at one destination, why, and what is noted of that."""
+
+    state: State
+    reason: str
+    notes: tuple[str, ...]
 
 
 def has_unfinished(destination: str, connection: Connection) -> bool:
@@ -83,14 +91,10 @@ def backlog_of(destination: str, connection: Connection) -> Backlog:
     return Backlog(depth, waiting, _received(connection, oldest), held, _moment(since))
 
 
-def standing_of(seq: int, connection: Connection) -> dict[str, State]:
+def ended_of(seq: int, connection: Connection) -> dict[str, Ended]:
     """Return where an entry stands at each destination that it was given to; empty for none."""
-    return {name: State(state) for name, state in connection.execute(STANDING, (seq,)).fetchall()}
-
-
-def ended_of(seq: int, connection: Connection) -> dict[str, tuple[State, str]]:
-    """Return where an entry stands at each destination that it was given to, and why; empty for none."""
-    return {name: (State(state), reason) for name, state, reason in connection.execute(ENDED, (seq,)).fetchall()}
+    rows = connection.execute(ENDED, (seq,)).fetchall()
+    return {name: Ended(State(state), reason, tuple(orjson.loads(notes))) for name, state, reason, notes in rows}
 
 
 def unknown_destinations(known: Iterable[str], connection: Connection) -> list[str]:

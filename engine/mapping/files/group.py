@@ -47,6 +47,17 @@ def merge_groups(message: Message) -> tuple[MergeGroup, ...]:
     return tuple(groups)
 
 
+def number_of(segment: Segment, message: Message) -> int:
+    """Return which of the segments of its name this one is, from 1."""
+    return sum(one.position <= segment.position for one in message.named(segment.name))
+
+
+def pair_places(group: MergeGroup, message: Message) -> tuple[str, ...]:
+    """Return where the numbers of a PID and its MRG stand among others: `PID(2)-3`, `MRG(2)-1`."""
+    sides = ((group.pid, 3), (group.mrg, 1))
+    return tuple(f"{one.name}({number_of(one, message)})-{field}" for one, field in sides if one is not None)
+
+
 def visit_segments(message: Message, group: MergeGroup) -> tuple[Segment, ...]:
     """Return the segments that speak of what is moved: MRG and what follows, then the same of its PID, the header."""
     segments = message.segments

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from engine.fhir.plan import Identity
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.message import Message, Segment
-from engine.mapping.files.group import NO_GROUP, MergeGroup, merge_groups, patient_segments
+from engine.mapping.files.group import NO_GROUP, MergeGroup, merge_groups, number_of, patient_segments
 from engine.mapping.files.setting import Setting
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.identifier import MERGED, Found, Identifiers, same_person
@@ -221,13 +221,9 @@ def _unidentified(side: Identities, place: str = "PID-3") -> tuple[Finding, ...]
 
 def _in_its_group(finding: Finding, group: MergeGroup, message: Message) -> Finding:
     """Return a finding that says which of several PIDs or MRGs it is about: `PID(2)-3(1).1`."""
-    counted = {one.name: _number_of(one, message) for one in (group.pid, group.mrg) if one is not None}
+    counted = {one.name: number_of(one, message) for one in (group.pid, group.mrg) if one is not None}
     if all(number == 1 for number in counted.values()):
         return finding
     places = [(place[:3], place[3:]) for place in finding.locations]
     named = (f"{name}({counted[name]}){rest}" if name in counted else f"{name}{rest}" for name, rest in places)
     return finding._replace(locations=tuple(named))
-
-
-def _number_of(segment: Segment, message: Message) -> int:
-    return sum(one.position <= segment.position for one in message.named(segment.name))

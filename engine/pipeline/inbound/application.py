@@ -12,6 +12,7 @@ from engine.acknowledge.mode import Mode
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header
 from engine.journal.entry import State
+from engine.journal.read.backlog import Ended
 from engine.pipeline.inbound.outcomes import Outcome, Outcomes
 
 LATE: Final = Finding(ErrorCode.APPLICATION, "not-yet-delivered", (), "Stored, not yet delivered; do not send again")
@@ -52,34 +53,50 @@ class Awaited:
     outcome: Outcome | None = None
 
 
-def findings_of(outcome: Outcome | None) -> Sequence[Finding]:
-    """Return what stands against AA: nothing, a self-merge found by look-up, held, or not yet known (None)."""
+def findings_of(outcome: Outcome | None, pairs: Sequence[tuple[str, ...]] = ()) -> Sequence[Finding]:
+    """Return what stands against AA: nothing, a self-merge found by look-up, held, or not yet known (None).
+
+    `pairs`: the places of each pair of a merge of several; those that the outcome is about are named.
+    """
     if outcome is None:
         return (LATE,)
     if outcome.state in GOOD:
         return ()
     if outcome.state is not State.REJECTED:
-        return (HELD,)
+        return (HELD._replace(locations=_places(outcome, pairs)),)
     if outcome.reason in {"", SELF_MERGE.reason}:
-        return (SELF_MERGE,)
-    return (Finding(ErrorCode.APPLICATION, outcome.reason, (), "Stored, and rejected; nothing was sent"),)
+        return (SELF_MERGE._replace(locations=_places(outcome, pairs) or SELF_MERGE.locations),)
+    text = "Stored, and rejected; nothing was sent"
+    return (Finding(ErrorCode.APPLICATION, outcome.reason, _places(outcome, pairs), text),)
 
 
-def standing(states: Mapping[str, State], required: frozenset[str]) -> Awaited:
+def _places(outcome: Outcome, pairs: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return where those pairs stand that an outcome is about."""
+    noted = {f"{outcome.reason} {number}": places for number, places in enumerate(pairs, 1)}
+    return tuple(place for note in outcome.notes for place in noted.get(note, ()))
+
+
+def standing(states: Mapping[str, Ended], required: frozenset[str]) -> Awaited:
     """Return what a message that came before still waits for, by where it stands now at the destinations that count.
 
     A destination that it was never given to (one that was added since) is waited for no more than an optional one.
     """
-    mine = {name: state for name, state in states.items() if name in required}
-    bad = next((state for state in mine.values() if state in ENDS - GOOD), None)
+    mine = {name: ended for name, ended in states.items() if name in required}
+    bad = next((ended for ended in mine.values() if ended.state in ENDS - GOOD), None)
     if bad is not None:
-        return Awaited(frozenset(), Outcome(bad, ""))
-    left = frozenset(name for name, state in mine.items() if state not in ENDS)
+        return Awaited(frozenset(), Outcome(*bad))
+    left = frozenset(name for name, ended in mine.items() if ended.state not in ENDS)
     return Awaited(left, None if left else Outcome(State.DELIVERED, ""))
 
 
 async def application_ack(
-    outcomes: Outcomes, seq: int, awaited: Awaited, within_seconds: float, mode: Mode, acks: AckBuilder
+    outcomes: Outcomes,
+    seq: int,
+    awaited: Awaited,
+    within_seconds: float,
+    mode: Mode,
+    acks: AckBuilder,
+    pairs: Sequence[tuple[str, ...]] = (),
 ) -> bytes | None:
     """Wait for the outcome at the required destinations, at most `within_seconds`, and return what is said of it.
 
@@ -92,7 +109,7 @@ async def application_ack(
                 outcome = await asyncio.shield(outcomes.expect(seq, awaited.destinations))
         except TimeoutError:
             outcomes.forget(seq)
-    findings = findings_of(outcome)
+    findings = findings_of(outcome, pairs)
     code = code_for(findings)
     if code is AckCode.AR:
         code = AckCode.AE

@@ -13,6 +13,7 @@ from engine.hl7.header import Header
 from engine.hl7.message import Message, OddLines, parse
 from engine.journal.entry import State
 from engine.mapping.compile import Mapping
+from engine.mapping.files.group import merge_groups, pair_places
 from engine.mapping.subject.subject import AppliedFilter, Subject
 
 ACKNOWLEDGEMENTS: Final = frozenset({"ACK", "MCF"})
@@ -45,6 +46,14 @@ class Judgement(NamedTuple):
         held = self.subject.filter if self.subject else None
         ended = self.state is State.REJECTED and held is not None and self.reason != held.rule
         return None if ended else held
+
+    @property
+    def pairs(self) -> tuple[tuple[str, ...], ...]:
+        """Where each pair of PID and MRG stands, of a merge of several."""
+        if self.message is None or self.subject is None or not self.subject.merge:
+            return ()
+        groups = merge_groups(self.message)
+        return tuple(pair_places(one, self.message) for one in groups) if len(groups) > 1 else ()
 
     @property
     def silent(self) -> bool:

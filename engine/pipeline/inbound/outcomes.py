@@ -8,10 +8,11 @@ from engine.journal.entry import State
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an entry ended at the destinations that count, and why."""
+    """How an entry ended at the destinations that count, why, and what is noted of that (`self-merge 2`)."""
 
     state: State
     reason: str
+    notes: tuple[str, ...] = ()
 
 
 class Outcomes:
