@@ -20,6 +20,7 @@ from engine.pipeline.intake import Intake
 from engine.receive.block import EventKind
 from engine.receive.conversation import FAILED
 from engine.receive.listener import Listener, OpenListener, listen
+from engine.receive.refusals import Refusals
 from engine.receive.tls import Certificates
 
 DRAIN_SECONDS: Final = 5.0
@@ -45,8 +46,11 @@ class Listeners:
         self.open: dict[str, OpenListener] = {}
         self.intakes: dict[str, Intake] = {}
         self.stopped: dict[str, Stopped] = {}
+        # Who was refused for want of room at a channel's HTTP door.
+        self.posts_refused: dict[str, Refusals] = {}
         # How often senders of a channel strayed from the protocol since the start, by kind.
         self.strayed: dict[str, Counter[str]] = {}
+        self._observed_posts: dict[str, Observed] = {}
         # What is stopped and started here and at other nodes goes one by one.
         self._changing = asyncio.Lock()
 
@@ -81,6 +85,17 @@ class Listeners:
             self.open[name] = listening = await self._listen(channel, channel.listen.mllp, intake)
             _log.info("listening", channel=name, address=listening.host, port=listening.port)
         self.intakes[name] = intake
+
+    def refused(self, name: str) -> Mapping[tuple[str, str], int]:
+        """Return who was refused for want of room at a channel's doors since this was asked last, and how often."""
+        listening, posts = self.open.get(name), self.posts_refused.get(name)
+        by_line = listening.refused() if listening is not None else {}
+        return Counter(by_line) + Counter(posts.take() if posts is not None else {})
+
+    def refuse_post(self, name: str, address: str, limit: str) -> None:
+        """Note that a channel's HTTP door had no room for a message: who sent it, and by which limit."""
+        self.posts_refused.setdefault(name, Refusals()).add(address, limit)
+        self._observed_posts.setdefault(name, Observed(name))("refused-full")
 
     async def leave(self, name: str, seconds: float = DRAIN_SECONDS) -> None:
         """Close the listeners of a channel after what is under way was answered, at most so many seconds later."""

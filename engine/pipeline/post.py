@@ -79,7 +79,13 @@ class HttpIntake:
         """Count a message under way; False where the channel's connections, in all or of the address, are used up."""
         limits, key = channel.limits, (channel.channel, peer.address)
         total = sum(count for (name, _), count in self._under_way.items() if name == channel.channel)
-        if total >= limits.connections or self._under_way[key] >= limits.connections_per_address:
+        full = ""
+        if self._under_way[key] >= limits.connections_per_address:
+            full = f"connections_per_address {limits.connections_per_address}"
+        elif total >= limits.connections:
+            full = f"connections {limits.connections}"
+        if full:
+            self._engine.listeners.refuse_post(channel.channel, peer.address, full)
             yield False
             return
         self._under_way[key] += 1

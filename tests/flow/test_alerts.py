@@ -25,6 +25,7 @@ from engine.ops.operations.table import ALL
 from engine.pipeline.care.watch import Watch
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
+from engine.pipeline.post import HttpIntake
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer
 from tests.flow.rig import channel_file
@@ -139,6 +140,23 @@ async def test_who_is_refused_for_want_of_room_is_named(house: House) -> None:
     assert await house.look(minutes=2) == []
     for _reader, writer in lines:
         writer.close()
+
+
+async def test_a_post_that_is_refused_for_want_of_room_is_named(house: House) -> None:
+    """As connections are: by HTTP each message under way counts as one, by the same limits."""
+    assert house.engine
+    file = house.folder / "channels" / "a.yaml"
+    doors: dict[str, Any] = {"listen": {"http": {"path": "adt"}}, "limits": {"connections_per_address": 2}}
+    file.write_bytes(orjson.dumps(orjson.loads(file.read_bytes()) | doors))
+    await house.engine.reload()
+    assert await house.look() == []
+    door = HttpIntake(house.engine)
+    answers = await asyncio.gather(*(door.answer("adt", message(one), HERE) for one in range(1, 6)))
+    assert sorted(status for status, _type, _text in answers) == [200, 200, 503, 503, 503]
+    assert await house.look() == ["connections-refused"]
+    (shown,) = await house.act("alerts.list")
+    told = (shown["subject"], shown["detail"], shown["severity"])
+    assert told == ("riverbend-adt", "127.0.0.1 3 times by limits.connections_per_address 2", "urgent")
 
 
 async def test_a_destination_that_is_down_while_work_waits_opens_an_alert(house: House) -> None:

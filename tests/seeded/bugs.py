@@ -566,6 +566,13 @@ JOURNAL: Final = (
         ("pipeline/inbound/test_application.py",),
     ),
     Bug(
+        "a message refused by HTTP for want of room is told to nobody",
+        "pipeline/listeners.py",
+        "self.posts_refused.setdefault(name, Refusals()).add(address, limit)",
+        "self.posts_refused.setdefault(name, Refusals())",
+        ("flow/test_alerts.py",),
+    ),
+    Bug(
         "a filter by `PV1-2 != I` takes every message without a PV1",
         "mapping/language/compared.py",
         "self.values | EMPTY if self.unlike else self.values",

@@ -210,7 +210,7 @@ class Watch:
             name in engine.merges.held,
             self._hours.get(name, {}),
             self._certificates(channel, memory, now),
-            _refused(memory, listening.refused() if listening else {}, now),
+            _refused(memory, engine.listeners.refused(name), now),
         )
 
     def _destination(self, name: str, backlog: Backlog, now: datetime) -> DestinationFacts:

@@ -53,7 +53,7 @@ class OpenListener:
 
     def refused(self) -> Mapping[tuple[str, str], int]:
         """Return who was refused for want of room since this was asked last, by address and limit, and how often."""
-        return self._factory.refused()
+        return self._factory.refusals.take()
 
     @property
     def answering(self) -> int:

@@ -14,12 +14,11 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 from engine.config.network import Network, is_allowed
 from engine.receive.conversation import Terms
 from engine.receive.listener.connection import Connection, Encrypted
+from engine.receive.refusals import Refusals
 from engine.receive.tls import Certificates
 
 # So long may a connection stand without a byte while the door is full; then it gives way to the next one.
 SILENT_SECONDS: Final = 5.0
-# So many addresses are remembered as refused between two looks.
-MOST_REFUSED: Final = 100
 
 
 class Conversations(Factory):
@@ -34,7 +33,7 @@ class Conversations(Factory):
         self._allow: Sequence[Network] = allow
         self._addresses: Counter[str] = Counter()
         self._emptied: asyncio.Event | None = None
-        self._refused: Counter[tuple[str, str]] = Counter()
+        self.refusals = Refusals()
 
     def buildProtocol(self, addr: Any) -> Connection | None:  # noqa: N802 - Twisted's name
         """Return the connection for a peer; None, and Twisted closes the socket, where it may not come in."""
@@ -55,14 +54,8 @@ class Conversations(Factory):
         return ""
 
     def _full(self, host: str, limit: str) -> str:
-        if len(self._refused) < MOST_REFUSED or (host, limit) in self._refused:
-            self._refused[host, limit] += 1
+        self.refusals.add(host, limit)
         return "refused-full"
-
-    def refused(self) -> Mapping[tuple[str, str], int]:
-        """Return who was refused since this was asked last, by address and limit, and how often; at most 100."""
-        found, self._refused = self._refused, Counter()
-        return found
 
     def _make_room(self) -> bool:
         """Drop the connection that has stood longest without ever sending a byte; False where none has for long."""
