@@ -1,6 +1,6 @@
 """TLS of listeners: 1.2 or later, client certificates mapped to source names, files re-read when they change."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -92,10 +92,10 @@ def _context(tls: Tls) -> SSL.Context:
     return context
 
 
-def ends_of(tls: Tls) -> tuple[tuple[Path, datetime], ...]:
-    """Return when the first certificate of each of a listener's files ends; what cannot be read is left out."""
+def ends_of(files: Iterable[str | Path | None]) -> tuple[tuple[Path, datetime], ...]:
+    """Return when the first certificate of each file of a listener ends; what cannot be read is left out."""
     found = []
-    for name in (tls.certificate, tls.client_ca):
+    for name in files:
         try:
             known = x509.load_pem_x509_certificates(Path(name).read_bytes()) if name else []
         except (OSError, ValueError):

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
+import trustme
 
 from engine import telemetry
 from engine.database.postgresql import connect
@@ -157,6 +158,33 @@ async def test_a_post_that_is_refused_for_want_of_room_is_named(house: House) ->
     (shown,) = await house.act("alerts.list")
     told = (shown["subject"], shown["detail"], shown["severity"])
     assert told == ("riverbend-adt", "127.0.0.1 3 times by limits.connections_per_address 2", "urgent")
+
+
+async def test_the_pages_certificate_is_watched_until_it_is_renewed(house: House, tmp_path: Path) -> None:
+    """It can wait, is urgent on its last day, has ended, and is well once the renewed file is in its place."""
+    assert house.engine
+    file = tmp_path / "pages.pem"
+    authority = trustme.CA()
+    house.watch = Watch(house.engine, certificate=file)
+
+    async def seen(**later: float) -> list[tuple[str, str, str]]:
+        await house.look(**later)
+        found = await house.act("alerts.list")
+        return [(one["kind"], one["severity"], one["detail"]) for one in found if one["subject"] == f"engine {file}"]
+
+    def issue(ends: datetime) -> None:
+        file.write_bytes(authority.issue_cert("127.0.0.1", not_after=ends).cert_chain_pems[0].bytes())
+
+    issue(NIGHT + timedelta(days=20))
+    days, at = (
+        "pages.pem: 20 days left, until 2027-03-21 02:00 UTC",
+        "pages.pem: ends in 12 h 0 min, at 2027-03-21 02:00 UTC",
+    )
+    assert await seen() == [("certificate-expiry", "can wait", days)]
+    assert await seen(days=19, hours=12) == [("certificate-ends", "urgent", at)]
+    assert [kind for kind, _, _ in await seen(hours=13)] == ["certificate-expired"]
+    issue(NIGHT + timedelta(days=400))
+    assert await seen() == []
 
 
 async def test_a_destination_that_is_down_while_work_waits_opens_an_alert(house: House) -> None:

@@ -224,6 +224,6 @@ def test_the_end_of_each_file_is_known(tmp_path: Path) -> None:
     issued = authority.issue_cert("127.0.0.1", not_after=datetime(2031, 5, 6, tzinfo=UTC))
     certificate.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
     (tmp_path / "junk.pem").write_text("no certificate")
-    tls = Tls(certificate=str(certificate), key="unused.key", client_ca=str(tmp_path / "junk.pem"))
-    assert ends_of(tls) == ((certificate, datetime(2031, 5, 6, tzinfo=UTC)),)
-    assert ends_of(Tls(certificate=str(tmp_path / "gone.pem"), key="unused.key")) == ()
+    junk, gone = tmp_path / "junk.pem", tmp_path / "gone.pem"
+    assert ends_of((str(certificate), junk, None)) == ((certificate, datetime(2031, 5, 6, tzinfo=UTC)),)
+    assert ends_of((gone,)) == ()

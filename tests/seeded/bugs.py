@@ -573,6 +573,20 @@ JOURNAL: Final = (
         ("flow/test_alerts.py",),
     ),
     Bug(
+        "nobody watches the certificate of the pages",
+        "ops/cli/running/surfaces.py",
+        "watching(engine, access, anchoring, where.certificate)",
+        "watching(engine, access, anchoring)",
+        ("ops/web/test_server.py",),
+    ),
+    Bug(
+        "a renewed certificate is looked at an hour later",
+        "pipeline/care/watch.py",
+        "if any(end < soon for _path, end in self.ends) or self.at is None",
+        "if self.at is None",
+        ("flow/test_alerts.py",),
+    ),
+    Bug(
         "a filter by `PV1-2 != I` takes every message without a PV1",
         "mapping/language/compared.py",
         "self.values | EMPTY if self.unlike else self.values",

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from engine.journal.state.alerting import Alert
 from engine.ops.access.access import Access
@@ -21,10 +22,15 @@ def turned_away(access: Access) -> dict[AlertKind, int]:
 
 
 @contextlib.asynccontextmanager
-async def watching(engine: Engine, access: Access, anchoring: Anchoring) -> AsyncIterator[Watch]:
-    """Check an engine at intervals until closed; alerts go to the log, the page and the webhook."""
+async def watching(
+    engine: Engine, access: Access, anchoring: Anchoring, certificate: Path | None = None
+) -> AsyncIterator[Watch]:
+    """Check an engine at intervals until closed; alerts go to the log, the page and the webhook.
+
+    `certificate`: the file of the operators' pages' own.
+    """
     hook = Hook(lambda: engine.alerting.webhook)
-    watch = Watch(engine, lambda: hook.failing, lambda: turned_away(access), lambda: anchoring.failing)
+    watch = Watch(engine, lambda: hook.failing, lambda: turned_away(access), lambda: anchoring.failing, certificate)
 
     def announce(alert: Alert) -> None:
         event = {"event": "cleared" if alert.cleared_at else "opened"}

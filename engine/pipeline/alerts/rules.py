@@ -38,6 +38,10 @@ class Share:
     whole: bool
 
 
+# Files, and when the first certificate of each ends.
+Certificates = tuple[tuple[Path, datetime], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelFacts:
     """What is known of a channel now; `silent_since` is when the last message came, or the engine started.
@@ -56,7 +60,7 @@ class ChannelFacts:
     merge_limit: int
     merges_held: bool
     hours: Mapping[int, int] = field(default_factory=dict)
-    certificates: tuple[tuple[Path, datetime], ...] = ()
+    certificates: Certificates = ()
     refused: tuple[str, ...] = ()
 
 
@@ -79,7 +83,7 @@ class Facts:
     `hook_failing` says whether alerts cannot be sent, `entrance` who was turned away from pages and API, by kind, and
     `unanchored` why the audit trail cannot be anchored, empty where it can. `damage`: what of the journal's file is
     damaged. `log_bytes`: the length of its write-ahead log. `refused`: what the journal's database called a statement
-    that it refused of late.
+    that it refused of late. `certificates`: those of the operators' pages.
     """
 
     now: datetime
@@ -95,6 +99,7 @@ class Facts:
     damage: str = ""
     log_bytes: int = 0
     refused: str = ""
+    certificates: Certificates = ()
 
 
 def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Condition]:
@@ -112,6 +117,7 @@ def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Co
     yield Condition(AlertKind.JOURNAL_REFUSES, ENGINE, bool(facts.refused), facts.refused)
     long = _past(facts.log_bytes, LONG_LOG_BYTES, is_open(AlertKind.LOG_GROWS, ENGINE))
     yield Condition(AlertKind.LOG_GROWS, ENGINE, long, f"{facts.log_bytes // 2**20} MiB")
+    yield from _certificates(ENGINE, facts.certificates, facts.now, alerting)
     yield Condition(AlertKind.AUDIT_GAP, ENGINE, bool(facts.unanchored), facts.unanchored)
     limits = {
         AlertKind.LOG_IN_FAILURES: alerting.log_in_failures,
@@ -159,8 +165,12 @@ def _of_channel(
     yield Condition(AlertKind.CONNECTIONS_REFUSED, name, bool(facts.refused), "; ".join(facts.refused))
     yield from _silence(name, facts, engine, alerting)
     yield from _loneliness(name, facts, engine, alerting)
-    for path, end in facts.certificates:
-        left, at = end - engine.now, f"{end.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    yield from _certificates(name, facts.certificates, engine.now, alerting)
+
+
+def _certificates(name: str, certificates: Certificates, now: datetime, alerting: Alerting) -> Iterator[Condition]:
+    for path, end in certificates:
+        left, at = end - now, f"{end.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         over, last = left < timedelta(), left < A_DAY
         soon = not last and left < timedelta(days=alerting.certificate_days)
         hours, minutes = divmod(max(int(left.total_seconds() // 60), 0), 60)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -23,6 +23,7 @@ from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.alerts.rules import (
     ENGINE,
     WINDOW,
+    Certificates,
     ChannelFacts,
     DestinationFacts,
     Facts,
@@ -62,14 +63,30 @@ class Window:
 
 
 @dataclass(slots=True)
+class _Certificates:
+    """When the certificates of a listener end, as its files were looked at last."""
+
+    ends: Certificates = ()
+    at: datetime | None = None
+
+    def look(self, files: Iterable[str | Path | None], now: datetime, soon: datetime) -> Certificates:
+        """Return when they end; files are read each hour, and each time where one ends before `soon`.
+
+        So the alert clears when the renewed file is there.
+        """
+        if any(end < soon for _path, end in self.ends) or self.at is None or now - self.at >= CERTIFICATES_EVERY:
+            self.ends, self.at = ends_of(files), now
+        return self.ends
+
+
+@dataclass(slots=True)
 class _Memory:
     """What the watch remembers of a channel between two looks."""
 
     window: Window = field(default_factory=Window)
     lonely_since: datetime | None = None
     counted: int = 0
-    certificates: tuple[tuple[Path, datetime], ...] = ()
-    certificates_at: datetime | None = None
+    certificates: _Certificates = field(default_factory=_Certificates)
     refused: dict[tuple[str, str], tuple[int, datetime]] = field(default_factory=dict)
 
 
@@ -77,7 +94,7 @@ class Watch:
     """Looks at one engine; `look` once, or `run` until cancelled.
 
     `hook_failing` says whether alerts cannot be sent, `turned_away` how many were refused at the entrance so far,
-    `unanchored` why the audit trail cannot be anchored.
+    `unanchored` why the audit trail cannot be anchored. `certificate`: the file of the operators' pages' own.
     """
 
     def __init__(
@@ -86,11 +103,14 @@ class Watch:
         hook_failing: Callable[[], bool] = bool,
         turned_away: Callable[[], Mapping[AlertKind, int]] = dict,
         unanchored: Callable[[], str] = str,
+        certificate: Path | None = None,
     ) -> None:
         self._engine = engine
         self._hook_failing = hook_failing
         self._turned_away = turned_away
         self._unanchored = unanchored
+        self._certificate = certificate
+        self._of_pages = _Certificates()
         self._entrance: dict[AlertKind, Window] = {}
         self._channels: dict[str, _Memory] = {}
         self._destinations: dict[str, Window] = {}
@@ -188,6 +208,7 @@ class Watch:
             engine.damage,
             size_of(engine.files.data / f"{FILE}-wal"),
             engine.journal.refused,
+            self._of_pages.look((self._certificate,), now, self._soon(now)) if self._certificate else (),
         )
 
     def _channel(self, name: str, channel: Channel, now: datetime) -> ChannelFacts:
@@ -220,16 +241,12 @@ class Watch:
         pause, down = self._engine.pauses.of(name), dispatch.pace.down_seconds()
         return DestinationFacts(pause, health.failing, backlog, share, down, health.cause)
 
-    def _certificates(self, channel: Channel, memory: _Memory, now: datetime) -> tuple[tuple[Path, datetime], ...]:
+    def _certificates(self, channel: Channel, memory: _Memory, now: datetime) -> Certificates:
         tls = channel.listen.mllp.tls if channel.listen.mllp else None
-        if tls is None:
-            return ()
-        # One that ends soon is looked at each time, so that its alert clears when the renewed file is there.
-        soon = now + timedelta(days=self._engine.alerting.certificate_days)
-        ends_soon = any(end < soon for _path, end in memory.certificates)
-        if ends_soon or memory.certificates_at is None or now - memory.certificates_at >= CERTIFICATES_EVERY:
-            memory.certificates, memory.certificates_at = ends_of(tls), now
-        return memory.certificates
+        return () if tls is None else memory.certificates.look((tls.certificate, tls.client_ca), now, self._soon(now))
+
+    def _soon(self, now: datetime) -> datetime:
+        return now + timedelta(days=self._engine.alerting.certificate_days)
 
     def _gone(self, settled: list[Condition]) -> Iterator[Condition]:
         """Yield that nothing is wrong with channels and destinations that are no more."""

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 import warnings
 from collections.abc import AsyncIterator, Awaitable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
-def _files(authority: trustme.CA, folder: Path) -> tuple[Path, Path]:
-    issued = authority.issue_cert("127.0.0.1", "engine.example")
+def _files(authority: trustme.CA, folder: Path, ends: datetime | None = None) -> tuple[Path, Path]:
+    issued = authority.issue_cert("127.0.0.1", "engine.example", not_after=ends)
     certificate, key = folder / "pages.pem", folder / "pages.key"
     certificate.write_bytes(b"".join(part.bytes() for part in issued.cert_chain_pems))
     key.write_bytes(issued.private_key_pem.bytes())
@@ -141,6 +142,16 @@ async def test_over_tls_everything_is_stricter(authority: trustme.CA, tmp_path: 
             assert cookie.startswith("__host-visitor=")
             assert all(word in cookie for word in ("secure", "httponly", "samesite=strict", "path=/"))
         assert await program.stop() == 0
+
+
+async def test_the_end_of_the_pages_certificate_is_an_alert(tmp_path: Path) -> None:
+    """As that of a channel's: urgent within a day, with the hour; the subject names the engine and the file."""
+    certificate, key = _files(trustme.CA(), tmp_path, datetime.now(UTC) + timedelta(hours=6))
+    async with alone(tmp_path, "--admin-certificate", str(certificate), "--admin-key", str(key)) as program:
+        told = await program.line("alert")
+        assert await program.stop() == 0
+    assert (told["code"], told["point"]) == ("certificate-ends", f"engine {certificate}")
+    assert "pages.pem: ends in 5 h 59 min" in told["reason"]
 
 
 EVERYWHERE = "0.0.0.0:0"  # reached by 127.0.0.1 alone in here

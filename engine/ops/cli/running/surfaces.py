@@ -38,7 +38,7 @@ async def surfaces(engine: Engine, trail: Trail, where: PagesListener, listening
         cared(engine.journal, engine.feeds, now),
         rolled_up(engine),
         checked(engine),
-        watching(engine, access, anchoring),
+        watching(engine, access, anchoring, where.certificate),
         contextlib.nullcontext() if engine.journal.is_shared else indexed(data),
     ):
         yield
