@@ -8,7 +8,8 @@ from typing import Final
 from engine.fhir.plan import Identity
 from engine.http.request import Request
 
-# What an identifier is to the record that it stands for, beside `current` and `old`.
+# What an identifier is to the record that it stands for, beside `current`.
+OLD: Final = "old"
 MERGED_AWAY: Final = "merged-away"
 CHOSEN: Final = "chosen"
 CONFIRMED: Final = "confirmed"

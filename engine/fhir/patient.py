@@ -107,6 +107,11 @@ def carries_any(body: Body, identities: Iterable[Identity]) -> bool:
     return any(carries(body, identity) for identity in identities)
 
 
+def bears_current(body: Body, identities: Iterable[Identity]) -> bool:
+    """Say whether a record carries one of the identifiers, and not as an old one only."""
+    return any(carries(body, identity) == "current" for identity in identities)
+
+
 def current_numbers(body: Body) -> tuple[Identity, ...]:
     """Return the current numbers by which a record is registered somewhere; the server's own id is none of them."""
     return tuple(

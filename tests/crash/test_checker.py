@@ -77,7 +77,10 @@ def patient_of(record: Record) -> dict[str, Any]:
     return {
         "resourceType": "Patient",
         "active": facts["active"] == "true",
-        "identifier": [{"system": SYSTEM, "value": record.number}],
+        "identifier": [
+            {"system": SYSTEM, "value": record.number},
+            *({"system": SYSTEM, "value": number, "use": "old"} for number in sorted(record.old_numbers)),
+        ],
         "name": [{"family": facts["family"], "given": facts["given"].split(" ")}],
         "birthDate": facts["birthDate"],
         "gender": facts["gender"],
@@ -104,6 +107,7 @@ def story() -> Story:
         records = fold(row.raw for row in told.rows)
         if b"A40" in message.raw:
             told.merge("p1", "p2")
+            told.write("p2", records[second])
             continue
         record = head(records, first if message.raw.find(first.encode()) > 0 else second)
         assert record is not None
@@ -203,6 +207,10 @@ def _keep_the_old_number(story: Story) -> None:
     story.patients["p2"]["identifier"].append(story.patients["p1"]["identifier"][0])
 
 
+def _lose_the_old_number(story: Story) -> None:
+    story.patients["p2"]["identifier"] = [one for one in story.patients["p2"]["identifier"] if one.get("use") != "old"]
+
+
 def _repeat_unread(story: Story) -> None:
     first = story.calls[0]
     story.calls.insert(0, replace(first, order=-1, status=0, told=0))
@@ -236,6 +244,7 @@ def _apply_what_was_refused(story: Story) -> None:
         pytest.param(_write_to_the_merged, "I6", id="a-merged-record-is-written-to"),
         pytest.param(_forget_an_update, "I7", id="an-update-is-missing"),
         pytest.param(_keep_the_old_number, "I7", id="the-old-number-stays-current"),
+        pytest.param(_lose_the_old_number, "I7", id="the-old-number-is-lost"),
         pytest.param(_apply_what_was_refused, "I8", id="a-refused-message-takes-effect"),
         pytest.param(_repeat_unread, "I9", id="a-create-is-repeated-without-a-read"),
         pytest.param(_leave_an_intent_open, "I9", id="an-intent-has-no-outcome"),

@@ -76,9 +76,13 @@ async def test_a_merge_is_told_with_both_records(site, server, merging, identifi
     site.open()
     told = await rehearsed(site, merging("1", "2"))
     assert told.verdict.reason == "merged"
-    assert [(call.path, call.changes) for call in told.calls] == [("Patient/$merge", False), ("Patient/$merge", True)]
+    assert [(call.path, call.changes) for call in told.calls] == [
+        ("Patient/$merge", False),
+        ("Patient/$merge", True),
+        ("Patient/b", True),
+    ]
     assert {(one.resource, one.path) for one in told.differences} == {
-        ("Patient/a", "active"), ("Patient/a", "link"), ("Patient/b", "link")
+        ("Patient/a", "active"), ("Patient/a", "link"), ("Patient/b", "link"), ("Patient/b", "identifier[1]")
     }  # fmt: skip
     assert (writes(server), server.effects) == ([], [])
 

@@ -208,9 +208,9 @@ async def test_a_merge_goes_on_after_a_restart_in_its_midst(feed, restored, pati
 
     restored.before = lose
     assert (await feed.send(merging("2", "1"))).reason == "merged"
-    assert [one for one in restored.effects if one.startswith("merge")] == [
-        f"merge {of(restored, '2')['id']} into {of(restored, '1')['id']}"
-    ]
+    survivor = of(restored, "1")
+    (gone,) = (one for one in restored.patients if one != survivor["id"])
+    assert [one for one in restored.effects if one.startswith("merge")] == [f"merge {gone} into {survivor['id']}"]
 
 
 async def test_a_survivors_id_that_is_somebody_elses_proves_no_merge(feed, restored, patient, identifier, merging):

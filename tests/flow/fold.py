@@ -125,9 +125,9 @@ def _merge(records: dict[str, Record], segments: Mapping[str, list[str]]) -> Non
     if survivor is None:
         survivor = _record(records, kept)
         _tell(survivor, segments["PID"], wake=True)
-    if source is None:
+    if old != survivor.number:
         survivor.old_numbers.add(old)
-    elif source is not survivor:
+    if source is not None and source is not survivor:
         source.merged_into = survivor.number
         survivor.links |= source.links
         source.facts["active"] = "false"

@@ -260,10 +260,9 @@ class Fold:
             raise Held(f"held {DEATH}")
         if survivor is None:
             survivor = self._say(None, message)
-        if source is None:
+        if message.merged[0] not in survivor.current:
             survivor.old.add(message.merged[0])
-            return
-        if source is survivor:
+        if source is None or source is survivor:
             return
         self.merges += 1
         source.merged_into, source.facts["active"] = survivor, "false"
@@ -279,7 +278,8 @@ class Fold:
         if self.head(old) is not None and self.head(new) is None and not self._in_use(old):
             raise Held(f"held {ELSEWHERE}")
         record = self.head(old) or self.head(new) or self._say(None, message)
-        if record is self.head(new) and old not in (*record.current, *record.old):
+        merged = any(old in one.current for one in _ancestors(record))
+        if record is self.head(new) and (merged or old not in (*record.current, *record.old)):
             return
         record.current = [number for number in record.current if number != old]
         record.old.add(old)

@@ -172,7 +172,7 @@ async def test_each_event_ends_as_it_should(rig: Rig) -> None:
     found = {message.control_id: (message.stamp, *_end(rows[message.control_id])) for message, _step in told}
     assert found == {message.control_id: (message.stamp, *step[2:]) for message, step in told}
     (chained,) = await rig.numbered("E1")
-    assert numbers(chained) == {"E3": "old", "E4": ""}
+    assert numbers(chained) == {"E1": "old", "E2": "old", "E3": "old", "E4": ""}
     (renamed,) = await rig.numbered("J2")
     assert numbers(renamed) == {"J1": "", "J2": "old"}
     assert "end" in next(item for item in renamed["identifier"] if item["value"] == "J2")["period"]

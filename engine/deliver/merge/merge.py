@@ -4,6 +4,7 @@ A merge cannot be undone, so both sides are read from the server each time, and 
 that the merge has not been carried out already.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,7 +25,7 @@ from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.revise import revise
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.changes import OTHER_CHOICE, created, grow
-from engine.fhir.patient import another_person, carries, died, number_of, person
+from engine.fhir.patient import another_person, carries, died, number_of, person, replaced_by
 from engine.fhir.plan import Merge
 
 DEATH: Final = "death-on-merged-record"
@@ -87,7 +88,7 @@ async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution
     patient = source.patient
     how = carries(patient.body, interaction.source)
     if how == "current":
-        if target.redirected:
+        if target.redirected or carries(patient.body, interaction.target) == "old":
             raise HeldDeliveryError("merge-cycle")
         raise RejectedDeliveryError("self-merge", involved=(involved("has both numbers already", patient),))
     if how == "old" or source.redirected or await replaced_with(exchange, patient, (interaction.source,)):
@@ -95,6 +96,7 @@ async def _one_record(exchange: Exchange, interaction: Merge, source: Resolution
             await relink(exchange, source.tombstone, patient)
             if by_links(exchange):
                 await repoint(exchange, source.tombstone, patient)
+        patient = await _bearing(exchange, interaction, patient)
         _remember(exchange, interaction, source.tombstone, patient)
         return "already-merged"
     raise HeldDeliveryError("identity-unproven")
@@ -109,7 +111,7 @@ async def _without_source(exchange: Exchange, interaction: Merge, target: Resolu
     if target is None:
         return await _neither(exchange, interaction)
     check_found(exchange, interaction.survivor, target)
-    await _retire(exchange, interaction, target.patient)
+    await _keep_old(exchange, interaction, target.patient)
     return "source-absent"
 
 
@@ -124,25 +126,52 @@ async def _neither(exchange: Exchange, interaction: Merge) -> str:
     if creation.patient is None:
         raise HeldDeliveryError("duplicate-identifier", status=409)
     fault.point("F18")
-    await _retire(exchange, interaction, creation.patient, interaction.survivor.identifiers)
+    await _keep_old(exchange, interaction, creation.patient, interaction.survivor.identifiers)
     return "source-absent"
 
 
-async def _retire(exchange: Exchange, interaction: Merge, survivor: Stored, current: tuple[Body, ...] = ()) -> None:
-    """Keep the merged number on the survivor with `use` old; a server that refuses leaves it at a note.
-
-    `current`: numbers that a survivor which a create has matched is to carry, too.
-    """
-    retired = [item | {"use": "old"} for item in interaction.source_identifiers]
-
-    def change(body: Body) -> Body:
-        return body | {"identifier": grow(body.get("identifier") or [], (*current, *retired))}
-
-    if await revise(exchange, survivor, change, tolerant=True) is None:
-        exchange.note("old-number-not-kept")
+async def _keep_old(exchange: Exchange, interaction: Merge, survivor: Stored, current: tuple[Body, ...] = ()) -> None:
+    """Let the survivor bear all of MRG's numbers, as no record has them; `current` as of `_with_old`."""
+    if await _with_old(exchange, survivor, interaction.source_identifiers, current) is None:
         return
     for identity in interaction.sources:
         exchange.known[identity] = Known(identity, survivor.logical_id, "old")
+
+
+async def _with_old(
+    exchange: Exchange, survivor: Stored, numbers: Iterable[Body], current: tuple[Body, ...] = ()
+) -> Stored | None:
+    """Keep merged numbers on the survivor with `use` old; None, and a note, where the server refuses.
+
+    `current`: numbers that a survivor which a create has matched is to carry, too.
+    """
+    retired = [item | {"use": "old"} for item in numbers]
+
+    def change(body: Body) -> Body:
+        kept = body.get("identifier") or []
+        grown = kept if replaced_by(body) else grow(kept, (*current, *retired))
+        return body if grown is kept else body | {"identifier": grown}
+
+    revised = await revise(exchange, survivor, change, tolerant=True)
+    if revised is None:
+        exchange.note("old-number-not-kept")
+    return revised
+
+
+async def _bearing(exchange: Exchange, interaction: Merge, survivor: Stored) -> Stored:
+    """Return the survivor of a merge that is done, which bears the merged numbers as that of an absent record does.
+
+    Those by which the merged side is known: others, such as a social security number, no merge takes out of use.
+    It is read anew, as the merge has written it; one that is another's by now, or gone, begins the delivery anew.
+    """
+    numbers = [item for item in interaction.source_identifiers if number_of(item) in interaction.sources]
+    if all(carries(survivor.body, number_of(item)) for item in numbers):
+        return survivor
+    fresh = await exchange.read(survivor.logical_id)
+    if fresh is None or not fresh.same_as(survivor):
+        raise exchange.interrupt()
+    fault.point("F18")
+    return await _with_old(exchange, fresh, numbers) or fresh
 
 
 async def _without_survivor(exchange: Exchange, interaction: Merge, source: Resolution) -> str:
@@ -203,6 +232,7 @@ async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> 
     survivor = await _carry_over(exchange, sides)
     ending = await unite(exchange, sides.source, survivor)
     await relink(exchange, sides.source, survivor)
+    survivor = await _bearing(exchange, interaction, survivor)
     _remember(exchange, interaction, sides.source, survivor)
     return ending
 

@@ -133,7 +133,7 @@ async def _made(exchange: Exchange, record: PatientRecord, body: Body, answer: A
     patient = exchange.new(await _new(exchange, answer, body))
     for identity in record.identities:
         exchange.known[identity] = Known(identity, patient.logical_id)
-    remember(exchange, patient, record, created(record.changes).owned)
+    await remember(exchange, patient, record, created(record.changes).owned)
     found = await exchange.find(record.identities)
     others = [item for item in found if item.logical_id != patient.logical_id]
     if others:

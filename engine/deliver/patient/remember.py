@@ -3,16 +3,19 @@
 from collections.abc import Mapping, Sequence
 
 from engine.deliver.stored import Stored
-from engine.deliver.verdict import Known, Owned
+from engine.deliver.verdict import MERGED_AWAY, OLD, Known, Owned
 from engine.deliver.wire.exchange import Exchange
 from engine.fhir.patient import carries
 from engine.fhir.plan import Identity, PatientRecord
 
 
-def remember(exchange: Exchange, patient: Stored, record: PatientRecord, owned: Mapping[str, tuple[str, ...]]) -> None:
+async def remember(
+    exchange: Exchange, patient: Stored, record: PatientRecord, owned: Mapping[str, tuple[str, ...]]
+) -> None:
     """Note whom the record's identifiers stand for and what its source owns; keep the body where it has a version.
 
-    What the journal knows already is told again only where it changed.
+    What the journal knows already is told again only where it changed. An old number never gives out the body, as
+    somebody else may have it by now, and what was merged away stays known as such.
     """
     exchange.references[record.local] = patient.reference
     cache = exchange.server.cache
@@ -20,10 +23,16 @@ def remember(exchange: Exchange, patient: Stored, record: PatientRecord, owned: 
     before = cache.owned(patient.logical_id, exchange.source)
     if before != owned:
         exchange.owned[patient.reference] = Owned(patient.reference, exchange.source, owned)
-    if cache.stands_for(carried) is None:
-        exchange.known.update((item, Known(item, patient.logical_id, carries(patient.body, item))) for item in carried)
+    current = tuple(item for item in carried if carries(patient.body, item) != OLD)
+    if cache.stands_for(current) is None:
+        old = [item for item in carried if item not in current]
+        told = await recall(exchange, old) if old else {}
+        for fact in (Known(item, patient.logical_id, carries(patient.body, item)) for item in carried):
+            known = told.get(fact.identity)
+            if known is None or (known.status != MERGED_AWAY and known != fact):
+                exchange.known[fact.identity] = fact
     if patient.tag and exchange.server.abilities.if_match:
-        cache.put(patient, carried, exchange.source, owned)
+        cache.put(patient, current, exchange.source, owned)
     else:
         cache.drop(patient.logical_id)
 

@@ -8,10 +8,10 @@ from engine.deliver.patient.involved import involved
 from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import Facts, Looked, search_patients
 from engine.deliver.stored import PATIENT, Stored
-from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, Known
+from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, OLD, Known
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
-from engine.fhir.patient import carries, carries_any, current_numbers, replaced_by
+from engine.fhir.patient import bears_current, carries, carries_any, current_numbers, replaced_by
 from engine.fhir.plan import Identity
 
 
@@ -95,7 +95,10 @@ async def _resolutions(
         resolution = await _followed(exchange, match, identities)
         if resolution is None and not had and not replaced_by(match.body):
             raise HeldDeliveryError("identity-unproven")
-        if resolution is not None and not _better(found.get(resolution.patient.logical_id), resolution):
+        if resolution is None:
+            continue
+        held = found.get(resolution.patient.logical_id)
+        if held is None or _rank(held, identities) < _rank(resolution, identities):
             found[resolution.patient.logical_id] = resolution
     return tuple(found.values())
 
@@ -112,21 +115,38 @@ async def _chosen(exchange: Exchange, known: Facts) -> Resolution | None:
 
 
 def _certain(known: Known | None) -> bool:
-    return known is not None and known.status != MERGED_AWAY
+    """Say whether an identifier need not be searched: one that is out of use may have been given out again."""
+    return known is not None and known.status not in {MERGED_AWAY, OLD}
 
 
 async def _followed(exchange: Exchange, match: Stored, identities: Sequence[Identity]) -> Resolution | None:
-    """Return whom a match leads to, None where nothing shows that it has to do with the identifiers."""
+    """Return whom a match leads to, None where nothing shows that it has to do with the identifiers.
+
+    One that bears them as old ones only is redirected to, where it has them of a record that it replaced.
+    """
     if replaced_by(match.body):
         if not carries_any(match.body, identities):
             return None
         return Resolution(await head_of(exchange, match), redirected=True, tombstone=match)
-    if carries_any(match.body, identities):
+    if bears_current(match.body, identities):
         return Resolution(match)
-    absorbed = await replaced_with(exchange, match, identities)
-    if absorbed is None:
-        return None
+    bears_old = carries_any(match.body, identities)
+    absorbed = await _absorbed(exchange, match, identities, proven=bears_old)
+    if absorbed is None or (bears_old and absorbed.logical_id == match.logical_id):
+        return Resolution(match) if bears_old else None
     return Resolution(match, redirected=True, tombstone=await _tombstone(exchange, absorbed, match, identities))
+
+
+async def _absorbed(
+    exchange: Exchange, match: Stored, identities: Sequence[Identity], *, proven: bool
+) -> Absorbed | None:
+    """Return the record that a match replaced; `proven`: it need not be found, as the match bears a number itself."""
+    try:
+        return await replaced_with(exchange, match, identities)
+    except HeldDeliveryError as error:
+        if not proven or error.reason != "identity-unproven":
+            raise
+        return None
 
 
 async def _tombstone(
@@ -139,8 +159,11 @@ async def _tombstone(
     return record if record is not None and carries_any(record.body, identities) else None
 
 
-def _better(held: Resolution | None, other: Resolution) -> bool:
-    return held is not None and (not held.redirected or other.redirected)
+def _rank(found: Resolution, identities: Sequence[Identity]) -> int:
+    """Say which of two ways to one record counts: its number in use, a record that it replaced, its old number."""
+    if found.redirected:
+        return 1
+    return 2 if bears_current(found.patient.body, identities) else 0
 
 
 def _only(resolutions: tuple[Resolution, ...], identities: Sequence[Identity]) -> Resolution:

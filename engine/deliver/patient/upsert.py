@@ -16,7 +16,7 @@ from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import delete, prove
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import Applied, grow, still
-from engine.fhir.patient import carries, carries_any, links, number_of, replaced_by
+from engine.fhir.patient import bears_current, carries, links, number_of, replaced_by
 from engine.fhir.plan import Identity, PatientRecord, Upsert
 
 MOST_ROUNDS: Final = 4
@@ -74,7 +74,7 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
     if not result.changed:
         if not patient.fresh:
             return "", await _again(exchange, interaction, patient)
-        _remember(exchange, record, found, patient, result)
+        await _remember(exchange, record, found, patient, result)
         return "unchanged", None
     as_read = not await _is_to_be_tried(exchange, patient) or await prove(exchange, patient)
     if not (as_read and exchange.still(patient)):
@@ -86,7 +86,7 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
         if written.logical_id != patient.logical_id:
             raise unclear("wrong-record-answered", answer.status)
         exchange.note(*result.flags)
-        _remember(exchange, record, found, written.remembered(still(result.marks, written.body)), result)
+        await _remember(exchange, record, found, written.remembered(still(result.marks, written.body)), result)
         return "updated", None
     if patient.fresh and "duplicate-mrn" in exchange.attempts[-1].codes:
         raise HeldDeliveryError("duplicate-identifier", status=answer.status, codes=exchange.attempts[-1].codes)
@@ -112,17 +112,17 @@ async def _deleted(exchange: Exchange, record: PatientRecord, found: Resolution)
 
 
 async def _again(exchange: Exchange, interaction: Upsert, patient: Stored) -> Resolution | None:
-    """Read a record again; one that is gone, merged away or no longer carries the identifiers is resolved anew."""
+    """Read a record again; one that is gone, merged away or has none of the numbers in use is resolved anew."""
     identities = interaction.patient.identities
     fresh = await exchange.read_again(patient)
-    if fresh is not None and not replaced_by(fresh.body) and carries_any(fresh.body, identities):
+    if fresh is not None and not replaced_by(fresh.body) and bears_current(fresh.body, identities):
         return Resolution(fresh)
     return await resolve(exchange, identities, remembered=False)
 
 
 def _current(record: PatientRecord, patient: Stored) -> bool:
     """Say whether one of the numbers is in use: what is deleted under an old one is not the record that has it now."""
-    return any(carries(patient.body, identity) == "current" for identity in record.identities)
+    return bears_current(patient.body, record.identities)
 
 
 async def _applied(exchange: Exchange, interaction: Upsert, found: Resolution) -> Applied:
@@ -177,14 +177,16 @@ def _active(exchange: Exchange, interaction: Upsert, body: Body) -> bool | None:
     return None
 
 
-def _remember(exchange: Exchange, record: PatientRecord, found: Resolution, patient: Stored, result: Applied) -> None:
+async def _remember(
+    exchange: Exchange, record: PatientRecord, found: Resolution, patient: Stored, result: Applied
+) -> None:
     exchange.note(*result.flags)
-    remember(exchange, patient, record, result.owned)
+    await remember(exchange, patient, record, result.owned)
     if found.redirected and found.tombstone is not None:
         _redirected(exchange, record.identities, found.tombstone, patient)
 
 
 def _redirected(exchange: Exchange, identities: tuple[Identity, ...], tombstone: Stored, survivor: Stored) -> None:
     for identity in identities:
-        if carries(tombstone.body, identity) and not carries(survivor.body, identity):
+        if carries(tombstone.body, identity) and carries(survivor.body, identity) != "current":
             exchange.known[identity] = Known(identity, tombstone.logical_id, MERGED_AWAY, survivor.logical_id)

@@ -97,7 +97,7 @@ async def test_what_was_merged_is_more_than_linked(two, server, linking, merging
     """After a merge the two are one record: a late link has nothing to add."""
     await two.send(merging("1", "2"))
     assert (await two.send(linking("1", "2"))).reason == "already-linked"
-    assert server.effects == ["merge a into b"]
+    assert server.effects == ["merge a into b", "update b"]
 
 
 async def test_a_merged_side_is_followed(two, server, linking, merging, identifier):

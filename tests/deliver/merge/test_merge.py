@@ -22,6 +22,11 @@ async def opened(site, **settings):
     return site
 
 
+def numbers(server, logical_id):
+    """The numbers of a record, each with its use."""
+    return [(item["value"], item.get("use", "")) for item in server.patients[logical_id].get("identifier", ())]
+
+
 @pytest.fixture
 def two(server, identifier):
     """Two records of one person, under the numbers 1 and 2."""
@@ -33,10 +38,10 @@ async def test_merge_is_previewed_sent_once_and_verified(site, server, two, merg
     """The preview comes first, its differences are noted by path; the merge is verified by reading the source."""
     verdict = await (await opened(site)).send(merging("1", "2"))
     assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "merged")
-    assert server.effects == ["merge a into b"]
+    assert server.effects == ["merge a into b", "update b"]
     assert "lost Patient.gender" in verdict.notes
-    assert server.requests[-1] == "GET Patient/a"
-    assert [b"preview" in intent.body for intent in site.intents] == [True, False]
+    assert server.requests[-3:] == ["GET Patient/a", "GET Patient/b", "PUT Patient/b"]
+    assert [b"preview" in intent.body for intent in site.intents] == [True, False, False]
     assert [(known.status, known.survivor) for known in verdict.known if known.identity.value == "1"] == [
         ("merged-away", "b")
     ]
@@ -53,7 +58,7 @@ async def test_a_merge_that_the_records_do_not_show_is_not_believed(site, server
     )  # fmt: skip
     assert (verdict.known, verdict.merges, server.effects) == ((), (), [])
     assert (await site.send(merging("1", "2"), ambiguous=True)).reason == "merged"
-    assert server.effects == ["merge a into b"]
+    assert server.effects == ["merge a into b", "update b"]
 
 
 async def test_merge_twice_is_one_merge(site, server, two, merging):
@@ -61,7 +66,7 @@ async def test_merge_twice_is_one_merge(site, server, two, merging):
     await (await opened(site)).send(merging("1", "2"))
     verdict = await site.send(merging("1", "2"))
     assert (verdict.kind, verdict.reason) == (VerdictKind.DELIVERED, "already-merged")
-    assert server.effects == ["merge a into b"]
+    assert server.effects == ["merge a into b", "update b"]
 
 
 async def test_merge_twice_where_the_server_shows_tombstones(site, server, two, merging):
@@ -87,7 +92,8 @@ async def test_lost_answer_of_a_merge_makes_no_second_merge(site, server, two, m
     verdict = await site.send(merging("1", "2"))
     assert (verdict.kind, verdict.failure) == (VerdictKind.RETRY, Failure.AMBIGUOUS)
     assert (await site.send(merging("1", "2"), ambiguous=True)).reason == "already-merged"
-    assert server.effects == ["update b", "merge a into b"]
+    assert server.effects == ["update b", "merge a into b", "update b"]
+    assert numbers(server, "b") == [("2", ""), ("1", "old")]
 
 
 async def test_self_merge_is_rejected(site, server, identifier, merging):
@@ -119,8 +125,9 @@ async def test_chain_of_merges_reaches_the_head(site, server, two, identifier, m
     await site.send(merging("2", "3"))
     verdict = await site.send(Upsert(patient("1", telecom=[{"value": "7"}])))
     assert (verdict.reason, "redirected-to-survivor" in verdict.notes) == ("updated", True)
-    assert [item["value"] for item in server.patients["c"]["identifier"]] == ["3"]
+    assert numbers(server, "c") == [("3", ""), ("2", "old")]
     assert (await site.send(merging("1", "3"))).reason == "already-merged"
+    assert numbers(server, "c") == [("3", ""), ("2", "old"), ("1", "old")]
 
 
 async def test_survivor_merged_away_is_followed(site, server, two, identifier, merging):
@@ -129,7 +136,7 @@ async def test_survivor_merged_away_is_followed(site, server, two, identifier, m
     await (await opened(site)).send(merging("2", "3"))
     verdict = await site.send(merging("1", "2"))
     assert (verdict.reason, "redirected-to-survivor" in verdict.notes) == ("merged", True)
-    assert server.effects[-1] == "merge a into c"
+    assert server.effects[-2:] == ["merge a into c", "update c"]
 
 
 async def test_source_merged_elsewhere_is_held(site, server, two, identifier, merging):
@@ -194,7 +201,7 @@ async def test_a_group_that_is_refused_keeps_no_other_from_being_merged(
     for _ in range(2):
         verdict = await (await opened(site)).send(*groups)
         assert (verdict.kind.value, verdict.reason, verdict.applied) == (kind, reason, False)
-        assert server.effects == ["merge a into b", "merge e into f"]
+        assert server.effects == ["merge a into b", "update b", "merge e into f", "update f"]
         await site.close()
 
 
@@ -241,7 +248,7 @@ async def test_a_merge_that_the_server_has_lost_is_not_done(site, server, two, i
     server.touch("b", link=[], identifier=[identifier("2")])
     site.memory.identities.clear()
     assert (await site.send(merging("1", "2"))).reason == "source-absent"
-    assert [(one["value"], one.get("use")) for one in server.patients["b"]["identifier"]] == [("2", None), ("1", "old")]
+    assert numbers(server, "b") == [("2", ""), ("1", "old")]
 
 
 @pytest.mark.parametrize("strategy", ["auto", "link"])
@@ -288,6 +295,154 @@ async def test_a_death_that_the_survivor_denies_is_named(site, server, two, merg
     assert (verdict.reason, "death-on-merged-record" in verdict.notes) == ("merged", True)
 
 
+async def test_only_a_number_that_stands_for_the_merged_record_becomes_old(site, server, two, merging):
+    """MRG lists a social security number beside: it is the patient's still, and comes with a message as one in use."""
+    security = {"system": "http://hl7.org/fhir/sid/us-ssn", "value": "123-45-6789"}
+    given = merging("1", "2")
+    await opened(site)
+    merge = given._replace(source_identifiers=(*given.source_identifiers, security))
+    for ending in ("merged", "already-merged"):
+        assert (await site.send(merge)).reason == ending
+        assert numbers(server, "b") == [("2", ""), ("1", "old")]
+
+
+WAYS = pytest.mark.parametrize(
+    ("merges", "shows"),
+    [(True, "survivor"), (True, "tombstone"), (False, "tombstone")],
+    ids=["$merge", "$merge, tombstones shown", "links"],
+)
+
+
+@WAYS
+@pytest.mark.parametrize("known", [True, False], ids=["known", "absent"])
+async def test_the_survivor_bears_the_merged_number_as_old(site, server, two, merging, patient, known, merges, shows):
+    """One rule, whether the merged record was known: its number stands on the survivor, finds it, and stays old."""
+    server.merges, server.survivor_for_old_numbers = merges, shows == "survivor"
+    if not known:
+        del server.patients["a"]
+    await opened(site)
+    assert (await site.send(merging("1", "2"))).reason in {"merged", "linked", "source-absent"}
+    assert numbers(server, "b") == [("2", ""), ("1", "old")]
+    done = list(server.effects)
+    assert (await site.send(merging("1", "2"))).reason == "already-merged"
+    assert server.effects == done
+    for forgotten in (False, True):
+        if forgotten:
+            site.memory.identities.clear()
+            site.memory.pairs.clear()
+        verdict = await site.send(Upsert(patient("1", telecom=[{"value": f"9{forgotten}"}])), replay=forgotten)
+        assert (verdict.reason, server.patients["b"]["telecom"]) == ("updated", [{"value": f"9{forgotten}"}])
+        assert ("redirected-to-survivor" in verdict.notes) == known
+        other = patient("1", family="Osei", given="Kwame", birthDate="1950-01-01")
+        assert (await site.send(Upsert(other))).reason == "merged-identifier-reused"
+    assert (await site.send(merging("2", "1"))).reason == "merge-cycle"
+    assert numbers(server, "b") == [("2", ""), ("1", "old")]
+
+
+@WAYS
+async def test_a_merge_that_another_has_made_gives_the_number_too(
+    site, server, two, identifier, merging, merges, shows
+):
+    """Merged at the server by somebody else, and an A40 of it comes later: the survivor bears the number then."""
+    server.merges, server.survivor_for_old_numbers = merges, shows == "survivor"
+    server.touch("a", active=False, link=[{"other": {"reference": "Patient/b"}, "type": "replaced-by"}])
+    server.touch("b", link=[{"other": {"reference": "Patient/a"}, "type": "replaces"}])
+    await opened(site)
+    assert (await site.send(merging("1", "2"))).reason == "already-merged"
+    assert numbers(server, "b") == [("2", ""), ("1", "old")]
+    assert server.effects == ["update b"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(Step("PUT", 503, path="Patient/b"), id="not taken"),
+        pytest.param(Step("PUT", commit=True, drop=True, path="Patient/b"), id="answer lost"),
+        pytest.param(Step("PUT", 412, path="Patient/b"), id="written by another"),
+    ],
+)
+async def test_an_old_number_that_was_not_written_is_written_by_the_next_try(site, server, two, merging, step):
+    """The merge is done and the survivor's update fails: tried again, and neither is done twice."""
+    await opened(site)
+    server.script.append(step)
+    verdict = await site.send(merging("1", "2"))
+    if verdict.kind is VerdictKind.RETRY:
+        verdict = await site.send(merging("1", "2"), ambiguous=True, attempts_made=2)
+    assert verdict.reason in {"merged", "already-merged"}
+    assert numbers(server, "b") == [("2", ""), ("1", "old")]
+    assert server.effects == ["merge a into b", "update b"]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "absent"])
+async def test_a_server_that_refuses_the_old_number_has_merged_all_the_same(site, server, two, merging, known):
+    """It takes no old number: noted, and the merge counts."""
+    if not known:
+        del server.patients["a"]
+    await opened(site)
+    server.script.append(Step("PUT", 422, path="Patient/b"))
+    verdict = await site.send(merging("1", "2"))
+    assert (verdict.reason, "old-number-not-kept" in verdict.notes) == ("merged" if known else "source-absent", True)
+
+
+async def test_a_survivor_that_is_somebody_elses_after_the_merge_gets_no_number(site, server, two, identifier, merging):
+    """The server went back between merge and update, and the survivor's id is Wally's now: nothing of it is written."""
+    await opened(site)
+    wally = {"name": [{"family": "Osei", "given": ["Kwame"]}], "birthDate": "1950-01-01"}
+
+    def restore(method, path):
+        if (method, path) == ("GET", "Patient/b") and "merge a into b" in server.effects:
+            server.add("b", identifier=[identifier("8")], **wally)
+            server.patients.pop("a", None)
+
+    server.before = restore
+    await site.send(merging("1", "2"))
+    assert server.effects == ["merge a into b"]
+    assert numbers(server, "b") == [("8", "")]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "absent"])
+@pytest.mark.parametrize("told", [True, False], ids=["told", "from the journal"])
+async def test_an_old_number_that_somebody_else_has_by_now_is_held(
+    site, server, two, identifier, merging, patient, known, told
+):
+    """Given out again at the server: neither the survivor, whose body is remembered, nor the other one is chosen."""
+    server.unique_mrn = False
+    if not known:
+        del server.patients["a"]
+    await opened(site)
+    await site.send(merging("1", "2"))
+    for phone in ("5", "6", "7") if told else ():  # the second shows that If-Match counts: bodies are remembered then
+        await site.send(Upsert(patient("1", "2", telecom=[{"value": phone}])))
+    server.add("c", identifier=[identifier("1")], **PERSON)
+    before = list(server.effects)
+    verdict = await site.send(Upsert(patient("1", telecom=[{"value": "8"}])))
+    assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.HELD, "ambiguous-identity", before)
+    again = await site.send(merging("1", "2"), replay=True)
+    assert (again.kind, server.effects) == (VerdictKind.HELD, before)
+
+
+async def test_what_was_merged_away_stays_known_as_such(site, server, two, merging, patient):
+    """Messages under the old number, alone and beside the new one: the journal still tells of the merge."""
+    await opened(site)
+    await site.send(merging("1", "2"))
+    for who in (patient("1", telecom=[{"value": "7"}]), patient("2", "1", telecom=[{"value": "8"}])):
+        assert (await site.send(Upsert(who))).reason == "updated"
+        known = site.memory.identities[Identity(MRN, "1")]
+        assert (known.logical_id, known.status, known.survivor) == ("a", "merged-away", "b")
+
+
+async def test_a_survivor_without_its_links_is_known_by_the_tombstone(site, server, two, identifier, merging, renaming):
+    """The survivor bears the number as old and does not say whom it replaced; the record that it replaced does."""
+    server.survivor_for_old_numbers = server.unique_mrn = False
+    server.touch("b", identifier=[identifier("1", use="old"), identifier("2")])
+    server.touch("a", active=False, link=[{"other": {"reference": "Patient/b"}, "type": "replaced-by"}])
+    server.patients = {name: server.patients[name] for name in ("b", "a")}
+    await opened(site)
+    assert (await site.send(renaming("1", "3"))).reason == "source-merged-elsewhere"
+    assert (await site.send(merging("2", "1"))).reason == "merge-cycle"
+    assert server.effects == []
+
+
 async def test_unknown_source_is_recorded_as_old(site, server, identifier, merging):
     """A source nobody knows: its number is kept on the survivor as old; no merge."""
     server.add("b", identifier=[identifier("2")], **PERSON)
@@ -311,8 +466,7 @@ async def test_unknown_survivor_with_a_thin_pid_renames_the_source(site, server,
     server.add("a", identifier=[identifier("1")], **PERSON)
     verdict = await (await opened(site)).send(merging("1", "2"))
     assert verdict.reason == "renamed"
-    numbers = [(item["value"], item.get("use")) for item in server.patients["a"]["identifier"]]
-    assert numbers == [("1", "old"), ("2", None)]
+    assert numbers(server, "a") == [("1", "old"), ("2", "")]
 
 
 @pytest.mark.parametrize(
@@ -337,7 +491,7 @@ async def test_unknown_survivor_takes_over_what_the_pid_lacks(site, server, iden
     said = {"family": "Quintero", "given": "Marisol", "gender": "female", "birthDate": "1984-02-29"}
     verdict = await (await opened(site)).send(merging("1", "2", **said))
     assert verdict.reason == "merged"
-    assert server.effects == ["create p1", "merge a into p1"]
+    assert server.effects == ["create p1", "merge a into p1", "update p1"]
     assert server.patients["p1"]["telecom"] == [{"value": "5"}]
 
 
@@ -350,7 +504,7 @@ async def test_survivor_made_before_a_kill_is_owned_after_it(site, server, ident
     await (await opened(site)).send(merging("1", "2", **said))
     if not merged:
         server.patients["a"] = {**server.patients["a"], "active": True, "link": []}
-        server.touch("p1", link=[])
+        server.touch("p1", link=[], identifier=[identifier("2")])
     await site.close()
     site.memory = type(site.memory)()
     verdict = await (await opened(site)).send(merging("1", "2", **said), ambiguous=True, attempts_made=3)
@@ -371,15 +525,15 @@ async def test_neither_known_with_demographics_makes_the_survivor(site, server, 
     server.add("a", **PERSON)
     verdict = await (await opened(site)).send(merging("1", "2", **said))
     assert (verdict.reason, server.effects) == ("source-absent", ["update a"])
-    numbers = [(item["value"], item.get("use")) for item in server.patients["a"]["identifier"]]
-    assert numbers == [("2", None), ("1", "old")]
+    assert numbers(server, "a") == [("2", ""), ("1", "old")]
 
 
 async def test_carry_over_goes_to_the_survivor_first(site, server, two, merging):
     """What the site wants kept is given to the survivor before the merge."""
     await (await opened(site, carry_over=["telecom"])).send(merging("1", "2"))
-    assert server.effects == ["update b", "merge a into b"]
+    assert server.effects == ["update b", "merge a into b", "update b"]
     assert server.patients["b"]["telecom"] == [{"value": "5"}]
+    assert numbers(server, "b") == [("2", ""), ("1", "old")]
 
 
 @pytest.mark.parametrize(
@@ -396,7 +550,7 @@ async def test_a_time_of_death_is_carried_over_beside_no_indicator(site, server,
     server.add("b", identifier=[identifier("2")], **PERSON, **kept)
     await (await opened(site, carry_over=["deceasedDateTime", "deceasedBoolean"])).send(merging("1", "2"))
     found = {name: value for name, value in server.patients["b"].items() if name.startswith("deceased")}
-    assert (found, server.effects[-1]) == (after, "merge a into b")
+    assert (found, server.effects[-2:]) == (after, ["merge a into b", "update b"])
 
 
 async def test_server_without_merge_gets_links(site, server, two, merging):
@@ -405,7 +559,7 @@ async def test_server_without_merge_gets_links(site, server, two, merging):
     server.survivor_for_old_numbers = False
     verdict = await (await opened(site)).send(merging("1", "2"))
     assert verdict.reason == "linked"
-    assert server.effects == ["update b", "update a"]
+    assert server.effects == ["update b", "update a", "update b"]
     assert server.patients["a"]["active"] is False
     assert (await site.send(merging("1", "2"))).reason == "already-merged"
 
@@ -432,7 +586,7 @@ async def test_half_linked_merge_is_finished(site, server, two, merging):
     server.script.append(Step("PUT", 503, path="Patient/a"))
     assert (await site.send(merging("1", "2"))).failure is Failure.TRANSIENT
     assert (await site.send(merging("1", "2"))).reason == "linked"
-    assert server.effects == ["update b", "update a"]
+    assert server.effects == ["update b", "update a", "update b"]
 
 
 async def test_notify_only_writes_nothing(site, server, two, merging):
@@ -491,7 +645,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("merges", [True, False], ids=["$merge", "links"])
-@pytest.mark.parametrize("armed", ["F12", "F13", "F14", *(f"F18:{step}" for step in (1, 2, 3))])
+@pytest.mark.parametrize("armed", ["F12", "F13", "F14", *(f"F18:{step}" for step in (1, 2, 3, 4))])
 async def test_merge_survives_death_after_each_step(site, server, two, merging, armed, merges):
     """Killed anywhere within a merge, the next attempt finishes it: one merge, nothing half done."""
     server.merges = server.survivor_for_old_numbers = merges
@@ -511,3 +665,4 @@ async def test_merge_survives_death_after_each_step(site, server, two, merging, 
     assert [link["type"] for link in server.patients["a"]["link"]] == ["replaced-by"]
     assert [link["type"] for link in server.patients["b"]["link"]] == ["replaces"]
     assert server.patients["b"]["telecom"] == [{"value": "5"}]
+    assert numbers(server, "b") == [("2", ""), ("1", "old")]
