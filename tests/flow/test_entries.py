@@ -47,6 +47,18 @@ async def test_a_refused_message_that_was_overtaken_needs_force(rig: Rig) -> Non
     assert body["telecom"][0]["value"].endswith("5550101")
 
 
+async def test_words_are_found_in_the_set_of_the_channel(rig: Rig) -> None:
+    """A name as delivery writes it, of a channel whose MSH-18 is empty."""
+    await started(rig)
+    await configured(rig, charset="8859/2")
+    await sent(rig, message("C1", "RB-1", family="Dvořák").decode().encode("iso8859-2"))
+    await rig.until(ended("delivered"))
+    (body,) = (await rig.patients()).values()
+    assert body["name"][0]["family"] == "Dvořák"
+    found = await done(rig, "messages.search", text="dvorak")
+    assert [row["entry"] for row in found["entries"]] == [1]
+
+
 async def test_a_self_merge_stays_refused_and_a_fragment_is_never_judged(rig: Rig) -> None:
     """However often it is replayed; nothing is sent."""
     await started(rig)

@@ -587,6 +587,27 @@ JOURNAL: Final = (
         ("flow/test_alerts.py",),
     ),
     Bug(
+        "words are searched in another set than their channel's",
+        "journal/read/searching.py",
+        'text_of(body[0], self._charsets.get(row.channel, ""))',
+        "text_of(body[0])",
+        ("journal/read/test_texts.py",),
+    ),
+    Bug(
+        "words are indexed in another set than their channel's",
+        "journal/read/texts.py",
+        'words(text_of(raw, charsets.get(channel, "")))',
+        "words(text_of(raw))",
+        ("journal/read/test_texts.py",),
+    ),
+    Bug(
+        "an index goes on after its channel has another set",
+        "journal/read/texts.py",
+        " and self._charsets() == indexing.charsets",
+        "",
+        ("journal/read/test_texts.py",),
+    ),
+    Bug(
         "a filter by `PV1-2 != I` takes every message without a PV1",
         "mapping/language/compared.py",
         "self.values | EMPTY if self.unlike else self.values",

@@ -58,7 +58,7 @@ class Search:
         """Read where to look; `clock` counts seconds."""
         self._connection = connection
         self._clock = clock
-        self._phrases = Phrases(filters.text)
+        self._phrases, self._charsets = Phrases(filters.text), filters.charsets
         self._wanted = list(wanted(connection, filters))
         if self._phrases:
             self._wanted.insert(0, Wanted(texts.streams(connection, self._phrases), None))
@@ -107,16 +107,16 @@ class Search:
             return rows
         found = []
         for row in rows:
-            if self._is_said(row.seq):
+            if self._is_said(row):
                 found.append(row)
             if self._clock() > over:
                 self._last = row.seq
                 break
         return found
 
-    def _is_said(self, seq: int) -> bool:
-        body = self._connection.execute(BODY, (seq,)).fetchone()
-        return body is not None and self._phrases.are_in(text_of(body[0]))
+    def _is_said(self, row: Row) -> bool:
+        body = self._connection.execute(BODY, (row.seq,)).fetchone()
+        return body is not None and self._phrases.are_in(text_of(body[0], self._charsets.get(row.channel, "")))
 
     def _shortest(self, before: int) -> Sequence[Stream]:
         """Return the streams of the filter that lets least through; all entries where none does so by an index."""

@@ -6,10 +6,11 @@ is not yet indexed is read itself when somebody searches. Bodies that left the j
 next round. Nothing is indexed while the disk is short of room.
 """
 
+import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,7 @@ from engine.journal.read.streams import Stream
 from engine.journal.read.wording import Phrases, text_of, words
 
 FILE: Final = "text.db"
-VERSION: Final = 1  # of the tables below: an index of another version is made again
+VERSION: Final = 2  # of the tables below: an index of another version is made again
 PAGE: Final = 128
 SHARE: Final = 0.1  # of the thread's time that indexing may take while there is more to index
 PIECE: Final = 4  # messages between two rests: whoever waits for the interpreter meanwhile waits for no more than these
@@ -48,8 +49,8 @@ TABLES: Final = (
 CREATE VIRTUAL TABLE IF NOT EXISTS words
 USING fts5(body, content='', contentless_delete=1, detail=none, tokenize='ascii')
 """,
-    "CREATE TABLE IF NOT EXISTS indexed (seq INTEGER NOT NULL, sha256 BLOB NOT NULL)",
-    "INSERT INTO indexed (seq, sha256) SELECT 0, x'' WHERE NOT EXISTS (SELECT 1 FROM indexed)",
+    "CREATE TABLE IF NOT EXISTS indexed (seq INTEGER NOT NULL, sha256 BLOB NOT NULL, charsets TEXT NOT NULL)",
+    "INSERT INTO indexed (seq, sha256, charsets) SELECT 0, x'', '' WHERE NOT EXISTS (SELECT 1 FROM indexed)",
     f"PRAGMA user_version = {VERSION}",
 )
 # Whether the file is of another version.
@@ -60,8 +61,14 @@ SELECT EXISTS (SELECT 1 FROM sqlite_schema) AND (SELECT user_version FROM pragma
 INDEXED: Final = "SELECT seq, sha256 FROM indexed"
 # The digest of an entry's bytes.
 DIGEST: Final = "SELECT sha256 FROM entry WHERE seq = ?"
-# The next bodies.
-BODIES: Final = "SELECT seq, raw FROM payload WHERE seq > ? ORDER BY seq LIMIT ?"
+# In which sets the channels' messages were read, as JSON.
+CHARSETS: Final = "SELECT charsets FROM indexed"
+# Begin to read in these.
+READ_IN: Final = "UPDATE indexed SET charsets = ? WHERE seq = 0"
+# The next bodies, each with its channel.
+BODIES: Final = """
+SELECT p.seq, p.raw, e.channel FROM payload AS p JOIN entry AS e ON e.seq = p.seq WHERE p.seq > ? ORDER BY p.seq LIMIT ?
+"""
 # Index the words of an entry.
 ADD: Final = "INSERT INTO words (rowid, body) VALUES (?, ?)"
 # How far the index is now.
@@ -136,11 +143,15 @@ class Texts:
     """Indexes what the journal of a folder holds, in a thread of its own, from `start` to `stop`.
 
     `failed` is told, in that thread, of what went wrong; it is tried again. Where bodies are sealed there is no index.
+    `charsets`: those of the channels now; where one changes, the index is made again.
     """
 
-    def __init__(self, folder: Path, failed: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, folder: Path, failed: Callable[[BaseException], None], charsets: Callable[[], Mapping[str, str]] = dict
+    ) -> None:
         self._folder = folder
         self._failed = failed
+        self._charsets = charsets
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._live, name="texts", daemon=True)
 
@@ -161,7 +172,7 @@ class Texts:
                         remove(self._folder)
                         return
                     with closing(open_index(self._folder)) as index:
-                        indexing = Indexing(journal, index)
+                        indexing = Indexing(journal, index, self._charsets())
                         is_ours = indexing.is_ours()
                         if is_ours:
                             self._work(indexing)
@@ -175,7 +186,7 @@ class Texts:
 
     def _work(self, indexing: "Indexing") -> None:
         looked_at, forgot_at, traces = 0.0, 0.0, None
-        while not self._stop.is_set():
+        while not self._stop.is_set() and self._charsets() == indexing.charsets:
             began = time.monotonic()
             if not _has_room(self._folder):
                 self._stop.wait(RETRY_SECONDS)
@@ -195,15 +206,21 @@ class Texts:
 
 
 class Indexing:
-    """The steps of indexing, on a connection that reads the journal and one that writes the index."""
+    """The steps of indexing, on a connection that reads the journal and one that writes the index.
 
-    def __init__(self, journal: Connection, index: SqliteConnection) -> None:
+    `charsets`: the set that holds on each channel where MSH-18 is empty.
+    """
+
+    def __init__(self, journal: Connection, index: SqliteConnection, charsets: Mapping[str, str] | None = None) -> None:
         self._journal = journal
         self._index = index
+        self.charsets = charsets or {}
+        self._index.execute(READ_IN, (_written(self.charsets),))
 
     def is_ours(self) -> bool:
-        """Say whether the index was made of this journal."""
-        return _is_of(self._journal, *self._index.execute(INDEXED).fetchone())
+        """Say whether the index was made of this journal, read in these sets."""
+        same = self._index.execute(CHARSETS).fetchone()[0] == _written(self.charsets)
+        return same and _is_of(self._journal, *self._index.execute(INDEXED).fetchone())
 
     def add(self, rest: Callable[[float], None] = lambda _worked: None) -> bool:
         """Index the next entries; say whether there were as many as a step takes.
@@ -214,7 +231,7 @@ class Indexing:
         rows = self._journal.execute(BODIES, (last, PAGE)).fetchall()
         if rows:
             self._index.execute("BEGIN")
-            self._index.executemany(ADD, _documents(rows, rest))
+            self._index.executemany(ADD, _documents(rows, self.charsets, rest))
             began = time.monotonic()
             self._index.execute(ADVANCE, (rows[-1][0], *self._journal.execute(DIGEST, (rows[-1][0],)).fetchone()))
             self._index.execute("COMMIT")
@@ -253,14 +270,20 @@ class Indexing:
             pages = STEP_PAGES
 
 
-def _documents(rows: list[tuple[int, bytes]], rest: Callable[[float], None]) -> Iterator[tuple[int, str]]:
+def _written(charsets: Mapping[str, str]) -> str:
+    return json.dumps(dict(charsets), sort_keys=True)
+
+
+def _documents(
+    rows: list[tuple[int, bytes, str]], charsets: Mapping[str, str], rest: Callable[[float], None]
+) -> Iterator[tuple[int, str]]:
     """Return the words of bodies; between a piece and the next one there is a rest."""
     began = time.monotonic()
-    for place, (seq, raw) in enumerate(rows):
+    for place, (seq, raw, channel) in enumerate(rows):
         if place and place % PIECE == 0:
             rest(time.monotonic() - began)
             began = time.monotonic()
-        yield seq, " ".join(dict.fromkeys(words(text_of(raw))))
+        yield seq, " ".join(dict.fromkeys(words(text_of(raw, charsets.get(channel, "")))))
 
 
 def open_index(folder: Path) -> SqliteConnection:

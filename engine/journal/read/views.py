@@ -1,6 +1,7 @@
 """What is asked of the journal's readers and what they answer: filters, rows, pages, an entry in full, counts."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ class Filters:
 
     `patient`: an identity key (`system|value`), or a bare value in any system. `source`: `MSH-3|MSH-4`. `event`: A01.
     `outcome`: a note, a flag, or a code of an OperationOutcome. `since`: received then or later, `until`: before then.
-    `text`: words that the message holds.
+    `text`: words that the message holds, read in the `charsets` of their channels where MSH-18 is empty.
     """
 
     state: State | None = None
@@ -29,6 +30,7 @@ class Filters:
     text: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    charsets: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

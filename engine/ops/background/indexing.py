@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 from engine import telemetry
@@ -13,9 +13,12 @@ _log = telemetry.logger()
 
 
 @contextlib.asynccontextmanager
-async def indexed(folder: Path) -> AsyncIterator[None]:
-    """Keep the words of a folder's messages indexed, in a thread; searching works without, only slower."""
-    texts = Texts(folder, _failed)
+async def indexed(folder: Path, charsets: Callable[[], Mapping[str, str]]) -> AsyncIterator[None]:
+    """Keep the words of a folder's messages indexed, in a thread; searching works without, only slower.
+
+    `charsets`: those of the channels now, in which messages are read whose MSH-18 is empty.
+    """
+    texts = Texts(folder, _failed, charsets)
     texts.start()
     try:
         yield

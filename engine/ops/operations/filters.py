@@ -52,9 +52,9 @@ class ListFilter(EntryFilter):
     control_id: Word = Field("", description="Only with this MSH-10.")
     outcome: Word = Field("", description="Only with this note, flag or outcome code, such as possible-duplicate.")
 
-    def filters(self) -> Filters:
-        """Return the filters as the journal takes them; UsageError for a text without a word to look for."""
-        return Filters(**{name: value for name, value in self if name in FILTERS})
+    def filters(self, charsets: Mapping[str, str] | None = None) -> Filters:
+        """Return the filters as the journal takes them, with the sets in which channels' messages are read."""
+        return Filters(**{name: value for name, value in self if name in FILTERS}, charsets=charsets or {})
 
 
 class SearchFilter(ListFilter):

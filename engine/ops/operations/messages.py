@@ -53,16 +53,16 @@ class ListMessages(ListFilter, PageOf, Reading[FactsPage]):
         return facts_of(searched(folder, self.filters(), self.limit, self.before))
 
 
-class SearchMessages(Search, Reading[RowPage]):
+class SearchMessages(Search, ReadingMessages[RowPage]):
     """Search entries, newest first, also by patient, visit or words in the message."""
 
     name = "messages.search"
     permission = Permission.PHI
     of_channel = True
 
-    def read(self, folder: Path) -> RowPage:
+    def read(self, folder: Path, charsets: Mapping[str, str] | None = None) -> RowPage:
         """Return a page of entries."""
-        return searched(folder, self.filters(), self.limit, self.before)
+        return searched(folder, self.filters(charsets), self.limit, self.before)
 
 
 class ShowMessage(ReadingMessages[Entry]):
@@ -138,7 +138,7 @@ class ExportMessages(PageOf, ReadingMessages[ExportPage]):
         """Return a page of entries with their messages; UsageError where no reason is given."""
         if not self.reason.strip():
             raise UsageError("say why the messages are exported: --reason TEXT; the audit trail keeps it")
-        return exported(folder, self.filter.filters(), self.limit, self.before, charsets)
+        return exported(folder, self.filter.filters(charsets), self.limit, self.before, charsets)
 
 
 class Stats(Reading[Standing]):

@@ -135,8 +135,8 @@ ASKED = st.fixed_dictionaries(
 
 
 def test_the_model_knows_every_filter() -> None:
-    """A filter that is added is tried here, too."""
-    assert set(HOLDS) == {field.name for field in fields(Filters)}
+    """A filter that is added is tried here, too; `charsets` are how words are read, and choose nothing."""
+    assert set(HOLDS) == {field.name for field in fields(Filters)} - {"charsets"}
 
 
 @given(asked=ASKED, size=st.integers(1, 40))

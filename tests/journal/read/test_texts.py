@@ -82,6 +82,46 @@ async def test_messages_are_found_by_their_words(desk: Desk, asked: str, expecte
         assert [row.seq for row in reader.page(Filters(text=asked)).rows] == expected
 
 
+CZECH = {"adt": "8859/2"}
+
+
+@pytest.mark.parametrize("indexed", [pytest.param(False, id="none"), pytest.param(True, id="all")])
+async def test_words_are_read_in_the_set_of_their_channel(desk: Desk, indexed: bool) -> None:
+    """Where MSH-18 is empty; what it names holds before that, and another channel's bytes are read as before."""
+    await desk.record("c1", ("s|1",), raw=message("c1", "RB-1", "Dvořák^Jiří").encode("iso8859-2"))
+    await desk.record("c2", ("s|2",), raw=message("c2", "RB-2", "Dvořák^Jiří", "UNICODE UTF-8").encode())
+    await desk.record("c3", ("s|3",), channel="other", raw=message("c3", "RB-3", "Núñez").encode("latin-1"))
+    if indexed:
+        with (
+            contextlib.closing(open_reader(desk.folder)) as journal,
+            contextlib.closing(open_index(desk.folder)) as index,
+        ):
+            Indexing(journal, index, CZECH).add()
+    with Reader(desk.folder) as reader:
+        found = {asked: reader.page(Filters(text=asked, charsets=CZECH)).rows for asked in ("dvorak jiri", "nunez")}
+    assert {asked: [row.seq for row in rows] for asked, rows in found.items()} == {"dvorak jiri": [2, 1], "nunez": [3]}
+
+
+async def test_a_channel_that_has_another_set_has_its_words_indexed_again(desk: Desk) -> None:
+    """The thread looks what holds now, and begins the index anew where that has changed."""
+    await desk.record("c1", ("s|1",), raw=message("c1", "RB-1", "Dvořák^Jiří").encode("iso8859-2"))
+    now: list[dict[str, str]] = [{"adt": "UTF-8"}]
+    texts = Texts(desk.folder, pytest.fail, lambda: now[-1])
+    texts.start()
+
+    def is_there() -> bool:
+        with Reader(desk.folder) as reader:
+            return _indexed(desk.folder) == 1 and bool(reader.page(Filters(text="dvorak", charsets=CZECH)).rows)
+
+    try:
+        await eventually(lambda: _indexed(desk.folder) == 1)
+        assert not is_there()
+        now.append(CZECH)
+        await eventually(is_there)
+    finally:
+        texts.stop()
+
+
 async def test_words_and_other_filters_hold_together(desk: Desk) -> None:
     """Text narrows what the other filters let through."""
     await filled(desk)

@@ -22,6 +22,7 @@ from engine.pipeline.care.care import cared
 from engine.pipeline.care.checking import checked
 from engine.pipeline.care.rolling import rolled_up
 from engine.pipeline.engine import Engine
+from engine.pipeline.feed import charsets_of
 
 
 @contextlib.asynccontextmanager
@@ -39,6 +40,8 @@ async def surfaces(engine: Engine, trail: Trail, where: PagesListener, listening
         rolled_up(engine),
         checked(engine),
         watching(engine, access, anchoring, where.certificate),
-        contextlib.nullcontext() if engine.journal.is_shared else indexed(data),
+        contextlib.nullcontext()
+        if engine.journal.is_shared
+        else indexed(data, lambda: charsets_of(engine.feeds.copy())),
     ):
         yield
