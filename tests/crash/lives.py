@@ -2,10 +2,11 @@
 
 import asyncio
 import signal
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Final
 
-from tests.crash.checker import History, Judgement, judge
+from tests.crash.checker import History, Judgement, Verdict, judge
 from tests.flow.feed import FeedMessage
 from tests.flow.rig import Rig
 from tests.flow.sender import Sender
@@ -58,6 +59,19 @@ class Lives:
         await asyncio.sleep(seconds)
         await self.rig.engine.kill()
         self.deaths.append("while starting")
+
+    async def sweep(self, die: Callable[[int], Awaitable[None]], answers: Sequence[int]) -> Judgement:
+        """Die once after each of so many more answers, live on to the end, and hold every promise over all of it."""
+        try:
+            for count in answers:
+                await die(count)
+            judgement = await self.live()
+        finally:
+            await self.end()
+        assert not judgement.violations, judgement.report()
+        assert judgement.verdict is Verdict.VALID
+        assert judgement.counts["faults"] == len(answers)
+        return judgement
 
     async def live(self) -> Judgement:
         """Live once more, to the end of the feed and of all work, and judge everything."""

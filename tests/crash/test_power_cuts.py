@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 
-from tests.crash.checker import Verdict
 from tests.crash.disk import REBUILT, Disk, build_recorder
 from tests.crash.lives import Lives
 from tests.flow.feed import make_feed
@@ -59,15 +58,7 @@ async def test_power_cuts_under_load(
     messages = sum(answers) + 4 * len(answers)
     lives = Lives(rig, make_feed(seed, messages, messages // 10), CONNECTIONS)
     cuts = PowerCuts(rig, recorder, lives, random)
-    try:
-        for count in answers:
-            await cuts.cut(count)
-        judgement = await lives.live()
-    finally:
-        await lives.end()
-    assert not judgement.violations, judgement.report()
-    assert judgement.verdict is Verdict.VALID
-    assert judgement.counts["faults"] == len(answers)
+    judgement = await lives.sweep(cuts.cut, answers)
     with capsys.disabled():
         if full_sweep:
             print(f"\npower cuts: seed {seed}, {dict(judgement.counts)}, {dict(Counter(lives.deaths))}")  # noqa: T201

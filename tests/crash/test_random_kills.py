@@ -1,6 +1,7 @@
 """Killed again and again under load, at points drawn at random: the promises hold over all lives together."""
 
 from collections import Counter
+from functools import partial
 from random import Random
 
 import pytest
@@ -24,15 +25,7 @@ async def test_random_kills_under_load(
     answers = [random.randint(1, 30) for _ in range(SWEEP if full_sweep else USUAL)]
     messages = sum(answers) + 4 * len(answers)
     lives = Lives(rig, make_feed(seed, messages, messages // 10), CONNECTIONS)
-    try:
-        for count in answers:
-            await lives.die_somewhere(random, count)
-        judgement = await lives.live()
-    finally:
-        await lives.end()
-    assert not judgement.violations, judgement.report()
-    assert judgement.verdict is Verdict.VALID
-    assert judgement.counts["faults"] == len(answers)
+    judgement = await lives.sweep(partial(lives.die_somewhere, random), answers)
     with capsys.disabled():
         if full_sweep:
             print(f"\nkills: seed {seed}, {dict(judgement.counts)}, {dict(Counter(lives.deaths))}")  # noqa: T201

@@ -24,6 +24,9 @@ PART: Final = ".part"
 RESTORING: Final = FILE + PART
 # A copy that is not finished: its engine may not start before it is.
 COPYING: Final = FILE + ".copying"
+# What stays in a data folder when its journal goes: of the engine, and the service's file beside an engine's lock.
+LEFT: Final = ("access.key", "audit-anchors.jsonl", "audit-anchors.key", f"{FILE}-wal", "text.db")
+SERVICE: Final = "interchange.db"
 # Of a new journal; one that was made with 4 KiB keeps them. A message changes a little of some fourteen pages, and each
 # is written whole to the log: smaller ones save a third of that.
 PAGE_BYTES: Final = 2048
@@ -95,11 +98,6 @@ def open_beside(path: Path) -> SqliteConnection:
         connection.close()
         raise
     return connection
-
-
-# What stays in a data folder when its journal goes: of the engine, and the service's file beside an engine's lock.
-LEFT: Final = ("access.key", "audit-anchors.jsonl", "audit-anchors.key", f"{FILE}-wal", "text.db")
-SERVICE: Final = "interchange.db"
 
 
 def page_bytes(connection: SqliteConnection) -> int:
