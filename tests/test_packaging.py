@@ -22,7 +22,6 @@ LOCK = (ROOT / "requirements.lock").read_text()
 NOT_IMPORTED = {
     "hl7apy": "engine/hl7/conformance/standard.py imports the tables of one HL7 version by name",
     "pysqlite3": "sqlite-utils takes it where it is installed",
-    "python-multipart": "Starlette reads the forms of the operators' pages with it",
     "tzdata": "the time zones of channels, where the system has none",
 }
 
