@@ -25,7 +25,7 @@ from engine.deliver.wire.dry_run_server import DryRunServer
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.oauth import Tokens
-from engine.deliver.wire.server import Fence, Server
+from engine.deliver.wire.server import Caches, Fence, Server
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
 from engine.fhir.plan import Find, Identity, Keep, Merge, Plan, Upsert
@@ -63,10 +63,10 @@ class Destination:
         self._token_client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, journaled=False)
         ticks = ticks or _ticks
         tokens = Tokens(settings.auth, self._token_client, clock=clock, ticks=ticks, new_id=new_id)
-        continuity = Continuity(ticks)
+        caches = Caches(Cache(cache_patients, ticks=ticks))
+        continuity = Continuity(ticks, caches.clear, caches.doubt)
         client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, lost=continuity.broken)
-        self._server = Server(settings, client, tokens, Cache(cache_patients, ticks=ticks), continuity, fence)
-        continuity.forget, continuity.doubt = self._server.forget, self._server.doubt
+        self._server = Server(settings, client, tokens, caches, continuity, fence)
         self._lookups = LookUps(self._server, ticks)
         self._notices = Notices(self._server)
         self.proofs = self._server.proofs

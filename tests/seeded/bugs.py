@@ -1055,7 +1055,7 @@ DELIVER: Final = (
     Bug(
         "what is remembered outlives a restart of the server",
         "deliver/wire/continuity.py",
-        "        self.breaks += 1\n        self.forget()\n",
+        "        self.breaks += 1\n        self._forget()\n",
         "        self.breaks += 1\n",
         ("deliver/test_restored.py",),
     ),

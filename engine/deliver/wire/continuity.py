@@ -30,8 +30,8 @@ class Continuity:
         doubt: Callable[[], None] = lambda: None,
     ) -> None:
         self.breaks = 0
-        self.forget = forget
-        self.doubt = doubt
+        self._forget = forget
+        self._doubt = doubt
         self._ticks = ticks
         self._under_way = 0
         self._answered_at = -math.inf
@@ -53,10 +53,10 @@ class Continuity:
     def broken(self) -> None:
         """Note that a connection was lost: the server behind the next one may be another."""
         self.breaks += 1
-        self.forget()
+        self._forget()
 
     def check(self) -> None:
         """Doubt what is remembered where the server was quiet for too long."""
         quiet = self._ticks() - self._answered_at
         if quiet > (HANGING_SECONDS if self._under_way else QUIET_SECONDS):
-            self.doubt()
+            self._doubt()

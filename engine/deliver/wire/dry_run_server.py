@@ -15,7 +15,7 @@ from engine.deliver.dry_run import MOST_DIFFERENCES, Difference, PlannedCall, di
 from engine.deliver.stored import Body, Cache
 from engine.deliver.wire.client import Answer
 from engine.deliver.wire.continuity import Continuity
-from engine.deliver.wire.server import Server
+from engine.deliver.wire.server import Caches, Server
 from engine.errors import PermanentDeliveryError
 from engine.fhir.whose import SEARCHES, asked_of, patients_of
 
@@ -36,7 +36,7 @@ class DryRunServer(Server):
     """
 
     def __init__(self, real: Server) -> None:
-        super().__init__(real.settings, real.client, real.tokens, Cache(ROOM), Continuity(lambda: 0.0))
+        super().__init__(real.settings, real.client, real.tokens, Caches(Cache(ROOM)), Continuity(lambda: 0.0))
         can = real.abilities
         self.abilities = replace(can, provable=False, if_match=can.if_match or can.provable)
         self.calls: list[PlannedCall] = []

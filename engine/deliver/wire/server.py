@@ -25,8 +25,33 @@ MOST_FAILURES: Final = 3
 Fence = Callable[[], Awaitable[None]]
 
 
+class Caches:
+    """What is remembered of a server's resources: a cache of each type, that of Patients given."""
+
+    def __init__(self, patients: Cache) -> None:
+        self.patients = patients
+        self._by_type = {PATIENT: patients}
+
+    def of(self, type_: str) -> Cache:
+        """Return the cache of the resources of a type."""
+        cache = self._by_type.get(type_)
+        if cache is None:
+            cache = self._by_type[type_] = Cache(self.patients.most, ticks=self.patients.ticks)
+        return cache
+
+    def clear(self) -> None:
+        """Forget everything: the server may have gone back behind it."""
+        for cache in self._by_type.values():
+            cache.clear()
+
+    def doubt(self) -> None:
+        """Give out no body that was met before now: the server was quiet, and what it has may be another's."""
+        for cache in self._by_type.values():
+            cache.doubt()
+
+
 class Server:
-    """A destination's client, tokens, abilities, the cache of its Patients and those of its other resources.
+    """A destination's client, tokens, abilities, and what is remembered of its Patients and its other resources.
 
     `fence` is awaited before each request that may change something; what it raises is raised, and nothing is sent.
     """
@@ -36,14 +61,14 @@ class Server:
         settings: Settings,
         client: Client,
         tokens: Tokens,
-        cache: Cache,
+        caches: Caches,
         continuity: Continuity,
         fence: Fence | None = None,
     ) -> None:
         self.settings = settings
         self.base = settings.base_url.rstrip("/")
-        self.cache = cache
-        self._caches = {PATIENT: cache}
+        self.cache = caches.patients
+        self._caches = caches
         self.abilities = Abilities()
         self.client = client
         self.tokens = tokens
@@ -66,13 +91,7 @@ class Server:
 
     def forget(self) -> None:
         """Forget all that is remembered of resources: the server may have gone back behind it."""
-        for cache in self._caches.values():
-            cache.clear()
-
-    def doubt(self) -> None:
-        """Give out no body that was met before now: the server was quiet, and what it has may be another's."""
-        for cache in self._caches.values():
-            cache.doubt()
+        self._caches.clear()
 
     def prove(self, if_match: bool) -> None:
         """Note what a trial of If-Match has shown, for this version of the server."""
@@ -91,10 +110,7 @@ class Server:
 
     def cache_of(self, type_: str) -> Cache:
         """Return the cache of the resources of a type."""
-        cache = self._caches.get(type_)
-        if cache is None:
-            cache = self._caches[type_] = Cache(self.cache.most, ticks=self.cache.ticks)
-        return cache
+        return self._caches.of(type_)
 
     def lacks(self, type_: str) -> bool:
         """Say whether the server's FHIR version has no such resource type."""

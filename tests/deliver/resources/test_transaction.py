@@ -456,6 +456,6 @@ async def test_a_draft_leaves_nothing_behind(chart, feed):
     """While a transaction is under way, and where it fails, no cache holds what is not there."""
     chart.script.append(Step("POST", path=BASE[6:], drop=True))
     await feed.deliver(plan("A01", "1", "V1"))
-    caches = feed.destination._server._caches
+    caches = feed.destination._server._caches._by_type
     assert all(not len(cache) for type_, cache in caches.items() if type_ != "Patient")
     assert not [one for one in feed.memory.identities if " " in one.system]
