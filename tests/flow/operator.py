@@ -44,6 +44,12 @@ async def sent(rig: Rig, *raws: bytes) -> list[Answer]:
     return await send_messages(host, port, raws)
 
 
+async def answered(rig: Rig, raw: bytes) -> Answer:
+    """Send one message and return its answer."""
+    (answer,) = await sent(rig, raw)
+    return answer
+
+
 async def done(rig: Rig, act: str, **given: Any) -> Any:
     """Do an act and return what it answers; AssertionError where it is refused."""
     answer = await rig.ask(act, **given)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from engine.ops.sender.answer import Answer
-from engine.ops.sender.line import send_messages
 from tests.flow.feed import SYSTEM
+from tests.flow.operator import answered, sent
 from tests.flow.rig import Rig, running
 
 HEAD = "MSH|^~\\&|REG|RVB|X|Y|20250701101500||{type}|{id}|{processing}|{version}\rEVN||20250701101500\r"
@@ -49,17 +49,9 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield opened
 
 
-async def sent(rig: Rig, raw: bytes) -> Answer:
-    """Send one message and return its answer."""
-    host, port = await rig.address()
-    return (await send_messages(host, port, [raw]))[0]
-
-
 async def taken(rig: Rig, *messages: bytes) -> None:
     """Send messages, each of which is AA."""
-    for raw in messages:
-        answer = await sent(rig, raw)
-        assert answer.code == "AA", answer
+    assert [answer.code for answer in await sent(rig, *messages)] == ["AA"] * len(messages)
 
 
 def codes(answer: Answer) -> tuple[str, list[str]]:
@@ -99,7 +91,7 @@ async def test_a_merge_of_one_number_or_one_record_is_refused(rig: Rig) -> None:
     await taken(rig, both)
     before = await rig.patients()
     for control_id, merged in (("C2", "RB-1"), ("C3", "RB-2")):
-        answer = await sent(rig, message("A40", control_id, "RB-1", more=f"MRG|{merged}^^^RVB^MR\r"))
+        answer = await answered(rig, message("A40", control_id, "RB-1", more=f"MRG|{merged}^^^RVB^MR\r"))
         assert codes(answer) == ("AE", ["205"])
         assert b"\rERR|" in answer.reply
     assert await rig.patients() == before
@@ -134,7 +126,7 @@ async def test_a_merge_with_somebody_unknown(rig: Rig) -> None:
     survivor = await the(rig, "RB-5")
     living = [one["id"] for one in (await rig.patients()).values() if one.get("active") is not False]
     assert living == [survivor["id"]]
-    refused = await sent(rig, message("A40", "C4", "RB-5", more="MRG|RB-7^^^ELSEWHERE^MR\r"))
+    refused = await answered(rig, message("A40", "C4", "RB-5", more="MRG|RB-7^^^ELSEWHERE^MR\r"))
     assert codes(refused) == ("AE", ["204"])
 
 
@@ -146,7 +138,7 @@ async def test_a_deleted_person_is_inactive(rig: Rig) -> None:
 
 async def test_acknowledgements(rig: Rig) -> None:
     """C-519: MSA-2 is MSH-10 of the message, MSH-9 ACK^<event>^ACK, and sender and receiver change places."""
-    answer = await sent(rig, message("A28", "C-519", "RB-1"))
+    answer = await answered(rig, message("A28", "C-519", "RB-1"))
     header, acknowledged = (line.split("|") for line in answer.reply.decode().strip("\x0b\x1c\r").split("\r")[:2])
     assert (header[2:6], header[8]) == (["X", "Y", "REG", "RVB"], "ACK^A28^ACK")
     assert acknowledged[:3] == ["MSA", "AA", "C-519"]
@@ -163,20 +155,20 @@ async def test_acknowledgements(rig: Rig) -> None:
 )
 async def test_what_is_not_spoken(rig: Rig, head: dict[str, str], code: str) -> None:
     """C-520: an unknown type, event, processing id or version is AR with its code, and nothing is made of it."""
-    assert codes(await sent(rig, message("A28", "C1", "RB-1", **head))) == ("AR", [code])
+    assert codes(await answered(rig, message("A28", "C1", "RB-1", **head))) == ("AR", [code])
     assert await rig.patients() == {}
 
 
 async def test_without_a_birth_date_nobody_is_made(rig: Rig) -> None:
     """C-521: what the service requires and the message lacks is held; its sender hears of it, nothing is stored."""
-    assert (await sent(rig, message("A28", "C1", "RB-1", born=""))).code == "AE"
+    assert (await answered(rig, message("A28", "C1", "RB-1", born=""))).code == "AE"
     assert ([row.reason for row in rig.rows()], await rig.patients()) == (["missing-required"], {})
 
 
 async def test_the_same_message_twice(rig: Rig) -> None:
     """C-522: the same bytes again have the same answer and are applied once."""
     raw = message("A28", "C1", "RB-1")
-    first, again = await sent(rig, raw), await sent(rig, raw)
+    first, again = await answered(rig, raw), await answered(rig, raw)
     assert (codes(first), codes(again)) == (("AA", []), ("AA", []))
     assert (len(rig.rows()), (await the(rig, "RB-1"))["meta"]["versionId"]) == (1, "1")
 
