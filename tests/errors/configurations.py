@@ -170,6 +170,13 @@ STU3: Final = {
     },
     "mappings/tests/own.yaml": "mapping: invoices\ntests: [{message: PID|1||1, expect: {rule: b}}]\n",
 }
+# A number under another system than the channel has it searched.
+SYSTEM: Final = {
+    "channels/a.yaml": GOOD + "mapping: numbers\n",
+    "mappings/numbers.yaml": "mapping: numbers\nevents: {A01: {do: [upsert patient]}}\n",
+    "mappings/resources/patient.yaml": "resource: Patient\nreplaces: shipped/patient\n"
+    "elements: {identifier: [{system: urn:x, value: PID-3.1}]}\n",
+}
 
 
 def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
@@ -184,6 +191,9 @@ def told_of_configurations(folder: Path, shipped: Path) -> Iterator[Told]:
         with patch("engine.pipeline.configuration.shipped", lambda _: shipped):
             files = Files(own / "channels", own / "mappings", own / "data")
             yield from told("all at once", own, examine(files, in_force=frozenset()).problems)
+            own = write(folder / "systems", SYSTEM)
+            files = Files(own / "channels", own / "mappings", own / "data")
+            yield from told("another system", own, examine(files, machine=False).problems)
 
 
 def _asked(looked: Iterable[Looked[Any]]) -> tuple[Problem, ...]:
