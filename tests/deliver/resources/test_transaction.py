@@ -191,7 +191,7 @@ async def test_one_write_that_is_stale_is_made_anew(chart, feed, bundle):
     assert chart.chart["Encounter/r7"]["status"] == "finished"
 
 
-@pytest.mark.parametrize("lapse", ["doubt", "forget"])
+@pytest.mark.parametrize("lapse", ["doubt", "clear"])
 async def test_what_lapses_meanwhile_is_not_written_again(chart, feed, lapse):
     """Caches that are doubted or emptied while a transaction is under way: it is not applied to its own outcome.
 
@@ -199,10 +199,10 @@ async def test_what_lapses_meanwhile_is_not_written_again(chart, feed, lapse):
     """
     await feed.deliver(plan("A01", "1", "V1"))
     await feed.deliver(plan("A02", "1", "V1", place="4W^1^B^RVB"))
-    transaction, server = chart._transaction, feed.destination._server
+    transaction, caches = chart._transaction, feed.destination._server._caches
 
     def lapsing(bundle):
-        getattr(server, lapse)()
+        getattr(caches, lapse)()
         return transaction(bundle)
 
     chart._transaction = lapsing
