@@ -9,7 +9,7 @@ from engine.deliver.patient.criteria import criteria
 from engine.fhir.patient import Person
 from engine.fhir.plan import Identity
 from engine.fhir.schema import FhirVersion, definitions
-from engine.interchange.patient.index import CONDITIONAL
+from engine.interchange.rest.patient.index import CONDITIONAL
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from engine.fhir.bindings import R4_CODES
 from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES
 from engine.fhir.schema import FhirVersion, definitions, resource_types
 from engine.fhir.versions.names import name_in
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 
 TABLE = Path(engine.fhir.__file__).parent / "schemas" / "references.csv"
 RULES = TABLE.with_name("rules.csv")

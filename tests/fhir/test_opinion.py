@@ -8,7 +8,7 @@ import pytest
 from engine.fhir.defect import Kind
 from engine.fhir.opinion import MODELS, second_opinion
 from engine.fhir.schema import FhirVersion, definitions
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 
 SECRET = "Quintero"
 # What R4B has and R4 has not: two types of an extension's value, and one of what a definition is for.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from engine.interchange.resource.catalogue import CHART
+from engine.interchange.rest.resource.catalogue import CHART
 from tests.interchange.kit import Running
 from tests.interchange.test_resource import least
 

@@ -14,16 +14,16 @@ from typing import Any
 
 from engine.config.service import ServiceConfiguration
 from engine.config.source import scan, validate
-from engine.interchange.exact import write_json
-from engine.interchange.exchange import Access, Answer, Interaction, Level, Request
-from engine.interchange.http import route
-from engine.interchange.http.process import serve
-from engine.interchange.jobs.asking import ask
-from engine.interchange.jobs.job import Job, Report, Result
-from engine.interchange.jobs.kinds import WORK as WORKS
-from engine.interchange.oauth.role import Action
-from engine.interchange.service import Service
-from engine.interchange.store.transaction import Transaction
+from engine.interchange.app.http.process import serve
+from engine.interchange.app.jobs.kinds import WORK as WORKS
+from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.service import Service
+from engine.interchange.jobs.jobs.asking import ask
+from engine.interchange.jobs.jobs.job import Job, Report, Result
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.web.http import route
 from engine.ops.terminal.faults import arm_as_asked
 from engine.telemetry import configure
 

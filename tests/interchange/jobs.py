@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.exact import write_json
-from engine.interchange.exchange import Answer, Prefer, Request
-from engine.interchange.jobs.asking import ask
-from engine.interchange.jobs.job import Job, Report, Result
-from engine.interchange.oauth.vault import Principal
-from engine.interchange.service import Service
+from engine.interchange.core.exchange import Answer, Prefer, Request
+from engine.interchange.core.service import Service
+from engine.interchange.jobs.jobs.asking import ask
+from engine.interchange.jobs.jobs.job import Job, Report, Result
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.tokens.oauth.vault import Principal
 from tests.interchange.kit import CLIENTS, Inside, Running
 
 # Who may carry out the operation may read the handle: this one is for clinicians, by GET and POST.

@@ -4,7 +4,7 @@ from typing import Any
 
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 
 CONCEPT = {"text": "x"}
 # What a resource of each type needs at least, beside its patient: by R4's names.

@@ -6,9 +6,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from engine.interchange.audit.trail import verify_log
-from engine.interchange.resource.catalogue import INDEXERS
-from engine.interchange.store.verify import verify
+from engine.interchange.core.audit.trail import verify_log
+from engine.interchange.rest.resource.catalogue import INDEXERS
+from engine.interchange.store.store.verify import verify
 from tests.interchange.kit import Outside, Running, running
 
 

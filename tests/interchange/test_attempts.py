@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from engine.interchange.oauth.attempts import CAPACITY, Attempts, Limit
+from engine.interchange.tokens.oauth.attempts import CAPACITY, Attempts, Limit
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.binary.content import as_resource, content_of
+from engine.interchange.rest.binary.content import as_resource, content_of
 from tests.interchange.browser import USERS
 from tests.interchange.kit import BASES, Outside, Running, configuration, issue, running, secret_file
 from tests.interchange.least import least, version_of

@@ -9,7 +9,7 @@ import pytest
 
 from engine.fhir.schema import resource_types
 from engine.fhir.versions.names import r4_name
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.kit import Outside, issue, patient, running
 from tests.interchange.least import least, version_of
 from tests.interchange.webhooks.test_messages import message, send

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.kit import MRN, Running, issue, merge_body, record_number, running
 from tests.interchange.least import least, version_of
 from tests.interchange.test_walk import scoped

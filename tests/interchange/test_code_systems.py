@@ -13,9 +13,9 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.addresses import IN_R4, IN_STU3, system_in_r4, system_in_stu3
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.turn import turned
-from engine.interchange.resource.catalogue import EDITION, INDEXERS, KEPT
-from engine.interchange.store.index import Index
-from engine.interchange.store.store import Store
+from engine.interchange.rest.resource.catalogue import EDITION, INDEXERS, KEPT
+from engine.interchange.store.store.index import Index
+from engine.interchange.store.store.store import Store
 from tests.interchange.kit import Outside, patient, record_number, running
 from tests.interchange.least import least
 from tests.interchange.places import place

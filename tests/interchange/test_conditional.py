@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.kit import MRN, Running, issue, merge_body, patient, record_number
 from tests.interchange.least import least, version_of
 from tests.interchange.parallel import at_once, statuses

@@ -14,8 +14,8 @@ import pytest
 
 from engine.config.service import Feature
 from engine.fhir.versions.names import name_in
-from engine.interchange.exchange import Interaction, Level
-from engine.interchange.http.route import INTERACTIONS
+from engine.interchange.core.exchange import Interaction, Level
+from engine.interchange.web.http.route import INTERACTIONS
 from tests.interchange.browser import USERS
 from tests.interchange.kit import BASES, Running, merge_body, patient, running
 from tests.interchange.least import least, version_of

@@ -8,10 +8,10 @@ import pytest
 
 from engine.config.account import Client, Role
 from engine.config.secret import Secret
-from engine.interchange.http.smart import works
-from engine.interchange.oauth.proofs import MOST
-from engine.interchange.oauth.scope import allows, covers, narrowed, right
-from engine.interchange.oauth.scope import granted as granted_of
+from engine.interchange.tokens.oauth.proofs import MOST
+from engine.interchange.tokens.oauth.scope import allows, covers, narrowed, right
+from engine.interchange.tokens.oauth.scope import granted as granted_of
+from engine.interchange.web.http.smart import works
 from tests.interchange.kit import SECRET, Running, issue, patient, running, secret_file
 from tests.interchange.least import least, version_of
 

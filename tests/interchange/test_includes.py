@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.resource import includes
-from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.search.criterion import Kind
+from engine.interchange.rest.resource import includes
+from engine.interchange.rest.resource.catalogue import KEPT
+from engine.interchange.store.search.criterion import Kind
 from tests.interchange.kit import Inside, Running, issue, merge_body, running
 from tests.interchange.least import least
 from tests.interchange.test_walk import scoped

@@ -10,7 +10,7 @@ import pytest
 
 from engine.config.service import Jobs
 from engine.fhir.schema import FhirVersion
-from engine.interchange.http.route import INTERACTIONS
+from engine.interchange.web.http.route import INTERACTIONS
 from tests.interchange.browser import USERS
 from tests.interchange.jobs import KIND, Bench, ask_for, handle_of
 from tests.interchange.kit import BASES, Inside, issue, merge_body, running_inside

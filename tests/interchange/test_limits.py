@@ -13,8 +13,9 @@ import orjson
 import pytest
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.http import door, process
-from engine.interchange.resource import draft
+from engine.interchange.app.http import process
+from engine.interchange.rest.resource import draft
+from engine.interchange.web.http import door
 from tests.interchange.kit import Inside, Running, issue, patient, running, running_inside
 
 JSON = {"content-type": "application/fhir+json"}

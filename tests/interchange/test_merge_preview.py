@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.merge.preview import preview
+from engine.interchange.rest.merge.preview import preview
 from tests.interchange.kit import SYSTEM, Running, merge_body, patient
 
 Json = Any

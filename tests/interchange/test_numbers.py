@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from engine.database.connection import Connection
 from engine.fhir.schema import FhirVersion, definitions
 from engine.fhir.versions.names import name_in
-from engine.interchange.exact import read_json, read_strictly, write_json
-from engine.interchange.resource.catalogue import CHART, KEPT
+from engine.interchange.kernel.exact import read_json, read_strictly, write_json
+from engine.interchange.rest.resource.catalogue import CHART, KEPT
 from tests.interchange.kit import BASES, Inside, Running, issue, merge_body, patient
 from tests.interchange.least import least, version_of
 from tests.interchange.resources import resources

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.fhir.schema import FhirVersion, defects
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.turn import turned
-from engine.interchange.view import kept
+from engine.interchange.kernel.view import kept
 from tests.interchange.resources import resources
 from tests.interchange.test_version_rules import LATER, R4, STU3, differing, whole
 from tests.interchange.test_versions import BACK, THERE

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.kit import Running, issue, merge_body, running
 from tests.interchange.least import least
 

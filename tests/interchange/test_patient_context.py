@@ -11,7 +11,7 @@ import pytest
 
 from engine.config.account import Auth, Client
 from engine.config.secret import Secret
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.browser import BACK, USERS, Browser, Page, portal, sent_back
 from tests.interchange.kit import MRN, SECRET, Running, issue, merge_body, patient, record_number, running, secret_file
 from tests.interchange.least import least, version_of

@@ -10,7 +10,7 @@ import pytest
 
 from engine.config.account import Client, Role
 from engine.config.secret import Secret
-from engine.interchange.oauth.proofs import CAPACITY, MOST, Proofs
+from engine.interchange.tokens.oauth.proofs import CAPACITY, MOST, Proofs
 from tests.interchange.kit import SECRET, Running, running, secret_file
 from tests.interchange.test_attempts import Wall
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.kit import Running, issue, merge_body, patient
 from tests.interchange.least import LEAST, least, version_of
 

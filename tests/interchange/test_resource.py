@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.resource.catalogue import CHART, KEPT
+from engine.interchange.rest.resource.catalogue import CHART, KEPT
 from tests.interchange.kit import Running, issue
 from tests.interchange.least import CONCEPT, LEAST, least, version_of
 

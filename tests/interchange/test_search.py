@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
-from engine.interchange.search.date import span
-from engine.interchange.search.text import fold, split, unescape
+from engine.interchange.store.search.date import span
+from engine.interchange.store.search.text import fold, split, unescape
 from tests.interchange.kit import MRN, SYSTEM, issue, patient, record_number, running
 
 PEOPLE: dict[str, dict[str, Any]] = {

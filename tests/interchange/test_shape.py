@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, definitions
 from engine.fhir.versions.names import name_in
-from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.resource.projection import base_of
-from engine.interchange.resource.summary import SUMMARY
+from engine.interchange.rest.resource.catalogue import KEPT
+from engine.interchange.rest.resource.projection import base_of
+from engine.interchange.rest.resource.summary import SUMMARY
 from tests.interchange.kit import Running, issue, running
 from tests.interchange.least import least, version_of
 

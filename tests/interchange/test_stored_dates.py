@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.search.date import span
+from engine.interchange.store.search.date import span
 from tests.interchange.kit import Running
 from tests.interchange.least import least, version_of
 

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from engine.__main__ import app
 from engine.errors import UsageError
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.resource.catalogue import CHART
-from engine.interchange.synthetic.chart import END, synthetic_chart, transaction
-from engine.interchange.synthetic.person import birth_of
+from engine.interchange.clinical.synthetic.chart import END, synthetic_chart, transaction
+from engine.interchange.clinical.synthetic.person import birth_of
+from engine.interchange.rest.resource.catalogue import CHART
 from tests.interchange.chart import everything, references
 from tests.interchange.kit import Running
 
@@ -109,7 +109,7 @@ def test_no_allergy_stands_alone() -> None:
 def test_the_same_seed_is_the_same_bytes() -> None:
     """A seed says every byte, also in a new process with other hashes, and for ever; another seed says others."""
     code = (
-        "import hashlib, orjson; from engine.interchange.synthetic.chart import synthetic_chart;"
+        "import hashlib, orjson; from engine.interchange.clinical.synthetic.chart import synthetic_chart;"
         "print(hashlib.sha256(orjson.dumps(synthetic_chart('7', facts=200))).hexdigest())"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()

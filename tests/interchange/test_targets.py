@@ -8,7 +8,7 @@ import pytest
 from engine.fhir.schema import definitions
 from engine.fhir.targets import target_types
 from engine.fhir.versions.names import name_in, r4_name
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.kit import Running, issue, patient, running
 from tests.interchange.least import LEAST, least, version_of
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.resource import search
-from engine.interchange.store.sqlite import connect
-from engine.interchange.store.transaction import Transaction
+from engine.interchange.rest.resource import search
+from engine.interchange.store.store.sqlite import connect
+from engine.interchange.store.store.transaction import Transaction
 from tests.interchange.kit import Inside, issue, patient
 
 ENDLESS = "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up) SELECT count(*) FROM up"

@@ -6,7 +6,7 @@ import pytest
 
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.kit import Running
 from tests.interchange.least import least, version_of
 

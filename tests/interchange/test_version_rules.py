@@ -10,7 +10,7 @@ from engine.fhir.versions.codes import CODES
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import r4_name, stu3_name
 from engine.fhir.versions.turn import turned
-from engine.interchange.view import kept, tolerated
+from engine.interchange.kernel.view import kept, tolerated
 from tests.interchange.kit import Running, patient
 from tests.interchange.least import least
 

@@ -11,9 +11,9 @@ from engine.fhir.schema import FhirVersion, defects
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import r4_name
 from engine.fhir.versions.turn import turned
-from engine.interchange.exact import read_json, write_json
-from engine.interchange.resource.catalogue import KEPT
-from engine.interchange.view import kept, shown
+from engine.interchange.kernel.exact import read_json, write_json
+from engine.interchange.kernel.view import kept, shown
+from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.resources import resources
 
 EXAMPLES = Path(__file__).parent / "examples"

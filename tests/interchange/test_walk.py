@@ -14,8 +14,8 @@ import pytest
 from engine.config.service import Feature
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
-from engine.interchange.exchange import Interaction, Level
-from engine.interchange.http.route import INTERACTIONS
+from engine.interchange.core.exchange import Interaction, Level
+from engine.interchange.web.http.route import INTERACTIONS
 from tests.interchange.kit import BASES, SECRET, Inside, Running, issue, merge_body, running
 from tests.interchange.test_resource import least
 

@@ -7,7 +7,7 @@ import pytest
 
 from engine.fhir.schema import FhirVersion, definitions
 from engine.fhir.versions.names import name_in
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.kit import Running, issue
 from tests.interchange.least import LEAST, least, version_of
 

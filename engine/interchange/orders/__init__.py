@@ -1,1 +1,1 @@
-"""Laboratory orders: how they are checked, kept, moved from state to state, and completed by results."""
+"""Floor 10: laboratory orders: compendia, orders, laboratories."""

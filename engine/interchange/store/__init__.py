@@ -1,1 +1,1 @@
-"""What the service keeps, on disk before it answers."""
+"""Floor 2: the databases, transactions and search."""

@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from engine.deliver.wire.transport import Address, ConnectionLostError, NotConnectedError, Transport
-from engine.interchange.outbound import Outbound, OutboundError
+from engine.interchange.kernel.outbound import Outbound, OutboundError
 
 TIMES = 100  # of each state: a thousand in all, with those of the service
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.turn import turned
-from engine.interchange.ccda.document import Chart, write_ccd
-from engine.interchange.ccda.record import Custodian
-from engine.interchange.synthetic.chart import synthetic_chart
+from engine.interchange.clinical.ccda.document import Chart, write_ccd
+from engine.interchange.clinical.ccda.record import Custodian
+from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from tests.interchange.least import LEAST, least
 
 Json = Any

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from engine.interchange.patient360.facts import PATIENT, Facts
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.clinical.patient360.facts import PATIENT, Facts
+from engine.interchange.rest.resource.catalogue import KEPT
 
 Json = Any
 

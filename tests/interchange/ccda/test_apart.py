@@ -2,11 +2,11 @@
 
 import pytest
 
-from engine.interchange.ccda import apart
-from engine.interchange.ccda.apart import DocumentFailedError, carry_out, order_of
-from engine.interchange.ccda.record import Custodian
-from engine.interchange.exact import write_json
-from engine.interchange.synthetic.chart import synthetic_chart
+from engine.interchange.clinical.ccda import apart
+from engine.interchange.clinical.ccda.apart import DocumentFailedError, carry_out, order_of
+from engine.interchange.clinical.ccda.record import Custodian
+from engine.interchange.clinical.synthetic.chart import synthetic_chart
+from engine.interchange.kernel.exact import write_json
 from tests.interchange.ccda.charts import AT, CUSTODIAN, HOSTILE, Json, written
 
 KEEPER = Custodian("Riverbend", "https://cdis.example", ({"system": "urn:x:y", "value": "1"},), (), {"city": "Bend"})

@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from lxml import etree
 
-from engine.interchange.ccda.record import Custodian
-from engine.interchange.synthetic.chart import synthetic_chart
+from engine.interchange.clinical.ccda.record import Custodian
+from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from tests.interchange.ccda.charts import AT, CHARTS, HOSTILE, PATIENT, hostile, pruned, the_least, written
 from tests.interchange.least import CONCEPT, LEAST, least
 

@@ -11,7 +11,7 @@ from lxml import etree
 
 from engine.config.organization import Organization
 from engine.config.service import Jobs, Tenant
-from engine.interchange.synthetic.chart import synthetic_chart, transaction
+from engine.interchange.clinical.synthetic.chart import synthetic_chart, transaction
 from tests.interchange.ccda.test_document import find, read, section
 from tests.interchange.jobs import KIND, Bench, ask_for, ended
 from tests.interchange.kit import BASES, Running, issue, merge_body, running, running_inside

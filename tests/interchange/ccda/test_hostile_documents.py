@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.interchange.ccda.reading import chart
-from engine.interchange.ccda.reading.document import read_ccda
-from engine.interchange.patient360.facts import Reason, UnreadableDocumentError
-from engine.interchange.synthetic.chart import synthetic_chart
+from engine.interchange.clinical.ccda.reading import chart
+from engine.interchange.clinical.ccda.reading.document import read_ccda
+from engine.interchange.clinical.patient360.facts import Reason, UnreadableDocumentError
+from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from tests.interchange.ccda.charts import written
 from tests.interchange.ccda.written import MARISOL, document, section, valid
 

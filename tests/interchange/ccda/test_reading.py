@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.interchange.ccda.reading import chart
-from engine.interchange.ccda.reading.document import read_ccda, read_identity
-from engine.interchange.patient360.facts import Identity, Section
+from engine.interchange.clinical.ccda.reading import chart
+from engine.interchange.clinical.ccda.reading.document import read_ccda, read_identity
+from engine.interchange.clinical.patient360.facts import Identity, Section
 from tests.interchange.ccda.written import SYSTEMS, coded, document, section, the, told, valid, value
 
 LOINC = "http://loinc.org"

@@ -6,12 +6,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from lxml import etree
 
-from engine.interchange.ccda.codes import CVX, LOINC, RXNORM, add_code
-from engine.interchange.ccda.quantities import add_observed, number
-from engine.interchange.ccda.record import add_identifiers
-from engine.interchange.ccda.systems import derived_oid
-from engine.interchange.ccda.times import readable, value_of
-from engine.interchange.exact import read_json
+from engine.interchange.clinical.ccda.codes import CVX, LOINC, RXNORM, add_code
+from engine.interchange.clinical.ccda.quantities import add_observed, number
+from engine.interchange.clinical.ccda.record import add_identifiers
+from engine.interchange.clinical.ccda.systems import derived_oid
+from engine.interchange.clinical.ccda.times import readable, value_of
+from engine.interchange.kernel.exact import read_json
 
 Json = Any
 PACIFIC = ZoneInfo("America/Los_Angeles")

@@ -3,9 +3,9 @@
 from typing import Any
 
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.ccda.reading.document import read_ccda
-from engine.interchange.patient360.facts import PATIENT, Facts
-from engine.interchange.resource.catalogue import KEPT
+from engine.interchange.clinical.ccda.reading.document import read_ccda
+from engine.interchange.clinical.patient360.facts import PATIENT, Facts
+from engine.interchange.rest.resource.catalogue import KEPT
 
 Json = Any
 

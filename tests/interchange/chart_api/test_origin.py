@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.patient360.retrieve import KIND, retrieval
+from engine.interchange.network.patient360.retrieve import KIND, retrieval
 from tests.interchange.chart import put, to
 from tests.interchange.chart_api.charts import items
 from tests.interchange.jobs import until

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.interchange.compendium.answers import unanswered, wrong
+from engine.interchange.orders.compendium.answers import unanswered, wrong
 from tests.interchange.compendium.questionnaires import (
     WHEN_COLLECTED,
     answered,

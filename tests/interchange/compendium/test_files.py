@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.config.shipped import shipped
-from engine.interchange.compendium.files.number import is_loinc, is_npi
-from engine.interchange.compendium.files.read import Read, read_file
+from engine.interchange.orders.compendium.files.number import is_loinc, is_npi
+from engine.interchange.orders.compendium.files.read import Read, read_file
 from tests.interchange.nursery import ran
 
 SAMPLE = shipped("samples") / "compendium/cedar-valley.yaml"

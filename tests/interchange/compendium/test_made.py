@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from fhir.resources.R4B import get_fhir_model_class
 
-from engine.interchange.compendium.answers import unanswered
-from engine.interchange.compendium.files.read import load_file
-from engine.interchange.compendium.made import ids_for, wanted
+from engine.interchange.orders.compendium.answers import unanswered
+from engine.interchange.orders.compendium.files.read import load_file
+from engine.interchange.orders.compendium.made import ids_for, wanted
 from tests.interchange.compendium.questionnaires import answered, response
 
 Json = dict[str, Any]

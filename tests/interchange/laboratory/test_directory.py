@@ -9,10 +9,10 @@ import pytest
 from engine import fault
 from engine.config.laboratory import LaboratoryConnector
 from engine.hl7.message import parse
-from engine.interchange.laboratory.connectors.connector import Verdict
-from engine.interchange.laboratory.connectors.directory import Directory
-from engine.interchange.laboratory.order import LaboratoryOrder
-from engine.interchange.store.transmission import Outcome
+from engine.interchange.orders.laboratory.connectors.connector import Verdict
+from engine.interchange.orders.laboratory.connectors.directory import Directory
+from engine.interchange.orders.laboratory.order import LaboratoryOrder
+from engine.interchange.store.store.transmission import Outcome
 from tests.interchange.jobs import until
 from tests.interchange.laboratory.bench import bench
 from tests.interchange.laboratory.orders import AT, kept, ordered, read

@@ -11,12 +11,12 @@ import pytest
 import trustme
 
 from engine.config.laboratory import LaboratoryConnector
-from engine.interchange.laboratory.acknowledgement import read_acknowledgement
-from engine.interchange.laboratory.connectors.connector import Verdict
-from engine.interchange.laboratory.connectors.line import Line
-from engine.interchange.laboratory.order import LaboratoryOrder
-from engine.interchange.outbound import Outbound
-from engine.interchange.store.transmission import Outcome
+from engine.interchange.kernel.outbound import Outbound
+from engine.interchange.orders.laboratory.acknowledgement import read_acknowledgement
+from engine.interchange.orders.laboratory.connectors.connector import Verdict
+from engine.interchange.orders.laboratory.connectors.line import Line
+from engine.interchange.orders.laboratory.order import LaboratoryOrder
+from engine.interchange.store.store.transmission import Outcome
 from tests.interchange.laboratory.orders import AT, kept, ordered, read
 from tests.interchange.laboratory.scripted import Scripted, scripted
 

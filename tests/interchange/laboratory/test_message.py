@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from engine.config.laboratory import LaboratoryConnector
 from engine.hl7.message import Message, parse
-from engine.interchange.laboratory.answers import Answer, answers_in
-from engine.interchange.laboratory.message.build import Envelope, write_order
-from engine.interchange.laboratory.message.texts import UnwritableError, leaf, moment
-from engine.interchange.laboratory.order import LaboratoryOrder
+from engine.interchange.orders.laboratory.answers import Answer, answers_in
+from engine.interchange.orders.laboratory.message.build import Envelope, write_order
+from engine.interchange.orders.laboratory.message.texts import UnwritableError, leaf, moment
+from engine.interchange.orders.laboratory.order import LaboratoryOrder
 from tests.interchange.kit import MRN
 from tests.interchange.laboratory.orders import AT, TEXTS, Resource, kept, ordered, read
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.laboratory import settling, transmitter
-from engine.interchange.store.store import Store
-from engine.interchange.store.transmission import enqueue, withdraw
+from engine.interchange.orders.laboratory import settling, transmitter
+from engine.interchange.store.store.store import Store
+from engine.interchange.store.store.transmission import enqueue, withdraw
 from tests.interchange.jobs import until
 from tests.interchange.kit import MRN
 from tests.interchange.laboratory.answers import field, segments

@@ -10,15 +10,15 @@ from uuid import NAMESPACE_OID, uuid5
 import orjson
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.exact import read_json, write_json
-from engine.interchange.http.app import App, create_app
-from engine.interchange.jobs.job import Job
-from engine.interchange.patient360.connectors.connector import Document, Subject
-from engine.interchange.patient360.deduplicate import FACTS, Key, in_error, key_of
-from engine.interchange.patient360.facts import Facts, Identity, Section
-from engine.interchange.patient360.importing import Importer, Outcome
-from engine.interchange.patient360.record import Words
-from engine.interchange.patient360.retrieve import KIND
+from engine.interchange.app.http.app import App, create_app
+from engine.interchange.clinical.patient360.facts import Facts, Identity, Section
+from engine.interchange.jobs.jobs.job import Job
+from engine.interchange.kernel.exact import read_json, write_json
+from engine.interchange.network.patient360.connectors.connector import Document, Subject
+from engine.interchange.network.patient360.deduplicate import FACTS, Key, in_error, key_of
+from engine.interchange.network.patient360.importing import Importer, Outcome
+from engine.interchange.network.patient360.record import Words
+from engine.interchange.network.patient360.retrieve import KIND
 from tests.interchange.kit import SYSTEM, configuration, patient, secret_file
 
 Json = Any

@@ -13,9 +13,9 @@ import orjson
 from engine.clock import now
 from engine.config.connector import Connector as Settings
 from engine.config.source import parse, validate
-from engine.interchange.outbound import Outbound
-from engine.interchange.patient360.connectors.connector import Connector, Document, Subject, subject_of
-from engine.interchange.patient360.connectors.fhir import FhirServer
+from engine.interchange.kernel.outbound import Outbound
+from engine.interchange.network.patient360.connectors.connector import Connector, Document, Subject, subject_of
+from engine.interchange.network.patient360.connectors.fhir import FhirServer
 from tests.interchange.kit import MRN, patient
 
 ADDRESS = [{"line": ["12 Alder Way"], "city": "Keswick", "state": "OR", "postalCode": "97301"}]

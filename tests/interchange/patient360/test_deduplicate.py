@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.exact import read_json, write_json
-from engine.interchange.patient360.deduplicate import FACTS, in_error, key_of, when
-from engine.interchange.patient360.standardise import standardised
-from engine.interchange.resource.catalogue import CHART
+from engine.interchange.kernel.exact import read_json, write_json
+from engine.interchange.network.patient360.deduplicate import FACTS, in_error, key_of, when
+from engine.interchange.network.patient360.standardise import standardised
+from engine.interchange.rest.resource.catalogue import CHART
 from tests.interchange.resources import resources
 
 LOINC = "http://loinc.org"

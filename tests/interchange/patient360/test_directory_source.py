@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.patient360.connectors import directory
-from engine.interchange.patient360.connectors.connector import Document, SourceError
-from engine.interchange.patient360.connectors.directory import Directory
+from engine.interchange.network.patient360.connectors import directory
+from engine.interchange.network.patient360.connectors.connector import Document, SourceError
+from engine.interchange.network.patient360.connectors.directory import Directory
 from tests.interchange.kit import MRN
 from tests.interchange.patient360.sources import bundle, retrieved, settings, subject
 

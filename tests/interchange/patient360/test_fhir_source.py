@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from engine.config.account import Client, PublicKeys, Role
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.outbound import Outbound
-from engine.interchange.patient360.connectors import fhir as connector
-from engine.interchange.patient360.connectors import server as peer
-from engine.interchange.patient360.connectors.connector import SourceError
+from engine.interchange.kernel.outbound import Outbound
+from engine.interchange.network.patient360.connectors import fhir as connector
+from engine.interchange.network.patient360.connectors import server as peer
+from engine.interchange.network.patient360.connectors.connector import SourceError
 from engine.ops.cli.running.interchange import app
 from tests.interchange.kit import BASES, SECRET, Outside, configuration, record_number, running, secret_file
 from tests.interchange.least import least, version_of

@@ -6,9 +6,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from engine.interchange.patient360.connectors.connector import CCDA, FHIR, Document
-from engine.interchange.patient360.connectors.read import read_document
-from engine.interchange.patient360.retrieve import KIND, retrieval
+from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, Document
+from engine.interchange.network.patient360.connectors.read import read_document
+from engine.interchange.network.patient360.retrieve import KIND, retrieval
 from tests.interchange.ccda.written import MARISOL, coded, document, section
 from tests.interchange.jobs import ended
 from tests.interchange.kit import running_inside

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.patient360.facts import Identity
-from engine.interchange.patient360.match import matches
+from engine.interchange.clinical.patient360.facts import Identity
+from engine.interchange.network.patient360.match import matches
 
 MRN = ("https://mrn.riverbend.example", "RB-40017")
 HERE = {

@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.patient360.connectors.connector import CCDA, FHIR, Document, subject_of
-from engine.interchange.patient360.connectors.mock import Mock
-from engine.interchange.patient360.connectors.read import read_document
-from engine.interchange.patient360.match import matches
+from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, Document, subject_of
+from engine.interchange.network.patient360.connectors.mock import Mock
+from engine.interchange.network.patient360.connectors.read import read_document
+from engine.interchange.network.patient360.match import matches
 from tests.interchange.patient360.sources import retrieved, subject
 
 WHO = subject("RB-1")

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.exact import read_json, write_json
-from engine.interchange.patient360.facts import PATIENT, Reason, UnreadableDocumentError
-from engine.interchange.patient360.own import repointed, resolved
-from engine.interchange.patient360.reading_bundle import READ, read_bundle
-from engine.interchange.synthetic.chart import synthetic_chart, transaction
-from engine.interchange.view import shown
+from engine.interchange.clinical.patient360.facts import PATIENT, Reason, UnreadableDocumentError
+from engine.interchange.clinical.synthetic.chart import synthetic_chart, transaction
+from engine.interchange.kernel.exact import read_json, write_json
+from engine.interchange.kernel.view import shown
+from engine.interchange.network.patient360.own import repointed, resolved
+from engine.interchange.network.patient360.reading_bundle import READ, read_bundle
 from tests.interchange.ccda.written import the, valid
 from tests.interchange.resources import resources
 

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from engine.config.service import Tenant
-from engine.interchange.ccda.document import Chart, write_ccd
-from engine.interchange.ccda.record import Custodian
-from engine.interchange.synthetic.chart import END, synthetic_chart, transaction
+from engine.interchange.clinical.ccda.document import Chart, write_ccd
+from engine.interchange.clinical.ccda.record import Custodian
+from engine.interchange.clinical.synthetic.chart import END, synthetic_chart, transaction
 from tests.interchange.jobs import ended
 from tests.interchange.kit import MRN, Outside, Running, record_number, running
 from tests.interchange.patient360.sources import settings

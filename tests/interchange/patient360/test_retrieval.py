@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from engine.config.service import Tenant
-from engine.interchange.patient360 import retrieve
-from engine.interchange.patient360.connectors.connector import Document, SourceError, Subject
-from engine.interchange.patient360.retrieve import KIND, retrieval
+from engine.interchange.network.patient360 import retrieve
+from engine.interchange.network.patient360.connectors.connector import Document, SourceError, Subject
+from engine.interchange.network.patient360.retrieve import KIND, retrieval
 from tests.interchange.chart import everything
 from tests.interchange.jobs import Bench, ended, until
 from tests.interchange.kit import Inside, Running, issue, merge_body, running_inside

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.patient360.standardise import codings, moment, quantity, standardised
-from engine.interchange.patient360.terms import ALIASES, FORMS, UNITS, canonical_code, canonical_system, ucum
-from engine.interchange.resource.catalogue import CHART
+from engine.interchange.clinical.patient360.terms import ALIASES, FORMS, UNITS, canonical_code, canonical_system, ucum
+from engine.interchange.network.patient360.standardise import codings, moment, quantity, standardised
+from engine.interchange.rest.resource.catalogue import CHART
 from tests.interchange.resources import resources
 
 LOINC = "http://loinc.org"

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from engine.config.account import Client, Role, User
-from engine.interchange.viewer.session import RETURN
+from engine.interchange.web.viewer.session import RETURN
 from tests.interchange.browser import HASH, PASSWORD, USERS
 from tests.interchange.kit import Inside, configuration, running_inside, secret_file
 

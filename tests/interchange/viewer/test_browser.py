@@ -9,8 +9,8 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, expect
 
 from engine.clock import now
-from engine.interchange.compendium.files.read import load_file
-from engine.interchange.compendium.load import load
+from engine.interchange.orders.compendium.files.read import load_file
+from engine.interchange.orders.compendium.load import load
 from tests.chromium import CHROMIUM, chromium
 from tests.interchange.browser import PASSWORD
 from tests.interchange.chart import put, to

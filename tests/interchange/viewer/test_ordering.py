@@ -9,10 +9,10 @@ import pytest
 
 from engine.clock import now
 from engine.config.shipped import shipped
-from engine.interchange.compendium.answers import unanswered, wrong
-from engine.interchange.compendium.files.read import load_file
-from engine.interchange.compendium.load import load
-from engine.interchange.viewer.questions import answers_to, questions_of
+from engine.interchange.orders.compendium.answers import unanswered, wrong
+from engine.interchange.orders.compendium.files.read import load_file
+from engine.interchange.orders.compendium.load import load
+from engine.interchange.web.viewer.questions import answers_to, questions_of
 from tests.interchange.compendium.questionnaires import item, questionnaire, response, when
 from tests.interchange.kit import Inside
 from tests.interchange.viewer.people import Person, hidden, pages, register, viewer

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from engine.interchange.viewer.session import RETURN
+from engine.interchange.web.viewer.session import RETURN
 from tests.interchange.chart import put, to
 from tests.interchange.chart_api.charts import lipids
 from tests.interchange.kit import SYSTEM, Inside, merge_body, record_number

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.viewer.trend import series
+from engine.interchange.web.viewer.trend import series
 
 
 def report(at: str, *observations: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import pytest
 import trustme
 
 from engine.config.service import Webhooks
-from engine.interchange.patient360.connectors.connector import SourceError
-from engine.interchange.patient360.retrieve import KIND, retrieval
+from engine.interchange.network.patient360.connectors.connector import SourceError
+from engine.interchange.network.patient360.retrieve import KIND, retrieval
 from tests.interchange import jobs
 from tests.interchange.jobs import Bench, ask_for, ended, handle_of
 from tests.interchange.kit import Inside, Running, running_inside

@@ -32,7 +32,7 @@ def test_a_page_begins_with_its_title(page: object) -> None:
         ("find", "README.md", ""),
         ("", "find.md", "find"),
         ("channels", "../README.md", None),
-        ("interchange", "http/route.py", None),
+        ("interchange", "web/http/route.py", None),
         ("find", "https://example.org/find.md", None),
     ],
 )

@@ -14,10 +14,10 @@ import typer
 
 from engine.clock import now
 from engine.errors import AdtEngineError, UsageError
-from engine.interchange.audit.trail import Proof, export_log, verify_log
-from engine.interchange.store.access import Access, Logged
-from engine.interchange.store.place import place_of
-from engine.interchange.store.transaction import EPOCH
+from engine.interchange.core.audit.trail import Proof, export_log, verify_log
+from engine.interchange.store.store.access import Access, Logged
+from engine.interchange.store.store.place import place_of
+from engine.interchange.store.store.transaction import EPOCH
 from engine.ops.terminal.options import DATABASE, Database, Json
 from engine.ops.terminal.table import print_json
 from engine.ops.views.table_file import plain

@@ -7,8 +7,8 @@ import orjson
 import typer
 
 from engine.errors import UsageError
-from engine.interchange.bundles.step import MOST
-from engine.interchange.synthetic.chart import synthetic_chart, transaction
+from engine.interchange.clinical.synthetic.chart import synthetic_chart, transaction
+from engine.interchange.web.bundles.step import MOST
 from engine.ops.terminal.options import Json
 from engine.ops.terminal.table import print_json
 

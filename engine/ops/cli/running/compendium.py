@@ -10,11 +10,17 @@ from engine.clock import now
 from engine.config.service import ServiceConfiguration
 from engine.config.source import scan, validate
 from engine.errors import UsageError
-from engine.interchange.compendium.files.read import Read, load_file, read_file
-from engine.interchange.compendium.load import Summary, load
-from engine.interchange.compendium.overview import QuestionSeen, TestSeen, list_laboratories, list_tests, show_test
-from engine.interchange.compendium.settle import Outcome
-from engine.interchange.store.place import place_of
+from engine.interchange.orders.compendium.files.read import Read, load_file, read_file
+from engine.interchange.orders.compendium.load import Summary, load
+from engine.interchange.orders.compendium.overview import (
+    QuestionSeen,
+    TestSeen,
+    list_laboratories,
+    list_tests,
+    show_test,
+)
+from engine.interchange.orders.compendium.settle import Outcome
+from engine.interchange.store.store.place import place_of
 from engine.ops.terminal.faults import arm_as_asked
 from engine.ops.terminal.options import DATABASE, Database, Json
 from engine.ops.terminal.table import errors, note, output, print_json, print_line, progress, table

@@ -18,16 +18,16 @@ from engine.config.service import Environment, ServiceConfiguration
 from engine.config.source import look, scan, validate
 from engine.config.wording import Placed, nearest
 from engine.errors import UsageError
-from engine.interchange.http.app import new_token
-from engine.interchange.http.process import serve
-from engine.interchange.oauth.endpoint import token_answer
-from engine.interchange.oauth.local import issue_locally
-from engine.interchange.oauth.password import SHORTEST_PASSWORD, hash_password
-from engine.interchange.oauth.scope import FLAGS, WILDCARDS, right
-from engine.interchange.patient360.connectors.configured import complaints
-from engine.interchange.resource.catalogue import INDEXERS
-from engine.interchange.store.place import place_of
-from engine.interchange.store.verify import verify
+from engine.interchange.app.http.app import new_token
+from engine.interchange.app.http.process import serve
+from engine.interchange.network.patient360.connectors.configured import complaints
+from engine.interchange.rest.resource.catalogue import INDEXERS
+from engine.interchange.store.store.place import place_of
+from engine.interchange.store.store.verify import verify
+from engine.interchange.tokens.oauth.local import issue_locally
+from engine.interchange.tokens.oauth.password import SHORTEST_PASSWORD, hash_password
+from engine.interchange.tokens.oauth.scope import FLAGS, WILDCARDS, right
+from engine.interchange.web.oauth.endpoint import token_answer
 from engine.ops.cli.running import accesses, charts, compendium, jobs, orders, webhooks
 from engine.ops.terminal.faults import arm_as_asked
 from engine.ops.terminal.options import DATABASE, Database, Json, Offline, Strict, conclude, conclude_json

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from engine.clock import now
-from engine.interchange.laboratory.overview import (
+from engine.interchange.orders.laboratory.overview import (
     Asked,
     Seen,
     cancel_order,
@@ -14,8 +14,8 @@ from engine.interchange.laboratory.overview import (
     retry_order,
     show_order,
 )
-from engine.interchange.store.place import place_of
-from engine.interchange.store.transmission import Standing
+from engine.interchange.store.store.place import place_of
+from engine.interchange.store.store.transmission import Standing
 from engine.ops.terminal.options import DATABASE, Database, Json, Yes, agreed
 from engine.ops.terminal.table import output, print_json, print_line, table, utc
 

@@ -8,8 +8,8 @@ import typer
 
 from engine.clock import now
 from engine.errors import UsageError
-from engine.interchange.store.place import place_of
-from engine.interchange.webhooks.overview import Seen, list_events, retry_events, show_event
+from engine.interchange.events.webhooks.overview import Seen, list_events, retry_events, show_event
+from engine.interchange.store.store.place import place_of
 from engine.ops.terminal.options import DATABASE, Database, Json
 from engine.ops.terminal.table import output, print_json, print_line, table, utc
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.oauth.password import hash_password, is_password
+from engine.interchange.tokens.oauth.password import hash_password, is_password
 
 INTERCHANGE = (sys.executable, "-m", "engine", "interchange")
 COMMAND = (*INTERCHANGE, "password")

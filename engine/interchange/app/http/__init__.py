@@ -1,0 +1,1 @@
+"""The service's process: its application, its settings reread, its background work."""

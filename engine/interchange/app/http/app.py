@@ -1,0 +1,191 @@
+"""The service as an ASGI application: the FHIR door, the token endpoints, health, and a sandbox's test hooks."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from engine.clock import now
+from engine.config.service import ServiceConfiguration
+from engine.fhir.schema import FhirVersion, defects
+from engine.interchange.app.jobs.kinds import TELLINGS, WORK
+from engine.interchange.core.audit.entry import clean
+from engine.interchange.core.exchange import Answer
+from engine.interchange.core.service import Service
+from engine.interchange.events.messages import operation as messages
+from engine.interchange.events.subscriptions.ending import FOLLOWERS
+from engine.interchange.events.subscriptions.matching import Matcher
+from engine.interchange.events.webhooks.sender import Sender
+from engine.interchange.jobs.jobs.job import Work
+from engine.interchange.jobs.jobs.runner import Runner
+from engine.interchange.kernel.clock import Clock
+from engine.interchange.orders.laboratory.transmitter import Transmitter
+from engine.interchange.orders.orders.completion import followers
+from engine.interchange.rest.resource.catalogue import EDITION, INDEXERS
+from engine.interchange.store.store.place import Place
+from engine.interchange.store.store.store import Store
+from engine.interchange.store.store.transaction import Told
+from engine.interchange.tokens.oauth.code import Codes
+from engine.interchange.tokens.oauth.vault import Vault
+from engine.interchange.web.http.call import Call
+from engine.interchange.web.http.calls import Calls
+from engine.interchange.web.http.charts import DOCUMENT
+from engine.interchange.web.http.cors import Headers, let_in, preflight
+from engine.interchange.web.http.gzip import takes_gzip
+from engine.interchange.web.http.hooks import Hooks
+from engine.interchange.web.http.meter import Meter
+from engine.interchange.web.http.pages import Pages
+from engine.interchange.web.http.sign_in import SignIn
+from engine.interchange.web.http.wire import Body, Receive, Scope, Send, read_headers, send_answer
+from engine.interchange.web.viewer.asking import ORIGIN
+from engine.interchange.web.viewer.entrance import Entrance
+from engine.interchange.web.viewer.ordering import OrderPages
+from engine.interchange.web.viewer.site import Site
+
+# Where the Chart API begins.
+CHART: Final = "/chart/v1/"
+FHIR_JSON: Final = "application/fhir+json"
+MINIMAL: Final = {"resourceType": "Patient"}
+
+
+def new_id() -> str:
+    """Return a random logical id: 24 hexadecimal digits."""
+    return secrets.token_hex(12)
+
+
+def new_token() -> str:
+    """Return a random token."""
+    return secrets.token_urlsafe(32)
+
+
+def create_app(
+    configuration: ServiceConfiguration,
+    database: Place,
+    *,
+    clock: Callable[[], datetime] = now,
+    ids: Callable[[], str] = new_id,
+    tokens: Callable[[], str] = new_token,
+    works: Mapping[str, Work] = WORK,
+) -> "App":
+    """Return the service over a database; close it when done. StartError: the database cannot be used.
+
+    `works` are the kinds of jobs; they are worked on while the app's `runner` runs.
+    """
+    own_clock = Clock(clock)
+    environment = configuration.environment
+    store = Store(
+        database,
+        configuration.tenants,
+        own_clock,
+        INDEXERS,
+        environment=environment,
+        edition=EDITION,
+        told=Told({**followers(configuration.service_identifier_system), **FOLLOWERS, **messages.FOLLOWERS}, Matcher()),
+    )
+    lifetimes = (configuration.access_token_lifetime_s, configuration.refresh_token_lifetime_s)
+    vault = Vault(store, own_clock, tokens, lifetimes)
+    for version in FhirVersion:
+        defects(MINIMAL, version)
+    codes = Codes(store, vault, own_clock, tokens)
+    service = Service(configuration, store, vault, codes, own_clock, ids, store.secret("seal", tokens().encode()))
+    store.ring = service.webhook_bell.set
+    hooks = Hooks(own_clock) if configuration.test_hooks else None
+    return App(service, hooks, SignIn(service, tokens), partial(Runner, service, works, TELLINGS))
+
+
+class App:
+    """The ASGI application; `service` is what its interactions work with.
+
+    `runner` does its jobs, `transmitter` sends its orders, `sender` its webhooks.
+    """
+
+    def __init__(
+        self, service: Service, hooks: Hooks | None, sign_in: SignIn, new_runner: Callable[[], Runner]
+    ) -> None:
+        self.service = service
+        self._new_runner = new_runner
+        meter = self._meter = Meter(service.store, service.clock)
+        self.renew()
+        self.refused = meter.refused
+        service.board.ended = meter.job_ended
+        self._calls = Calls(service, hooks, meter)
+        site = Site(service, self._calls, Entrance(service, new_token, meter.issued))
+        orders = OrderPages(service, site, new_token)
+        self._pages = Pages(service, hooks, meter, sign_in, [*site.routes(), *orders.routes()])
+        self._prefix = service.configuration.path_prefix
+
+    def renew(self) -> None:
+        """Have others do jobs, orders and webhooks from now on: those who did have left."""
+        self.runner = self._new_runner()
+        self.transmitter, self.sender = Transmitter(self.service), Sender(self.service)
+        self.transmitter.count = self._meter.transmitted
+        self.sender.count = self._meter.told
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        headers = read_headers(scope)
+        request_id = _request_id(headers.get("x-request-id", ""))
+        path = scope["path"].removeprefix(self._prefix)
+        try:
+            answer = preflight(self.service.configuration, scope["method"], headers)
+            if answer is not None:
+                await send_answer(send, answer, "", request_id)
+            elif path.startswith(CHART) or (
+                (path.startswith("/fhir/") or path == "/fhir") and path not in self._pages.discovery
+            ):
+                # HEAD is GET without a body, and the server below leaves that out.
+                method = "GET" if scope["method"] == "HEAD" else scope["method"]
+                origin = (self._address(scope, headers), clean(request_id))
+                query = scope["query_string"].decode("latin-1")
+                chart = path.startswith(CHART)
+                below = path[len(CHART) if chart else 6 :]
+                call = Call(method, below, query, headers, Body(receive), origin, chart=chart)
+                answer = self._shared(await self._calls.answer(call, request_id), call)
+                gzip = takes_gzip(headers.get("accept-encoding", ""))
+                await send_answer(send, answer, answer.media_type or FHIR_JSON, request_id, gzip=gzip)
+            else:
+                shared = self._let_in(headers, "", public=path in self._pages.discovery)
+                origin = (self._address(scope, headers), clean(request_id))
+                await self._pages({**scope, "path": path, ORIGIN: origin}, receive, send, request_id, shared)
+        except ConnectionError:
+            return
+
+    def _address(self, scope: Scope, headers: Mapping[str, str]) -> str:
+        """Return where a request came from; a proxy in front says it last in X-Forwarded-For."""
+        if self.service.configuration.behind_proxy and "x-forwarded-for" in headers:
+            return headers["x-forwarded-for"].rpartition(",")[2].strip()[:64]
+        return scope["client"][0] if scope["client"] else ""
+
+    def _shared(self, answer: Answer, call: Call) -> Answer:
+        """Return an answer with what lets a browser of another origin read it."""
+        client = call.principal.client if call.principal is not None else ""
+        shared = self._let_in(
+            call.headers, client, public=call.path.endswith("metadata") or (call.chart and call.path == DOCUMENT)
+        )
+        return replace(answer, headers=(*answer.headers, *shared)) if shared else answer
+
+    def _let_in(self, headers: Mapping[str, str], client: str, *, public: bool) -> Headers:
+        origin = headers.get("origin")
+        return let_in(self.service.configuration, origin, client, public=public) if origin else ()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether no more requests should come."""
+        return self._pages.stopping
+
+    @stopping.setter
+    def stopping(self, stopping: bool) -> None:
+        self._pages.stopping = stopping
+
+    def close(self) -> None:
+        """Finish what is being written and let the database go."""
+        self.service.store.close()
+
+
+def _request_id(sent: str) -> str:
+    usable = 0 < len(sent) <= 128 and sent.isascii() and sent.isprintable()
+    return sent if usable else secrets.token_hex(8)

@@ -1,0 +1,154 @@
+"""The service as a process: bind, serve, reload on SIGHUP, and stop gracefully on SIGTERM or SIGINT."""
+
+import asyncio
+import errno
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+import uvicorn
+import uvloop
+
+from engine import garbage
+from engine.config.service import ServiceConfiguration
+from engine.errors import StartError
+from engine.http import binding, server
+from engine.http.connection import Bounds
+from engine.http.tls import renew, server_context
+from engine.interchange.app.http.app import App, create_app
+from engine.interchange.app.http.reload import Change, Reload, warn
+from engine.interchange.app.http.works import work
+from engine.interchange.app.jobs.kinds import WORK
+from engine.interchange.jobs.jobs.job import Work
+from engine.interchange.store.store.place import place_of
+from engine.interchange.web.http.heads import refusal
+from engine.interchange.web.http.tls import check_open_line, pair_of
+from engine.telemetry import hush, hush_loop, logger
+
+ARRIVAL_SECONDS: Final = 30.0
+KEEP_ALIVE_SECONDS: Final = 120
+GRACE_SECONDS: Final = 10
+_ADVICE: Final = {
+    errno.EADDRINUSE: "stop the program that listens there (ss -ltnp tells which), or choose another --port",
+    errno.EACCES: "a port below 1024 needs a privilege; choose another --port",
+}
+
+
+def serve(
+    configuration: ServiceConfiguration,
+    *,
+    host: str,
+    port: int,
+    database: str,
+    announce: Callable[[str], None],
+    reread: Change,
+    works: Mapping[str, Work] = WORK,
+) -> None:
+    """Serve until SIGTERM or SIGINT; `announce` is called with the base address once requests are taken.
+
+    Port 0 takes a free one; a `base_url` or `auth_url` that ends in `:0` then gets its number.
+    On SIGHUP `reread` is called with the configuration, and what it returns is put in force (`Reload`). `works` are the
+    kinds of jobs.
+    StartError: the address, the certificate or the database cannot be used.
+    """
+    check_open_line(configuration, host)
+    pair = pair_of(configuration.tls)
+    context = server_context(pair) if pair is not None else None
+    listening = bind(host, port)
+    bound = partial(at_port, port=listening.getsockname()[1])
+    app = create_app(bound(configuration), place_of(database), works=works)
+    certificate = partial(renew, context, pair) if context is not None and pair is not None else None
+    reload = Reload(app.service, configuration, reread, bound, certificate)
+    hush()
+
+    def ready() -> None:
+        address, number = listening.getsockname()[:2]
+        logger().info("listening", address=address, port=number)
+        announce(app.service.configuration.base_url)
+
+    try:
+        warn(configuration)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(uvicorn_server(app, context), app, listening, ready, reload))
+    finally:
+        app.close()
+        listening.close()
+    logger().info("stopped")
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a listening socket; StartError where the address cannot be had."""
+    try:
+        return binding.bind(host, port, backlog=1024)
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, "name an address of this machine with --host")
+        raise StartError(f"cannot listen on {host}:{port} ({error.strerror}): {advice}") from error
+
+
+def at_port(configuration: ServiceConfiguration, port: int) -> ServiceConfiguration:
+    """Return the configuration with the real port where its addresses end in `:0`."""
+    addresses = {
+        name: f"{getattr(configuration, name).removesuffix(':0')}:{port}"
+        for name in ("base_url", "auth_url")
+        if getattr(configuration, name).endswith(":0")
+    }
+    return configuration.model_copy(update=addresses)
+
+
+def uvicorn_server(app: App, context: ssl.SSLContext | None = None) -> uvicorn.Server:
+    """Return the HTTP server of an app, without logs of requests; with a context it speaks TLS."""
+    configuration = app.service.configuration
+    return server.http_server(
+        app,
+        Bounds(configuration.max_connections, arrival_seconds=ARRIVAL_SECONDS),
+        partial(refusal, app.refused),
+        context=context,
+        keep_alive_seconds=KEEP_ALIVE_SECONDS,
+        grace_seconds=GRACE_SECONDS,
+    )
+
+
+async def _serve(
+    serving: uvicorn.Server,
+    app: App,
+    listening: socket.socket,
+    announce: Callable[[], None],
+    reload: Callable[[], None],
+) -> None:
+    loop = asyncio.get_running_loop()
+    hush_loop(loop)
+
+    def leave() -> None:
+        serving.should_exit = True
+
+    def stop() -> None:
+        """Say so at /readyz for `drain_s`, then take no more connections; a second signal does not wait."""
+        if app.stopping:
+            leave()
+            return
+        app.stopping = True
+        logger().info("stopping")
+        loop.call_later(app.service.configuration.drain_s, leave)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    garbage.settle()
+    loop.call_soon(announce)
+    await serve_with_jobs(serving, app, listening)
+
+
+async def serve_with_jobs(serving: uvicorn.Server, app: App, listening: socket.socket) -> None:
+    """Serve, do the jobs, send orders and webhooks, and tidy up until told to exit.
+
+    All of it goes on until the last answer has left.
+    """
+    beside = asyncio.create_task(work(app))
+    try:
+        await serving.serve([listening])
+    finally:
+        beside.cancel()
+        await asyncio.wait([beside])

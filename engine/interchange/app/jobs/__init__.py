@@ -1,0 +1,1 @@
+"""The kinds of jobs, each with what carries it out."""

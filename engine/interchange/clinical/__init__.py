@@ -1,0 +1,1 @@
+"""Floor 8: clinical content: C-CDA, facts and terms, synthetic charts."""

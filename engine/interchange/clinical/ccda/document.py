@@ -1,0 +1,62 @@
+"""A chart written as a Continuity of Care Document: C-CDA R2.1, LOINC 34133-9."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from lxml import etree
+
+from engine.interchange.clinical.ccda.element import NAMESPACES, V3, add
+from engine.interchange.clinical.ccda.header import add_header
+from engine.interchange.clinical.ccda.record import Custodian, Record
+from engine.interchange.clinical.ccda.section import add_section
+from engine.interchange.clinical.ccda.sections.table import SECTIONS
+
+Json = Any
+
+# What no XML 1.0 may have, in whatever form.
+FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A patient and what is kept of it: resources of R4, with the directory entries that they name."""
+
+    patient: dict[str, Json] = field(repr=False)
+    resources: Sequence[dict[str, Json]] = field(repr=False)
+
+
+def write_ccd(chart: Chart, *, document_id: str, at: datetime, zone: ZoneInfo, custodian: Custodian) -> bytes:
+    """Return a chart as a CCD, in UTF-8: the same bytes for the same chart, id, moment, zone and custodian.
+
+    What was entered in error is not in it. A character that XML forbids becomes U+FFFD.
+    """
+    try:
+        return _written(chart, document_id, at, zone, custodian)
+    except ValueError:
+        # lxml refuses such characters; to look for them first would cost every chart what hardly one has.
+        clean = Chart(_clean(chart.patient), _clean(chart.resources))
+        return _written(clean, document_id, at, zone, custodian)
+
+
+def _written(chart: Chart, document_id: str, at: datetime, zone: ZoneInfo, custodian: Custodian) -> bytes:
+    record = Record.of(chart.patient, chart.resources, custodian, zone, at)
+    document = etree.Element(f"{{{V3}}}ClinicalDocument", nsmap=NAMESPACES)
+    add_header(document, record, document_id)
+    body = add(add(document, "component"), "structuredBody")
+    for section in SECTIONS:
+        add_section(body, section, record)
+    return etree.tostring(document, encoding="UTF-8", xml_declaration=True)
+
+
+def _clean(value: Json) -> Json:
+    if isinstance(value, str):
+        return FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, dict):
+        return {key: _clean(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(part) for part in value]
+    return value

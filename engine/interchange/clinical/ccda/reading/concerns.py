@@ -1,0 +1,85 @@
+"""What allergies and problems have in common: the concern that they stand in, their status, and comments."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.element import Element, every, first, related, said
+from engine.interchange.clinical.ccda.reading.parties import author, authored
+
+Json = Any
+
+ALLERGY_STATUS: Final = "http://terminology.hl7.org/CodeSystem/allergyintolerance-clinical"
+PROBLEM_STATUS: Final = "http://terminology.hl7.org/CodeSystem/condition-clinical"
+# LOINC codes of the status of an allergy or a problem, and of a comment.
+STATUS: Final = "33999-4"
+COMMENT: Final = "48767-8"
+# SNOMED CT codes of a status.
+STATUSES: Final[Mapping[str, str]] = {
+    "55561003": "active",
+    "73425007": "inactive",
+    "413322009": "resolved",
+    "246455001": "recurrence",
+    "263855007": "relapse",
+    "277022003": "remission",
+}
+# What the status of the concern says where the observation has none of its own.
+CONCERNS: Final[Mapping[str, str]] = {
+    "active": "active",
+    "new": "active",
+    "suspended": "inactive",
+    "aborted": "inactive",
+    "completed": "inactive",
+}
+ALLERGIES: Final = frozenset({"active", "inactive", "resolved"})
+ENDED: Final = frozenset({"inactive", "remission", "resolved"})
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """What a Concern Act says of every observation in it; '' and nothing for what it does not say."""
+
+    status: str
+    recorded: str
+    recorder: dict[str, Json]
+    comments: tuple[str, ...]
+
+
+def observations_of(chart: Chart, act: Element) -> Iterator[tuple[Concern, Element]]:
+    """Yield the observations of a concern, each with what the concern says, or an observation that stands alone."""
+    if act.tag.endswith("observation"):
+        yield Concern("", "", {}, ()), act
+        return
+    concern = Concern(
+        CONCERNS.get(said(act, "code", "statusCode"), ""),
+        authored(chart, act),
+        author(chart, act),
+        tuple(comments(chart, act)),
+    )
+    for observation in related(act):
+        yield concern, observation
+
+
+def clinical_status(concern: Concern, observation: Element, system: str, *, ended: bool) -> dict[str, Json]:
+    """Return the clinical status: the one told of it, else that of the concern; what has ended is not active."""
+    told = [first(one, "value") for one in related(observation) if said(one, "code", "code") == STATUS]
+    code = next((STATUSES[said(one)] for one in told if said(one) in STATUSES), concern.status)
+    if system == ALLERGY_STATUS and code not in ALLERGIES:
+        code = "active"
+    if ended and code not in ENDED:
+        code = "resolved"
+    return {"coding": [{"system": system, "code": code or "active"}]}
+
+
+def comments(chart: Chart, statement: Element) -> Iterator[str]:
+    """Return the comments that a statement has."""
+    for act in related(statement, name="act"):
+        if said(act, "code", "code") == COMMENT:
+            yield from filter(None, (chart.text(one) for one in every(act, "text")))
+
+
+def notes(chart: Chart, statement: Element, concern: Concern | None = None) -> list[dict[str, Json]]:
+    """Return the comments of a statement, and of the concern that it stands in, as Annotations."""
+    found = (*comments(chart, statement), *(concern.comments if concern else ()))
+    return [{"text": one} for one in dict.fromkeys(found)]

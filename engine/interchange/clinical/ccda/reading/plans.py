@@ -1,0 +1,150 @@
+"""What is to come and who pays: Goal Observation as Goal, Coverage and Policy Activity as Coverage."""
+
+from typing import Any, Final
+
+from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.concerns import notes
+from engine.interchange.clinical.ccda.reading.datatypes import URI, identifiers, whole
+from engine.interchange.clinical.ccda.reading.element import Element, every, first, related, said, templates
+from engine.interchange.clinical.ccda.reading.medications import PLANS
+from engine.interchange.clinical.ccda.reading.observations import code_of
+from engine.interchange.clinical.ccda.reading.parties import author, authored, organization
+from engine.interchange.clinical.ccda.reading.procedures import REQUESTS, read_plan
+from engine.interchange.clinical.ccda.reading.times import interval, period
+from engine.interchange.clinical.ccda.reading.values import value_of
+
+Json = Any
+
+GOALS: Final = {
+    "active": "active",
+    "completed": "completed",
+    "cancelled": "cancelled",
+    "aborted": "cancelled",
+    "held": "on-hold",
+    "suspended": "on-hold",
+    "new": "proposed",
+    "nullified": "entered-in-error",
+}
+# SNOMED CT: a care plan.
+CARE: Final = "734163000"
+# What the value of a target may be.
+DETAILS: Final = ("Quantity", "Range", "CodeableConcept", "String", "Boolean", "Integer", "Ratio")
+RELATIONSHIPS: Final = "http://terminology.hl7.org/CodeSystem/subscriber-relationship"
+RELATIONS: Final = {
+    "SELF": "self",
+    "SPS": "spouse",
+    "CHILD": "child",
+    "PRN": "parent",
+    "PARNT": "parent",
+    "DOMPART": "common",
+    "FAMDEP": "other",
+    "INJ": "injured",
+}
+CLASSES: Final = "http://terminology.hl7.org/CodeSystem/coverage-class"
+# The plan that a policy is of.
+DEFINITION: Final = "DEF"
+HOLDER, COVERED = "HLD", "COV"
+POLICY: Final = "2.16.840.1.113883.10.20.22.4.61"
+PAYER: Final = "2.16.840.1.113883.10.20.22.4.87"
+GUARANTOR: Final = "2.16.840.1.113883.10.20.22.4.88"
+
+
+def read_goal(chart: Chart, entry: Element) -> None:
+    """Keep a Goal Observation: what is aimed at, by when."""
+    code = code_of(chart, entry)
+    value = value_of(chart, first(entry, "value"))
+    if not code:
+        return
+    low, high = interval(first(entry, "effectiveTime"), chart.offset)
+    target = {f"detail{name}": value[f"value{name}"] for name in DETAILS if f"value{name}" in value}
+    due = high.partition("T")[0] if high != low else ""
+    chart.add(
+        "Goal",
+        {
+            "identifier": identifiers(entry),
+            "lifecycleStatus": GOALS.get(said(entry, "code", "statusCode"), "active"),
+            "description": code,
+            "startDate": low.partition("T")[0],
+            "target": [{**({"measure": code} if target else {}), **target, "dueDate": due}] if target or due else [],
+            "expressedBy": author(chart, entry),
+            "note": notes(chart, entry),
+        },
+    )
+
+
+def read_planned_act(chart: Chart, entry: Element) -> None:
+    """Keep a Planned Act: one of care as such, or with instructions, is a CarePlan, another one a ServiceRequest."""
+    told = related(entry, "COMP", "act")
+    code = code_of(chart, entry)
+    if said(entry, "code", "code") != CARE and not told:
+        read_plan(chart, entry)
+        return
+    low, high = interval(first(entry, "effectiveTime"), chart.offset)
+    chart.add(
+        "CarePlan",
+        {
+            "identifier": identifiers(entry),
+            "status": REQUESTS.get(said(entry, "code", "statusCode"), "unknown"),
+            "intent": PLANS.get(said(entry, "moodCode"), "plan"),
+            "category": [] if said(entry, "code", "code") == CARE else [code],
+            "period": period(low, high if high != low else ""),
+            "created": authored(chart, entry),
+            "author": author(chart, entry),
+            "activity": [{"detail": _activity(chart, one)} for one in told],
+            "note": notes(chart, entry),
+        },
+    )
+
+
+def _activity(chart: Chart, told: Element) -> dict[str, Json]:
+    code = code_of(chart, told)
+    words = {"code": code} if code.get("coding") else {"description": code.get("text", "")}
+    return {"status": "unknown", **words}
+
+
+def read_coverage(chart: Chart, entry: Element) -> None:
+    """Keep the policies of a Coverage Activity, or one that stands alone; one that nobody pays for is none."""
+    if POLICY in templates(entry) or not related(entry, name="act"):
+        _read_policy(chart, entry, None)
+        return
+    for relation in every(entry, "entryRelationship"):
+        for policy in every(relation, "act"):
+            _read_policy(chart, policy, whole(said(relation, "value", "sequenceNumber"), 1))
+
+
+def _read_policy(chart: Chart, policy: Element, order: int | None) -> None:
+    payor = _payor(chart, policy)
+    if payor:
+        chart.add("Coverage", _coverage(chart, policy, payor) | {"order": order})
+
+
+def _coverage(chart: Chart, policy: Element, payor: dict[str, Json]) -> dict[str, Json]:
+    covered, holder = (_participant(policy, kind) for kind in (COVERED, HOLDER))
+    low, high = interval(first(covered, "time"), chart.offset)
+    members = [one["value"] for role in (holder, covered) for one in identifiers(first(role, "participantRole"))]
+    defined = (one for one in related(policy, name="act") if one.get("moodCode") == DEFINITION)
+    plans = [chart.text(first(one, "text")) for one in defined]
+    relation = RELATIONS.get(said(covered, "code", "participantRole/code"), "")
+    return {
+        # A UUID names the record of a policy, not the policy.
+        "identifier": [one for one in identifiers(policy) if one.get("system") != URI],
+        "status": "active",
+        "type": chart.concept(first(policy, "code")),
+        "subscriberId": next(iter(members), ""),
+        "relationship": {"coding": [{"system": RELATIONSHIPS, "code": relation}]} if relation else {},
+        "period": period(low, high),
+        "payor": [payor],
+        "class": [{"type": {"coding": [{"system": CLASSES, "code": "plan"}]}, "value": one} for one in plans if one],
+    }
+
+
+def _payor(chart: Chart, policy: Element) -> dict[str, Json]:
+    """Return the Reference to who pays: by its template, else the first that is no guarantor; {} for nobody."""
+    payers = [one for one in every(policy, "performer") if GUARANTOR not in templates(one)]
+    payers.sort(key=lambda one: PAYER not in templates(one))
+    found = (organization(chart, first(one, "assignedEntity/representedOrganization")) for one in payers)
+    return next(filter(None, found), {})
+
+
+def _participant(policy: Element, kind: str) -> Element | None:
+    return next((one for one in every(policy, "participant") if one.get("typeCode") == kind), None)

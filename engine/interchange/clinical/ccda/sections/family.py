@@ -1,0 +1,110 @@
+"""Family history: a relative and what that relative had."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from engine.interchange.clinical.ccda.codes import ASSERTION, SNOMED, add_code, label, loinc, snomed
+from engine.interchange.clinical.ccda.element import (
+    Element,
+    add,
+    add_extension,
+    add_reference,
+    add_templates,
+    add_value,
+    template,
+)
+from engine.interchange.clinical.ccda.quantities import add_measure, shown_quantity
+from engine.interchange.clinical.ccda.record import Record
+from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_related, cell
+from engine.interchange.clinical.ccda.times import value_of
+
+Json = Any
+
+ORGANIZER: Final = template("4.45", "2015-08-01")
+OBSERVATION: Final = template("4.46", "2015-08-01")
+AGE: Final = template("4.31")
+DEATH: Final = template("4.47")
+ROLES: Final = "2.16.840.1.113883.5.111"
+CONDITION: Final = (snomed("64572001", "Condition"), loinc("75315-2", "Condition family member"))
+SEXES: Final[Mapping[str, str]] = {"female": "F", "male": "M", "other": "UN"}
+GENDER: Final = {"codeSystem": "2.16.840.1.113883.5.1", "codeSystemName": "HL7AdministrativeGender"}
+
+
+def _write(record: Record, section: Element, table: Table, relative: Json) -> None:
+    made = add_entry(section, "organizer", "CLUSTER")
+    add_templates(made, ORGANIZER)
+    record.add_ids(made, relative)
+    add(made, "statusCode", code="completed")
+    _add_relative(record, made, relative)
+    for at, condition in enumerate(relative.get("condition") or ({},)):
+        anchor = table.row(
+            relative.get("name") or label(relative.get("relationship")),
+            label(relative.get("relationship")),
+            label(condition.get("code")),
+            shown_quantity(condition.get("onsetAge")) or condition.get("onsetString", ""),
+            label(condition.get("outcome")) or _died(relative),
+        )
+        _add_condition(record, add(made, "component"), relative, at, condition, anchor)
+
+
+def _died(relative: Json) -> str:
+    """Return that a relative died, and when, as people read it."""
+    if relative.get("deceasedBoolean") is False:
+        return ""
+    told = relative.get("deceasedString") or relative.get("deceasedDate") or shown_quantity(relative.get("deceasedAge"))
+    return f"died: {told}" if told else "died" if relative.get("deceasedBoolean") else ""
+
+
+def _add_relative(record: Record, parent: Element, relative: Json) -> None:
+    subject = add(add(parent, "subject"), "relatedSubject", classCode="PRS")
+    add_code(subject, "code", relative.get("relationship"), prefer=(ROLES,))
+    person = add(subject, "subject")
+    if relative.get("name"):
+        add(person, "name", relative["name"])
+    codes = [one.get("code", "") for one in (relative.get("sex") or {}).get("coding") or ()]
+    sex = next((SEXES[code] for code in codes if code in SEXES), "")
+    if sex:
+        add(person, "administrativeGenderCode", code=sex, **GENDER)
+    else:
+        add(person, "administrativeGenderCode", nullFlavor="UNK")
+    if relative.get("bornDate"):
+        add(person, "birthTime", value=value_of(relative["bornDate"], record.zone))
+    if _died(relative):
+        add_extension(person, "deceasedInd", value="true")
+
+
+def _add_condition(record: Record, parent: Element, relative: Json, at: int, condition: Json, anchor: str) -> None:
+    made = add(parent, "observation", classCode="OBS", moodCode="EVN")
+    add_templates(made, OBSERVATION)
+    record.add_ids(made, relative, f"condition-{at}")
+    code, translation = CONDITION
+    add(add(made, "code", **code), "translation", **translation)
+    add_reference(made, anchor)
+    add(made, "statusCode", code="completed")
+    add_code(made, "value", condition.get("code"), prefer=(SNOMED,), data_type="CD", anchor=cell(anchor, 3))
+    if (condition.get("onsetAge") or {}).get("value") is not None:
+        _add_age(add_related(made, "SUBJ", "observation", "OBS", inverted=True), condition["onsetAge"])
+    if condition.get("contributedToDeath"):
+        death = add_related(made, "CAUS", "observation", "OBS")
+        add_templates(death, DEATH)
+        add(death, "code", **ASSERTION)
+        add(death, "statusCode", code="completed")
+        add_value(death, "CD", **snomed("419099009", "Dead"))
+
+
+def _add_age(made: Element, age: Json) -> None:
+    add_templates(made, AGE)
+    add(made, "code", **snomed("445518008", "Age at onset"))
+    add(made, "statusCode", code="completed")
+    add_measure(made, "value", age, data_type="PQ", unit="a")
+
+
+FAMILY_HISTORY: Final = Section(
+    "family",
+    loinc("10157-6", "Family history"),
+    "Family History",
+    (template("2.15", "2015-08-01"),),
+    ("Relative", "Relationship", "Condition", "Age at onset", "Outcome"),
+    lambda record: record.of_type("FamilyMemberHistory"),
+    _write,
+)

@@ -1,0 +1,1 @@
+"""Facts about a patient, and the terms that they are told in."""

@@ -1,0 +1,1 @@
+"""Floor 4: the service, a request, its answer, and the access log."""

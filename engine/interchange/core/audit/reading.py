@@ -1,0 +1,182 @@
+"""AuditEvent read and searched: by a system's own token with a scope that names AuditEvent, within its tenant."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Final
+
+from engine.database.connection import Connection
+from engine.fhir.primitives import ID
+from engine.fhir.schema import FhirVersion
+from engine.interchange.core.audit.event import OUTCOMES, audit_event
+from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.service import Service
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.kernel.outcome import Category, RefusedError, refuse, unsupported
+from engine.interchange.store.search.bundle import address_with, page_pairs, write_searchset
+from engine.interchange.store.search.criterion import Kind
+from engine.interchange.store.search.date import span
+from engine.interchange.store.search.page import FORMAT, TOTALS, Page, Paging, Pairs, take_page
+from engine.interchange.store.store.access import BY_SEQ, COLUMNS, Logged, read_row
+from engine.interchange.tokens.oauth.role import Action
+
+NAME: Final = "AuditEvent"
+PATIENT: Final = re.compile(rf"(?:Patient/)?(?:{ID.pattern})")
+PAGING: Final = Paging()
+# The search parameters, by R4's names.
+PARAMETERS: Final = {
+    "_id": Kind.ID,
+    "address": Kind.STRING,
+    "altid": Kind.TOKEN,
+    "date": Kind.DATE,
+    "outcome": Kind.TOKEN,
+    "patient": Kind.REFERENCE,
+    "subtype": Kind.TOKEN,
+}
+COMPARED: Final = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+MOST_DIGITS: Final = 18
+
+# The log, and the part of it that touched a patient, whose few rows are always looked at first.
+LOG: Final = "access"
+TOUCHED: Final = "(SELECT seq AS found FROM access_patient WHERE tenant=? AND patient=?) AS touched CROSS JOIN access"
+# Names are of this module; values are always arguments.
+PAGE: Final = "SELECT {columns} FROM {log} WHERE {where}"
+COUNT: Final = "(SELECT count(*) FROM {log} WHERE {where})"
+DONE: Final = "'done'"
+ORDER: Final = " ORDER BY at_ms, seq LIMIT ? OFFSET ?"
+
+Values = tuple[str | int, ...]
+Test = tuple[str, Values]
+Criteria = tuple[tuple[str, str], ...]
+
+
+async def read(service: Service, request: Request) -> Answer:
+    """Answer GET /AuditEvent/{id}: the row of this number in the tenant's log; 404 for none."""
+    _check(request.query, FORMAT)
+    row = None
+    if request.id.isdigit() and len(request.id) <= MOST_DIGITS:
+        asked = (request.principal.tenant, int(request.id))
+        found = service.store.read(asked[0], lambda one: one.connection.execute(BY_SEQ, asked).fetchone())
+        row = read_row(found) if found else None
+    if row is None:
+        raise refuse(Category.NOT_FOUND, f"There is no {NAME} of this id.", location="http.id")
+    return Answer(200, write_json(audit_event(row, service.base(FhirVersion.R4))), (("etag", 'W/"1"'),))
+
+
+async def search(service: Service, request: Request) -> Answer:
+    """Answer GET /AuditEvent: a searchset Bundle, oldest first, of the tenant's log."""
+    page, criteria = take_page(request.query, PAGING)
+    _check(page.form, FORMAT | {"_total"})
+    names = [name for name, _ in criteria]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise _wrong(repeated, "is given more than once")
+    tenant = request.principal.tenant
+    page_of, total_of = page_statement(tenant, criteria), total_statement(tenant, criteria)
+    total, rows = await asyncio.to_thread(
+        service.store.read, tenant, lambda one: _find(one.connection, page_of, total_of, page)
+    )
+    address = f"{request.base}/{NAME}"
+    observer = service.base(FhirVersion.R4)
+    resources = [(f"{address}/{row.seq}", write_json(audit_event(row, observer))) for row in rows]
+    links = [("self", address_with(address, page_pairs(criteria, page)))]
+    if page.offset + len(rows) < total and rows:
+        following = Page(page.count, page.offset + len(rows), form=page.form)
+        links.append(("next", address_with(address, page_pairs(criteria, following))))
+    return Answer(200, write_searchset(service.new_id(), links, total, resources))
+
+
+def page_statement(tenant: str, criteria: Criteria) -> Test:
+    """Return the query of a page, oldest first, and its arguments; how many rows and from where come after them."""
+    log, where = _where(tenant, criteria)
+    parts = [PAGE.format(columns=COLUMNS, log=log, where=sql) for sql, _ in where]
+    return " UNION ALL ".join(parts) + ORDER, tuple(value for _, values in where for value in values)
+
+
+def _check(pairs: Pairs, taken: frozenset[str]) -> None:
+    """Refuse what an interaction with the log does not take: to leave it out may answer another question."""
+    for name, value in pairs:
+        if name not in taken:
+            raise unsupported(name)
+        if name == "_total" and value not in TOTALS:
+            raise _wrong(name, f"is one of {', '.join(TOTALS)}")
+
+
+def total_statement(tenant: str, criteria: Criteria) -> Test:
+    """Return the query of how many rows there are, and its arguments."""
+    log, where = _where(tenant, criteria)
+    parts = [COUNT.format(log=log, where=sql) for sql, _ in where]
+    return f"SELECT {' + '.join(parts)}", tuple(value for _, values in where for value in values)
+
+
+def _where(tenant: str, criteria: Criteria) -> tuple[str, list[Test]]:
+    """Return what is searched, and conditions that exclude each other: a row fits where it meets one of them."""
+    given = dict(criteria)
+    patient = given.pop("patient", None)
+    if patient is not None and PATIENT.fullmatch(patient) is None:
+        raise _wrong("patient", "is neither an id nor Patient/ and an id")
+    log = LOG if patient is None else TOUCHED
+    driven: Values = () if patient is None else (tenant, patient.removeprefix("Patient/"))
+    own: Test = ("tenant=?" if patient is None else "seq=found AND tenant=?", (tenant,))
+    found: list[list[Test]] = [[own]]
+    for name, value in given.items():
+        if name not in TESTS:
+            raise unsupported(name)
+        found = [[*one, test] for one in found for test in TESTS[name](value)]
+    return log, [
+        (" AND ".join(sql for sql, _ in tests), (*driven, *(value for _, values in tests for value in values)))
+        for tests in found
+    ]
+
+
+def _find(connection: Connection, page_of: Test, total_of: Test, page: Page) -> tuple[int, list[Logged]]:
+    sql, values = total_of
+    total = connection.execute(sql, values).fetchone()[0]
+    sql, values = page_of
+    return total, [read_row(row) for row in connection.execute(sql, (*values, page.count, page.offset))]
+
+
+def _date(value: str) -> tuple[Test]:
+    prefix = value[:2] if value[:2].isalpha() else "eq"
+    covered = span(value[2:] if value[:2].isalpha() else value)
+    if covered is None or prefix not in {*COMPARED, "eq"}:
+        raise _wrong("date", "is no date with one of the prefixes eq, ge, gt, le and lt")
+    if prefix == "eq":
+        return (("at_ms BETWEEN ? AND ?", covered),)
+    return ((f"at_ms {COMPARED[prefix]} ?", (covered[0] if prefix in {"ge", "lt"} else covered[1],)),)
+
+
+def _id(value: str) -> tuple[Test]:
+    if ID.fullmatch(value) is None:
+        raise _wrong("_id", "is no id of an AuditEvent")
+    return (("seq=?", (int(value) if value.isdigit() and len(value) <= MOST_DIGITS else 0,)),)
+
+
+def _outcome(value: str) -> tuple[Test]:
+    """What did not end well is rare, and has an index of its own."""
+    wanted = {code: outcome for outcome, code in OUTCOMES.items()}.get(value.rpartition("|")[2], "")
+    return ((f"outcome=?{' AND outcome<>' + DONE if wanted != 'done' else ''}", (wanted,)),)
+
+
+def _altid(value: str) -> tuple[Test, Test]:
+    return ("client=?", (value,)), ("login=? AND login<>'' AND client<>?", (value, value))
+
+
+TESTS: Final[dict[str, Callable[[str], tuple[Test, ...]]]] = {
+    "_id": _id,
+    "address": lambda value: (("address=?", (value,)),),
+    "altid": _altid,
+    "date": _date,
+    "outcome": _outcome,
+    "subtype": lambda value: (("interaction=?", (value.rpartition("|")[2],)),),
+}
+
+
+def _wrong(name: str, text: str) -> RefusedError:
+    return refuse(Category.BAD_VALUE, f"{name} {text}.", location=f"http.{name}")
+
+
+INTERACTIONS: Final = (
+    Interaction(NAME, "read", Level.INSTANCE, "GET", Access.READ, Action.AUDIT, read, versions=(FhirVersion.R4,)),
+    Interaction(NAME, "search-type", Level.TYPE, "GET", Access.READ, Action.AUDIT, search, versions=(FhirVersion.R4,)),
+)

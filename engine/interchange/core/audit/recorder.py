@@ -1,0 +1,79 @@
+"""Records accesses before their answers leave: those that wait for the disk together share one commit."""
+
+import asyncio
+from functools import partial
+
+from engine import fault
+from engine.database.connection import Connection
+from engine.interchange.store.store.access import Access, append
+from engine.interchange.store.store.store import Store
+from engine.interchange.store.store.writer import StoreFailedError
+
+Rows = tuple[Access, ...]
+Waiting = list[tuple[Rows, "asyncio.Future[None]"]]
+
+
+class Recorder:
+    """The way of reads and refusals into the access log; writes have their row in their own commit."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: Waiting = []
+        self._writing = False
+
+    async def record(self, rows: Rows) -> None:
+        """Return once the rows are on disk; StoreFailedError where they cannot be, and then nothing may be answered."""
+        await self._begin(rows)
+
+    def note(self, rows: Rows) -> None:
+        """Record without waiting: of what shows nothing, and of what ends because the store does not answer."""
+        # Whoever is told of the store's failure is who writes; an exception that nobody asks for is reported as lost.
+        self._begin(rows).add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _begin(self, rows: Rows) -> "asyncio.Future[None]":
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self._waiting.append((rows, future))
+        if not self._writing:
+            self._writing = True
+            # Not at once: requests that came in together come here one after the other, in this turn of the loop.
+            loop.call_soon(self._write)
+        return future
+
+    def _write(self) -> None:
+        taken, self._waiting = self._waiting, []
+        try:
+            written = self._store.hand_over(partial(_add, rows=[row for rows, _ in taken for row in rows]))
+        except Exception as error:  # noqa: BLE001 - whatever it is, each request that waits is told of it
+            self._end(taken, error)
+        else:
+            written.add_done_callback(partial(self._written, taken))
+
+    def _written(self, taken: Waiting, written: "asyncio.Future[None]") -> None:
+        try:
+            written.result()
+            fault.point("F31")
+        except asyncio.CancelledError:
+            self._end(taken, StoreFailedError())
+        except Exception as error:  # noqa: BLE001 - as above
+            self._end(taken, error)
+        else:
+            self._end(taken, None)
+
+    def _end(self, taken: Waiting, error: Exception | None) -> None:
+        """Tell the requests how their rows ended, and write what has come meanwhile."""
+        for _, future in taken:
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+        self._writing = bool(self._waiting)
+        if self._writing:
+            asyncio.get_running_loop().call_soon(self._write)
+
+
+def _add(connection: Connection, rows: list[Access]) -> None:
+    append(connection, rows)
+    fault.point("F30")

@@ -1,0 +1,73 @@
+"""The access log read from its file, beside a running service or without one: exported, and verified."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from engine.errors import UsageError
+from engine.interchange.core.audit.recorder import Recorder
+from engine.interchange.store.store.access import Fault, Logged, by_command, faults, last, logged
+from engine.interchange.store.store.place import Place, open_known
+from engine.interchange.store.store.store import Store
+from engine.interchange.store.store.transaction import milliseconds
+
+
+class Proof(NamedTuple):
+    """How many rows there are, the last one as `number:hash`, and what is wrong."""
+
+    rows: int
+    anchor: str
+    faults: tuple[Fault, ...]
+
+
+def verify_log(database: Place, anchor: str = "") -> Proof:
+    """Follow the chain of the log; StartError where there is none.
+
+    `anchor` is what an earlier proof ended with, kept elsewhere: that row must still be there as it was. Without one,
+    rows that were cut off the end, and a log that was made anew as a whole, go unnoticed.
+    """
+    connection = open_known(database)
+    try:
+        found = list(faults(connection))
+        seq, digest = last(connection)
+        if anchor:
+            number, _, expected = anchor.partition(":")
+            if not number.isdigit():
+                raise UsageError(f"--anchor {anchor}: expected NUMBER:HASH, as audit verify prints it")
+            row = next(logged(connection, int(number) - 1), None)
+            if row is None or row.seq != int(number) or row.hash.hex() != expected:
+                found.append(Fault(int(number), "the anchored row is gone, or another one"))
+    finally:
+        connection.close()
+    return Proof(seq, f"{seq}:{digest.hex()}" if seq else "", tuple(found))
+
+
+def export_log(
+    database: Place, since: datetime | None, until: datetime | None, clock: Callable[[], datetime]
+) -> Iterator[Logged]:
+    """Yield the rows of a span of time, `until` excluded, oldest first; the export is itself a row, and the first done.
+
+    StartError where there is no database of a service.
+    """
+    open_known(database).close()
+    _record_export(database, clock)
+    low = milliseconds(since) if since is not None else None
+    high = milliseconds(until) if until is not None else None
+    connection = open_known(database)
+    try:
+        for row in logged(connection):
+            at_ms = row.access.at_ms
+            if (low is None or at_ms >= low) and (high is None or at_ms < high):
+                yield row
+    finally:
+        connection.close()
+
+
+def _record_export(database: Place, clock: Callable[[], datetime]) -> None:
+    row = by_command(milliseconds(clock()), "", "", "export", ("AuditEvent", ""), "")
+    store = Store(database, (), clock, {}, alone=False)
+    try:
+        asyncio.run(Recorder(store).record((row,)))
+    finally:
+        store.close()

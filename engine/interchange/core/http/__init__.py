@@ -1,0 +1,1 @@
+"""Media types: which a request has, and which its answer."""

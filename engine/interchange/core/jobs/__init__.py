@@ -1,0 +1,1 @@
+"""What the parts of the service tell each other of jobs."""

@@ -1,0 +1,45 @@
+"""Answers that carry one resource: status, ETag, Last-Modified, Location and what `Prefer` asks for."""
+
+from collections.abc import Callable
+from typing import Final
+from wsgiref.handlers import format_date_time
+
+from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.names import name_in
+from engine.interchange.core.exchange import Answer, Request, Return
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.kernel.outcome import success
+from engine.interchange.kernel.view import shown
+from engine.interchange.store.store.transaction import Stored
+
+HISTORY: Final = "_history"
+Show = Callable[[bytes, str, FhirVersion], bytes]
+
+
+def resource_answer(stored: Stored, request: Request, show: Show = shown) -> Answer:
+    """Return a kept resource as the answer to a read; `show` makes its bytes."""
+    return Answer(200, show(stored.body, stored.type, request.version), version_headers(stored))
+
+
+def written_answer(status: int, stored: Stored, request: Request, *, location: bool, seen: bool = True) -> Answer:
+    """Return the answer to a write: the resource, nothing, or an outcome, as the client prefers.
+
+    `location`: where the resource is, is new to the client; else the address only says whose content it is. Both name
+    the version, as FHIR says: clients have id and version from there. `seen`: the client may see what stands there
+    beside what it wrote.
+    """
+    name = name_in(request.version, stored.type)
+    place = "location" if location else "content-location"
+    address = f"{request.base}/{name}/{stored.id}/{HISTORY}/{stored.version}"
+    headers = ((place, address), *version_headers(stored))
+    if request.prefer.returns is Return.OUTCOME:
+        told = success(f"{name}/{stored.id} is kept as version {stored.version}.")
+        return Answer(status, write_json(told), headers)
+    if request.prefer.returns is Return.MINIMAL or not seen:
+        return Answer(status, b"", headers)
+    return Answer(status, shown(stored.body, stored.type, request.version), headers)
+
+
+def version_headers(stored: Stored) -> tuple[tuple[str, str], ...]:
+    """Return ETag and Last-Modified."""
+    return ("etag", f'W/"{stored.version}"'), ("last-modified", format_date_time(stored.updated_ms // 1000))

@@ -1,0 +1,66 @@
+"""The service as one value: configuration, store, tokens, clock and ids, handed to every interaction."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from engine.config.service import ServiceConfiguration, Tenant
+from engine.fhir.schema import FhirVersion
+from engine.interchange.core.audit.recorder import Recorder
+from engine.interchange.core.jobs.board import Board
+from engine.interchange.kernel.http.throttle import Throttle
+from engine.interchange.kernel.outbound import Outbound
+from engine.interchange.store.store.job import Job
+from engine.interchange.store.store.store import Store
+from engine.interchange.tokens.oauth.code import Codes
+from engine.interchange.tokens.oauth.identity import Signer
+from engine.interchange.tokens.oauth.vault import Vault
+
+# How many documents are made of charts at a time: each has a thread, of a large chart a process.
+DOCUMENTS_AT_ONCE: Final = 2
+# How many are read and compared with a chart at a time: with four threads at work a request takes half a second.
+IMPORTS_AT_ONCE: Final = 1
+
+
+@dataclass(slots=True)
+class Service:
+    """What an interaction works with; `configuration` may be replaced while running, and is read at each request.
+
+    `seal_secret` signs what clients carry from one page to the next. `laboratory_bell` rings when an order may be sent,
+    `webhook_bell` when a webhook is owed an event.
+    """
+
+    configuration: ServiceConfiguration
+    store: Store
+    vault: Vault
+    codes: Codes
+    clock: Callable[[], datetime]
+    new_id: Callable[[], str]
+    seal_secret: bytes = field(repr=False)
+    signer: Signer = field(init=False)
+    recorder: Recorder = field(init=False)
+    throttle: Throttle = field(default_factory=Throttle)
+    outbound: Outbound = field(default_factory=Outbound)
+    board: Board = field(default_factory=Board)
+    laboratory_bell: asyncio.Event = field(default_factory=asyncio.Event)
+    webhook_bell: asyncio.Event = field(default_factory=asyncio.Event)
+    documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DOCUMENTS_AT_ONCE))
+    imports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(IMPORTS_AT_ONCE))
+
+    def __post_init__(self) -> None:
+        self.signer = Signer(self.store)
+        self.recorder = Recorder(self.store)
+
+    def tenant(self, name: str) -> Tenant:
+        """Return a tenant's settings."""
+        return self.configuration.tenants[name]
+
+    def base(self, version: FhirVersion) -> str:
+        """Return the address under which a FHIR version is served."""
+        return self.configuration.base_url + ("/fhir/R4" if version is FhirVersion.R4 else "/fhir")
+
+    def handle(self, job: Job) -> str:
+        """Return the address at which a job is asked for."""
+        return f"{self.base(job.version)}/RequestResult/{job.id}"

@@ -1,0 +1,1 @@
+"""Floor 7: subscriptions, webhooks, alerts, messages."""

@@ -1,0 +1,76 @@
+"""POST /_test/network-query and /_test/document: a test says what an exchange network would."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, Final
+
+from engine.interchange.core.service import Service
+from engine.interchange.events.alerts.network import Exchange, NetworkDocument, NetworkQuery, available, queried
+
+Json = Any
+
+TENANTS_OF: Final = (
+    "SELECT tenant.name FROM resource JOIN tenant ON tenant.number=resource.tenant"
+    " WHERE resource.type='Patient' AND resource.id=?"
+)
+SOURCE: Final = ("purpose", "network", "organization")
+
+
+class NetworkHookError(ValueError):
+    """What a test said of a network cannot be understood."""
+
+
+async def network_query(service: Service, body: Json) -> Json:
+    """Let a network query happen; return whether anybody is told of it.
+
+    `{"patient": id, "transaction": "patient-discovery" or "document-query", "purpose": "treatment", "network": name,
+    "organization": name}`, perhaps with `tenant` and `at`. NetworkHookError for what is not understood.
+    """
+    patient, source, at = _read(service, body)
+    known = [one for one in Exchange if one == body.get("transaction")]
+    if not known:
+        raise NetworkHookError(f"transaction is one of {', '.join(Exchange)}")
+    told = queried(service, _tenant(service, body, patient), NetworkQuery(patient, known[0], *source, at))
+    return {"status": "done", "told": await told}
+
+
+async def network_document(service: Service, body: Json) -> Json:
+    """Let a document become available; return whether anybody is told of it.
+
+    As a query without `transaction`; `encounter` is the id of the visit that it is of.
+    """
+    patient, source, at = _read(service, body)
+    told = NetworkDocument(patient, *source, at, str(body.get("encounter", "")).removeprefix("Encounter/"))
+    return {"status": "done", "told": await available(service, _tenant(service, body, patient), told)}
+
+
+def _read(service: Service, body: Json) -> tuple[str, tuple[str, str, str], datetime]:
+    if not isinstance(body, dict) or not isinstance(body.get("patient"), str):
+        raise NetworkHookError("name the patient: an id")
+    missing = [name for name in SOURCE if not isinstance(body.get(name), str)]
+    if missing:
+        raise NetworkHookError(f"missing: {', '.join(missing)}")
+    try:
+        at = datetime.fromisoformat(body["at"]) if "at" in body else service.clock()
+    except (TypeError, ValueError) as error:
+        raise NetworkHookError("at is a moment: 2025-07-01T10:02:11+00:00") from error
+    purpose, network, organization = (body[name] for name in SOURCE)
+    return body["patient"].removeprefix("Patient/"), (purpose, network, organization), at
+
+
+def _tenant(service: Service, body: Json, patient: str) -> str:
+    named = body.get("tenant")
+    if named is None:
+        found = [name for (name,) in service.store.reader().execute(TENANTS_OF, (patient,))]
+        if len(found) != 1:
+            raise NetworkHookError("no tenant has this patient, or several: name the tenant")
+        named = found[0]
+    if named not in service.configuration.tenants:
+        raise NetworkHookError("there is no such tenant")
+    return str(named)
+
+
+HOOKS: Final[dict[str, Callable[[Service, Json], Awaitable[Json]]]] = {
+    "network-query": network_query,
+    "document": network_document,
+}

@@ -1,0 +1,37 @@
+"""Whom an event is about: the patient who lives under an id, and the visits of that patient."""
+
+from typing import Final
+
+from engine.interchange.store.store.transaction import Stored, Transaction
+
+# The visits of a patient, latest first: by the start of their period, those without one by their creation.
+VISITS: Final = (
+    "SELECT r.key FROM reference_index AS i JOIN resource AS r ON r.key=i.key"
+    " LEFT JOIN date_index AS d ON d.key=r.key AND d.parameter='Encounter.date'"
+    " WHERE i.tenant=? AND i.target=? AND i.parameter='Encounter.patient' ORDER BY d.low DESC, r.key DESC LIMIT 1"
+)
+
+
+def living(transaction: Transaction, patient_id: str) -> Stored | None:
+    """Return a patient's record, the survivor's where it was merged away; None for nobody, and for a deleted one."""
+    found = transaction.get("Patient", patient_id)
+    if found is not None and found.survivor:
+        found = transaction.get("Patient", found.survivor)
+    return found if found is not None and found.survivor is None else None
+
+
+def find_visit(transaction: Transaction, encounter_id: str) -> Stored | None:
+    """Return a visit by its id; None for none, and for a deleted one."""
+    found = transaction.get("Encounter", encounter_id)
+    return found if found is not None and found.survivor is None else None
+
+
+def is_of(visit: Stored, patient: Stored) -> bool:
+    """Say whether a visit is a patient's."""
+    return bool(visit.resource().get("subject", {}).get("reference") == f"Patient/{patient.id}")
+
+
+def last_visit(transaction: Transaction, patient: Stored) -> Stored | None:
+    """Return a patient's latest visit; None for a patient without any."""
+    row = transaction.connection.execute(VISITS, (transaction.tenant, f"Patient/{patient.id}")).fetchone()
+    return transaction.by_key(row[0]) if row else None

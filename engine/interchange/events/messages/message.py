@@ -1,0 +1,130 @@
+"""A message of an ADT event (`admin-notify`): what one that comes says, and the one that subscribers are told."""
+
+import re
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.kernel.outcome import Category, RefusedError, refuse
+from engine.interchange.kernel.view import TIMESTAMP, tolerated
+from engine.interchange.rest.resource.rules import check_shape, issues
+from engine.interchange.store.store.transaction import Stored
+
+Json = Any
+
+ADMIN_NOTIFY: Final = "admin-notify"
+MESSAGE_EVENTS: Final = "http://terminology.hl7.org/CodeSystem/message-events"
+# Table 0003 of HL7 v2, as R4 and as STU3 call it.
+TRIGGERS: Final = ("http://terminology.hl7.org/CodeSystem/v2-0003", "http://hl7.org/fhir/v2/0003")
+TRIGGER: Final = re.compile(r"A[0-9]{2}")
+BUNDLE: Final = "Bundle"
+HEADER: Final = "MessageHeader"
+PEOPLE: Final = ("Patient", "Encounter")
+NAME: Final = "Clinical Data Interchange Service"
+LONGEST: Final = 400
+
+
+class Notice(NamedTuple):
+    """What a message says: its identifier, its header's, the event (A01), patient and visit ('' for none), moment."""
+
+    given: str
+    header: str
+    event: str
+    patient: str
+    encounter: str
+    timestamp: str
+
+
+def read_notice(body: Json, version: FhirVersion) -> Notice:
+    """Return what a message says; RefusedError 400 for no message, 422 for one of another event, or of nobody."""
+    missing, wrong = check_shape(tolerated(body, version), BUNDLE, version)
+    if missing:
+        raise RefusedError(Category.REQUIRED, issues(missing))
+    if wrong is not None:
+        raise wrong
+    held = [one["resource"] for one in body.get("entry", ()) if "resource" in one]
+    if body.get("type") != "message" or not held or held[0]["resourceType"] != HEADER:
+        text = "Send a Bundle of type message, whose first entry is a MessageHeader."
+        raise refuse(Category.BAD_VALUE, text, location="Bundle.type")
+    header = held[0]
+    if header.get("eventCoding", header.get("event", {})).get("code") != ADMIN_NOTIFY:
+        text = f"The only event that is processed is {ADMIN_NOTIFY}."
+        raise refuse(Category.NOT_OFFERED, text, location=f"{HEADER}.event[x]")
+    patients, visits = ([one.get("id", "") for one in held if one["resourceType"] == name] for name in PEOPLE)
+    if len(patients) != 1 or len(visits) > 1:
+        text = "A message is of one event: it has an entry with the Patient, and at most one with an Encounter."
+        raise refuse(Category.INCOMPLETE, text, location="Bundle.entry")
+    moment = body.get(TIMESTAMP) or header.get(TIMESTAMP, "")
+    return Notice(_given(body), header.get("id", ""), _trigger(header), patients[0], "".join(visits), moment)
+
+
+def message_of(
+    notice: Notice, message_id: str, base: str, patient: Stored, visit: Stored | None, at: datetime
+) -> bytes:
+    """Return the message that subscribers are told, in R4: header, patient and visit as the service keeps them."""
+    held = [patient, *([visit] if visit is not None else [])]
+    header = {
+        "resourceType": HEADER,
+        "id": message_id,
+        "eventCoding": {"system": MESSAGE_EVENTS, "code": ADMIN_NOTIFY},
+        "source": {"name": NAME, "endpoint": base},
+        "reason": {"coding": [{"system": TRIGGERS[0], "code": notice.event}]},
+        "focus": [{"reference": f"{one.type}/{one.id}"} for one in held],
+    }
+    system, _, value = notice.given.partition("|")
+    bundle = {
+        "resourceType": BUNDLE,
+        "id": message_id,
+        "meta": {"versionId": "1", "lastUpdated": _instant(at)},
+        "identifier": {**({"system": system} if system else {}), "value": value},
+        "type": "message",
+        TIMESTAMP: notice.timestamp or _instant(at),
+        "entry": [
+            {"fullUrl": f"{base}/{HEADER}/{message_id}", "resource": header},
+            *({"fullUrl": f"{base}/{one.type}/{one.id}", "resource": one.resource()} for one in held),
+        ],
+    }
+    return write_json(bundle)
+
+
+def response_to(notice: Notice, message_id: str, base: str, at: datetime) -> dict[str, Json]:
+    """Return the message that answers one, in R4."""
+    header = {
+        "resourceType": HEADER,
+        "id": message_id,
+        "eventCoding": {"system": MESSAGE_EVENTS, "code": ADMIN_NOTIFY},
+        "source": {"name": NAME, "endpoint": base},
+        "response": {"identifier": notice.header or message_id, "code": "ok"},
+    }
+    return {
+        "resourceType": BUNDLE,
+        "id": message_id,
+        "type": "message",
+        TIMESTAMP: _instant(at),
+        "entry": [{"fullUrl": f"{base}/{HEADER}/{message_id}", "resource": header}],
+    }
+
+
+def _instant(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds")
+
+
+def _given(body: dict[str, Json]) -> str:
+    """Return the identifier of a message, by which one that comes again is known; RefusedError (400) for none."""
+    given = body.get("identifier", {})
+    found = f"{given.get('system', '')}|{given['value']}" if given.get("value") else ""
+    if not 0 < len(found) <= LONGEST:
+        text = f"A message has an identifier of at most {LONGEST} characters, the same each time that it is sent."
+        raise refuse(Category.REQUIRED, text, location="Bundle.identifier")
+    return found
+
+
+def _trigger(header: dict[str, Json]) -> str:
+    """Return the event of HL7 v2 behind a message; RefusedError (422) where it does not say which."""
+    codings = header.get("reason", {}).get("coding", ())
+    found = [one.get("code", "") for one in codings if one.get("system") in TRIGGERS]
+    if len(found) != 1 or not TRIGGER.fullmatch(found[0]):
+        text = f"The reason of a message is one event of {TRIGGERS[0]}, such as A01."
+        raise refuse(Category.INCOMPLETE, text, location=f"{HEADER}.reason")
+    return str(found[0])

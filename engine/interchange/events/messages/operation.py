@@ -1,0 +1,92 @@
+"""$process-message: a hospital's event is taken once, kept, and owed to those who subscribed to it."""
+
+from functools import partial
+from typing import Final
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.service import Service
+from engine.interchange.events.alerts.alert import CLINICAL_ALERT, alert, with_visit
+from engine.interchange.events.alerts.roster import enrolled
+from engine.interchange.events.alerts.whose import find_visit, is_of, living
+from engine.interchange.events.messages.message import BUNDLE, Notice, message_of, read_notice, response_to
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.kernel.outcome import Category, refuse
+from engine.interchange.kernel.view import shown
+from engine.interchange.rest.subscriptions import criteria
+from engine.interchange.store.store.message import Message, add_message, forget_messages, is_known
+from engine.interchange.store.store.notification import Event, announce
+from engine.interchange.store.store.transaction import Follower, Stored, Transaction
+from engine.interchange.tokens.oauth.role import Action
+
+CODE: Final = "process-message"
+NOTIFIED: Final = "adt-notify"
+# Events of which alerts are sent: admitted, discharged, registered.
+ALERTED: Final = frozenset({"A01", "A03", "A04"})
+
+
+async def process(service: Service, request: Request) -> Answer:
+    """Answer POST /$process-message: 200 with the response message; one that came before changes nothing.
+
+    RefusedError: 400 for no message, 422 for another event than admin-notify, and for a patient who is not here.
+    """
+    notice = read_notice(request.body, request.version)
+    tenant = request.principal.tenant
+    await service.store.write(tenant, partial(_take, service, tenant, notice))
+    made = response_to(notice, service.new_id(), request.base, service.clock())
+    return Answer(200, shown(write_json(made), BUNDLE, request.version))
+
+
+def _take(service: Service, tenant: str, notice: Notice, transaction: Transaction) -> None:
+    if is_known(transaction, notice.given):
+        return
+    patient = _patient(transaction, notice.patient)
+    visit = _visit(transaction, notice.encounter, patient)
+    settings, message_id = service.tenant(tenant), service.new_id()
+    body = b""
+    if enrolled(transaction, settings.adt.enrollment, patient.id):
+        body = message_of(notice, message_id, service.base(FhirVersion.R4), patient, visit, transaction.at)
+        announce(transaction, criteria.ADMIN_NOTIFY, Event(NOTIFIED, body))
+    add_message(transaction, Message(message_id, notice.given, notice.event, patient.id, body))
+    alerts = settings.clinical_alerts
+    if alerts.enabled and notice.event in ALERTED and enrolled(transaction, alerts.enrollment, patient.id):
+        event = {"name": "event", "valueCode": notice.event}
+        alert(transaction, CLINICAL_ALERT, patient.id, event, *with_visit(visit))
+
+
+def _patient(transaction: Transaction, patient_id: str) -> Stored:
+    """Return the patient of a message, the survivor of one who was merged; RefusedError (422) for nobody."""
+    found = living(transaction, patient_id)
+    if found is None:
+        text = "The patient of the message is not kept here: an event is told once its patient is."
+        raise refuse(Category.UNRESOLVED, text, location="Bundle.entry.resource.id")
+    return found
+
+
+def _visit(transaction: Transaction, encounter_id: str, patient: Stored) -> Stored | None:
+    """Return the visit of a message, None without one; RefusedError (422) for one of another patient."""
+    found = find_visit(transaction, encounter_id)
+    if found is not None and not is_of(found, patient):
+        text = "The visit of the message is another patient's."
+        raise refuse(Category.RULE, text, location="Bundle.entry.resource.subject")
+    return found
+
+
+def _patient_gone(transaction: Transaction, before: dict[str, str] | None, after: dict[str, str] | None) -> None:
+    """Forget what was told of a patient who was deleted."""
+    if before is not None and after is None:
+        forget_messages(transaction, before["id"])
+
+
+FOLLOWERS: Final[dict[str, Follower]] = {"Patient": _patient_gone}
+INTERACTION: Final = Interaction(
+    BUNDLE,
+    CODE,
+    Level.SYSTEM,
+    "POST",
+    Access.WRITE,
+    Action.CLINICAL,
+    process,
+    operation=f"${CODE}",
+    tenant_wide=True,
+)

@@ -1,0 +1,73 @@
+"""Bundle read and searched: the messages of a hospital's events, by a token that may read all of a tenant."""
+
+import asyncio
+from functools import partial
+from typing import Final
+
+from engine.fhir.primitives import ID
+from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.service import Service
+from engine.interchange.events.messages.message import ADMIN_NOTIFY, BUNDLE
+from engine.interchange.kernel.outcome import Category, refuse, unsupported
+from engine.interchange.kernel.view import shown
+from engine.interchange.store.references import local_target, relative
+from engine.interchange.store.search.bundle import address_with, page_pairs, write_searchset
+from engine.interchange.store.search.criterion import Kind
+from engine.interchange.store.search.page import FORMAT, Page, Paging, take_page
+from engine.interchange.store.store.message import Asked, find_message, find_messages
+from engine.interchange.tokens.oauth.role import Action
+
+EVENT: Final = "message.event"
+PATIENT: Final = "patient"
+# The search parameters; `message.event` is a chain of HL7's, and takes events of HL7 v2 (A01) too.
+PARAMETERS: Final = {"_id": Kind.ID, EVENT: Kind.TOKEN, PATIENT: Kind.REFERENCE}
+PAGING: Final = Paging()
+
+
+async def read(service: Service, request: Request) -> Answer:
+    """Answer GET /Bundle/{id}: a message; 404 for none."""
+    found = service.store.read(request.principal.tenant, partial(find_message, message_id=request.id))
+    if found is None:
+        raise refuse(Category.NOT_FOUND, "There is no message of this id.", location="http.id")
+    return Answer(200, shown(found, BUNDLE, request.version), (("etag", 'W/"1"'),))
+
+
+async def search(service: Service, request: Request) -> Answer:
+    """Answer GET /Bundle: a searchset Bundle of messages, oldest first."""
+    page, criteria = take_page(request.query, PAGING)
+    unknown = next((name for name, _ in (*page.form, *criteria) if name not in FORMAT | PARAMETERS.keys()), None)
+    if unknown is not None:
+        raise unsupported(unknown, f": messages are searched by {', '.join(PARAMETERS)}")
+    given = dict(criteria)
+    if len(given) != len(criteria):
+        raise refuse(Category.BAD_VALUE, "Give each parameter once.", location="http.query")
+    named = given.get(PATIENT, "")
+    whose = local_target(relative(named, service.configuration.base_url) or named).removeprefix("Patient/")
+    if PATIENT in given and ID.fullmatch(whose) is None:
+        raise refuse(Category.BAD_VALUE, "The value of patient names no Patient.", location="http.patient")
+    if "_id" in given and ID.fullmatch(given["_id"]) is None:
+        raise refuse(Category.BAD_VALUE, "The value of _id is no id of a message.", location="http._id")
+    asked = Asked(given.get("_id", ""), _events(given), whose)
+    find = partial(find_messages, asked=asked, most=page.count, offset=page.offset)
+    total, found = await asyncio.to_thread(service.store.read, request.principal.tenant, find)
+    address = f"{request.base}/{BUNDLE}"
+    links = [("self", address_with(address, page_pairs(criteria, page)))]
+    if found and page.offset + len(found) < total:
+        following = Page(page.count, page.offset + len(found), form=page.form)
+        links.append(("next", address_with(address, page_pairs(criteria, following))))
+    resources = [(f"{address}/{one.id}", shown(one.body, BUNDLE, request.version)) for one in found]
+    return Answer(200, write_searchset(service.new_id(), links, total, resources))
+
+
+def _events(given: dict[str, str]) -> tuple[str, ...]:
+    """Return the events of HL7 v2 that are asked for; none for all."""
+    if EVENT not in given:
+        return ()
+    codes = tuple(one.rpartition("|")[2] for one in given[EVENT].split(","))
+    return () if ADMIN_NOTIFY in codes else codes
+
+
+INTERACTIONS: Final = tuple(
+    Interaction(BUNDLE, code, level, "GET", Access.READ, Action.CHART, run, tenant_wide=True)
+    for code, level, run in (("read", Level.INSTANCE, read), ("search-type", Level.TYPE, search))
+)

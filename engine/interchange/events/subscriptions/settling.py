@@ -1,0 +1,142 @@
+"""As what a Subscription is kept that a client writes, with the row that writes are matched with in the same commit."""
+
+import secrets
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from engine.config.service import Tenant
+from engine.config.text import is_host
+from engine.fhir.schema import FhirVersion
+from engine.interchange.core.exchange import Request
+from engine.interchange.core.service import Service
+from engine.interchange.events.subscriptions.header import Lines, masked, settle_lines
+from engine.interchange.events.subscriptions.sealing import NONCE_BYTES, seal, unseal
+from engine.interchange.kernel.outcome import Category, refuse
+from engine.interchange.rest.resource.subscription import SUBSCRIPTION
+from engine.interchange.rest.subscriptions.criteria import Criteria, parse_criteria
+from engine.interchange.store.search.date import span
+from engine.interchange.store.store.notification import Outcome, end_waiting
+from engine.interchange.store.store.subscription import Subscribed, find_subscription, other_active, put_subscription
+from engine.interchange.store.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.tokens.oauth.rights import may
+from engine.interchange.tokens.oauth.scope import allows
+from engine.interchange.tokens.oauth.vault import Principal
+
+Json = Any
+
+ACTIVE: Final = "active"
+OFF: Final = "off"
+# What a client may say, and what is kept of it.
+STATUSES: Final = {"requested": ACTIVE, ACTIVE: ACTIVE, OFF: OFF}
+PAYLOAD: Final = "application/fhir+json"
+REST_HOOK: Final = "rest-hook"
+LONGEST_ENDPOINT: Final = 2048
+END_PASSED: Final = "Its end has passed."
+
+
+def settle_subscription(
+    service: Service, transaction: Transaction, request: Request, resource: dict[str, Json], live: Stored | None
+) -> dict[str, Json]:
+    """Return a Subscription as it is kept: active at once, its header lines without their values.
+
+    `live` is what it replaces, None for a new one, whose id is that of the request. RefusedError (422): what is not
+    offered, or one active subscription too many; 403: the token may not read what it would be told.
+    """
+    channel = resource["channel"]
+    _check_channel(channel)
+    criteria = parse_criteria(resource["criteria"], request.version, service.configuration.base_url)
+    _check_rights(service, request.principal, criteria)
+    former = find_subscription(transaction.connection, transaction.tenant, request.id) if live is not None else None
+    lines = settle_lines(tuple(channel.get("header", ())), _former_lines(service, former, channel["endpoint"]))
+    end_ms = _end(resource)
+    status = STATUSES.get(resource["status"])
+    if status is None:
+        raise _wrong("A client asks for requested or active, or switches off.", "status")
+    over = end_ms is not None and end_ms <= milliseconds(transaction.at)
+    active = status == ACTIVE and not over
+    if active:
+        _check_number(service.configuration.tenants[request.principal.tenant], transaction, request.id)
+    elif former is not None and former.active:
+        end_waiting(transaction.connection, transaction.tenant, request.id, milliseconds(transaction.at), Outcome.OFF)
+    row = Subscribed(
+        transaction.tenant,
+        request.id,
+        "STU3" if request.version is FhirVersion.STU3 else "R4",
+        criteria.type,
+        criteria.text,
+        channel["endpoint"],
+        seal(service.seal_secret, transaction.tenant, request.id, lines, secrets.token_bytes(NONCE_BYTES)),
+        int(active),
+        end_ms,
+    )
+    anew = former is None or (active and not former.active) or former.endpoint != row.endpoint
+    put_subscription(transaction, row, anew=anew)
+    made = {**resource, "status": ACTIVE if active else OFF}
+    made.pop("error", None)
+    error = END_PASSED if over and status == ACTIVE else _kept_error(live)
+    if error and not active:
+        made["error"] = error
+    return {**made, "channel": {**channel, "header": masked(lines)}} if lines else made
+
+
+def _check_channel(channel: dict[str, Json]) -> None:
+    if channel["type"] != REST_HOOK:
+        raise _wrong("The only channel is rest-hook.", "channel.type", Category.NOT_OFFERED)
+    if channel.get("payload", PAYLOAD) != PAYLOAD:
+        raise _wrong(f"The payload is {PAYLOAD}: the whole resource.", "channel.payload", Category.NOT_OFFERED)
+    if not _is_endpoint(channel["endpoint"]):
+        text = "The endpoint is an address of the form https://host/path, without user and fragment."
+        raise _wrong(text, "channel.endpoint")
+
+
+def _is_endpoint(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return False
+    plain = text.isascii() and text.isprintable() and " " not in text and len(text) <= LONGEST_ENDPOINT
+    own = parts.scheme == "https" and parts.username is None and not parts.fragment and (port is None or port > 0)
+    return plain and own and is_host(parts.hostname or "")
+
+
+def _check_rights(service: Service, principal: Principal, criteria: Criteria) -> None:
+    """Refuse (403) to tell a token what it may not read; what limits it to one patient was seen to before."""
+    for type_name, action in criteria.actions:
+        confined = bool(principal.patient) and allows(principal.scopes, type_name, "r")
+        if not confined and not may(service.configuration, principal, type_name, "r", action):
+            text = f"The token may not read {type_name}, of which this subscription would be told."
+            raise refuse(Category.FORBIDDEN, text, location="http.Authorization")
+
+
+def _check_number(tenant: Tenant, transaction: Transaction, subscription_id: str) -> None:
+    if other_active(transaction, subscription_id) >= tenant.active_subscription_limit:
+        text = f"{tenant.active_subscription_limit} subscriptions are active (active_subscription_limit):"
+        text += " switch one off, or delete it."
+        raise refuse(Category.RULE, text, location=f"{SUBSCRIPTION}.status", detail="active-subscription-limit")
+
+
+def _former_lines(service: Service, former: Subscribed | None, endpoint: str) -> Lines | None:
+    """Return the header lines whose values may be taken over: none for another server, which is not to learn them."""
+    if former is None or _server(former.endpoint) != _server(endpoint):
+        return None
+    return unseal(service.seal_secret, former.tenant, former.id, former.headers)
+
+
+def _server(endpoint: str) -> tuple[str, int]:
+    parts = urlsplit(endpoint)
+    return parts.hostname or "", parts.port or 443
+
+
+def _end(resource: dict[str, Json]) -> int | None:
+    found = span(resource["end"]) if "end" in resource else None
+    return found[1] if found is not None else None
+
+
+def _kept_error(live: Stored | None) -> str:
+    """Return why the service has switched a subscription off, as long as it stays so."""
+    return str(live.resource().get("error", "")) if live is not None else ""
+
+
+def _wrong(text: str, element: str, category: Category = Category.INVALID) -> Exception:
+    return refuse(category, text, location=f"{SUBSCRIPTION}.{element}")

@@ -1,0 +1,227 @@
+"""The one who sends webhooks: of each subscription a few at a time, so that one slow receiver delays no other.
+
+An event waits on disk until its receiver has taken it, or was asked often enough. What was under way when a process
+ended is sent again: receivers see each event at least once, and know a repeat by the version in its `meta`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+from engine import fault
+from engine.errors import place_of
+from engine.interchange.core.service import Service
+from engine.interchange.events.subscriptions.ending import end_those_over
+from engine.interchange.events.subscriptions.sealing import unseal
+from engine.interchange.events.webhooks.address import AddressError, resolve
+from engine.interchange.events.webhooks.delivery import TIMEOUT_SECONDS, headers_of, shown_body
+from engine.interchange.events.webhooks.servers import Place, Servers
+from engine.interchange.events.webhooks.settling import Settled, settle
+from engine.interchange.kernel.outbound import OutboundError
+from engine.interchange.kernel.rounds import rounds
+from engine.interchange.store.store import notification
+from engine.interchange.store.store.notification import Attempt, Due, Receiver
+from engine.interchange.store.store.transaction import Transaction, milliseconds
+from engine.interchange.store.store.writer import StoreBusyError, StoreFailedError
+from engine.telemetry import logger
+
+T = TypeVar("T")
+# A subscription: number of its tenant, and id.
+Lane = tuple[int, str]
+
+LOOK_SECONDS: Final = 1.0
+BUSY_SECONDS: Final = 1.0
+# How long what is being sent has to end when the service stops.
+LEAVE_SECONDS: Final = 5.0
+# Events of one subscription that are sent at the same time.
+AT_ONCE: Final = 4
+# Subscriptions that are sent to at the same time; those that failed or were slow the last time have places of their
+# own, and few, so that however many receivers are down, the others find one free.
+LANES: Final = 64
+TROUBLED_LANES: Final = 32
+SLOW_MS: Final = 2000
+# How long a subscription rests whose receiver has failed or was slow: each try costs what others could be sent with.
+REST_SECONDS: Final = 0.25
+# What came of events is kept at common moments, unless more of them wait: all writes wait for each commit.
+TOGETHER_SECONDS: Final = 0.1
+UNREADABLE: Final = "its header lines cannot be opened: write the subscription again"
+GONE: Final = "the version is no longer kept"
+
+
+class Sender:
+    """Sends the webhooks of a service; `run` does so until it is cancelled or the store fails for good."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._lanes: dict[Lane, asyncio.Task[bool]] = {}
+        self._troubled: set[Lane] = set()
+        self._slow: set[Lane] = set()
+        self._servers = Servers(service.outbound, TIMEOUT_SECONDS)
+        # Whether some subscription had to wait at the last look, for its own lane or for any.
+        self._waiting = False
+        self._served: dict[Lane, int] = {}
+        self._turn = 0
+        self._leaving = False
+        self.count: Callable[[str], None] = _uncounted
+
+    async def run(self) -> None:
+        """Send what is owed until cancelled; then let what is being sent come to an end."""
+        store = self._service.store
+        try:
+            await rounds(self._look, self._service.webhook_bell, LOOK_SECONDS, lambda: store.failed)
+        finally:
+            await self._leave()
+
+    async def _look(self) -> None:
+        """Do what there is to do now; what goes wrong is tried again at the next look."""
+        try:
+            await end_those_over(self._service)
+            self._take_up()
+            await self._servers.close_idle()
+        except StoreFailedError:
+            return
+        except Exception as error:  # noqa: BLE001 - as above
+            logger().error("webhooks not looked for", error=type(error).__name__, file=place_of(error))
+
+    def _take_up(self) -> None:
+        """Begin with each subscription that is owed something, as far as there are places; long not served first."""
+        service = self._service
+        known = service.configuration.tenants
+        found = notification.ready(service.store.reader(), milliseconds(service.clock()))
+        idle = [one for one in found if one.tenant in known and _lane(one) not in self._lanes]
+        idle.sort(key=lambda one: self._served.get(_lane(one), 0))
+        troubled = [one for one in idle if one.failures or _lane(one) in self._slow]
+        sound = [one for one in idle if one not in troubled]
+        busy = len(self._troubled)
+        going = sound[: max(0, LANES - (len(self._lanes) - busy))]
+        going_ill = troubled[: max(0, TROUBLED_LANES - busy)]
+        self._waiting = len(going) + len(going_ill) < len(found)
+        for one in going:
+            self._begin(one, troubled=False)
+        for one in going_ill:
+            self._begin(one, troubled=True)
+
+    def _begin(self, receiver: Receiver, *, troubled: bool) -> None:
+        lane = _lane(receiver)
+        self._turn += 1
+        self._served[lane] = self._turn
+        if troubled:
+            self._troubled.add(lane)
+        task = asyncio.create_task(self._serve(receiver, 1 if troubled else AT_ONCE))
+        self._lanes[lane] = task
+        task.add_done_callback(partial(self._free, lane))
+
+    def _free(self, lane: Lane, task: "asyncio.Task[bool]") -> None:
+        """Give a place to others; what could not even begin waits for the next look."""
+        del self._lanes[lane]
+        self._troubled.discard(lane)
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            logger().error("webhooks not sent", error=type(error).__name__, file=place_of(error))
+        elif self._waiting or not task.result():
+            self._service.webhook_bell.set()
+
+    async def _serve(self, receiver: Receiver, at_once: int) -> bool:
+        """Send what a subscription is owed, until there is no more or its receiver fails or is slow.
+
+        Return whether there was no more.
+        """
+        service = self._service
+        going = True
+        while going and not self._leaving:
+            now_ms = milliseconds(service.clock())
+            owed = notification.due(service.store.reader(), receiver, now_ms, at_once)
+            if not owed:
+                return True
+            attempts = await asyncio.gather(*(self._send(receiver, one) for one in owed))
+            fault.point("F45")
+            if len(owed) < at_once and not self._leaving:
+                await asyncio.sleep(TOGETHER_SECONDS - asyncio.get_running_loop().time() % TOGETHER_SECONDS)
+            going = await self._settle(receiver, owed, attempts)
+        if not self._leaving:
+            await asyncio.sleep(REST_SECONDS)
+        return False
+
+    async def _send(self, receiver: Receiver, owed: Due) -> Attempt:
+        """Send an event once, and return what came of it."""
+        began_ms = milliseconds(self._service.clock())
+        status = 0
+        try:
+            status, reason = await self._post(receiver, owed)
+        except TimeoutError:
+            reason = "did not answer in time"
+        except (AddressError, OutboundError) as error:
+            reason = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this event's, and that is tried again
+            logger().error("webhook not sent", error=type(error).__name__, file=place_of(error))
+            reason = "the service had an internal error while it was being sent"
+        return Attempt(owed.number, began_ms, milliseconds(self._service.clock()), status, reason)
+
+    async def _post(self, receiver: Receiver, owed: Due) -> tuple[int, str]:
+        """Return the status that a receiver answers, or 0 and why nothing can be sent."""
+        service = self._service
+        lines = unseal(service.seal_secret, receiver.number, receiver.id, receiver.headers)
+        if owed.body is None:
+            return 0, GONE
+        if lines is None:
+            return 0, UNREADABLE
+        body, headers = shown_body(owed), headers_of(owed, lines)
+        parts = urlsplit(receiver.endpoint)
+        host, port = parts.hostname or "", parts.port or 443
+        allow = service.configuration.tenants[receiver.tenant].webhook_allow
+        place = Place(receiver.number, f"{host}:{port}", service.configuration.webhooks.ca_bundle)
+        async with self._servers.turn(place) as peer, asyncio.timeout(TIMEOUT_SECONDS):
+            address = await resolve(host, port, allow)
+            fault.point("F46")
+            return await peer.post_to(address, receiver.endpoint, headers, body), ""
+
+    async def _settle(self, receiver: Receiver, owed: tuple[Due, ...], attempts: list[Attempt]) -> bool:
+        """Keep what came of some events, and say whether their subscription may go on."""
+        settled = await self._write(receiver.tenant, partial(settle, receiver=receiver, owed=owed, attempts=attempts))
+        lane = _lane(receiver)
+        slow = any(one.ended_ms - one.began_ms >= SLOW_MS for one in attempts)
+        (self._slow.add if slow else self._slow.discard)(lane)
+        self._tell(receiver, settled)
+        return not slow and settled.failed == 0
+
+    def _tell(self, receiver: Receiver, settled: Settled) -> None:
+        for outcome in settled.outcomes:
+            self.count(outcome)
+        about = {"tenant": receiver.tenant, "subscription": receiver.id}
+        if settled.failed:
+            logger().warning("webhook failed", **about, count=settled.failed, reason=settled.reason)
+        if settled.dropped:
+            logger().error("webhook dropped", **about, count=settled.dropped, reason=settled.reason)
+        if settled.suspended:
+            logger().error("subscription suspended", **about, reason=settled.reason)
+
+    async def _write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
+        """Do a write, once another process leaves the database alone."""
+        while True:
+            try:
+                return await self._service.store.write(tenant, work)
+            except StoreBusyError:
+                await asyncio.sleep(BUSY_SECONDS)
+
+    async def _leave(self) -> None:
+        """Let what is being sent come to an end, then break it off: it is sent again by the next process."""
+        self._leaving = True
+        left = list(self._lanes.values())
+        if left:
+            _, late = await asyncio.wait(left, timeout=LEAVE_SECONDS)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+        await self._servers.close_idle(0)
+
+
+def _lane(receiver: Receiver) -> Lane:
+    return receiver.number, receiver.id
+
+
+def _uncounted(_outcome: str) -> None:
+    """Count nothing."""

@@ -1,0 +1,69 @@
+"""The servers that webhooks go to: connections that are kept for a while, and how many requests there are at a time.
+
+Connections are of one tenant and one host: a certificate that was checked for another host, or for another tenant's
+authorities, vouches for nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final, NamedTuple
+
+from engine.interchange.kernel.outbound import Outbound, Peer
+
+# Requests to one server of a tenant at the same time.
+AT_ONCE: Final = 8
+IDLE_SECONDS: Final = 30.0
+
+
+class Place(NamedTuple):
+    """A server as a tenant's subscriptions reach it: number of the tenant, `host:port`, and what is trusted."""
+
+    tenant: int
+    server: str
+    ca_bundle: str | None
+
+
+@dataclass(slots=True, eq=False)
+class _Server:
+    stack: AsyncExitStack
+    peer: Peer
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+    users: int = 0
+    used: float = 0.0
+
+
+class Servers:
+    """Opens connections to servers, and closes those that were idle for a while."""
+
+    def __init__(self, outbound: Outbound, seconds: float) -> None:
+        self._outbound = outbound
+        self._seconds = seconds
+        self._known: dict[Place, _Server] = {}
+
+    @asynccontextmanager
+    async def turn(self, place: Place) -> AsyncIterator[Peer]:
+        """Wait for a turn with a server, and keep it for as long as the block lasts; OutboundError."""
+        server = self._known.get(place)
+        if server is None:
+            stack = AsyncExitStack()
+            peer = await stack.enter_async_context(self._outbound.peer(place.ca_bundle, self._seconds, beside=True))
+            # Somebody else may have come first meanwhile; one that nobody uses has no connection to close.
+            server = self._known.setdefault(place, _Server(stack, peer))
+        server.users += 1
+        try:
+            async with server.turns:
+                yield server.peer
+        finally:
+            server.users -= 1
+            server.used = monotonic()
+
+    async def close_idle(self, seconds: float = IDLE_SECONDS) -> None:
+        """Close the connections to servers that nobody has used for so long."""
+        now = monotonic()
+        for place, server in tuple(self._known.items()):
+            if not server.users and now - server.used >= seconds:
+                del self._known[place]
+                await server.stack.aclose()

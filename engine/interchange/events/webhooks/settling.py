@@ -1,0 +1,77 @@
+"""What becomes of events after they were sent: taken, due again, dropped; and of a subscription that only fails."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from engine.interchange.events.subscriptions.ending import end_subscription
+from engine.interchange.events.webhooks.delivery import TAKEN
+from engine.interchange.store.store import notification
+from engine.interchange.store.store import subscription as rows
+from engine.interchange.store.store.notification import Attempt, Due, Outcome, Receiver
+from engine.interchange.store.store.subscription import Subscribed
+from engine.interchange.store.store.transaction import Transaction, milliseconds
+
+MINUTE_MS: Final = 60_000
+# The first time and five more, each so long after the one before.
+MOST_TRIES: Final = 6
+RETRY_MS: Final = 15 * MINUTE_MS
+# When an event is dropped, a subscription is suspended after so many failures without any success, or after so many
+# since a success that is so long ago.
+MOST_FAILURES: Final = 20
+MOST_FAILURES_SINCE: Final = 10
+LONG_AGO_MS: Final = timedelta(days=3) // timedelta(milliseconds=1)
+
+
+class Settled(NamedTuple):
+    """What came of some events: each outcome, how many failed and were dropped, and what was said of the last one."""
+
+    outcomes: tuple[str, ...]
+    failed: int = 0
+    dropped: int = 0
+    reason: str = ""
+    suspended: bool = False
+
+
+def settle(transaction: Transaction, receiver: Receiver, owed: Sequence[Due], attempts: Sequence[Attempt]) -> Settled:
+    """Keep what came of some events of a subscription, in the order of their attempts."""
+    connection, tenant = transaction.connection, transaction.tenant
+    outcomes: list[str] = []
+    failed = dropped = 0
+    reason = ""
+    for one, attempt in zip(owed, attempts, strict=True):
+        if attempt.status in TAKEN:
+            notification.end(connection, attempt, Outcome.DELIVERED)
+            rows.succeeded(connection, tenant, receiver.id, attempt.ended_ms)
+            outcomes.append("delivered")
+        elif one.body is None:
+            notification.end(connection, attempt, Outcome.GONE)
+            outcomes.append("gone")
+        else:
+            failed += 1
+            reason = attempt.reason or f"answered {attempt.status}"
+            rows.failed(connection, tenant, receiver.id)
+            last = one.tries + 1 >= MOST_TRIES
+            dropped += last
+            if last:
+                notification.end(connection, attempt, Outcome.DROPPED)
+            else:
+                notification.again(connection, attempt, attempt.began_ms + RETRY_MS)
+            outcomes.append("dropped" if last else "failed")
+    suspended = bool(dropped) and _suspend(transaction, receiver, reason)
+    return Settled(tuple(outcomes), failed, dropped, reason, suspended)
+
+
+def _suspend(transaction: Transaction, receiver: Receiver, reason: str) -> bool:
+    row = rows.find_subscription(transaction.connection, transaction.tenant, receiver.id)
+    if row is None or not is_hopeless(row, milliseconds(transaction.at)):
+        return False
+    text = f"Suspended: the endpoint took no event, {row.failures} attempts failed, the last one: {reason}."
+    return end_subscription(transaction, receiver.id, text + " Make it active again once the endpoint is well.")
+
+
+def is_hopeless(row: Subscribed, now_ms: int) -> bool:
+    """Say whether a subscription is to be suspended, now that one of its events was dropped."""
+    if row.success_ms is None:
+        return row.failures > MOST_FAILURES
+    return row.failures > MOST_FAILURES_SINCE and now_ms - row.success_ms >= LONG_AGO_MS

@@ -1,0 +1,1 @@
+"""Asynchronous work: asked for, kept, carried out beside the requests, and its answer fetched by a handle."""

@@ -1,0 +1,1 @@
+"""Floor 1: outcomes, times, outbound HTTP, sealed tokens."""

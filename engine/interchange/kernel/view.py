@@ -1,0 +1,55 @@
+"""A kept resource as a version shows it, and a body of a version as it is kept."""
+
+from typing import Any, Final
+
+from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.later import set_aside
+from engine.fhir.versions.plan import plans
+from engine.fhir.versions.turn import turned
+from engine.interchange.kernel.exact import read_json, write_json
+
+Json = Any
+
+# What carries other resources, and where.
+CARRIERS: Final = {"Bundle": "entry", "Parameters": "parameter"}
+TIMESTAMP: Final = "timestamp"
+
+
+def shown(body: bytes, type_name: str, version: FhirVersion) -> bytes:
+    """Return the bytes of a kept resource in a version."""
+    if version is FhirVersion.R4:
+        return body
+    if type_name in CARRIERS:
+        return write_json(_carrying(read_json(body)))
+    if plans(type_name, Direction.TO_STU3) is None:
+        return body
+    return write_json(turned(read_json(body), Direction.TO_STU3))
+
+
+def _carrying(carrier: dict[str, Json]) -> dict[str, Json]:
+    """Return a Bundle or Parameters of R4 with what it carries in STU3, where a message's header has its timestamp."""
+    held = CARRIERS[carrier["resourceType"]]
+    made = {name: value for name, value in carrier.items() if name != TIMESTAMP}
+    made[held] = [
+        {**one, **({"resource": _turned(one["resource"])} if "resource" in one else {})} for one in made[held]
+    ]
+    for one in made[held]:
+        if TIMESTAMP in carrier and one["resource"]["resourceType"] == "MessageHeader":
+            one["resource"][TIMESTAMP] = carrier[TIMESTAMP]
+    return made
+
+
+def _turned(resource: dict[str, Json]) -> dict[str, Json]:
+    known = plans(resource["resourceType"], Direction.TO_STU3) is not None
+    return turned(resource, Direction.TO_STU3) if known else resource
+
+
+def tolerated(body: Json, version: FhirVersion) -> Json:
+    """Return a body as it is to be checked: R4 codes that clients of STU3 use are no fault."""
+    return body if version is FhirVersion.R4 else set_aside(body)
+
+
+def kept(resource: dict[str, Json], version: FhirVersion) -> dict[str, Json]:
+    """Return a body of a version as the R4 resource that is kept."""
+    return resource if version is FhirVersion.R4 else turned(resource, Direction.TO_R4)

@@ -1,0 +1,1 @@
+"""Floor 9: records and documents of other organizations."""

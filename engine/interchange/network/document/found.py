@@ -1,0 +1,97 @@
+"""A document that another source has, as a DocumentReference, and those of one answer as a Bundle."""
+
+from base64 import b64encode
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha1
+from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid5
+
+from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.turn import turned
+from engine.interchange.clinical.patient360.facts import UnreadableDocumentError
+from engine.interchange.network.patient360.connectors.connector import CCDA, Document, Subject
+from engine.interchange.network.patient360.connectors.read import read_document
+from engine.interchange.network.patient360.match import matches
+from engine.interchange.store.search.date import span
+
+Json = Any
+
+URIS: Final = "urn:ietf:rfc:3986"
+IHE: Final = "urn:oid:1.3.6.1.4.1.19376.1.2.3"
+CCD: Final = {
+    "system": IHE,
+    "code": "urn:hl7-org:sdwg:ccda-structuredBody:2.1",
+    "display": "C-CDA R2.1 structured body",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A document of the patient that a source has: its id, the same each time, and its DocumentReference (R4)."""
+
+    id: str
+    resource: dict[str, Json]
+
+
+def found_in(document: Document, subject: Subject) -> Found | None:
+    """Return a document as it is shown; None for one that cannot be read, or is not the patient's.
+
+    Takes CPU time: call it off the event loop.
+    """
+    try:
+        facts = read_document(document)
+    except UnreadableDocumentError:
+        return None
+    if not matches(facts.identity, subject.patient):
+        return None
+    number = facts.document_id or document.id
+    at = next((one for one in (facts.at, document.at) if "T" in one and span(one)), "")
+    organization = facts.author or document.organization
+    attachment = {
+        "contentType": document.media_type,
+        "size": len(document.body),
+        "hash": b64encode(sha1(document.body, usedforsecurity=False).digest()).decode(),
+        **({"title": facts.title} if facts.title else {}),
+        **({"creation": at} if at else {}),
+    }
+    resource: dict[str, Json] = {
+        "resourceType": "DocumentReference",
+        "masterIdentifier": _identifier(number),
+        "status": "current",
+        **({"type": facts.type} if facts.type else {}),
+        "subject": {"reference": f"Patient/{subject.id}"},
+        **({"date": at} if at else {}),
+        **({"author": [{"display": organization}], "custodian": {"display": organization}} if organization else {}),
+        "content": [{"attachment": attachment, **({"format": CCD} if document.media_type == CCDA else {})}],
+    }
+    return Found(number, resource)
+
+
+def _identifier(number: str) -> dict[str, Json]:
+    """Return the id of a document, an address or `system|value`, as an Identifier."""
+    system, _, value = number.rpartition("|")
+    system = system or (URIS if ":" in value else "")
+    return {**({"system": system} if system else {}), "value": value}
+
+
+def as_bundle(
+    bundle_id: str, address: str, subject: Subject, found: Iterable[Found], failed: Iterable[str], version: FhirVersion
+) -> dict[str, Json]:
+    """Return documents as a searchset of a version, each once; `failed` sources are told in an outcome at the end."""
+    known = {one.id: one.resource for one in found}
+    entries = [
+        {
+            "fullUrl": f"urn:uuid:{uuid5(NAMESPACE_URL, f'{subject.id}/{number}')}",
+            "resource": turned(one, Direction.TO_STU3) if version is FhirVersion.STU3 else one,
+            "search": {"mode": "match"},
+        }
+        for number, one in known.items()
+    ]
+    issues = [{"severity": "warning", "code": "incomplete", "diagnostics": text} for text in failed]
+    if issues:
+        outcome = {"resourceType": "OperationOutcome", "issue": issues}
+        entries.append({"resource": outcome, "search": {"mode": "outcome"}})
+    bundle = {"resourceType": "Bundle", "id": bundle_id, "type": "searchset", "total": len(known)}
+    return {**bundle, "link": [{"relation": "self", "url": f"{address}?patient={subject.id}"}], "entry": entries}

@@ -1,0 +1,99 @@
+"""One resource of several statements of the same fact: the newest leads, the others add the details that it lacks."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from engine.interchange.network.patient360.deduplicate import ERROR, FACTS
+
+Json = Any
+
+# What tells more of a fact without being a part of what it states: kept where the newest statement lacks it.
+DETAILS: Final = (
+    "bodySite",
+    "category",
+    "criticality",
+    "doseQuantity",
+    "expirationDate",
+    "interpretation",
+    "lotNumber",
+    "manufacturer",
+    "method",
+    "note",
+    "performer",
+    "priority",
+    "reaction",
+    "reasonCode",
+    "recorder",
+    "referenceRange",
+    "requester",
+    "route",
+    "serviceType",
+    "severity",
+    "site",
+    "stage",
+)
+# Lists of which each statement adds what the others lack.
+UNITED: Final = ("identifier", "hasMember", "result")
+# The types that say 'entered in error' as a concept, with the system of its codes.
+CONCEPTS: Final = {
+    "AllergyIntolerance": "http://terminology.hl7.org/CodeSystem/allergyintolerance-verification",
+    "Condition": "http://terminology.hl7.org/CodeSystem/condition-ver-status",
+}
+
+
+def led(said: dict[str, Json], before: dict[str, Json]) -> dict[str, Json]:
+    """Return what the only source of a fact says now, with the numbers that it was known by."""
+    return {**said, "meta": _meta(said, before), **_united(said, before, ("identifier",))}
+
+
+def filled(lead: dict[str, Json], other: dict[str, Json]) -> dict[str, Json]:
+    """Return what leads, with the details that only the other one has."""
+    details: dict[str, Json] = {name: other[name] for name in DETAILS if name in other and name not in lead}
+    return {**lead, **details, "meta": _meta(lead, other), **_united(lead, other, UNITED), **_coded(lead, other)}
+
+
+def withdrawn(resource: dict[str, Json]) -> dict[str, Json]:
+    """Return a resource as entered in error."""
+    name = resource["resourceType"]
+    element = FACTS[name].error
+    if name not in CONCEPTS:
+        return {**resource, element: ERROR}
+    # An allergy that was entered in error, and a problem too, has no clinical status (ait-2, con-5).
+    rest = {key: value for key, value in resource.items() if key != "clinicalStatus"}
+    return {**rest, element: {"coding": [{"system": CONCEPTS[name], "code": ERROR}]}}
+
+
+def differs(one: dict[str, Json], other: dict[str, Json]) -> bool:
+    """Say whether two states of a resource differ in more than its id, its version, and who says so."""
+    return _stated(one) != _stated(other)
+
+
+def _stated(resource: dict[str, Json]) -> dict[str, Json]:
+    return {**resource, "meta": {**_meta(resource, resource), "source": ""}, "id": ""}
+
+
+def _meta(lead: dict[str, Json], other: dict[str, Json]) -> dict[str, Json]:
+    made = {name: value for name, value in lead.get("meta", {}).items() if name not in {"versionId", "lastUpdated"}}
+    beside = other.get("meta", {})
+    joined = {name: _joined(made.get(name, []), beside.get(name, [])) for name in ("profile", "security", "tag")}
+    return made | {name: value for name, value in joined.items() if value}
+
+
+def _united(lead: dict[str, Json], other: dict[str, Json], names: Iterable[str]) -> dict[str, Json]:
+    given = (name for name in names if isinstance(other.get(name), list))
+    return {name: _joined(lead.get(name, []), other[name]) for name in given}
+
+
+def _coded(lead: dict[str, Json], other: dict[str, Json]) -> dict[str, Json]:
+    """Return the element of the principal coding with the codings of both: each is searched for by its own."""
+    name = FACTS[lead["resourceType"]].coding[0]
+    one, two = lead.get(name), other.get(name)
+    if not (isinstance(one, dict) and isinstance(two, dict) and "coding" in one and "coding" in two):
+        return {}
+    known = {(coding.get("system"), coding.get("code")) for coding in one["coding"]}
+    more = [coding for coding in two["coding"] if (coding.get("system"), coding.get("code")) not in known]
+    return {name: {**one, "coding": [*one["coding"], *more]}} if more else {}
+
+
+def _joined(one: list[Json], other: list[Json]) -> list[Json]:
+    return [*one, *(part for part in other if part not in one)]

@@ -1,0 +1,143 @@
+"""Another FHIR server as a source: the patient who is the subject, then the record by $everything or by searches."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from engine.config.connector import Connector as Settings
+from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.names import name_in
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.kernel.outbound import Outbound, OutboundError
+from engine.interchange.network.patient360.connectors.connector import FHIR, Document, SourceError, Subject
+from engine.interchange.network.patient360.connectors.finding import find_patient
+from engine.interchange.network.patient360.connectors.server import MOST_BYTES, NOT_OFFERED, Server, objects
+from engine.interchange.network.patient360.connectors.token import bearer
+from engine.interchange.rest.resource.catalogue import CHART
+
+Json = Any
+
+PAGE: Final = 200
+# What `interchange check` waits for, and how versions say themselves.
+CHECK_SECONDS: Final = 10.0
+NUMBERS: Final = {"R4": "4.0", "STU3": "3.0"}
+# What of a record is asked for where the server has no $everything.
+TYPES: Final = tuple(one.name for one in CHART)
+
+
+@dataclass(frozen=True, slots=True)
+class FhirServer:
+    """A connector to another FHIR server, R4 or STU3."""
+
+    name: str
+    settings: Settings
+    outbound: Outbound
+    clock: Callable[[], datetime]
+    new_id: Callable[[], str]
+    organizations: int = 1
+
+    async def retrieve(self, subject: Subject) -> AsyncIterator[Document]:
+        """Yield the record as one Bundle, nothing where the server has not one sure match; SourceError."""
+        try:
+            async with asyncio.timeout(self.settings.timeout_s):
+                document = await self._document(subject)
+        except OutboundError as error:
+            raise SourceError(f"The source {self.name} {error}.") from error
+        except TimeoutError as error:
+            text = f"The source {self.name} took longer than timeout_s ({self.settings.timeout_s:g} s)."
+            raise SourceError(text) from error
+        if document is not None:
+            yield document
+
+    async def complaint(self) -> str:
+        """Return why the server cannot be used, '' where it lets the service in and speaks the version."""
+        try:
+            async with asyncio.timeout(CHECK_SECONDS), self._server() as server:
+                status, statement = await server.get("metadata")
+        except OutboundError as error:
+            return str(error)
+        except TimeoutError:
+            return f"did not answer within {CHECK_SECONDS:g} seconds"
+        said = statement.get("fhirVersion") if isinstance(statement, dict) else None
+        if status != 200 or not isinstance(said, str):
+            return f"shows no CapabilityStatement ({status}); check url"
+        return "" if said.startswith(NUMBERS[self.settings.version]) else f"speaks FHIR {said}; mend version or url"
+
+    @asynccontextmanager
+    async def _server(self) -> AsyncIterator[Server]:
+        settings = self.settings
+        async with self.outbound.peer(settings.ca_file, settings.timeout_s) as peer:
+            server = Server(peer, settings.url.rstrip("/"))
+            server.authorization = await bearer(settings.auth, partial(server.send, "POST"), self.clock(), self.new_id)
+            yield server
+
+    async def _document(self, subject: Subject) -> Document | None:
+        version = FhirVersion(self.settings.version)
+        async with self._server() as server:
+            base = server.base
+            patient = await find_patient(server, subject, version)
+            if patient is None:
+                return None
+            resources = await _record(server, patient, version)
+        body = await asyncio.to_thread(_bundle, base, resources)
+        organization = self.settings.organization or self.name
+        return Document(organization, f"{base}/Patient/{patient['id']}", _latest(resources), FHIR, body, version)
+
+
+async def _record(server: Server, patient: dict[str, Json], version: FhirVersion) -> list[dict[str, Json]]:
+    """Return a patient with all that the server shows of the record, each resource once."""
+    found = {("Patient", patient["id"]): patient}
+    whole = f"Patient/{patient['id']}/$everything?_count={PAGE}"
+    if not await _gather(server, whole, found):
+        offered = [
+            await _gather(server, f"{name_in(version, name)}?patient={patient['id']}&_count={PAGE}", found)
+            for name in TYPES
+        ]
+        if not any(offered):
+            raise OutboundError("shows nothing of a record to the service; check its scopes")
+    others = {key for key in found if key[0] == "Patient"} - {("Patient", patient["id"])}
+    return [one for key, one in found.items() if key not in others]
+
+
+async def _gather(server: Server, address: str, found: dict[tuple[str, str], dict[str, Json]]) -> bool:
+    """Add what an address and its pages show; False where the server does not offer it."""
+    async for status, bundle in server.pages(address):
+        if status in NOT_OFFERED:
+            return False
+        if status != 200:
+            raise OutboundError(f"answered the question for a record with {status}")
+        for entry in objects(bundle, "entry"):
+            resource = entry.get("resource")
+            if isinstance(resource, dict) and isinstance(resource.get("id"), str):
+                found.setdefault((str(resource.get("resourceType")), resource["id"]), resource)
+    return True
+
+
+def _latest(resources: list[dict[str, Json]]) -> str:
+    """Return when the record was last changed, '' where the server does not say."""
+    metas = [one.get("meta") for one in resources]
+    return max((str(one.get("lastUpdated", "")) for one in metas if isinstance(one, dict)), default="")
+
+
+def _bundle(base: str, resources: list[dict[str, Json]]) -> bytes:
+    """Return resources as one Bundle; what is attached by a relative address is by a whole one."""
+    entries = []
+    for one in resources:
+        for content in objects(one, "content"):
+            attachment = content.get("attachment")
+            if not isinstance(attachment, dict) or not isinstance(attachment.get("url"), str):
+                continue
+            if ":" not in attachment["url"]:
+                attachment["url"] = f"{base}/{attachment['url']}"
+        entries.append({"fullUrl": f"{base}/{one['resourceType']}/{one['id']}", "resource": one})
+    try:
+        body = write_json({"resourceType": "Bundle", "type": "collection", "entry": entries})
+    except TypeError as error:
+        raise OutboundError("has a record with more levels than are read") from error
+    if len(body) > MOST_BYTES:
+        raise OutboundError("has a record larger than is read")
+    return body

@@ -1,0 +1,99 @@
+"""Which patient of another server the subject is: one sure match, or none."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.turn import turned
+from engine.interchange.clinical.patient360.facts import Identity
+from engine.interchange.kernel.outbound import OutboundError
+from engine.interchange.network.patient360.connectors.connector import Subject
+from engine.interchange.network.patient360.connectors.server import NOT_OFFERED, Server, objects
+from engine.interchange.network.patient360.match import matches
+
+Json = Any
+
+# What of the record is told for a match: who the person is, and nothing of the care.
+TOLD: Final = ("name", "gender", "birthDate", "identifier", "address", "telecom")
+MOST_CANDIDATES: Final = 20
+
+
+async def find_patient(server: Server, subject: Subject, version: FhirVersion) -> dict[str, Json] | None:
+    """Return the one patient of a server who is the subject; None for nobody, or for several; OutboundError.
+
+    By `Patient/$match` where the server has it, else by each identifier, else by name, birth date and sex. Whoever is
+    found is compared by the rule that holds for documents too.
+    """
+    async for found in _found(server, subject, version):
+        sure = {one["id"]: one for one in found if isinstance(one.get("id"), str) and _is(one, subject)}
+        if sure:
+            return next(iter(sure.values())) if len(sure) == 1 else None
+    return None
+
+
+async def _found(server: Server, subject: Subject, version: FhirVersion) -> AsyncIterator[list[dict[str, Json]]]:
+    """Yield the candidates of one way to ask after the other."""
+    told: dict[str, Json] = {
+        "resourceType": "Patient",
+        **{name: subject.patient[name] for name in TOLD if name in subject.patient},
+    }
+    own = turned(told, Direction.TO_STU3) if version is FhirVersion.STU3 else told
+    asked = [
+        {"name": "resource", "resource": own},
+        {"name": "onlyCertainMatches", "valueBoolean": True},
+        {"name": "count", "valueInteger": MOST_CANDIDATES},
+    ]
+    status, bundle = await server.post("Patient/$match", {"resourceType": "Parameters", "parameter": asked})
+    if status == 200:
+        yield patients_of(bundle)
+        return
+    _check(status)
+    for system, value in subject.identifiers:
+        yield await _searched(server, {"identifier": f"{_plain(system)}|{_plain(value)}"})
+    given = subject.given[0] if subject.given else ""
+    criteria = {"family": subject.family, "given": given, "birthdate": subject.birth_date, "gender": subject.gender}
+    yield await _searched(server, {name: _plain(value) for name, value in criteria.items() if value})
+
+
+async def _searched(server: Server, criteria: dict[str, str]) -> list[dict[str, Json]]:
+    status, bundle = await server.search("Patient", {**criteria, "_count": str(MOST_CANDIDATES)})
+    if status == 200:
+        return patients_of(bundle)
+    _check(status)
+    return []
+
+
+def _check(status: int) -> None:
+    if status not in NOT_OFFERED:
+        raise OutboundError(f"answered the question for a patient with {status}")
+
+
+def patients_of(bundle: Json) -> list[dict[str, Json]]:
+    """Return the Patients in a stranger's Bundle."""
+    found = [one.get("resource") for one in objects(bundle, "entry")]
+    return [one for one in found if isinstance(one, dict) and one.get("resourceType") == "Patient"]
+
+
+def _is(candidate: dict[str, Json], subject: Subject) -> bool:
+    return any(matches(one, subject.patient) for one in identities(candidate))
+
+
+def identities(candidate: dict[str, Json]) -> tuple[Identity, ...]:
+    """Return who a Patient of a stranger is, by each of the names."""
+    numbers = ((one.get("system"), one.get("value")) for one in objects(candidate, "identifier"))
+    identifiers = tuple((str(system or ""), str(value)) for system, value in numbers if value)
+    born, sex = str(candidate.get("birthDate", "")), str(candidate.get("gender", ""))
+    names = ((_texts(one.get("given")), str(one.get("family", ""))) for one in objects(candidate, "name"))
+    return tuple(Identity(given, family, born, sex, identifiers) for given, family in names)
+
+
+def _texts(value: Json) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
+
+
+def _plain(value: str) -> str:
+    """Return a value with the characters escaped that have a meaning in a search."""
+    for character in "\\|,$":
+        value = value.replace(character, f"\\{character}")
+    return value

@@ -1,0 +1,118 @@
+"""The invented sources of a sandbox: three organizations that know the patient, and tell in part the same.
+
+The documents follow from the patient's id alone, and are those of a person with the patient's own name, birth date and
+sex; nothing is asked of anybody.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid5
+from zoneinfo import ZoneInfo
+
+from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.direction import Direction
+from engine.fhir.versions.turn import turned
+from engine.interchange.clinical.ccda.document import Chart, write_ccd
+from engine.interchange.clinical.ccda.record import Custodian
+from engine.interchange.clinical.synthetic.chart import END, synthetic_chart
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, Document, Subject
+
+Json = Any
+
+FACTS: Final = 60
+# Each organization has a part of the facts, of ten: what lies in two parts, two of them tell.
+PARTS: Final = (
+    ("Pine Ridge Hospital", CCDA, FhirVersion.R4, range(5)),
+    ("Lakeshore Clinic", FHIR, FhirVersion.STU3, range(3, 8)),
+    ("Northgate Laboratory", FHIR, FhirVersion.R4, range(6, 10)),
+)
+# Who a person is, and nothing of what is kept of the person here.
+OWN: Final = ("name", "gender", "birthDate", "address", "telecom")
+SUPPORT: Final = frozenset({"Patient", "Practitioner", "PractitionerRole", "Organization", "Location"})
+
+
+class Mock:
+    """The connector of a sandbox."""
+
+    name = "mock"
+    organizations = len(PARTS)
+
+    async def retrieve(self, subject: Subject) -> AsyncIterator[Document]:
+        """Yield the documents of each organization; the last hands over the first one's too."""
+        documents = await asyncio.to_thread(_documents, subject)
+        for one in documents:
+            yield one
+
+
+def _documents(subject: Subject) -> list[Document]:
+    told: dict[str, Json] = {name: subject.patient[name] for name in OWN if name in subject.patient}
+    patient: dict[str, Json] = {"resourceType": "Patient", "id": _uuid(f"{subject.id}/patient"), **told}
+    chart = synthetic_chart(subject.id, facts=FACTS, patient=patient)
+    made = [_document(subject, chart, *part) for part in PARTS]
+    return [*made, made[0]]
+
+
+def _document(
+    subject: Subject, chart: list[dict[str, Json]], organization: str, kind: str, version: FhirVersion, part: range
+) -> Document:
+    known = {f"{one['resourceType']}/{one['id']}": one for one in chart}
+    facts = [one for one in chart if one["resourceType"] not in SUPPORT]
+    chosen = [one for number, one in enumerate(facts) if number % 10 in part]
+    taken = {f"Patient/{chart[0]['id']}": chart[0]}
+    for one in chosen:
+        _take(one, known, taken)
+    number = _uuid(f"{subject.id}/{organization}")
+    body = _ccd(taken, number, organization) if kind == CCDA else _bundle(taken, number, version)
+    return Document(organization, f"urn:uuid:{number}", END.isoformat(), kind, body, version)
+
+
+def _ccd(taken: dict[str, dict[str, Json]], number: str, organization: str) -> bytes:
+    patient, *facts = taken.values()
+    custodian = Custodian(organization, f"https://{organization.lower().replace(' ', '-')}.example")
+    return write_ccd(Chart(patient, facts), document_id=number, at=END, zone=ZoneInfo("UTC"), custodian=custodian)
+
+
+def _bundle(taken: dict[str, dict[str, Json]], number: str, version: FhirVersion) -> bytes:
+    places = {name: f"urn:uuid:{one['id']}" for name, one in taken.items()}
+    entries = [{"fullUrl": places[name], "resource": _shown(one, places, version)} for name, one in taken.items()]
+    bundle: dict[str, Json] = {"resourceType": "Bundle", "id": number, "type": "collection", "entry": entries}
+    return write_json({**bundle, "meta": {"lastUpdated": END.isoformat()}})
+
+
+def _take(one: dict[str, Json], known: dict[str, dict[str, Json]], taken: dict[str, dict[str, Json]]) -> None:
+    """Take a resource, behind all that it refers to."""
+    name = f"{one['resourceType']}/{one['id']}"
+    if name in taken:
+        return
+    for target in _references(one):
+        if target in known and target != name:
+            _take(known[target], known, taken)
+    taken[name] = one
+
+
+def _references(part: Json) -> list[str]:
+    if isinstance(part, dict):
+        own = [part["reference"]] if isinstance(part.get("reference"), str) else []
+        return own + [target for value in part.values() for target in _references(value)]
+    return [target for value in part for target in _references(value)] if isinstance(part, list) else []
+
+
+def _shown(one: dict[str, Json], places: dict[str, str], version: FhirVersion) -> dict[str, Json]:
+    moved = _moved(one, places)
+    shown: dict[str, Json] = turned(moved, Direction.TO_STU3) if version is FhirVersion.STU3 else moved
+    return shown
+
+
+def _moved(part: Json, places: dict[str, str]) -> Json:
+    if isinstance(part, dict):
+        return {
+            name: places.get(value, value) if name == "reference" else _moved(value, places)
+            for name, value in part.items()
+        }
+    return [_moved(one, places) for one in part] if isinstance(part, list) else part
+
+
+def _uuid(name: str) -> str:
+    return str(uuid5(NAMESPACE_URL, f"urn:adt-engine:mock:{name}"))

@@ -1,0 +1,295 @@
+"""When two resources of one chart state the same fact: by type, principal coding, clinical date and value.
+
+A wrong 'same' loses a fact, a wrong 'different' shows one twice; where it is not sure, facts are different.
+
+- Principal coding: the normalised coding of the first system of RANKED that the concept has (of several codes the
+  smallest); without codings, the text without case. A concept that has neither is only the same as its like in all.
+- Clinical date: a time counts to the minute, wherever its zone; a date counts as precisely as it is given: `2024-03`
+  is not `2024-03-05`. If it were, `2024-03-05` and `2024-03-07` would both be the same as a third, and what a chart
+  holds would depend on the order in which documents come. When something was written down is no clinical date where
+  each source writes it down anew (allergies, statements about medication, the family's history).
+- Undated: two undated problems, allergies or medications of one code are the same. What happens at a time (EVENTS),
+  such as a measurement, is only the same as its like in all.
+- Value: what FACTS lists, numbers by their value and UCUM unit, with where on the body; of a DiagnosticReport its
+  conclusion. That something is not so (refuted, not done, not taken) is a part of the value.
+- A document is the same by its master identifier; only where it has none by what it holds.
+- Statuses are no part: a problem that is resolved now is the same problem. What was entered in error is no fact.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from engine.interchange.clinical.patient360 import terms
+from engine.interchange.clinical.patient360.terms import canonical_code, canonical_system
+from engine.interchange.network.patient360.standardise import standardised
+from engine.interchange.rest.resource.elements import values
+from engine.interchange.store.search.date import span
+from engine.interchange.store.search.text import fold
+from engine.interchange.store.store.transaction import EPOCH
+
+Json = Any
+
+ERROR: Final = "entered-in-error"
+# Elements that say how or where a statement is kept, not what it states.
+BESIDE: Final = frozenset({"id", "meta", "identifier", "text", "contained", "extension", "implicitRules", "language"})
+
+
+class Key(NamedTuple):
+    """What a fact is recognised by within the chart of one patient."""
+
+    type: str
+    coding: str
+    date: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Where a type says what its key consists of: the first of `coding` and of `date` that is there, all of `value`.
+
+    `untimed` is a part of the value where the date has no time of day: nobody begins two visits in one minute.
+    `error` is the element that may say entered-in-error, `denied` those codes of it, or of others, that say 'not so'.
+    """
+
+    coding: tuple[str, ...]
+    date: tuple[str, ...] = ()
+    value: tuple[str, ...] = ()
+    untimed: tuple[str, ...] = ()
+    error: str = "status"
+    denied: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def _not(element: str, *codes: str) -> dict[str, frozenset[str]]:
+    return {element: frozenset(codes)}
+
+
+FACTS: Final = {
+    "AllergyIntolerance": Fact(
+        ("code", "reaction.substance"),
+        ("onset[x]",),
+        error="verificationStatus",
+        denied=_not("verificationStatus", "refuted"),
+    ),
+    "CarePlan": Fact(("category", "title"), ("period",), ("title", "description", "intent", "activity")),
+    "Condition": Fact(
+        ("code",),
+        ("onset[x]", "recordedDate"),
+        ("bodySite",),
+        error="verificationStatus",
+        denied=_not("verificationStatus", "refuted"),
+    ),
+    "Coverage": Fact(("type",), ("period",), ("subscriberId", "identifier", "class", "payor")),
+    "DiagnosticReport": Fact(("code",), ("effective[x]", "issued"), ("conclusion", "conclusionCode", "presentedForm")),
+    "DocumentReference": Fact(("type",), ("context.period", "date"), ("content",)),
+    "Encounter": Fact(("type", "class"), ("period",), ("class",), untimed=("serviceProvider", "location.location")),
+    "FamilyMemberHistory": Fact(("relationship",), (), ("name", "condition", "born[x]", "deceased[x]")),
+    "Goal": Fact(("description",), ("start[x]",), ("target",), error="lifecycleStatus"),
+    "Immunization": Fact(("vaccineCode",), ("occurrence[x]",), denied=_not("status", "not-done")),
+    "MedicationRequest": Fact(
+        ("medication[x]",),
+        ("authoredOn",),
+        ("intent", "dosageInstruction"),
+        denied=_not("doNotPerform", "True"),
+    ),
+    "MedicationStatement": Fact(("medication[x]",), ("effective[x]",), ("dosage",), denied=_not("status", "not-taken")),
+    "Observation": Fact(
+        ("code",), ("effective[x]", "issued"), ("value[x]", "component", "dataAbsentReason", "bodySite")
+    ),
+    "Procedure": Fact(("code",), ("performed[x]",), ("bodySite",), denied=_not("status", "not-done")),
+    "ServiceRequest": Fact(
+        ("code",),
+        ("occurrence[x]", "authoredOn"),
+        ("intent", "bodySite"),
+        denied=_not("doNotPerform", "True"),
+    ),
+}
+# The elements of a Coding, or of a concept of nothing but a text; and of a Reference.
+CODING: Final = frozenset({"id", "system", "version", "code", "display", "userSelected", "text"})
+REFERENCE: Final = frozenset({"id", "reference", "type", "identifier", "display"})
+TOLD: Final = ("value", "component", "dataAbsentReason", "hasMember")
+# What happens at a time: without one nobody knows whether two are the same.
+EVENTS: Final = frozenset({"DiagnosticReport", "Encounter", "Immunization", "Observation", "Procedure"})
+# Of a part of a resource only this counts.
+PARTS: Final = {
+    "activity": ("detail.code", "detail.description", "detail.scheduled[x]"),
+    "class": ("code", "type", "value"),
+    "component": ("code", "value[x]", "dataAbsentReason"),
+    "condition": ("code", "onset[x]"),
+    "content": ("attachment.hash", "attachment.url", "attachment.data"),
+    "dosage": ("doseAndRate.dose[x]", "timing.repeat", "timing.code", "route", "asNeeded[x]"),
+    "dosageInstruction": ("doseAndRate.dose[x]", "timing.repeat", "timing.code", "route", "asNeeded[x]"),
+    "presentedForm": ("hash", "url", "data", "title"),
+    "target": ("measure", "detail[x]", "due[x]"),
+}
+# The first system that a concept has a coding of says what is meant, whatever else stands beside it.
+RANKED: Final = (
+    terms.RXNORM,
+    terms.CVX,
+    terms.LOINC,
+    terms.SNOMED,
+    terms.ICD_10_CM,
+    terms.ICD_10,
+    terms.ICD_10_PCS,
+    terms.CPT,
+    terms.UNII,
+    terms.NDC,
+)
+RANKS: Final = {system: rank for rank, system in enumerate(RANKED)}
+
+
+def key_of(resource: dict[str, Json]) -> Key:
+    """Return the key of a resource of a type of FACTS; it says nothing of whether that was entered in error."""
+    name = resource["resourceType"]
+    fact = FACTS[name]
+    number = resource.get("masterIdentifier", {})
+    if number.get("value"):
+        # A document that tells of another one names it by this, wherever it is kept.
+        return Key(name, "", "", meaning({"system": "", **number}))
+    coding = next((meant for path in fact.coding if (meant := _meant(values(resource, path)))), "")
+    date = next((when for path in fact.date if (when := _meant(values(resource, path)))), "")
+    counted = fact.value if "T" in date else (*fact.value, *fact.untimed)
+    value = "; ".join(f"{path}={meant}" for path in counted if (meant := _value(resource, path)))
+    if not coding or (name in EVENTS and not date) or (name == "Observation" and _silent(resource)):
+        value = f"{value}; {_digest(resource)}"
+    return Key(name, coding, date, f"not {value}" if _denied(resource, fact) else value)
+
+
+def in_error(resource: dict[str, Json]) -> bool:
+    """Say whether a resource says of itself that it was entered in error."""
+    return ERROR in _codes(values(resource, FACTS[resource["resourceType"]].error))
+
+
+def principal(concept: dict[str, Json]) -> str:
+    """Return the principal coding of a concept or Coding as `system|code`, else its text; '' where it has neither."""
+    codings = concept.get("coding", [concept])
+    meant = []
+    for one in codings:
+        if one.get("code"):
+            system = canonical_system(one.get("system", ""))
+            meant.append((RANKS.get(system, len(RANKS)), system, canonical_code(system, one["code"])))
+    if meant:
+        _, system, code = min(meant)
+        return f"{system}|{code}"
+    return _text(concept.get("text") or next((one["display"] for one in codings if one.get("display")), ""))
+
+
+def when(text: str) -> str:
+    """Return a date as it is, and a time as its minute, UTC."""
+    covered = span(text) if "T" in text else None
+    if covered is None:
+        return text
+    return (EPOCH + timedelta(minutes=covered[0] // 60_000)).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def _silent(resource: dict[str, Json]) -> bool:
+    """Say whether an observation has nothing that was observed."""
+    return not any(name.startswith(TOLD) for name in resource)
+
+
+def _denied(resource: dict[str, Json], fact: Fact) -> bool:
+    return any(not codes.isdisjoint(_codes(values(resource, path))) for path, codes in fact.denied.items())
+
+
+def _codes(found: Iterable[Json]) -> set[str]:
+    codes: set[str] = set()
+    for one in found:
+        codes |= {part.get("code", "") for part in one.get("coding", ())} if isinstance(one, dict) else {str(one)}
+    return codes
+
+
+def _value(resource: dict[str, Json], path: str) -> str:
+    inner = PARTS.get(path)
+    found = values(resource, path)
+    if inner is None:
+        return _meant(found)
+    return _several(_part(one, inner) for one in found if isinstance(one, dict))
+
+
+def _part(part: dict[str, Json], inner: tuple[str, ...]) -> str:
+    """Return what counts of a part of a resource; and its text, where it lacks what counts first."""
+    told = [f"{path}={meant}" for path in inner if (meant := _meant(values(part, path)))]
+    told += [_text(part["text"])] if "text" in part and not values(part, inner[0]) else []
+    return ", ".join(told)
+
+
+def _meant(found: Iterable[Json]) -> str:
+    return _several(meaning(one) for one in found)
+
+
+def _several(texts: Iterable[str]) -> str:
+    return " & ".join(sorted({text for text in texts if text}))
+
+
+def meaning(value: Json) -> str:
+    """Return what a value states as a text; equal for what states the same, '' for nothing."""
+    if isinstance(value, dict):
+        return _object(value)
+    if isinstance(value, list):
+        return _several(meaning(one) for one in value)
+    if isinstance(value, str):
+        return when(value) if span(value) else _text(value)
+    return str(value) if isinstance(value, bool) else _number(value)
+
+
+def _object(value: dict[str, Json]) -> str:
+    # A Timing may have a code alone, which is a concept of its own.
+    if "coding" in value or (value.keys() <= CODING and isinstance(value.get("code", ""), str)):
+        return principal(value)
+    if value.keys() <= REFERENCE:
+        # Ids of others are no names here; who is meant is told by what people read.
+        return _text(value.get("display", ""))
+    if "start" in value:
+        return when(value["start"])
+    if "end" in value:
+        return f"until {when(value['end'])}"
+    if "value" in value:
+        return _quantity(value)
+    return ", ".join(
+        f"{name}={meant}" for name in sorted(value) if name not in BESIDE if (meant := meaning(value[name]))
+    )
+
+
+def _quantity(value: dict[str, Json]) -> str:
+    """Return number and unit of a Quantity, or system and value of an Identifier."""
+    if isinstance(value["value"], str):
+        return f"{canonical_system(value.get('system', ''))}|{value['value']}"
+    return f"{value.get('comparator', '')}{meaning(value['value'])} {_unit(value)}"
+
+
+def _unit(value: dict[str, Json]) -> str:
+    system, code, unit = (value.get(name, "") for name in ("system", "code", "unit"))
+    if code and canonical_system(system) not in {"", terms.UCUM}:
+        return f"{system}|{code}"
+    return terms.ucum(code) or terms.ucum(unit) or code or _text(unit)
+
+
+def _number(value: Json) -> str:
+    try:
+        return f"{Decimal(str(value)).normalize():f}"
+    except InvalidOperation:
+        return str(value)
+
+
+def _text(text: str) -> str:
+    return " ".join(fold(text).split())
+
+
+def _digest(resource: dict[str, Json]) -> str:
+    """Return what stands for all that a resource states."""
+    stated = {name: value for name, value in standardised(resource).items() if name not in BESIDE}
+    return sha256(json.dumps(_stated(stated), sort_keys=True).encode()).hexdigest()
+
+
+def _stated(value: Json) -> Json:
+    """Return a value without references: who or what they name has another id at each place."""
+    if isinstance(value, dict):
+        kept = {name: _stated(one) for name, one in value.items() if name not in {"reference", "id"}}
+        return {name: one for name, one in kept.items() if one not in ({}, [])}
+    if isinstance(value, list):
+        return [one for part in value if (one := _stated(part)) not in ({}, [])]
+    return value if isinstance(value, str | bool | None) else _number(value)

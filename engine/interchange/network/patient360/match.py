@@ -1,0 +1,75 @@
+"""Whether a document is the patient's own: the name, birth date and sex that it gives, against the record here.
+
+The rule, which would rather leave a document out than put another person's facts into a chart:
+
+- Case, accents, punctuation and suffixes (Jr., III) do not count. Any name of the record may be the one.
+- Family: the same words, in any order (`Quintero Lopez`, `Lopez-Quintero`).
+- Given: the first word is the same. Of the further ones those that only one side has do not count, but the side that
+  has fewer may have none that the other has not; an initial stands for a word (`Marisol I.` is `Marisol Ines`, and is
+  not `Marisol Ana`, who may be her twin).
+- Birth date: the same day. A year or a month alone is no match.
+- Sex: the same code. Where a side does not know it, an identifier that both give must stand for it.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from engine.interchange.clinical.patient360.facts import Identity
+from engine.interchange.clinical.patient360.terms import canonical_system
+from engine.interchange.store.search.text import fold
+
+Json = Any
+
+WORD: Final = re.compile(r"[^\W_]+")
+JOINED: Final = re.compile(r"['’`.]")
+SUFFIXES: Final = frozenset({"jr", "sr", "junior", "senior", "ii", "iii", "iv", "2nd", "3rd", "4th"})
+DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+UNKNOWN: Final = frozenset({"", "unknown"})
+
+
+def matches(identity: Identity, patient: dict[str, Json]) -> bool:
+    """Say whether the person whom a document names is the patient (R4)."""
+    born = identity.birth_date
+    if DAY.fullmatch(born) is None or born != patient.get("birthDate"):
+        return False
+    if not any(_named(identity, name) for name in patient.get("name", ())):
+        return False
+    sexes = {identity.gender, patient.get("gender", "")}
+    return _share_a_number(identity, patient) if sexes & UNKNOWN else len(sexes) == 1
+
+
+def _named(identity: Identity, name: dict[str, Json]) -> bool:
+    families = sorted(_words((identity.family,))), sorted(_words((name.get("family", ""),)))
+    if not families[0] or families[0] != families[1]:
+        return False
+    fewer, more = sorted((_words(identity.given), _words(name.get("given", ()))), key=len)
+    return bool(fewer) and fewer[0] == more[0] and _within(fewer[1:], more[1:])
+
+
+def _within(fewer: list[str], more: list[str]) -> bool:
+    """Say whether each of some words is one of others, each of which is taken once; a letter stands for a word."""
+    left = list(more)
+    for word in sorted(fewer, key=len, reverse=True):
+        found = next((one for one in left if one == word), None) or next(
+            (one for one in left if 1 in {len(one), len(word)} and one[0] == word[0]), None
+        )
+        if found is None:
+            return False
+        left.remove(found)
+    return True
+
+
+def _words(texts: Iterable[str]) -> list[str]:
+    """Return the words of a name as they are compared; the suffixes are left out, unless nothing else is there."""
+    words = [word for text in texts for word in WORD.findall(JOINED.sub("", fold(text)))]
+    return [word for word in words if word not in SUFFIXES] or words
+
+
+def _share_a_number(identity: Identity, patient: dict[str, Json]) -> bool:
+    own = {
+        (canonical_system(one["system"]), one["value"])
+        for one in patient.get("identifier", ())
+        if one.get("system") and one.get("value")
+    }
+    return any((canonical_system(system), value) in own for system, value in identity.identifiers)

@@ -1,0 +1,244 @@
+"""What the import of a document does to a chart: the resource that stands for each fact, and what is written.
+
+- A fact with the key of a resource is that resource. What was entered here, or changed here since it was imported,
+  stays as it is: the document only stands behind it. Else the newest statement leads, whoever made it, and details that
+  it lacks are kept of the others; what one organization alone says is as its newest document says it.
+- A fact without one is a later version of what the same organization said before, where that has the same number and
+  principal coding, and for what happens at a time the same date. It takes its place, unless others say what it was.
+- An older statement never takes the place of a newer one. What a source takes back is entered in error, unless others
+  say it; so is what it has corrected to what another resource states already.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from engine.interchange.network.patient360.combine import differs, filled, led, withdrawn
+from engine.interchange.network.patient360.deduplicate import EVENTS, Key, in_error, key_of
+from engine.interchange.network.patient360.own import Incoming, references, resolved
+from engine.interchange.network.patient360.record import Target, stated
+from engine.interchange.network.patient360.standing import Backing, Entry, Number, Standing, Turn, numbers
+
+Json = Any
+
+
+class Came(StrEnum):
+    """What came of a fact, for the counters."""
+
+    ADDED = "added"
+    UPDATED = "updated"
+    KNOWN = "known"
+    KEPT = "kept"
+    WITHDRAWN = "withdrawn"
+
+
+class Move(NamedTuple):
+    """The resource that stands for a fact, None for none; whether the fact leads there, or adds what is lacking."""
+
+    entry: Entry | None
+    came: Came
+    leads: bool = False
+    adds: bool = False
+
+
+@dataclass(slots=True)
+class Step:
+    """One resource to write: as it is to be, and the version that it replaces, 0 for a new one."""
+
+    entry: Entry
+    content: dict[str, Json]
+    replaces: int
+
+
+class Source(NamedTuple):
+    """Whose document it is, and its number, which is the same wherever and whenever it is imported."""
+
+    organization: str
+    number: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """What the import of one document writes, in an order in which what is referred to comes first."""
+
+    standing: Standing
+    source: Source
+    new_id: Callable[[], str]
+    steps: dict[str, Step] = field(default_factory=dict)
+    targets: dict[str, Target] = field(default_factory=dict)
+    counts: Counter[Came] = field(default_factory=Counter)
+
+    def lead(self, entry: Entry, content: dict[str, Json], stated_ms: int) -> None:
+        """Write the document itself first, and let it stand behind its DocumentReference too."""
+        self.standing.drop_key(entry)
+        entry.resource, entry.key = content, key_of(content)
+        self.standing.add(entry)
+        step = Step(entry, content, entry.version)
+        entry.version += 1
+        self.steps = {entry.reference: step, **self.steps}
+        self.targets = {entry.reference: Target(entry.reference, entry.version, stated_ms), **self.targets}
+
+
+def make_plan(standing: Standing, facts: tuple[Incoming, ...], source: Source, new_id: Callable[[], str]) -> Plan:
+    """Return what a document's facts do to a chart; `standing` is then the chart as it will be."""
+    plan = Plan(standing, source, new_id)
+    facts = _identified(facts)
+    taken: set[int] = set()
+    moves: list[Move] = []
+    for fact in facts:
+        key = key_of(fact.resource)
+        prior = _prior(standing, fact, key, source.organization)
+        if prior is not None and id(prior) in taken and _may_replace(prior, _turn(plan, fact)):
+            prior = None
+        move = _choose(plan, fact, key, prior)
+        if move.entry is not None:
+            taken.add(id(move.entry))
+        moves.append(move)
+    table = {fact.urn: move.entry.reference for fact, move in zip(facts, moves, strict=True) if move.entry is not None}
+    for fact, move in zip(facts, moves, strict=True):
+        if move.entry is None:
+            plan.counts[move.came] += 1
+        else:
+            _carry_out(plan, move.entry, move, resolved(fact.resource, table), fact.stated_at)
+    plan.steps = _in_order(plan.steps)
+    for step in plan.steps.values():
+        step.entry.version = step.replaces + 1
+    return plan
+
+
+def _choose(plan: Plan, fact: Incoming, key: Key, prior: Entry | None) -> Move:
+    turn = _turn(plan, fact)
+    same = plan.standing.by_key.get(key)
+    error = in_error(fact.resource)
+    if same is not None and (not error or same.id in plan.standing.imports):
+        if prior is not None and prior is not same and _may_replace(prior, turn):
+            _withdraw(plan, prior, fact.stated_at)
+        # What another document tells of one that was imported changes nothing of that.
+        return Move(same, Came.KNOWN) if same.id in plan.standing.imports else _said_again(same, turn)
+    if prior is None and error and same is not None and same.only_of(turn[1]):
+        prior = same
+    prior = prior or _taken_back(plan.standing.errors.get((turn[1], key)), turn, error=error)
+    if prior is None or not (prior.edited or turn <= prior.newest_of(turn[1]) or prior.only_of(turn[1])):
+        if prior is not None and error:
+            return Move(None, Came.KNOWN)
+        entry = Entry(key.type, plan.new_id(), 0, fact.resource, key, [Backing(turn, 1)], edited=False)
+        plan.standing.add(entry)
+        return Move(entry, Came.WITHDRAWN if error else Came.ADDED, leads=True)
+    if prior.edited:
+        return Move(prior, Came.KEPT)
+    if not _may_replace(prior, turn):
+        return Move(prior, Came.KNOWN)
+    plan.standing.drop_key(prior)
+    prior.key = key
+    if not error:
+        plan.standing.by_key[key] = prior
+    return Move(prior, Came.KNOWN, leads=True)
+
+
+def _taken_back(found: Entry | None, turn: Turn, *, error: bool) -> Entry | None:
+    """Return what was entered in error, if a statement of the same fact is about that; the same document may differ."""
+    return found if found is not None and (error or found.edited or turn != found.newest_of(turn[1])) else None
+
+
+def _said_again(same: Entry, turn: Turn) -> Move:
+    """Return what is done where a resource states the fact already."""
+    if same.edited:
+        imported = any(one.version for one in same.backings)
+        return Move(same, Came.KEPT if imported and turn > same.lead else Came.KNOWN)
+    if turn > same.lead:
+        return Move(same, Came.KNOWN, leads=True)
+    return Move(same, Came.KNOWN, adds=turn == same.lead or not same.only_of(turn[1]))
+
+
+def _may_replace(prior: Entry, turn: Turn) -> bool:
+    return not prior.edited and turn > prior.newest_of(turn[1]) and prior.only_of(turn[1])
+
+
+def _turn(plan: Plan, fact: Incoming) -> Turn:
+    return stated(fact.stated_at), *plan.source
+
+
+def _prior(standing: Standing, fact: Incoming, key: Key, organization: str) -> Entry | None:
+    """Return the resource that an earlier version of a fact became; None for none, and where it is not sure which."""
+    found = {
+        id(entry): entry
+        for number in numbers(organization, fact.resource)
+        for entry in standing.by_number.get(number, ())
+        if entry.key.coding == key.coding and (key.type not in EVENTS or entry.key.date == key.date)
+    }
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _carry_out(plan: Plan, entry: Entry, move: Move, said: dict[str, Json], stated_at: str) -> None:
+    before, came = entry.resource, move.came
+    turn = (stated(stated_at), *plan.source)
+    if entry.version == 0 and entry.reference not in plan.steps:
+        entry.resource = said
+        plan.steps[entry.reference] = Step(entry, said, 0)
+    elif move.leads or move.adds:
+        alone = move.leads and entry.only_of(plan.source.organization)
+        lead, other = (said, before) if move.leads else (before, said)
+        entry.resource = led(said, before) if alone else filled(lead, other)
+        if differs(entry.resource, before):
+            came = Came.UPDATED if entry.version else came
+            plan.steps.setdefault(entry.reference, Step(entry, said, entry.version)).content = entry.resource
+    plan.counts[came] += 1
+    _stand_behind(plan, entry, turn, stated_at, kept=move.came is Came.KEPT)
+
+
+def _withdraw(plan: Plan, entry: Entry, stated_at: str) -> None:
+    """Enter in error what its only source has corrected to what another resource states."""
+    entry.resource = withdrawn(entry.resource)
+    plan.steps[entry.reference] = Step(entry, entry.resource, entry.version)
+    plan.counts[Came.WITHDRAWN] += 1
+    _stand_behind(plan, entry, (stated(stated_at), *plan.source), stated_at, kept=False)
+
+
+def _stand_behind(plan: Plan, entry: Entry, turn: Turn, stated_at: str, *, kept: bool) -> None:
+    """Let the document stand behind a resource, with the version that it writes, and know that by what it now says."""
+    step = plan.steps.get(entry.reference)
+    version = step.replaces + 1 if step is not None else 0
+    plan.targets[entry.reference] = Target(entry.reference, version, turn[0], stated_at, kept)
+    plan.standing.drop_key(entry)
+    entry.backings.append(Backing(turn, version))
+    entry.key = key_of(entry.resource)
+    plan.standing.add(entry)
+
+
+def _identified(facts: Iterable[Incoming]) -> tuple[Incoming, ...]:
+    """Return facts without the numbers that a document gives to more than one: these name none of them."""
+    facts = tuple(facts)
+    counted = Counter(number for fact in facts for number in numbers("", fact.resource))
+    if not any(count > 1 for count in counted.values()):
+        return facts
+    return tuple(replace(fact, resource=_without_numbers(fact.resource, counted)) for fact in facts)
+
+
+def _without_numbers(resource: dict[str, Json], counted: Counter[Number]) -> dict[str, Json]:
+    kept = [one for one in resource.get("identifier", ()) if _count(resource, one, counted) < 2]
+    rest = {name: value for name, value in resource.items() if name != "identifier"}
+    return {**rest, "identifier": kept} if kept else rest
+
+
+def _count(resource: dict[str, Json], identifier: Json, counted: Counter[Number]) -> int:
+    return counted["", resource["resourceType"], identifier.get("system", ""), identifier.get("value", "")]
+
+
+def _in_order(steps: dict[str, Step]) -> dict[str, Step]:
+    """Return steps so that what they refer to comes before them; circles stay in the order in which they came."""
+    named = {name: [one for one in references(step.content) if one in steps] for name, step in steps.items()}
+    ordered: dict[str, Step] = {}
+    seen: set[str] = set()
+    for first in steps:
+        path = [first] if first not in seen else []
+        while path:
+            seen.add(path[-1])
+            below = next((one for one in named[path[-1]] if one not in seen), None)
+            if below is None:
+                name = path.pop()
+                ordered[name] = steps[name]
+            else:
+                path.append(below)
+    return ordered

@@ -1,0 +1,299 @@
+"""What is kept of an imported document beside its facts: DocumentReference, Binary, and the Provenance of its facts.
+
+A Provenance stands for one document, or for 50 facts of a large one: its entity is the DocumentReference, its agent
+the organization that it is from, its targets are the resources that it stands behind. A target with a version is one
+that it wrote, as that version; one without was known already. Until the last batch is written, the last Provenance of
+the document has the tag `importing`.
+"""
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from hashlib import sha1, sha256
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+from xml.sax.saxutils import escape
+
+from engine.interchange.clinical.patient360.facts import Facts, Section
+from engine.interchange.network.patient360.connectors.connector import Document
+from engine.interchange.store.references import local_target
+from engine.interchange.store.search.date import NEVER, span
+
+Json = Any
+
+# Of one Provenance: it comes along with each of them that is searched for, and is written again with each batch.
+MOST_TARGETS: Final = 50
+URN: Final = re.compile(r"urn:(?:uuid|oid):\S+")
+# What is precise enough for `DocumentReference.date`.
+INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+HISTORY: Final = "/_history/"
+RECEIVE: Final = {
+    "system": "http://terminology.hl7.org/CodeSystem/iso-21089-lifecycle",
+    "code": "receive",
+    "display": "Receive/Retain Record Lifecycle Event",
+}
+AUTHOR: Final = {
+    "system": "http://terminology.hl7.org/CodeSystem/provenance-participant-type",
+    "code": "author",
+    "display": "Author",
+}
+# What a document is that does not say it: STU3 has none without a type.
+RECORDS: Final = {"coding": [{"system": "http://loinc.org", "code": "11503-0", "display": "Medical records"}]}
+# Characters of narrative that are kept of one document, and those that XHTML cannot have.
+MOST_NARRATIVE: Final = 1_000_000
+NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class Words(NamedTuple):
+    """The service's own codes and extensions, below its identifier system."""
+
+    system: str
+
+    @property
+    def external(self) -> Json:
+        """The tag of what came from outside."""
+        return {"system": f"{self.system}/fhir/CodeSystem/record-source", "code": "external"}
+
+    @property
+    def importing(self) -> Json:
+        """The tag of a Provenance whose document is not imported to its end."""
+        return {"system": f"{self.system}/fhir/CodeSystem/patient360", "code": "importing"}
+
+    def extension(self, name: str) -> str:
+        """Return the address of an extension."""
+        return f"{self.system}/fhir/StructureDefinition/patient360-{name}"
+
+    def source(self, organization: str) -> str:
+        """Return the address that stands for an organization, for `meta.source`."""
+        return f"{self.system}/source/{quote(organization, safe='')}"
+
+    def number(self, document: Document, facts: Facts) -> dict[str, str]:
+        """Return what a document is known by: its own id where it has one, else the source's, with the source."""
+        if URN.fullmatch(facts.document_id):
+            return {"system": "urn:ietf:rfc:3986", "value": facts.document_id}
+        own = facts.document_id or document.id
+        return {"system": f"{self.source(document.organization)}/document", "value": own}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One resource that a document stands behind: `Type/id`, the version that it wrote (0: none), when it was stated.
+
+    `stated_ms`: milliseconds, NEVER where that is not known. `kept`: ours was changed here, and stayed.
+    """
+
+    reference: str
+    version: int
+    stated_ms: int
+    stated_at: str = ""
+    kept: bool = False
+
+
+def stated(text: str) -> int:
+    """Return the first millisecond of a moment, NEVER for none."""
+    covered = span(text)
+    return covered[0] if covered else NEVER
+
+
+def digest(body: bytes) -> str:
+    """Return the SHA-256 of a document in hexadecimal digits."""
+    return sha256(body).hexdigest()
+
+
+def document_reference(
+    words: Words, document: Document, facts: Facts, patient_id: str, binary_id: str, now: str
+) -> Json:
+    """Return the DocumentReference of a document whose bytes are a Binary; it is of `now` where it has no moment."""
+    own = document.organization
+    made: dict[str, Json] = {
+        "resourceType": "DocumentReference",
+        "meta": {"source": words.source(own), "tag": [words.external]},
+        "masterIdentifier": words.number(document, facts),
+        "status": "current",
+        "subject": {"reference": f"Patient/{patient_id}"},
+        "author": [{"type": "Organization", "display": facts.author or own}],
+        "custodian": {"type": "Organization", "display": own},
+        "content": [{"attachment": _attachment(words, document, facts, binary_id)}],
+    }
+    at = facts.at or document.at
+    made |= {"type": facts.type or RECORDS, "date": at if INSTANT.fullmatch(at) else now}
+    made |= {"description": facts.title} if facts.title else {}
+    return made | ({"text": narrative(facts.narrative)} if facts.narrative else {})
+
+
+def _attachment(words: Words, document: Document, facts: Facts, binary_id: str) -> Json:
+    # FHIR's own hash is SHA-1; the one to rely on stands beside it.
+    sha_1 = b64encode(sha1(document.body, usedforsecurity=False).digest()).decode()
+    return {
+        "extension": [{"url": words.extension("sha-256"), "valueString": digest(document.body)}],
+        "contentType": document.media_type,
+        "url": f"Binary/{binary_id}",
+        "size": len(document.body),
+        "hash": sha_1,
+        **({"title": facts.title} if facts.title else {}),
+        **({"creation": facts.at or document.at} if facts.at or document.at else {}),
+    }
+
+
+def hashes(resource: dict[str, Json], words: Words) -> set[str]:
+    """Return the SHA-256 of the documents that a DocumentReference has, as it says them."""
+    attached = (one.get("attachment", {}) for one in resource.get("content", ()))
+    beside = (part for one in attached for part in one.get("extension", ()))
+    return {part["valueString"] for part in beside if part.get("url") == words.extension("sha-256")}
+
+
+def narrative(sections: tuple[Section, ...]) -> Json:
+    """Return what people read in a document as the narrative of its DocumentReference."""
+    room = MOST_NARRATIVE
+    parts: list[str] = []
+    for one in sections:
+        text = NO_XML.sub("", one.text)[:room]
+        room -= len(text)
+        parts.append(f"<h2>{escape(NO_XML.sub('', one.title))}</h2><p>{escape(text)}</p>")
+        if room <= 0:
+            break
+    return {"status": "additional", "div": f'<div xmlns="http://www.w3.org/1999/xhtml">{"".join(parts)}</div>'}
+
+
+def binary(document: Document, patient_id: str) -> Json:
+    """Return the Binary of a document's bytes, as they came."""
+    return {
+        "resourceType": "Binary",
+        "contentType": document.media_type,
+        "securityContext": {"reference": f"Patient/{patient_id}"},
+        "data": b64encode(document.body).decode(),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A Provenance of a document, read: who stands behind what, and when that was stated ('' for unknown).
+
+    `done`: it does not say that more of the document is to come. `version` 0: it is not kept yet.
+    """
+
+    id: str
+    version: int
+    updated_ms: int
+    organization: str
+    document_id: str
+    occurred: str
+    targets: tuple[Target, ...]
+    done: bool
+
+    def provenance(self, words: Words, recorded: str) -> Json:
+        """Return the Provenance that says this."""
+        return {
+            "resourceType": "Provenance",
+            "meta": {"source": words.source(self.organization), "tag": [words.external, *self._tags(words)]},
+            "target": [_told(words, one, self.occurred) for one in self.targets],
+            **({"occurredDateTime": self.occurred} if self.occurred else {}),
+            "recorded": recorded,
+            "activity": {"coding": [RECEIVE]},
+            "agent": [
+                {
+                    "type": {"coding": [AUTHOR]},
+                    "who": {"type": "Organization", "display": self.organization},
+                }
+            ],
+            "entity": [{"role": "source", "what": {"reference": f"DocumentReference/{self.document_id}"}}],
+        }
+
+    def _tags(self, words: Words) -> tuple[Json, ...]:
+        return () if self.done else (words.importing,)
+
+
+def _told(words: Words, target: Target, occurred: str) -> Json:
+    beside = []
+    if target.stated_at and stated(target.stated_at) != stated(occurred):
+        beside.append({"url": words.extension("stated-at"), "valueDateTime": target.stated_at})
+    if target.kept:
+        beside.append({"url": words.extension("kept"), "valueCode": "changed-here"})
+    version = f"{HISTORY}{target.version}" if target.version else ""
+    return {**({"extension": beside} if beside else {}), "reference": f"{target.reference}{version}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All that is recorded of one document; there is always one record."""
+
+    records: tuple[Record, ...]
+
+    @property
+    def organization(self) -> str:
+        """Who the document is from."""
+        return self.records[0].organization
+
+    @property
+    def occurred_ms(self) -> int:
+        """When its newest version was made."""
+        return max(stated(one.occurred) for one in self.records)
+
+    @property
+    def updated_ms(self) -> int:
+        """When it was imported."""
+        return max(one.updated_ms for one in self.records)
+
+    @property
+    def done(self) -> bool:
+        """Whether it is imported to its end."""
+        return all(one.done for one in self.records)
+
+    def noted(self, targets: Iterable[Target], occurred: str, new_id: Callable[[], str], *, done: bool) -> "Ledger":
+        """Return it with some more targets, or others in the place of those of the same resource.
+
+        A version that the document wrote stays known where it has nothing to write any more.
+        """
+        places = {one.reference: at for at, record in enumerate(self.records) for one in record.targets}
+        held = [{one.reference: one for one in record.targets} for record in self.records]
+        for target in targets:
+            if target.reference not in places and len(held[-1]) >= MOST_TARGETS:
+                held.append({})
+            own = held[places.get(target.reference, -1)]
+            before = own.get(target.reference, target)
+            own[target.reference] = replace(target, version=target.version or before.version)
+        first = self.records[0]
+        records = list(self.records)
+        records += [replace(first, id=new_id(), version=0, targets=()) for _ in held[len(records) :]]
+        last = len(records) - 1
+        return Ledger(
+            tuple(
+                one
+                if tuple(own.values()) == one.targets and one.done == (done or at < last)
+                else replace(one, targets=tuple(own.values()), occurred=occurred, done=done or at < last)
+                for at, (one, own) in enumerate(zip(records, held, strict=True))
+            )
+        )
+
+
+def read_record(words: Words, resource: dict[str, Json], updated_ms: int) -> Record | None:
+    """Return what a Provenance says of an import; None for one that tells of something else."""
+    tags = resource["meta"].get("tag", ())
+    entities = [local_target(one["what"].get("reference", "")) for one in resource.get("entity", ())]
+    if words.external not in tags or len(entities) != 1:
+        return None
+    occurred = resource.get("occurredDateTime", "")
+    return Record(
+        id=resource["id"],
+        version=int(resource["meta"]["versionId"]),
+        updated_ms=updated_ms,
+        organization=resource["agent"][0]["who"].get("display", ""),
+        document_id=entities[0].partition("/")[2],
+        occurred=occurred,
+        targets=tuple(_target(words, one, occurred) for one in resource["target"] if "reference" in one),
+        done=words.importing not in tags,
+    )
+
+
+def _target(words: Words, one: Json, occurred: str) -> Target:
+    beside = {part["url"]: part for part in one.get("extension", ())}
+    _, _, version = one["reference"].partition(HISTORY)
+    stated_at = beside.get(words.extension("stated-at"), {}).get("valueDateTime", "") or occurred
+    return Target(
+        local_target(one["reference"]),
+        int(version) if version.isdecimal() else 0,
+        stated(stated_at),
+        stated_at,
+        words.extension("kept") in beside,
+    )

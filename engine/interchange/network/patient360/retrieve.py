@@ -1,0 +1,95 @@
+"""The work of $p360-retrieve: all sources are asked at once, and their documents imported as they come."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Final
+
+from engine import fault
+from engine.interchange.core.service import Service
+from engine.interchange.jobs.jobs.job import Job, JobFailedError, Report, Result, Work
+from engine.interchange.jobs.jobs.subject import subject
+from engine.interchange.kernel.outcome import Issue
+from engine.interchange.network.patient360.connectors.connector import (
+    Connector,
+    Document,
+    Subject,
+    subject_of,
+)
+from engine.interchange.network.patient360.connectors.failing import reason_of
+from engine.interchange.network.patient360.importing import Importer, Reader
+from engine.interchange.network.patient360.record import Words
+from engine.interchange.network.patient360.tally import Tally
+from engine.interchange.network.patient360.turns import TURNS
+
+KIND: Final = "p360-retrieve"
+# Documents that wait to be imported, of all sources: more are not held in memory.
+WAITING: Final = 4
+# How long a source may take at most, whatever it allows itself; that its documents wait here does not count.
+SOURCE_SECONDS: Final = 3600.0
+
+Sources = Callable[[Service, str], Sequence[Connector]]
+# A document, or None at the end of a source.
+Queue = asyncio.Queue[Document | None]
+
+
+def retrieval(sources: Sources, read: Reader) -> Work:
+    """Return the work of a retrieval from the sources of a tenant."""
+
+    async def work(service: Service, job: Job, report: Report) -> Result:
+        with TURNS.shorter():
+            return await _retrieve(service, job, report, sources(service, job.tenant), read)
+
+    return work
+
+
+async def _retrieve(
+    service: Service, job: Job, report: Report, connectors: Sequence[Connector], read: Reader
+) -> Result:
+    if not connectors:
+        text = "No source is configured for this tenant; name one in its sources, or set network_mode: mocked."
+        raise JobFailedError(Issue(text, "http"))
+    patient = await asyncio.to_thread(service.store.read, job.tenant, lambda inner: subject(inner, job))
+    asked = subject_of(job.tenant, patient.resource())
+    tally = Tally(sum(one.organizations for one in connectors))
+    importer = Importer(service, job, read, Words(service.configuration.service_identifier_system))
+    queue: Queue = asyncio.Queue(WAITING)
+    tasks = [asyncio.create_task(_ask(one, asked, queue, tally)) for one in connectors]
+    try:
+        left = len(tasks)
+        while left:
+            document = await queue.get()
+            if document is None:
+                left -= 1
+                continue
+            tally.add(document.organization, await importer.take(document))
+            fault.point("F36")
+            await report(tally.progress())
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if len(tally.failures) == len(connectors):
+        raise JobFailedError(*(Issue(text, "http") for text in tally.failures.values()))
+    # Whoever was merged away since the last document is told so.
+    await asyncio.to_thread(service.store.read, job.tenant, lambda inner: subject(inner, job))
+    return Result(tally.parameters(job.patient))
+
+
+async def _ask(connector: Connector, asked: Subject, queue: Queue, tally: Tally) -> None:
+    """Hand over what a source has; one that fails, or takes too long, fails alone."""
+    left = SOURCE_SECONDS
+    documents = aiter(connector.retrieve(asked))
+    document: Document | None = None
+    try:
+        while True:
+            began = monotonic()
+            async with asyncio.timeout(left):
+                document = await anext(documents, None)
+            if document is None:
+                break
+            left -= monotonic() - began
+            await queue.put(document)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is this source's, and the others go on
+        tally.failures[connector.name] = reason_of(connector, error)
+    await queue.put(None)

@@ -1,0 +1,114 @@
+"""What a retrieval has come to: counters over all, and by organization why documents were not imported."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.network.patient360.importing import Ended, Outcome
+from engine.interchange.network.patient360.plan import Came
+
+Json = Any
+
+COMPLETED: Final = "completed"
+PARTIAL: Final = "partial"
+FAILED: Final = "failed"
+DOCUMENTS: Final = {
+    "documentsImported": Ended.IMPORTED,
+    "documentsSkipped": Ended.SKIPPED,
+    "documentsFailed": Ended.FAILED,
+}
+FACTS: Final = {
+    "factsAdded": Came.ADDED,
+    "factsUpdated": Came.UPDATED,
+    "factsKnown": Came.KNOWN,
+    "factsKept": Came.KEPT,
+    "factsWithdrawn": Came.WITHDRAWN,
+}
+
+
+@dataclass(slots=True)
+class Count:
+    """What came of the documents of one organization, or of all."""
+
+    ended: Counter[Ended] = field(default_factory=Counter)
+    reasons: Counter[tuple[Ended, str]] = field(default_factory=Counter)
+    facts: Counter[Came] = field(default_factory=Counter)
+    invalid: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """Count a document."""
+        self.ended[outcome.ended] += 1
+        self.facts += outcome.counts
+        self.invalid += outcome.invalid
+        if outcome.reason:
+            self.reasons[outcome.ended, outcome.reason] += 1
+
+    def numbers(self) -> dict[str, int]:
+        """Return the counters of documents and facts by their names in the answer."""
+        return {
+            "documentsFound": self.ended.total(),
+            **{name: self.ended[ended] for name, ended in DOCUMENTS.items()},
+            **{name: self.facts[came] for name, came in FACTS.items()},
+            "factsInvalid": self.invalid,
+        }
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts by organization; `failures` are the texts of the sources that failed, by their names."""
+
+    organizations: int
+    total: Count = field(default_factory=Count)
+    by_organization: dict[str, Count] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def add(self, organization: str, outcome: Outcome) -> None:
+        """Count a document of an organization."""
+        self.total.add(outcome)
+        self.by_organization.setdefault(organization, Count()).add(outcome)
+
+    def progress(self) -> Mapping[str, int | str]:
+        """Return what of it a handle may show while it goes on."""
+        names = ("documentsFound", *DOCUMENTS)
+        numbers = self.total.numbers()
+        return {name: numbers[name] for name in names}
+
+    def parameters(self, patient_id: str) -> bytes:
+        """Return the result as a Parameters resource."""
+        status = PARTIAL if self.failures else COMPLETED
+        counted = {"organizationsTotal": self.organizations, **self.total.numbers()}
+        parts = [
+            {"name": "status", "valueCode": status},
+            {"name": "patient", "valueReference": {"reference": f"Patient/{patient_id}"}},
+            *_integers(counted),
+            *(_organization(name, count) for name, count in sorted(self.by_organization.items())),
+            *(_failure(name, text) for name, text in sorted(self.failures.items())),
+        ]
+        return write_json({"resourceType": "Parameters", "parameter": parts})
+
+
+def _organization(name: str, count: Count) -> Json:
+    reasons = [
+        {
+            "name": "reason",
+            "part": [
+                {"name": "status", "valueCode": ended},
+                {"name": "code", "valueCode": reason},
+                {"name": "documents", "valueInteger": number},
+            ],
+        }
+        for (ended, reason), number in sorted(count.reasons.items())
+    ]
+    own = [{"name": "name", "valueString": name}, {"name": "status", "valueCode": COMPLETED}]
+    return {"name": "organization", "part": [*own, *_integers(count.numbers()), *reasons]}
+
+
+def _failure(name: str, text: str) -> Json:
+    told = [{"name": "name", "valueString": name}, {"name": "status", "valueCode": FAILED}]
+    return {"name": "source", "part": [*told, {"name": "text", "valueString": text}]}
+
+
+def _integers(numbers: Mapping[str, int]) -> list[Json]:
+    return [{"name": name, "valueInteger": number} for name, number in numbers.items()]

@@ -1,0 +1,91 @@
+"""Questions that stand together: their ids, and which of them each is asked after."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from engine.config.wording import Placed, Step, nearest
+from engine.interchange.orders.compendium.files.authored import ANY_CODE, Question
+from engine.interchange.orders.compendium.files.when import condition
+
+Path = tuple[Step, ...]
+# What the item is called that holds the help of a question.
+HELP: Final = ".help"
+
+
+class Standing(NamedTuple):
+    """A question, where it stands, and the ids of those that it stands in, outermost first."""
+
+    question: Question
+    path: Path
+    above: tuple[str, ...]
+
+
+def standing(questions: Sequence[Question], path: Path = (), above: tuple[str, ...] = ()) -> Iterator[Standing]:
+    """Yield questions at every depth, in their order."""
+    for number, question in enumerate(questions):
+        at = (*path, number)
+        yield Standing(question, at, above)
+        yield from standing(question.items, (*at, "items"), (*above, question.id))
+
+
+def ids_of(question: Question) -> tuple[str, ...]:
+    """Return the ids of the items that a question alone becomes."""
+    return (question.id, question.id + HELP) if question.help else (question.id,)
+
+
+def faults(questions: Sequence[Question], beside: Mapping[str, Question]) -> Iterator[Placed]:
+    """Yield what is wrong among questions that stand together; `beside` are others whose answers they may go by."""
+    every = tuple(standing(questions))
+    first: dict[str, Standing] = {}
+    for one in every:
+        for name in ids_of(one.question):
+            if name in first:
+                yield (*one.path, "id"), f"the id {name} a second time", "each question has an id of its own"
+            first.setdefault(name, one)
+    own = {name: one.question for name, one in first.items() if name == one.question.id}
+    for one in every:
+        yield from _conditions(one, {**beside, **own})
+    yield from _circles(every)
+
+
+def _conditions(one: Standing, known: Mapping[str, Question]) -> Iterator[Placed]:
+    when, path = one.question.when, (*one.path, "when")
+    if len(when) > 1 and any(len(texts) > 1 for texts in when.values()):
+        yield path, "several questions with several answers", "either several questions, or several answers to one"
+    for name, texts in when.items():
+        if name not in known:
+            yield (*path, name), f"no question {name}", nearest(name, known.keys() - {one.question.id, ANY_CODE})
+            continue
+        for text in texts:
+            wanted = condition(known[name], text)
+            if isinstance(wanted, str):
+                yield (*path, name), f"found {text!r}", wanted
+
+
+def _circles(every: Sequence[Standing]) -> Iterator[Placed]:
+    """Yield each question that is asked only after itself: what it goes by, and what it stands in."""
+    goes_by: dict[str, set[str]] = {}
+    for one in every:
+        goes_by.setdefault(one.question.id, set()).update(one.question.when, one.above[-1:])
+    ended = _ended(goes_by)
+    for one in every:
+        if one.question.when and one.question.id not in ended and _reaches(one.question.id, goes_by):
+            yield (*one.path, "when"), "a question that is asked after its own answer", "break the circle"
+
+
+def _ended(goes_by: Mapping[str, set[str]]) -> set[str]:
+    """Return the ids that lead into no circle."""
+    ended: set[str] = set()
+    while more := {name for name, after in goes_by.items() if name not in ended and after & goes_by.keys() <= ended}:
+        ended |= more
+    return ended
+
+
+def _reaches(name: str, goes_by: Mapping[str, set[str]]) -> bool:
+    """Say whether a question leads back to itself."""
+    seen: set[str] = set()
+    ahead = set(goes_by[name])
+    while ahead:
+        seen |= ahead
+        ahead = {after for one in ahead for after in goes_by.get(one, ())} - seen
+    return name in seen

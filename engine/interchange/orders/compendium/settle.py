@@ -1,0 +1,136 @@
+"""Bringing what is kept of a laboratory to what its file says: a resource at a time, each within a transaction."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from engine.errors import UsageError
+from engine.interchange.orders.compendium.files.authored import Laboratory
+from engine.interchange.orders.compendium.lookup import QUESTIONS, TESTS, carriers, system_of
+from engine.interchange.orders.compendium.made import QUESTIONNAIRE, TEST, Wanted, ids_for, tag
+from engine.interchange.orders.compendium.organization import organization
+from engine.interchange.rest.resource.definition import rows_of
+from engine.interchange.store.search.text import short
+from engine.interchange.store.store.transaction import Change, Stored, Transaction
+
+Json = Any
+
+ORGANIZATION: Final = "Organization"
+CODES: Final = {TEST: TESTS, QUESTIONNAIRE: QUESTIONS}
+RETIRED: Final = "retired"
+# What the service gives a resource, and no file.
+GIVEN: Final = frozenset({"versionId", "lastUpdated"})
+OF_FILE: Final = "SELECT key FROM token_index WHERE tenant=? AND parameter=? AND code=? AND system=? ORDER BY key"
+
+
+class Outcome(StrEnum):
+    """What became of a resource."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    RETIRED = "retired"
+
+
+class Move(NamedTuple):
+    """A change to be made: of a stored resource, or of a new one where `stored` is None or deleted."""
+
+    outcome: Outcome
+    type: str
+    id: str
+    stored: Stored | None
+    resource: dict[str, Json]
+
+
+class File(NamedTuple):
+    """Whose file it is: the laboratory, and the service's identifier system."""
+
+    laboratory: Laboratory
+    sis: str
+
+    @property
+    def tag(self) -> dict[str, str]:
+        """What marks the resources that come from it."""
+        return tag(self.sis, self.laboratory.id)
+
+
+def move_for(transaction: Transaction, file: File, one: Wanted) -> Move:
+    """Return what brings a test or its questions to what the file says.
+
+    Among several resources of its code it is the one that came from a file, else the oldest. UsageError: others have
+    taken its ids.
+    """
+    found = list(carriers(transaction, CODES[one.type], file.laboratory.id, one.code))
+    kept = next((stored for stored in found if file.tag in _tags(stored.resource())), found[0] if found else None)
+    if kept is not None:
+        return _change(kept, one.resource, Outcome.UPDATED)
+    for resource_id in ids_for(file.laboratory.id, one.code):
+        stored = transaction.get(one.type, resource_id)
+        if stored is None or stored.deleted:
+            return Move(Outcome.CREATED, one.type, resource_id, stored, one.resource)
+    # A client chose both for other tests.
+    raise UsageError(f"{one.type}/{resource_id} is another test's, and test {one.code} needs its id: delete it there")
+
+
+def retirement(transaction: Transaction, key: int) -> Move:
+    """Return what retires a test or its questions."""
+    stored = transaction.by_key(key)
+    return _change(stored, {**_own(stored), "status": RETIRED}, Outcome.RETIRED)
+
+
+def organization_move(transaction: Transaction, file: File) -> Move:
+    """Return what brings the laboratory's Organization to what the file says."""
+    laboratory = file.laboratory
+    stored = transaction.get(ORGANIZATION, laboratory.id)
+    if stored is None or stored.deleted:
+        new = organization(laboratory, None, file.sis)
+        return Move(Outcome.CREATED, ORGANIZATION, laboratory.id, stored, new)
+    return _change(stored, organization(laboratory, _own(stored), file.sis), Outcome.UPDATED)
+
+
+def left_over(transaction: Transaction, file: File, codes: Mapping[str, frozenset[str]]) -> Iterator[int]:
+    """Yield the keys of what came from the laboratory's file and is not in it; `codes` are those in it, by type."""
+    system = system_of(file.laboratory.id)
+    mark = file.tag
+    for type_name, known in codes.items():
+        arguments = (transaction.tenant, rows_of(type_name, "_tag"), short(mark["code"]), short(mark["system"]))
+        for (key,) in transaction.connection.execute(OF_FILE, arguments).fetchall():
+            resource = transaction.by_key(key).resource()
+            if resource.get("status") != RETIRED and not _codes(resource, system) & known:
+                yield key
+
+
+def make(transaction: Transaction, move: Move) -> None:
+    """Make a change."""
+    if move.outcome is Outcome.UNCHANGED:
+        return
+    if move.stored is None:
+        transaction.create(move.type, move.id, move.resource, Change.NEW)
+    elif move.stored.deleted:
+        transaction.bring_back(move.stored, move.resource)
+    else:
+        transaction.update(move.stored, move.resource)
+
+
+def _change(stored: Stored, resource: dict[str, Json], outcome: Outcome) -> Move:
+    same = _own(stored) == resource
+    return Move(Outcome.UNCHANGED if same else outcome, stored.type, stored.id, stored, resource)
+
+
+def _own(stored: Stored) -> dict[str, Json]:
+    """Return a stored resource without what the service gave it."""
+    resource = stored.resource()
+    meta = {name: value for name, value in resource.pop("meta", {}).items() if name not in GIVEN}
+    del resource["id"]
+    return {**resource, **({"meta": meta} if meta else {})}
+
+
+def _tags(resource: dict[str, Json]) -> list[dict[str, Json]]:
+    found: list[dict[str, Json]] = resource.get("meta", {}).get("tag", [])
+    return found
+
+
+def _codes(resource: dict[str, Json], system: str) -> set[str]:
+    code = resource.get("code", ())
+    codings = code.get("coding", ()) if isinstance(code, dict) else code
+    return {one.get("code", "") for one in codings if one.get("system") == system}

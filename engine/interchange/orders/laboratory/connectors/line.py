@@ -1,0 +1,156 @@
+"""A laboratory at the other end of an MLLP line: one connection for each order, its acknowledgement awaited.
+
+Until the first byte of an order is written, whatever goes wrong is UNREACHABLE; from then on it is UNKNOWN, unless the
+laboratory says so by an acknowledgement of this very message.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from hl7.mllp import InvalidBlockError, open_hl7_connection
+
+from engine import fault
+from engine.config.laboratory import LaboratoryConnector
+from engine.interchange.kernel.outbound import Outbound
+from engine.interchange.orders.laboratory.acknowledgement import Acknowledgement, read_acknowledgement
+from engine.interchange.orders.laboratory.connectors.connector import CANNOT_BE_ASKED, Verdict, stay
+from engine.interchange.orders.laboratory.message.build import Envelope, write_order
+from engine.interchange.orders.laboratory.message.texts import UnwritableError
+from engine.interchange.orders.laboratory.order import LaboratoryOrder
+from engine.interchange.store.store.transmission import Outcome
+
+REPLY_LIMIT_BYTES: Final = 1_048_576
+# A proxy in front of a laboratory that is down takes a connection, and closes it at once.
+SETTLE_SECONDS: Final = 0.005
+CLOSE_SECONDS: Final = 1.0
+# In TLS 1.3 a server says only after the handshake that it does not take the client's certificate, and then has read
+# nothing else.
+NOT_TRUSTED: Final = frozenset(
+    {
+        *("TLSV13_ALERT_CERTIFICATE_REQUIRED", "TLSV1_ALERT_UNKNOWN_CA", "TLSV1_ALERT_ACCESS_DENIED"),
+        *("SSLV3_ALERT_BAD_CERTIFICATE", "SSLV3_ALERT_CERTIFICATE_EXPIRED", "SSLV3_ALERT_CERTIFICATE_REVOKED"),
+        *("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE", "SSLV3_ALERT_HANDSHAKE_FAILURE"),
+    }
+)
+ACCEPTED_AT_FIRST: Final = "CA"
+
+
+# What it means that no answer came, the first that fits.
+SILENCES: Final[Mapping[type[Exception], Verdict]] = {
+    TimeoutError: Verdict(Outcome.UNKNOWN, "no-answer", "no answer came in time (timeout_s)"),
+    OSError: Verdict(Outcome.UNKNOWN, "broken-off", "the line broke before an answer came"),
+    asyncio.IncompleteReadError: Verdict(Outcome.UNKNOWN, "broken-off", "the line was closed before an answer came"),
+    InvalidBlockError: Verdict(Outcome.UNKNOWN, "no-block", "the answer is no MLLP block"),
+    ValueError: Verdict(Outcome.UNKNOWN, "no-block", "the answer is longer than a megabyte"),
+}
+
+
+class UnreachableError(Exception):
+    """There is no connection to a laboratory; the text says why."""
+
+
+class Line:
+    """The connector of type `hl7`."""
+
+    def __init__(self, settings: LaboratoryConnector, processing_id: str, at: datetime, outbound: Outbound) -> None:
+        self._settings = settings
+        self._processing_id = processing_id
+        self._at = at
+        self._outbound = outbound
+
+    async def ask(self, _control_id: str) -> Verdict:
+        """Say that nobody can be asked: HL7 v2 has no question that laboratories answer."""
+        return CANNOT_BE_ASKED
+
+    async def transmit(self, order: LaboratoryOrder, control_id: str) -> Verdict:
+        """Send an order, and return what the laboratory says to it."""
+        try:
+            message = write_order(order, self._settings, Envelope(control_id, self._at, self._processing_id))
+            reader, writer = await self._connected()
+        except UnwritableError as error:
+            return Verdict(Outcome.REFUSED, "unwritable", str(error))
+        except UnreachableError as error:
+            return Verdict(Outcome.UNREACHABLE, "unreachable", str(error))
+        except asyncio.CancelledError:
+            stay()
+            return Verdict(Outcome.UNREACHABLE, "stopped", "the service was stopped before there was a connection")
+        try:
+            return await self._handed_over(reader, writer, message, control_id)
+        finally:
+            await _close(writer)
+
+    async def _connected(self) -> tuple[Any, Any]:
+        settings = self._settings
+        where = f"{settings.host}:{settings.port}"
+        try:
+            context = await asyncio.to_thread(_context, settings) if settings.tls else None
+        except (OSError, ssl.SSLError) as error:
+            raise UnreachableError("its TLS files cannot be used: interchange check tells why") from error
+        self._outbound.connections += 1
+        try:
+            async with asyncio.timeout(settings.timeout_s):
+                reader, writer = await open_hl7_connection(
+                    settings.host, settings.port, limit=REPLY_LIMIT_BYTES, ssl=context
+                )
+        except ssl.SSLError as error:
+            raise UnreachableError(f"{where} is not trusted, or speaks no TLS ({_named(error)})") from error
+        except TimeoutError as error:
+            raise UnreachableError(f"{where} takes no connection within {settings.timeout_s:g} s") from error
+        except OSError as error:
+            raise UnreachableError(f"{where} cannot be reached ({error.strerror or type(error).__name__})") from error
+        if await _left(reader):
+            await _close(writer)
+            raise UnreachableError(f"{where} closed the connection at once")
+        return reader, writer
+
+    async def _handed_over(self, reader: Any, writer: Any, message: bytes, control_id: str) -> Verdict:
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                writer.writeblock(message)
+                await writer.drain()
+                fault.point("F40")
+                answer = await _answer(reader, control_id)
+                if answer.code == ACCEPTED_AT_FIRST and self._settings.acknowledgement == "application":
+                    answer = await _answer(reader, control_id)
+        except asyncio.CancelledError:
+            stay()
+            return Verdict(Outcome.UNKNOWN, "stopped", "the service was stopped before an answer came")
+        except tuple(SILENCES) as error:
+            if isinstance(error, ssl.SSLError) and error.reason in NOT_TRUSTED:
+                return Verdict(Outcome.UNREACHABLE, "not-trusted", f"our certificate is not taken ({error.reason})")
+            return next(verdict for kind, verdict in SILENCES.items() if isinstance(error, kind))
+        return answer.verdict
+
+
+async def _answer(reader: Any, control_id: str) -> Acknowledgement:
+    return read_acknowledgement(await reader.readblock(), control_id)
+
+
+async def _left(reader: Any) -> bool:
+    """Say whether the other end has closed a connection that it has only just taken."""
+    await asyncio.sleep(SETTLE_SECONDS)
+    return reader.at_eof() or reader.exception() is not None
+
+
+async def _close(writer: Any) -> None:
+    writer.close()
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await writer.wait_closed()
+    except (TimeoutError, OSError):
+        writer.transport.abort()
+
+
+def _named(error: ssl.SSLError) -> str:
+    return error.reason or type(error).__name__
+
+
+def _context(settings: LaboratoryConnector) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=settings.ca_file)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if settings.certificate is not None:
+        context.load_cert_chain(settings.certificate, settings.key)
+    return context

@@ -1,0 +1,19 @@
+"""The laboratory of a sandbox: it takes every order, at the moment that the transmitter waits for."""
+
+from engine.interchange.orders.laboratory.connectors.connector import Verdict
+from engine.interchange.orders.laboratory.order import LaboratoryOrder
+from engine.interchange.store.store.transmission import Outcome
+
+
+class Simulated:
+    """It is nowhere but in the service, so that what was not noted there did not happen."""
+
+    async def transmit(self, order: LaboratoryOrder, control_id: str) -> Verdict:
+        """Accept an order that has a test; nothing leaves."""
+        if not order.tests:
+            return Verdict(Outcome.REFUSED, "no-test", f"{control_id} has no test that is there")
+        return Verdict(Outcome.ACCEPTED)
+
+    async def ask(self, control_id: str) -> Verdict:
+        """Say that it never had it."""
+        return Verdict(Outcome.NEVER_HAD_IT, "", f"{control_id} is not here")

@@ -1,0 +1,203 @@
+"""An order as a laboratory is told of it: everything that it names, read from the store at one moment."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from engine.interchange.kernel.extension import url, value
+from engine.interchange.orders.compendium.lookup import find_test
+from engine.interchange.orders.laboratory.answers import Answer, answers_in
+from engine.interchange.orders.laboratory.resolving import Resolver
+from engine.interchange.orders.orders.moving import find_order
+from engine.interchange.orders.orders.order import performer_of, tests_of
+from engine.interchange.orders.orders.validation import PAYERS, lab_codes
+from engine.interchange.rest.patient.index import is_record_number
+from engine.interchange.store.store.transaction import Transaction
+
+Json = Any
+Resource = dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """An insurance: who insures, and who is insured (None for the patient)."""
+
+    resource: Resource
+    payor: Resource | None
+    insured: Resource | None
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedTest:
+    """One test; its id is the placer number, by which the laboratory's results name it.
+
+    `reasons` are CodeableConcepts.
+    """
+
+    id: str
+    resource: Resource
+    answers: tuple[Answer, ...]
+    specimens: tuple[Resource, ...]
+    reasons: tuple[Resource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaboratoryOrder:
+    """An order with all that a laboratory is told; `record_numbers` are the patient's external MRNs as Identifiers.
+
+    `facility` is the Organization for which it was ordered, `account_type` one of PAYERS or '' where nobody says
+    who pays.
+    """
+
+    id: str
+    tenant: str
+    laboratory: str
+    resource: Resource
+    patient: Resource
+    record_numbers: tuple[Resource, ...]
+    tests: tuple[OrderedTest, ...]
+    requester: Resource | None
+    facility: Resource | None
+    performer: Resource | None
+    encounter: Resource | None
+    account_type: str
+    coverages: tuple[Coverage, ...]
+    guarantor: Resource | None
+
+    def __repr__(self) -> str:
+        """Return what names it, and nothing of the patient."""
+        return f"<LaboratoryOrder {self.id}>"
+
+
+def read_order(transaction: Transaction, tenant: str, sis: str, order_id: str) -> LaboratoryOrder | None:
+    """Return an order with all that it names; None where it, its patient or one of its tests is not there."""
+    stored = find_order(transaction, order_id)
+    if stored is None:
+        return None
+    order = stored.resource()
+    find = Resolver(transaction, (order,))
+    patient = find(order.get("subject"))
+    if patient is None:
+        return None
+    tests = tuple(_tests(transaction, order, sis))
+    if len(tests) < len(tests_of(order)):
+        return None
+    agent, facility = requester_of(order, sis)
+    account = find(value(order, sis, "requestgroup-account"))
+    return LaboratoryOrder(
+        id=order_id,
+        tenant=tenant,
+        laboratory=performer_of(order, sis),
+        resource=order,
+        patient=patient,
+        record_numbers=tuple(one for one in patient.get("identifier", ()) if is_record_number(one) and "value" in one),
+        tests=tests,
+        requester=_person(find, agent or _of_tests(tests, "requester") or order.get("author")),
+        facility=find(facility or value(order, sis, "requestgroup-authorizedBy")),
+        performer=find(value(order, sis, "requestgroup-performer")),
+        encounter=find(order.get("encounter")),
+        account_type=_account_type(account),
+        coverages=tuple(_coverages(transaction, order, tests, account)),
+        guarantor=_guarantor(transaction, order, account),
+    )
+
+
+def _tests(transaction: Transaction, order: Resource, sis: str) -> Iterator[OrderedTest]:
+    whole = value(order, sis, "requestgroup-specimen")
+    for test_id in tests_of(order):
+        stored = transaction.get("ServiceRequest", test_id)
+        if stored is None or stored.deleted:
+            continue
+        test = stored.resource()
+        find = Resolver(transaction, (test, order))
+        asked = partial(_asked, transaction, performer_of(order, sis), test)
+        responses = (find(one) for one in test.get("supportingInfo", ()))
+        specimens = [find(one) for one in test.get("specimen") or ([whole] if whole else ())]
+        yield OrderedTest(
+            id=test_id,
+            resource=test,
+            answers=tuple(
+                answer
+                for response in responses
+                if response is not None and response["resourceType"] == "QuestionnaireResponse"
+                for answer in answers_in(response, find, asked)
+            ),
+            specimens=tuple(one for one in specimens if one is not None),
+            reasons=tuple(_reasons(find, test, order, sis)),
+        )
+
+
+def _asked(transaction: Transaction, laboratory: str, test: Resource) -> Resource | None:
+    """Return the Questionnaire that a laboratory has for a test, None for none."""
+    code = lab_codes(test).get(laboratory, "")
+    found = find_test(transaction, laboratory, code) if code else None
+    return Resolver(transaction, ())(f"Questionnaire/{found.questionnaire}") if found and found.questionnaire else None
+
+
+def _reasons(find: Resolver, test: Resource, order: Resource, sis: str) -> Iterator[Resource]:
+    """Yield why a test is ordered: what it says itself, else what the order says."""
+    for holder in (test, order):
+        own = [*holder.get("reasonCode", ())]
+        held = value(holder, sis, "requestgroup-reasoncode")
+        own += [held] if isinstance(held, dict) else []
+        conditions = (find(one) for one in holder.get("reasonReference", ()))
+        own += [one["code"] for one in conditions if one is not None and "code" in one]
+        if own:
+            yield from own
+            return
+
+
+def requester_of(order: Resource, sis: str) -> tuple[Json, Json]:
+    """Return the references to who ordered and to the organization behind; None where they are not named."""
+    address = url(sis, "requestgroup-requester")
+    parts = next((one.get("extension", ()) for one in order.get("extension", ()) if one.get("url") == address), ())
+    named = {one.get("url"): one.get("valueReference") for one in parts}
+    return named.get("agent"), named.get("onBehalfOf")
+
+
+def _of_tests(tests: tuple[OrderedTest, ...], name: str) -> Json:
+    return next((one.resource[name] for one in tests if name in one.resource), None)
+
+
+def _person(find: Resolver, reference: Json) -> Resource | None:
+    """Return who is referred to; of somebody in a role the person."""
+    found = find(reference)
+    if found is not None and found["resourceType"] == "PractitionerRole":
+        return find(found.get("practitioner"))
+    return found
+
+
+def _account_type(account: Resource | None) -> str:
+    codings = (account or {}).get("type", {}).get("coding", ())
+    return next((one["code"] for one in codings if one.get("code") in PAYERS), "")
+
+
+def _coverages(
+    transaction: Transaction, order: Resource, tests: tuple[OrderedTest, ...], account: Resource | None
+) -> Iterator[Coverage]:
+    """Yield the insurances of the account in its order, else those that the tests name."""
+    billed = sorted((account or {}).get("coverage", ()), key=lambda one: int(one.get("priority", 1)))
+    references = [one.get("coverage") for one in billed]
+    references = references or [one for test in tests for one in test.resource.get("insurance", ())]
+    known: set[str] = set()
+    for reference in references:
+        holders = (account or order, order, *(test.resource for test in tests))
+        coverage = Resolver(transaction, holders)(reference)
+        if coverage is None or coverage["resourceType"] != "Coverage" or coverage.get("id", "") in known:
+            continue
+        known.add(coverage.get("id", ""))
+        find = Resolver(transaction, (coverage, *holders))
+        insured = find(coverage.get("policyHolder") or coverage.get("subscriber"))
+        yield Coverage(
+            coverage,
+            next((one for one in map(find, coverage.get("payor", ())) if one is not None), None),
+            None if insured is None or insured["resourceType"] == "Patient" else insured,
+        )
+
+
+def _guarantor(transaction: Transaction, order: Resource, account: Resource | None) -> Resource | None:
+    """Return who the account says is to pay: a Patient, a RelatedPerson or an Organization."""
+    find = Resolver(transaction, (account or order, order))
+    parties = (find(one.get("party")) for one in (account or {}).get("guarantor", ()) if not one.get("onHold"))
+    return next((one for one in parties if one is not None), None)

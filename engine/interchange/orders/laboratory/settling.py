@@ -1,0 +1,132 @@
+"""An order is taken up to be sent, and what came of it is noted: each in one commit with the order's next version."""
+
+from base64 import b32encode
+from datetime import timedelta
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from engine import fault
+from engine.config.laboratory import SIMULATED, Laboratory
+from engine.interchange.orders.laboratory.connectors.connector import Verdict
+from engine.interchange.orders.laboratory.message.ordered import OWN_NOTE
+from engine.interchange.orders.laboratory.order import LaboratoryOrder, read_order
+from engine.interchange.orders.orders.moving import find_order, move
+from engine.interchange.orders.orders.order import status_of
+from engine.interchange.orders.orders.status import Event, OrderStatus
+from engine.interchange.store.store import transmission
+from engine.interchange.store.store.transaction import EPOCH, Transaction
+from engine.interchange.store.store.transmission import Outcome, Sent, Standing
+
+SHORTEST_WAIT: Final = timedelta(seconds=5)
+LONGEST_WAIT: Final = timedelta(minutes=5)
+# MSH-10 is no longer than this in any version.
+CONTROL_ID_LENGTH: Final = 20
+# What an order that is no longer pending means for one that waits or is held.
+OVERTAKEN: Final = {
+    OrderStatus.SENT: Standing.ACCEPTED,
+    OrderStatus.COMPLETED: Standing.ACCEPTED,
+}
+
+
+class Taken(NamedTuple):
+    """An order that is being sent, with all that the laboratory is told."""
+
+    sent: Sent
+    order: LaboratoryOrder
+    control_id: str
+
+
+def control_id(sent: Sent) -> str:
+    """Return the control id of the present attempt: the same, however often it is sent."""
+    digest = sha256(f"{sent.tenant}/{sent.order_id}/{sent.attempt}".encode()).digest()
+    return b32encode(digest).decode()[:CONTROL_ID_LENGTH]
+
+
+def take(transaction: Transaction, head: Sent, sis: str) -> Taken | None:
+    """Note that an order is being sent; None where it is not to be sent: it has moved on, or cannot be told."""
+    sent = transmission.find_sent(transaction, head.order_id)
+    if sent is None or sent.number != head.number or sent.standing is not Standing.WAITING:
+        return None
+    if overtaken(transaction, sent, sis):
+        return None
+    order = read_order(transaction, sent.tenant, sis, sent.order_id)
+    if order is None:
+        transmission.move(transaction, sent, Standing.HELD, "its patient, or one of its tests, is not there")
+        return None
+    named = control_id(sent)
+    begun = transmission.begin(transaction, sent, named)
+    fault.point("F38")
+    return Taken(begun, order, named) if begun is not None else None
+
+
+def overtaken(transaction: Transaction, sent: Sent, sis: str) -> bool:
+    """End the way of an order that is no longer pending: its results are here, or it is gone. Say whether it was."""
+    stored = find_order(transaction, sent.order_id)
+    status = status_of(stored.resource(), sis) if stored is not None else None
+    if status is OrderStatus.PENDING:
+        return False
+    to = OVERTAKEN.get(status, Standing.WITHDRAWN) if status is not None else Standing.WITHDRAWN
+    reason = f"the order is {status}" if status is not None else "the order is not there"
+    return transmission.move(transaction, sent, to, reason) is not None
+
+
+def settle(transaction: Transaction, sent: Sent, verdict: Verdict, laboratory: Laboratory | None, sis: str) -> Standing:
+    """Note what came of sending an order, and move the order; return where it stands now."""
+    transmission.tried(transaction, sent, verdict.outcome, _told(verdict))
+    to = _standing(transaction, sent, verdict, laboratory)
+    due = transaction.at + _wait(transaction, sent) if verdict.outcome is Outcome.UNREACHABLE else transaction.at
+    told = "" if verdict.outcome in {Outcome.ACCEPTED, Outcome.NEVER_HAD_IT} else _told(verdict)
+    moved = transmission.move(transaction, sent, to, told, due=due)
+    if moved is None:
+        return sent.standing
+    if to is Standing.ACCEPTED:
+        accepted(transaction, moved, laboratory, sis)
+    elif to is Standing.REFUSED:
+        refused(transaction, moved, verdict, sis)
+    fault.point("F42")
+    return to
+
+
+def accepted(transaction: Transaction, sent: Sent, laboratory: Laboratory | None, sis: str) -> None:
+    """Let an order be sent that is pending, and a simulated laboratory begin to work."""
+    _move_order(transaction, sent, Event.TRANSMITTED, sis, OrderStatus.PENDING)
+    settings = laboratory.connector if laboratory is not None else None
+    if settings is not None and settings.type == SIMULATED and settings.results:
+        transmission.expect_results(transaction, sent, transaction.at + timedelta(seconds=settings.result_delay_s))
+
+
+def refused(transaction: Transaction, sent: Sent, verdict: Verdict, sis: str) -> None:
+    """Let an order fail that is pending or sent, with a note that says so."""
+    note = f"{OWN_NOTE}the laboratory has refused the order ({verdict.code or 'no code'})."
+    _move_order(transaction, sent, Event.REFUSED, sis, OrderStatus.PENDING, OrderStatus.SENT, note=note)
+
+
+def _move_order(
+    transaction: Transaction, sent: Sent, event: Event, sis: str, *states: OrderStatus, note: str = ""
+) -> None:
+    """Move an order that is in one of these states; results may have come before the answer."""
+    stored = find_order(transaction, sent.order_id)
+    if stored is not None and status_of(stored.resource(), sis) in states:
+        move(transaction, sis, stored, event, note)
+
+
+def _standing(transaction: Transaction, sent: Sent, verdict: Verdict, laboratory: Laboratory | None) -> Standing:
+    if verdict.outcome is Outcome.UNREACHABLE:
+        waited = transaction.at - (EPOCH + timedelta(milliseconds=sent.placed_ms))
+        patient = laboratory is None or waited < timedelta(seconds=laboratory.give_up_s)
+        return Standing.WAITING if patient else Standing.HELD
+    return {
+        Outcome.ACCEPTED: Standing.ACCEPTED,
+        Outcome.REFUSED: Standing.REFUSED,
+        Outcome.NEVER_HAD_IT: Standing.WAITING,
+    }.get(verdict.outcome, Standing.HELD)
+
+
+def _wait(transaction: Transaction, sent: Sent) -> timedelta:
+    """Return how long to wait for the next try: as long as it has been tried so far, within bounds."""
+    waited = transaction.at - (EPOCH + timedelta(milliseconds=sent.placed_ms))
+    return min(max(waited, SHORTEST_WAIT), LONGEST_WAIT)
+
+
+def _told(verdict: Verdict) -> str:
+    return ": ".join(filter(None, (verdict.code, verdict.reason)))

@@ -1,0 +1,36 @@
+"""Whose a Binary is: of the patient whom its security context names, else of those in whose chart it is attached."""
+
+from typing import Any, Final
+
+from engine.interchange.store.references import local_target
+from engine.interchange.store.store.transaction import Transaction
+
+Json = Any
+
+# Those in whose chart a resource is that refers to a target, and patients who do so themselves (a photo).
+REFERRING: Final = (
+    "SELECT DISTINCT CASE WHEN r.type = 'Patient' THEN 'Patient/' || r.id ELSE own.target END"
+    " FROM reference_index AS i JOIN resource AS r ON r.key = i.key"
+    " LEFT JOIN reference_index AS own ON own.key = i.key AND own.parameter = r.type || '.patient'"
+    " WHERE i.tenant = ? AND i.target = ?"
+)
+IN_CHART_OF: Final = (
+    "SELECT target FROM reference_index WHERE parameter = ? AND key ="
+    " (SELECT key FROM resource WHERE tenant = ? AND type = ? AND id = ?)"
+)
+
+
+def owners(transaction: Transaction, binary_id: str, resource: dict[str, Json]) -> frozenset[str]:
+    """Return the ids of the patients whose a Binary is; none where nothing says so."""
+    context = local_target(resource.get("securityContext", {}).get("reference", ""))
+    if context.startswith("Patient/"):
+        targets = {context}
+    elif context:
+        type_name, _, context_id = context.partition("/")
+        arguments: tuple[str | int, ...] = (f"{type_name}.patient", transaction.tenant, type_name, context_id)
+        targets = {row[0] for row in transaction.connection.execute(IN_CHART_OF, arguments).fetchall()}
+    else:
+        target = f"Binary/{binary_id}"
+        rows = transaction.connection.execute(REFERRING, (transaction.tenant, target)).fetchall()
+        targets = {row[0] for row in rows if row[0]}
+    return frozenset(target.removeprefix("Patient/") for target in targets if target.startswith("Patient/"))

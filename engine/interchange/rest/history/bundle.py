@@ -1,0 +1,73 @@
+"""The history Bundle: versions with the request that made each, and how that was answered."""
+
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.store.store.transaction import Change, Stored
+
+Json = Any
+
+# Method and status of a request by the change that it made.
+REQUESTS: Final = {
+    Change.POST: ("POST", "201"),
+    Change.NEW: ("PUT", "201"),
+    Change.PUT: ("PUT", "200"),
+    Change.PATCH: ("PATCH", "200"),
+    Change.DELETE: ("DELETE", "204"),
+}
+INCOMPLETE: Final = "history-incomplete"
+
+
+class Entry(NamedTuple):
+    """One version: the base address asked, the type's name there, what is kept, and its body as that base shows it."""
+
+    base: str
+    name: str
+    stored: Stored
+    body: bytes
+
+
+def history_bundle(
+    bundle_id: str, links: list[tuple[str, str]], total: int | None, entries: list[Entry], first: int, system: str
+) -> bytes:
+    """Return a Bundle of versions, with a `total` where one is told.
+
+    Where the history begins with a `first` other than 1, its meta says so.
+    """
+    bundle: dict[str, Json] = {"resourceType": "Bundle", "id": bundle_id}
+    if first > 1:
+        told = f"Versions before {first} are not kept."
+        bundle["meta"] = {"tag": [{"system": f"{system}/outcome", "code": INCOMPLETE, "display": told}]}
+    bundle |= {
+        "type": "history",
+        **({"total": total} if total is not None else {}),
+        "link": [{"relation": relation, "url": url} for relation, url in links],
+    }
+    if entries:
+        bundle["entry"] = [_entry(one) for one in entries]
+    return write_json(bundle)
+
+
+def _entry(entry: Entry) -> Json:
+    stored = entry.stored
+    place = f"{entry.name}/{stored.id}"
+    method, status = REQUESTS[_change(stored)]
+    made: dict[str, Json] = {"fullUrl": f"{entry.base}/{place}"}
+    if entry.body:
+        made["resource"] = orjson.Fragment(entry.body)
+    made["request"] = {"method": method, "url": entry.name if method == "POST" else place}
+    made["response"] = {
+        "status": status,
+        "etag": f'W/"{stored.version}"',
+        "lastModified": stored.updated_at.isoformat(timespec="milliseconds"),
+    }
+    return made
+
+
+def _change(stored: Stored) -> Change:
+    change = Change(stored.change)
+    if change is Change.UNKNOWN:
+        return Change.POST if stored.version == 1 else Change.PUT
+    return change

@@ -1,0 +1,58 @@
+"""vread: one version of a resource by its number."""
+
+import re
+from typing import Final, NoReturn
+
+from engine.fhir.versions.names import name_in
+from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.reply import resource_answer, version_headers
+from engine.interchange.core.service import Service
+from engine.interchange.kernel.outcome import Category, refuse
+from engine.interchange.kernel.view import shown
+from engine.interchange.rest.history.retention import kept_since
+from engine.interchange.rest.resource.context import belongs, beyond
+from engine.interchange.rest.resource.precondition import is_known
+from engine.interchange.rest.resource.read import absent, asked_part
+from engine.interchange.store.store.history import former_version, last_unknown
+from engine.interchange.store.store.transaction import Change, Stored, Transaction
+
+NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
+
+
+async def vread(service: Service, request: Request) -> Answer:
+    """Answer GET /{type}/{id}/_history/{vid}: 200, 304, 404, and 410 for a deletion and for what is kept no longer."""
+    part = asked_part(request)
+    kept_ms = kept_since(service.tenant(request.principal.tenant), service.clock())
+    stored = service.store.read(request.principal.tenant, lambda inner: _find(inner, request, kept_ms))
+    if stored.change == Change.DELETE:
+        text = f"Version {stored.version} of {_name(request)} is its deletion."
+        raise refuse(Category.DELETED, text, location="http.vid")
+    if is_known(request, stored):
+        return Answer(304, b"", version_headers(stored))
+    return resource_answer(stored, request, part.shown if part is not None else shown)
+
+
+def _find(transaction: Transaction, request: Request, kept_ms: int) -> Stored:
+    present = transaction.get(request.type, request.id)
+    if present is None:
+        raise absent(request)
+    if request.vid == str(present.version):
+        return present
+    number = int(request.vid) if NUMBER.fullmatch(request.vid) else 0
+    if not 0 < number < present.version:
+        raise refuse(Category.NOT_FOUND, f"{_name(request)} has no such version.", location="http.vid")
+    former = former_version(transaction, present, number, kept_ms) or _missing(transaction, request, present, number)
+    if not belongs(transaction, request, former):
+        raise beyond()
+    return former
+
+
+def _missing(transaction: Transaction, request: Request, present: Stored, number: int) -> NoReturn:
+    if number <= last_unknown(transaction, present):
+        text = f"Version {number} of {_name(request)} is from before versions were kept."
+        raise refuse(Category.NOT_FOUND, text, location="http.vid")
+    raise refuse(Category.GONE, f"Version {number} of {_name(request)} is kept no longer.", location="http.vid")
+
+
+def _name(request: Request) -> str:
+    return f"{name_in(request.version, request.type)}/{request.id[:64]}"

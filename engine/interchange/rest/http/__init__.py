@@ -1,0 +1,1 @@
+"""Who may make a request: its token, its scopes, its patient."""

@@ -1,0 +1,41 @@
+"""The effect of a merge, in one transaction: tombstone, link, reserved identifiers, re-pointed references."""
+
+from typing import Any
+
+from engine.interchange.rest.merge.pair import Pair
+from engine.interchange.store.references import repoint
+from engine.interchange.store.store.redirected import redirected
+from engine.interchange.store.store.transaction import Transaction
+
+Json = Any
+
+
+def merge(transaction: Transaction, pair: Pair) -> None:
+    """Let the target take the place of the source.
+
+    The target's content stays as it is but for a link. The source is kept as inactive, with a link to the target;
+    no search finds it, and its identifiers find the target. What referred to the source refers to the target, in a
+    new version; links of the two, and of records merged away before, tell the history and stay.
+    """
+    source, target = f"Patient/{pair.source.id}", f"Patient/{pair.target.id}"
+    followed: list[int] = []
+    for referrer in transaction.referrers(source):
+        if referrer.key not in {pair.source.key, pair.target.key}:
+            transaction.rewrite(referrer, repoint(referrer.resource(), source, target))
+            followed += [referrer.key] if transaction.followed(referrer.type) else []
+    redirected(transaction, pair.source, pair.target)
+    gone = pair.source.resource()
+    gone = {**gone, "active": False, "link": _with(gone.get("link", []), target, "replaced-by")}
+    # First, so that whoever asks for the source by its identifiers is told of the survivor's new version.
+    transaction.retire(pair.source, gone, pair.target)
+    survivor = pair.target.resource()
+    links = survivor.get("link", [])
+    survivor = {**repoint(survivor, source, target), "link": _with(links, source, "replaces")}
+    transaction.update(pair.target, survivor)
+    for key in followed:
+        transaction.look_again(key)
+
+
+def _with(links: list[Json], other: str, kind: str) -> list[Json]:
+    link = {"other": {"reference": other}, "type": kind}
+    return links if link in links else [*links, link]

@@ -1,0 +1,66 @@
+"""What create and update of a Patient share: the service's own identifier, uniqueness, the duplicate limit."""
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.interchange.core.exchange import Request
+from engine.interchange.core.service import Service
+from engine.interchange.kernel.outcome import Category, refuse
+from engine.interchange.rest.patient.index import DEMOGRAPHICS, IDENTIFIER, demographics, is_record_number
+from engine.interchange.rest.resource.draft import Draft
+from engine.interchange.store.store.transaction import Change, Stored, Transaction
+
+Json = Any
+
+
+def with_global_id(patient: dict[str, Json], patient_id: str, system: str) -> dict[str, Json]:
+    """Return a Patient with the service's own identifier; a client's value for it does not count."""
+    others = [one for one in patient.get("identifier", []) if one.get("system") != system]
+    return {**patient, "identifier": [*others, {"system": system, "value": patient_id}]}
+
+
+def check_record_numbers(transaction: Transaction, patient: dict[str, Json], own_key: int | None) -> None:
+    """Refuse an external medical record number that another live patient carries, or that is reserved for one."""
+    for index, identifier in enumerate(patient.get("identifier", [])):
+        if not is_record_number(identifier):
+            continue
+        holders = transaction.record_number_holders(IDENTIFIER, identifier["system"], identifier["value"])
+        if any(key != own_key for key in holders):
+            raise refuse(
+                Category.DUPLICATE,
+                "The medical record number belongs to another patient.",
+                location=f"Patient.identifier[{index}]",
+                detail="duplicate-mrn",
+            )
+
+
+def check_duplicates(transaction: Transaction, patient: dict[str, Json], limit: int) -> None:
+    """Refuse one more patient with the same demographics once there are `limit` of them."""
+    if transaction.count_token(DEMOGRAPHICS, demographics(patient)) >= limit:
+        raise refuse(
+            Category.DUPLICATE,
+            f"{limit} patients with the same demographics already exist;"
+            " send 'Prefer: create-always' to create another.",
+            location="Patient",
+            detail="duplicate-patient-limit",
+        )
+
+
+def creator(
+    service: Service, request: Request, draft: Draft, patient_id: str, change: Change = Change.POST
+) -> Callable[[Transaction, Stored | None], Stored]:
+    """Return the work that creates a Patient, or brings back a deleted one: conflicts first, then what is wrong."""
+    system = service.configuration.service_identifier_system
+    limit = service.tenant(request.principal.tenant).duplicate_patient_limit
+    patient = with_global_id(draft.resource, patient_id, system)
+
+    def create(transaction: Transaction, deleted: Stored | None = None) -> Stored:
+        check_record_numbers(transaction, patient, None)
+        if not request.prefer.create_always:
+            check_duplicates(transaction, patient, limit)
+        draft.judge(transaction, deleted)
+        if deleted is not None:
+            return transaction.bring_back(deleted, patient)
+        return transaction.create("Patient", patient_id, patient, change)
+
+    return create

@@ -1,0 +1,247 @@
+"""Every type that is kept, one line of facts each: search parameters, chart, care dates, roles."""
+
+from dataclasses import replace
+from itertools import chain
+from typing import Final
+
+from engine.fhir.versions.addresses import IN_R4, TABLES
+from engine.interchange.rest.patient.index import PATIENT, index_patient
+from engine.interchange.rest.resource.definition import DIRECTORY_PAGES, Definition
+from engine.interchange.rest.resource.line import (
+    CATEGORY,
+    CODE,
+    ENCOUNTER,
+    IDENTIFIER,
+    PERFORMERS,
+    STATUS,
+    TYPE,
+    address,
+    billing,
+    chart,
+    code,
+    date,
+    directory,
+    named,
+    number,
+    patient,
+    text,
+    to,
+)
+from engine.interchange.rest.resource.ordering import ORDERING
+from engine.interchange.rest.resource.roster import ROSTER
+from engine.interchange.rest.resource.rows import indexer
+from engine.interchange.rest.resource.subscription import SUBSCRIBING
+from engine.interchange.store.search.criterion import Kind, Parameter, Rank
+from engine.interchange.store.search.date import READING
+from engine.interchange.store.store.indexing import digest
+from engine.interchange.store.store.transaction import Indexer
+from engine.interchange.tokens.oauth.role import Action
+
+CLINICAL_STATUS: Final = Parameter("clinical-status", Kind.TOKEN, "", Rank.MOST, ("clinicalStatus",))
+# Prefixes that DocumentReference takes although it does not tell them apart (specification, generic search rule 4).
+LENIENT: Final = (("ne", "eq"), ("sa", "ge"), ("eb", "le"))
+
+
+def _lenient(definition: Definition) -> Definition:
+    """Return a type whose dates take prefixes that they do not tell apart."""
+    dates = {Kind.DATE, Kind.UPDATED}
+    own = (replace(one, prefixes=LENIENT) if one.kind in dates else one for one in definition.parameters)
+    return replace(definition, parameters=tuple(own))
+
+
+# In the order in which $everything returns them.
+CHART: Final = (
+    chart(
+        "Encounter",
+        "subject",
+        ("period",),
+        date("period"),
+        TYPE,
+        STATUS,
+        code("class", "class"),
+        code("discharge-disposition", "hospitalization.dischargeDisposition"),
+        to("location", "Location", element="location.location", rank=Rank.SOME),
+        to("participant", *PERFORMERS, element="participant.individual", rank=Rank.SOME),
+        to("service-provider", "Organization", element="serviceProvider", rank=Rank.MANY),
+        to("part-of", "Encounter", element="partOf"),
+    ),
+    chart(
+        "Condition",
+        "subject",
+        ("onset[x]", "recordedDate"),
+        CODE,
+        ENCOUNTER,
+        CATEGORY,
+        CLINICAL_STATUS,
+        date("onset[x]", name="onset-date"),
+        date("abatement[x]", name="abatement-date"),
+        replace(date("recordedDate", name="recorded-date"), stu3="asserted-date"),
+    ),
+    chart(
+        "Observation",
+        "subject",
+        ("effective[x]", "issued"),
+        CATEGORY,
+        CODE,
+        date("effective[x]"),
+        ENCOUNTER,
+        STATUS,
+        to("performer", *PERFORMERS, rank=Rank.SOME),
+        to("based-on", "ServiceRequest", "RequestGroup", element="basedOn"),
+    ),
+    chart(
+        "MedicationRequest",
+        "subject",
+        ("authoredOn",),
+        STATUS,
+        code("intent", "intent", Rank.MOST),
+        date("authoredOn", name="authoredon"),
+        ENCOUNTER,
+        to("requester", *PERFORMERS, rank=Rank.SOME),
+        creating=Action.PRESCRIBE,
+        statuses=frozenset({"active", "completed"}),
+    ),
+    chart(
+        "MedicationStatement", "subject", ("effective[x]", "dateAsserted"), replace(ENCOUNTER, elements=("context",))
+    ),
+    chart("AllergyIntolerance", "patient", ("onset[x]", "recordedDate"), CODE, CLINICAL_STATUS),
+    chart(
+        "DiagnosticReport",
+        "subject",
+        ("effective[x]", "issued"),
+        to("based-on", "ServiceRequest", "RequestGroup", element="basedOn"),
+        CATEGORY,
+        CODE,
+        date("effective[x]"),
+        ENCOUNTER,
+        STATUS,
+        to("result", "Observation"),
+        to("performer", *PERFORMERS, rank=Rank.SOME),
+        scoped=False,
+    ),
+    chart("Immunization", "patient", ("occurrence[x]", "recorded"), date("occurrence[x]"), STATUS),
+    chart("Procedure", "subject", ("performed[x]",), ENCOUNTER, CODE, date("performed[x]"), STATUS),
+    chart("CarePlan", "subject", ("period", "created"), CATEGORY, date("period"), STATUS),
+    chart(
+        "Goal",
+        "subject",
+        ("start[x]", "statusDate"),
+        replace(code("lifecycle-status", "lifecycleStatus", Rank.MOST), stu3="status"),
+        date("target.due[x]", name="target-date"),
+        code("description", "description", Rank.SOME),
+    ),
+    chart(
+        "ServiceRequest",
+        "subject",
+        ("occurrence[x]", "authoredOn"),
+        CATEGORY,
+        STATUS,
+        CODE,
+        date("authoredOn", name="authored"),
+        ENCOUNTER,
+        to("requester", *PERFORMERS, rank=Rank.SOME),
+        to("performer", *PERFORMERS, rank=Rank.SOME),
+        to("based-on", "ServiceRequest", "CarePlan", "MedicationRequest", element="basedOn"),
+        number("requisition", "requisition"),
+    ),
+    billing("Coverage", "beneficiary", patient("beneficiary", "beneficiary"), charted=True, care=("period",)),
+    _lenient(
+        chart(
+            "DocumentReference",
+            "subject",
+            ("context.period", "date"),
+            replace(IDENTIFIER, elements=("masterIdentifier", "identifier")),
+            replace(CATEGORY, stu3="class"),
+            to("custodian", "Organization", rank=Rank.SOME),
+            replace(date("date"), repeatable=True),
+            date("context.period", name="period"),
+            to("encounter", "Encounter", element="context.encounter"),
+            to("author", *PERFORMERS, rank=Rank.SOME),
+            TYPE,
+            STATUS,
+            scoped=False,
+        )
+    ),
+    chart("FamilyMemberHistory", "patient", ("date",)),
+)
+ORGANIZATION: Final = directory(
+    "Organization",
+    text("name", "name", "alias"),
+    TYPE,
+    *address(),
+    to("partof", "Organization", element="partOf"),
+    Parameter(
+        "ordering-enabled",
+        Kind.TOKEN,
+        "",
+        Rank.MANY,
+        ("extension(organization-orderingEnabled).value[x]",),
+        default="false",
+        codes=("true", "false"),
+    ),
+    paging=DIRECTORY_PAGES,
+)
+SUPPORTING: Final = (
+    directory(
+        "Practitioner",
+        text("family", "name.family"),
+        text("given", "name.given"),
+        replace(text("name", "name.text", "name.prefix", "name.suffix"), also=("family", "given")),
+    ),
+    ORGANIZATION,
+    directory(
+        "Location",
+        text("name", "name", "alias"),
+        *address(),
+        to("organization", "Organization", element="managingOrganization", rank=Rank.SOME),
+        to("partof", "Location", element="partOf"),
+    ),
+)
+OTHERS: Final = (
+    directory(
+        "PractitionerRole",
+        to("practitioner", "Practitioner"),
+        to("organization", "Organization", rank=Rank.SOME),
+        to("location", "Location", rank=Rank.SOME),
+        code("specialty", "specialty"),
+    ),
+    billing("RelatedPerson", "patient", text("name", "name.family", "name.given", "name.text")),
+    billing("Account", "subject"),
+    Definition(
+        "Binary",
+        named("Binary", (patient("securityContext"),)),
+        reading=Action.CHART,
+        writing=Action.CLINICAL,
+        creating=Action.CLINICAL,
+        patient="securityContext",
+    ),
+    Definition(
+        "Provenance",
+        named(
+            "Provenance",
+            (patient("target"), Parameter("target", Kind.REFERENCE, "", Rank.ONE, ("target",), targets=("Patient",))),
+        ),
+        reading=Action.CHART,
+        writing=Action.CLINICAL,
+        creating=Action.CLINICAL,
+    ),
+)
+KEPT: Final = {one.name: one for one in (PATIENT, *CHART, *SUPPORTING, *OTHERS, *ORDERING, SUBSCRIBING, ROSTER)}
+INDEXERS: Final[dict[str, Indexer]] = {
+    **{name: indexer(definition) for name, definition in KEPT.items()},
+    "Patient": index_patient,
+}
+
+
+# What the rows of all resources are made by: a database with rows made by something else is indexed again.
+EDITION: Final = digest(
+    chain(
+        (READING,),
+        (
+            f"{one.kind} {one.rows} {one.elements} {one.system} {one.default}"
+            for own in KEPT.values()
+            for one in own.parameters
+        ),
+        (f"{stu3} {r4}" for stu3, r4 in (*TABLES, *IN_R4.items())),
+    )
+)

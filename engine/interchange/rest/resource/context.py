@@ -1,0 +1,267 @@
+"""A token for one patient (SMART `launch/patient`) reaches that patient's record, and nobody else's.
+
+What is not listed here is refused: an interaction that is new must say first how it stays with one patient.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from engine.interchange.core.exchange import Interaction, Level, Request
+from engine.interchange.core.service import Service
+from engine.interchange.kernel.outcome import Category, RefusedError, refuse
+from engine.interchange.rest.binary.owner import owners
+from engine.interchange.rest.resource.catalogue import KEPT
+from engine.interchange.rest.resource.definition import Definition
+from engine.interchange.rest.resource.elements import values
+from engine.interchange.rest.resource.pages import read_asked
+from engine.interchange.rest.resource.roster import GROUP
+from engine.interchange.rest.resource.subscription import CRITERIA, SUBSCRIPTION, patients_of
+from engine.interchange.store.references import local_target, relative
+from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.scope import ANY, allows, wide
+from engine.interchange.tokens.oauth.vault import Principal
+
+Json = Any
+
+READS: Final = frozenset({"read", "read-temporary", "vread", "history-instance"})
+CHANGES: Final = frozenset({"update", "patch", "delete"})
+# Search parameters that name whose record is searched.
+OWNERS: Final = frozenset({"patient", "subject", "beneficiary", "target"})
+# Those that lead beyond it, or into what else is known of others.
+BEYOND: Final = ("_include", "_revinclude", "_has")
+REQUIRED: Final = "required"
+# Types of which no search is limited to a patient, as no parameter of theirs names whose record it is.
+OF_NOBODY: Final = frozenset({SUBSCRIPTION, GROUP})
+
+
+class Known(NamedTuple):
+    """Whose record it is, by id, under the survivor's too once that was merged; and what the address names.
+
+    `owners` are the patients whose it is, of what says so in other resources: a Binary.
+    """
+
+    ids: tuple[str, ...]
+    stored: Stored | None
+    owners: frozenset[str] = frozenset()
+
+
+def confine(service: Service, request: Request, interaction: Interaction, access: str) -> Request:
+    """Return a request as it may be carried out; RefusedError (403) for one that leaves the token's patient.
+
+    A token without a patient, and one whose scopes reach further by themselves (`user/`, `system/`), is let through,
+    unless its client must have a patient.
+    """
+    if interaction.own_rights:
+        return request
+    principal = request.principal
+    required = service.configuration.clients[principal.client].patient_context == REQUIRED
+    if not principal.patient and not required:
+        return request
+    if allows(tuple(filter(wide, principal.scopes)), reached_by(interaction), access):
+        return request
+    if not principal.patient:
+        raise refuse(Category.FORBIDDEN, "The token names no patient.", location="http.Authorization")
+    if request.type not in KEPT:
+        raise beyond()
+    known = service.store.read(principal.tenant, lambda transaction: _look_up(transaction, request))
+    definition = KEPT[request.type]
+    step = _step(interaction, definition)
+    return step(service, request, definition, known)
+
+
+def confine_to(service: Service, principal: Principal, patient_id: str, interaction: Interaction, access: str) -> None:
+    """Refuse (403) what an interaction made of a patient, '' for none or all, to a token that is for another one.
+
+    It is refused to all of these where the interaction itself is.
+    """
+    required = service.configuration.clients[principal.client].patient_context == REQUIRED
+    if not principal.patient and not required:
+        return
+    if allows(tuple(filter(wide, principal.scopes)), reached_by(interaction), access):
+        return
+    _step(interaction, KEPT[interaction.type])
+    ids = service.store.read(principal.tenant, lambda transaction: _ids(transaction, principal.patient))
+    if not principal.patient or patient_id not in ids:
+        raise beyond()
+
+
+def reached_by(interaction: Interaction) -> str:
+    """Return the type that a scope must name for an interaction, `*` where that of one type is not enough."""
+    return ANY if interaction.flags or interaction.tenant_wide else interaction.type
+
+
+Step = Callable[[Service, Request, Definition, Known], Request]
+
+
+def _step(interaction: Interaction, definition: Definition) -> Step:
+    """Return how an interaction stays with one patient; RefusedError for one that cannot."""
+    code, level = interaction.code, interaction.level
+    directory = definition.reading is Action.DIRECTORY and not definition.patient and definition.name != "Patient"
+    if level is Level.INSTANCE and code in READS:
+        return _free if directory else _kept
+    if code == "search-type" and level is Level.TYPE and definition.name not in OF_NOBODY:
+        return _searched_freely if directory else _searched
+    if code in {"everything", "export-ccda", "submit", "chart"}:
+        return _kept
+    if code == "cq-search":
+        return _kept if level is Level.INSTANCE else _told
+    if not directory and level is Level.INSTANCE and code in CHANGES:
+        return _changed
+    if code == "create" and level is Level.TYPE and definition.name != "Patient" and not directory:
+        return _created
+    raise beyond()
+
+
+def _free(_service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
+    return request
+
+
+def _told(_service: Service, request: Request, _definition: Definition, known: Known) -> Request:
+    """Let an operation see to it itself whom its parameters name."""
+    return replace(request, within=known.ids)
+
+
+def _kept(_service: Service, request: Request, definition: Definition, known: Known) -> Request:
+    """Let what exists be read where it is the patient's, and what does not be told so."""
+    stored = known.stored
+    # What was deleted has no body any more that could say whose it was.
+    if stored is not None and not (stored.body and _owns(known, definition, request.id, stored.resource())):
+        raise beyond()
+    return replace(request, within=known.ids)
+
+
+def belongs(transaction: Transaction, request: Request, version: Stored) -> bool:
+    """Say whether a version may be shown: to a token for one patient, only what was that patient's.
+
+    A record that was merged into the patient's is that patient's too; a deletion has nothing to show.
+    """
+    if not request.within or request.type == "Patient" or not version.body:
+        return True
+    if request.type == "Binary":
+        whose = owners(transaction, version.id, version.resource())
+        return bool(whose) and whose <= {*request.within}
+    named = {local_target(one) for one in _named(version.resource(), KEPT[request.type])}
+    patients = {one.removeprefix("Patient/") for one in named if one.startswith("Patient/")}
+    standing = {one: transaction.standing("Patient", one) for one in patients}
+    survivors = {found.survivor or one if (found := standing[one]) else one for one in patients}
+    return bool(survivors) and survivors <= {*request.within}
+
+
+def _changed(service: Service, request: Request, definition: Definition, known: Known) -> Request:
+    _kept(service, request, definition, known)
+    element = _element(definition)
+    if isinstance(request.body, list):
+        # The steps of a JSON Patch: none may move the resource out of the record, or replace it whole.
+        if any(_first(step, place) in {element, ""} for step in request.body for place in _changing(step)):
+            raise beyond()
+    elif request.body is not None:
+        _created(service, request, definition, known)
+    return replace(request, within=known.ids)
+
+
+def _created(service: Service, request: Request, definition: Definition, known: Known) -> Request:
+    """Let a body in that is of the patient; what it lacks or misshapes is told by the interaction itself."""
+    body = request.body
+    if "if-none-exist" in request.headers or not isinstance(body, dict) or body.get("resourceType") == "Parameters":
+        raise beyond()
+    base_url = service.configuration.base_url
+    if definition.name != "Patient":
+        named = {relative(one, base_url) or one for one in _named(body, definition)}
+        if not _only(known, named):
+            raise beyond()
+    elif request.id not in known.ids:
+        raise beyond()
+    return replace(request, within=known.ids)
+
+
+def _searched(service: Service, request: Request, definition: Definition, known: Known) -> Request:
+    """Limit a search to the patient; RefusedError where it names another one, or leads beyond."""
+    query = read_asked(service, request).query
+    _searched_freely(service, request, definition, known)
+    name, owners = ("_id", {"_id"}) if definition.name == "Patient" else ("patient", OWNERS)
+    given = [(key, value) for key, value in query if key.partition(":")[0] in owners]
+    base_url = service.configuration.base_url
+    for key, value in given:
+        target = (relative(value, base_url) or value).removeprefix("Patient/")
+        if key not in owners or target not in known.ids:
+            raise beyond()
+    if request.id:
+        # The compartment of a patient, whose id stands in the address.
+        given = [(name, request.id)]
+        if request.id not in known.ids:
+            raise beyond()
+    if not given and query != request.query:
+        # A link to a page of a search that was not this token's.
+        raise beyond()
+    return request if given else replace(request, query=(*query, (name, known.ids[-1])))
+
+
+def _searched_freely(service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
+    # Also of a link to a page: whoever made it may have been allowed more.
+    query = read_asked(service, request).query
+    if any("." in key or key.partition(":")[0] in BEYOND for key, _ in query):
+        raise beyond()
+    return request
+
+
+def _look_up(transaction: Transaction, request: Request) -> Known:
+    stored = transaction.get(request.type, request.id) if request.id else None
+    whose = owners(transaction, stored.id, stored.resource()) if stored is not None and _lives_in(stored) else ()
+    return Known(_ids(transaction, request.principal.patient), stored, frozenset(whose))
+
+
+def _ids(transaction: Transaction, patient_id: str) -> tuple[str, ...]:
+    """Return the ids of a patient's record: its own, and that of its survivor once it was merged."""
+    standing = transaction.standing("Patient", patient_id)
+    survivor = standing.survivor if standing is not None else None
+    return (patient_id, survivor) if survivor else (patient_id,)
+
+
+def _lives_in(stored: Stored) -> bool:
+    """Say whether other resources say whose a resource is."""
+    return stored.type == "Binary" and not stored.deleted
+
+
+def _owns(known: Known, definition: Definition, resource_id: str, resource: dict[str, Json]) -> bool:
+    if definition.name == "Patient":
+        return resource_id in known.ids
+    if definition.name == "Binary":
+        return bool(known.owners) and known.owners <= {*known.ids}
+    return _only(known, set(_named(resource, definition)))
+
+
+def _only(known: Known, references: set[str]) -> bool:
+    """Say whether these references name the patient, and no other one."""
+    patients = {local_target(one) for one in references if one.startswith("Patient/")}
+    return bool(patients) and patients <= {f"Patient/{one}" for one in known.ids}
+
+
+def _element(definition: Definition) -> str:
+    return definition.patient or (CRITERIA if definition.name == SUBSCRIPTION else "target")
+
+
+def _named(resource: dict[str, Json], definition: Definition) -> Iterator[str]:
+    for holder in values(resource, _element(definition)):
+        if definition.name == SUBSCRIPTION and isinstance(holder, str):
+            yield from patients_of(holder)
+        elif isinstance(holder, dict) and isinstance(holder.get("reference"), str):
+            yield holder["reference"]
+
+
+def _changing(step: Json) -> tuple[str, ...]:
+    """Return the names under which a step of a JSON Patch says what it changes: what is moved away leaves its place."""
+    return ("path", "from") if isinstance(step, dict) and step.get("op") == "move" else ("path",)
+
+
+def _first(step: Json, place: str) -> str:
+    """Return the first element of the path that a step of a JSON Patch changes, '' for the whole."""
+    path = step.get(place) if isinstance(step, dict) else None
+    return path.strip("/").partition("/")[0] if isinstance(path, str) else ""
+
+
+def beyond() -> RefusedError:
+    """Return the refusal (403) of what is not of the patient whom a token is for."""
+    text = "The token is for one patient, and this is beyond that patient's record."
+    return refuse(Category.FORBIDDEN, text, location="http.Authorization")

@@ -1,0 +1,78 @@
+"""Results linked to orders: both are of one patient (specification, Errors; REST API version 2025-06-01 onward)."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from engine.fhir.versions.names import name_in
+from engine.interchange.core.exchange import Request
+from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
+from engine.interchange.store.references import local_target
+from engine.interchange.store.store.transaction import Stored, Transaction
+
+Json = Any
+
+SINCE: Final = "2025-06-01"
+RESULTS: Final = frozenset({"DiagnosticReport", "Observation"})
+# What `basedOn` of a result may name, of the types that are kept.
+ORDERS: Final = frozenset({"CarePlan", "MedicationRequest", "RequestGroup", "ServiceRequest"})
+DETAIL: Final = "cross-patient-link"
+
+
+def check_links(
+    transaction: Transaction, request: Request, resource: dict[str, Json], stored: Stored | None = None
+) -> None:
+    """Refuse to link a result to another patient's order, and to part the patients of two that are linked (422).
+
+    Only what this write changes of `stored` is judged: what an older API version linked can be corrected and unlinked.
+    """
+    if request.principal.api_version < SINCE:
+        return
+    if request.type in RESULTS and "basedOn" in resource:
+        _check_result(transaction, request.type, resource, stored.resource() if stored is not None else {})
+    if request.type in ORDERS and stored is not None and _patient(stored.resource()) != _patient(resource):
+        _check_order(transaction, request, stored, _patient(resource))
+
+
+def _check_result(transaction: Transaction, type_name: str, result: dict[str, Json], before: dict[str, Json]) -> None:
+    patient = _patient(result)
+    known = {target for _, target in _targets(before)} if _patient(before) == patient else set()
+    wrong = tuple(
+        Issue("The order belongs to another patient.", f"{type_name}.basedOn[{index}].reference", DETAIL)
+        for index, target in _targets(result)
+        if target not in known or target.startswith("#")
+        if _patient(_order(transaction, result, target)) not in {"", patient}
+    )
+    if wrong:
+        raise RefusedError(Category.RULE, wrong)
+
+
+def _check_order(transaction: Transaction, request: Request, order: Stored, patient: str) -> None:
+    name = f"{order.type}/{order.id}"
+    for referrer in transaction.referrers(name):
+        result = referrer.resource() if referrer.type in RESULTS else {}
+        if any(target == name for _, target in _targets(result)) and _patient(result) != patient:
+            text = f"{referrer.type}/{referrer.id} is linked to it and belongs to another patient."
+            location = f"{name_in(request.version, request.type)}.subject.reference"
+            raise refuse(Category.RULE, text, location=location, detail=DETAIL)
+
+
+def _targets(result: dict[str, Json]) -> Iterator[tuple[int, str]]:
+    """Yield the orders that a result names, with their places: `Type/id`, or `#id` within it."""
+    for index, one in enumerate(result.get("basedOn", ())):
+        reference = one.get("reference", "")
+        yield index, reference if reference.startswith("#") else local_target(reference)
+
+
+def _order(transaction: Transaction, result: dict[str, Json], target: str) -> dict[str, Json]:
+    """Return the order that a result names, empty where there is none."""
+    if target.startswith("#"):
+        return next((one for one in result.get("contained", ()) if one.get("id") == target[1:]), {})
+    type_name, _, order_id = target.partition("/")
+    stored = transaction.get(type_name, order_id)
+    return stored.resource() if stored is not None and not stored.deleted else {}
+
+
+def _patient(resource: dict[str, Json]) -> str:
+    """Return `Patient/id` of whom a resource is, '' where it says nobody's."""
+    holder = resource.get("subject") or resource.get("patient") or {}
+    return local_target(holder.get("reference", ""))

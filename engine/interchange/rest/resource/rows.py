@@ -1,0 +1,155 @@
+"""Index rows of a resource, made from its type's search parameters."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from engine.fhir.versions.addresses import system_in_r4
+from engine.interchange.rest.resource.definition import CARE, Definition
+from engine.interchange.rest.resource.elements import start, values
+from engine.interchange.store.references import local_target, references_in
+from engine.interchange.store.search.criterion import Kind, Parameter
+from engine.interchange.store.search.date import EVER, NEVER, Span, span
+from engine.interchange.store.search.text import LONGEST, contact, fold, short
+from engine.interchange.store.store.index import DateRow, IdentifierRow, Index, ReferenceRow, StringRow, TokenRow
+
+Json = Any
+
+# The kinds whose rows are those of codes.
+TOKENS: Final = (Kind.TOKEN, Kind.CONTACT, Kind.URI, Kind.CANONICAL)
+# Addresses of attachments, by type.
+ATTACHED: Final = {"DocumentReference": "content.attachment.url"}
+
+
+class Source(NamedTuple):
+    """A search parameter, what makes its rows of a value, and its paths, each behind the element that begins it."""
+
+    parameter: Parameter
+    rows: Callable[[Parameter, Json], Iterator[Any]]
+    paths: tuple[tuple[str, str], ...]
+
+
+def indexer(definition: Definition) -> Callable[[dict[str, Json]], Index]:
+    """Return what makes the index rows of a valid resource (R4) of a type."""
+    sources = tuple(
+        Source(one, ROWS[one.kind], tuple((start(path), path) for path in one.elements))
+        for one in definition.parameters
+        if one.kind in ROWS
+    )
+    return partial(_index, definition, sources)
+
+
+def _index(definition: Definition, sources: tuple[Source, ...], resource: dict[str, Json]) -> Index:
+    made: dict[Kind, set[Any]] = {kind: set() for kind in ROWS}
+    # Several parameters read the same elements.
+    seen: dict[str, list[Json]] = {}
+    for parameter, rows, paths in sources:
+        own = made[parameter.kind]
+        for first, path in paths:
+            if first and first not in resource:
+                continue
+            found = seen.get(path)
+            if found is None:
+                found = seen[path] = values(resource, path)
+            for value in found:
+                own.update(rows(parameter, value))
+        if parameter.default and not any(row[0] == parameter.rows for row in own):
+            own.update(rows(parameter, parameter.default))
+    made[Kind.DATE].update(DateRow(CARE, *period) for period in care_dates(definition, resource))
+    named = {row.target for row in made[Kind.REFERENCE]}
+    others = {local_target(reference) for reference in references_in(resource)} - named
+    # Documents are found by what they have attached, wherever that is.
+    others |= {short(url) for url in values(resource, ATTACHED.get(definition.name, ""))}
+    return Index(
+        strings=frozenset(made[Kind.STRING]),
+        tokens=frozenset().union(*(made[kind] for kind in TOKENS)),
+        dates=frozenset(made[Kind.DATE]),
+        identifiers=frozenset(made[Kind.IDENTIFIER]),
+        references=frozenset(made[Kind.REFERENCE] | {ReferenceRow("", target) for target in others if target}),
+    )
+
+
+def care_dates(definition: Definition, resource: dict[str, Json]) -> tuple[Span, ...]:
+    """Return the spans of a resource's clinical date; empty for one that has none."""
+    for path in definition.care:
+        found = tuple(period for value in values(resource, path) for period in spans(value))
+        if found:
+            return found
+    return ()
+
+
+def spans(value: Json) -> Iterator[Span]:
+    """Yield what a date, dateTime, instant, Period or Timing covers, in milliseconds; nothing for other values."""
+    if isinstance(value, str):
+        covered = span(value)
+        if covered:
+            yield covered
+    elif isinstance(value, dict):
+        low, high = span(value.get("start", "")), span(value.get("end", ""))
+        if low or high:
+            first, last = (low[0] if low else NEVER), (high[1] if high else EVER)
+            # One that ends before it begins covers what lies between: nobody else would find it.
+            yield min(first, last), max(first, last)
+        for inner in (*value.get("event", ()), value.get("repeat", {}).get("boundsPeriod")):
+            yield from spans(inner)
+
+
+def _strings(parameter: Parameter, value: Json) -> Iterator[StringRow]:
+    if isinstance(value, str) and value:
+        yield StringRow(parameter.rows, fold(value)[:LONGEST], value[:LONGEST])
+
+
+def _tokens(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+    if isinstance(value, bool):
+        yield TokenRow(parameter.rows, "true" if value else "false", parameter.system)
+    elif isinstance(value, str):
+        yield TokenRow(parameter.rows, short(value), parameter.system)
+    elif isinstance(value, dict):
+        for coding in value.get("coding", (value,)):
+            if coding.get("code"):
+                # Found by either address: the row has R4's, whatever base the resource came by.
+                system = system_in_r4(coding.get("system", ""))
+                yield TokenRow(parameter.rows, short(coding["code"]), short(system))
+
+
+def _contacts(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+    if isinstance(value, dict) and contact(value.get("value", "")):
+        yield TokenRow(parameter.rows, short(contact(value["value"])), short(value.get("system", "")))
+
+
+def _dates(parameter: Parameter, value: Json) -> Iterator[DateRow]:
+    yield from (DateRow(parameter.rows, *covered) for covered in spans(value))
+
+
+def _identifiers(parameter: Parameter, value: Json) -> Iterator[IdentifierRow]:
+    if isinstance(value, dict) and value.get("value"):
+        yield IdentifierRow(parameter.rows, short(value["value"]), short(value.get("system", "")), 0)
+
+
+def _references(parameter: Parameter, value: Json) -> Iterator[ReferenceRow]:
+    target = local_target(value.get("reference", "")) if isinstance(value, dict) else ""
+    if target:
+        yield ReferenceRow(parameter.rows, target)
+
+
+def _uris(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+    if isinstance(value, str) and value:
+        yield TokenRow(parameter.rows, short(value), "")
+
+
+def _canonicals(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+    """Yield the rows of an address of a definition, under which it is found with its version and without."""
+    if isinstance(value, str) and value:
+        yield from (TokenRow(parameter.rows, short(one), "") for one in {value, value.partition("|")[0]})
+
+
+ROWS: Final[dict[Kind, Callable[[Parameter, Json], Iterator[Any]]]] = {
+    Kind.STRING: _strings,
+    Kind.TOKEN: _tokens,
+    Kind.CONTACT: _contacts,
+    Kind.URI: _uris,
+    Kind.CANONICAL: _canonicals,
+    Kind.DATE: _dates,
+    Kind.IDENTIFIER: _identifiers,
+    Kind.REFERENCE: _references,
+}

@@ -1,0 +1,1 @@
+"""What the service keeps, on disk before it answers."""

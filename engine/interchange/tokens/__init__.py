@@ -1,0 +1,1 @@
+"""Floor 3: accounts, tokens, scopes and roles."""

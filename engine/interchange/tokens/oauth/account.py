@@ -1,0 +1,59 @@
+"""For whom a token speaks, as configured now: what an account loses acts at the next request.
+
+That is its role, a scope or a grant of its client, and the account itself, where it is disabled or gone.
+"""
+
+from functools import lru_cache
+
+from engine.config.account import AUTHORIZATION_CODE, Client
+from engine.config.service import ServiceConfiguration
+from engine.interchange.tokens.oauth.code import Authorization
+from engine.interchange.tokens.oauth.scope import PERSONAL, narrowed
+from engine.interchange.tokens.oauth.vault import Principal, Token
+
+
+def former_principal(configuration: ServiceConfiguration, token: Token) -> Principal | None:
+    """Return for whom a token was that opens nothing any more, for the access log; None where its client is gone."""
+    client = configuration.clients.get(token.client)
+    if client is None:
+        return None
+    user = configuration.users.get(token.user)
+    role = user.role if user is not None else client.role
+    return Principal(token.client, token.user, client.tenant, role, (), token.api_version, token.patient)
+
+
+def principal_of(configuration: ServiceConfiguration, token: Token) -> Principal | None:
+    """Return who a token speaks for.
+
+    None where its client or user is gone or disabled, or they are no longer of one tenant, and where the client has no
+    longer the grant by which the token was given.
+    """
+    client = configuration.clients.get(token.client)
+    if client is None or not holds(configuration, client, token.user, token.grant):
+        return None
+    role = configuration.users[token.user].role if token.user else client.role
+    registered = client.scopes if token.grant else (*client.scopes, *PERSONAL)
+    scopes = still_granted(registered, token.scope, confined=bool(token.patient))
+    return Principal(token.client, token.user, client.tenant, role, scopes, token.api_version, token.patient)
+
+
+def holds(configuration: ServiceConfiguration, client: Client, login: str, grant: str) -> bool:
+    """Say whether tokens of a client are good: for a user, '' for none, and by a grant, '' for a command's."""
+    if client.disabled or (grant and grant not in client.grants):
+        return False
+    user = configuration.users.get(login)
+    return not login or (user is not None and not user.disabled and user.tenant == client.tenant)
+
+
+def allowed_now(configuration: ServiceConfiguration, given: Authorization) -> str:
+    """Return what may still be given of what a person has allowed, '' for nothing."""
+    client = configuration.clients.get(given.client)
+    if client is None or not holds(configuration, client, given.user, AUTHORIZATION_CODE):
+        return ""
+    return " ".join(still_granted(client.scopes, given.scope, confined=bool(given.patient)))
+
+
+@lru_cache(maxsize=4096)
+def still_granted(registered: tuple[str, ...], scope: str, *, confined: bool) -> tuple[str, ...]:
+    """Return what is left of a token's scopes of what is registered now; `confined` to one patient."""
+    return narrowed(registered, tuple(scope.split()), confined=confined)

@@ -1,0 +1,131 @@
+"""Authorization codes: used once, within 60 seconds, by the client, redirect address and verifier they are bound to."""
+
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from datetime import datetime
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Final, NamedTuple
+
+from engine.config.account import AUTHORIZATION_CODE
+from engine.database.connection import Connection
+from engine.interchange.store.store.store import Store
+from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.tokens.oauth.vault import Bearer, Issued, Vault, digest_of
+
+LIFETIME_MS: Final = 60_000
+# A code that comes again after its time still ends the tokens that were issued for it.
+KEPT_AFTER_EXPIRY_MS: Final = 86_400_000
+CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+
+ADD: Final = (
+    "INSERT INTO authorization_code"
+    " (digest, pair, client, login, scope, redirect_uri, challenge, patient, nonce, expires_ms, used)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
+)
+GET: Final = (
+    "SELECT client, login, scope, redirect_uri, challenge, patient, nonce, pair, expires_ms, used"
+    " FROM authorization_code WHERE digest=?"
+)
+USE: Final = "UPDATE authorization_code SET used=1 WHERE digest=?"
+FORGET: Final = "DELETE FROM authorization_code WHERE expires_ms < ?"
+
+
+class Authorization(NamedTuple):
+    """What a person has allowed: to whom, what, and where the code goes; `challenge` is '' without PKCE.
+
+    `patient` is whom the person has chosen, `nonce` what the client wants to find in its id_token; '' for none.
+    """
+
+    client: str
+    user: str
+    scope: str
+    redirect_uri: str
+    challenge: str
+    patient: str = ""
+    nonce: str = ""
+
+
+class Exchange(NamedTuple):
+    """How a client asks to have its code exchanged; `verifier` is '' without PKCE.
+
+    `left` returns what may still be given of what the person allowed, '' for nothing.
+    """
+
+    client: str
+    redirect_uri: str
+    verifier: str
+    api_version: str
+    left: Callable[[Authorization], str]
+
+
+class Codes:
+    """Issues authorization codes and exchanges them for tokens; only their digests are kept."""
+
+    def __init__(self, store: Store, vault: Vault, clock: Callable[[], datetime], new_code: Callable[[], str]) -> None:
+        self._store = store
+        self._vault = vault
+        self._clock = clock
+        self._new_code = new_code
+
+    async def issue(self, given: Authorization) -> str:
+        """Return a new code, once it is on disk."""
+        code = f"ac_{self._new_code()}"
+        family = self._vault.new_family()
+
+        def work(connection: Connection) -> None:
+            now = milliseconds(self._clock())
+            connection.execute(FORGET, (now - KEPT_AFTER_EXPIRY_MS,))
+            connection.execute(ADD, (digest_of(code), family, *given, now + LIFETIME_MS))
+
+        await self._store.write_raw(work)
+        return code
+
+    async def exchange(self, code: str, asked: Exchange) -> tuple[Issued, str] | None:
+        """Return the tokens for a code, and its nonce; None: it is unknown, used, expired or not theirs.
+
+        A second use revokes what the first one gave (RFC 6749 section 4.1.2). A try that does not fit leaves the code
+        to whom it belongs.
+        """
+        digest = digest_of(code)
+
+        def work(connection: Connection) -> tuple[Issued, str] | None:
+            row = connection.execute(GET, (digest,)).fetchone()
+            if row is None or row[0] != asked.client:
+                return None
+            given, (family, expires_ms, used) = Authorization(*row[:-3]), row[-3:]
+            if used:
+                self._vault.end(connection, family)
+            if used or expires_ms <= milliseconds(self._clock()) or not fits(given, asked):
+                return None
+            scope = asked.left(given)
+            if not scope:
+                return None
+            connection.execute(USE, (digest,))
+            bearer = Bearer(given.client, given.user, scope, asked.api_version, given.patient, AUTHORIZATION_CODE)
+            return self._vault.add(connection, family, bearer, refresh=True), given.nonce
+
+        issued = await self._store.write_raw(work)
+        if issued is None:
+            self._vault.forget()
+        return issued
+
+
+def fits(given: Authorization, asked: Exchange) -> bool:
+    """Say whether redirect address and verifier are those of the authorization.
+
+    A verifier without a challenge is refused too: somebody has taken the challenge out (RFC 9700 section 4.8).
+    """
+    if given.redirect_uri != asked.redirect_uri:
+        return False
+    if not given.challenge or not asked.verifier:
+        return not given.challenge and not asked.verifier
+    known = VERIFIER.fullmatch(asked.verifier) is not None
+    return known and compare_digest(challenge_of(asked.verifier), given.challenge)
+
+
+def challenge_of(verifier: str) -> str:
+    """Return the S256 challenge of a verifier (RFC 7636 section 4.2)."""
+    return urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()

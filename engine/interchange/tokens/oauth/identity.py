@@ -1,0 +1,54 @@
+"""Who has signed in, told to the client: the id_token (OpenID Connect Core 1.0) and the key that it is checked with."""
+
+from functools import cached_property
+from typing import Any, Final
+
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+
+from engine.config.service import ServiceConfiguration
+from engine.interchange.store.store.store import Store
+from engine.interchange.tokens.oauth.vault import Bearer
+
+Json = Any
+
+OPENID: Final = "openid"
+ALGORITHM: Final = "RS256"
+KEY_BITS: Final = 2048
+LIFETIME_SECONDS: Final = 300
+
+
+class Signer:
+    """Signs id_tokens by a key that the database keeps; it is made when it is first needed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @cached_property
+    def _key(self) -> RSAKey:
+        new: bytes = RSAKey.generate_key(KEY_BITS).as_pem(private=True)
+        return RSAKey.import_key(self._store.secret("id_token", new))
+
+    def public_keys(self) -> dict[str, list[dict[str, Json]]]:
+        """Return the key by which everybody can check an id_token, as a JWK Set (RFC 7517)."""
+        shown = self._key.as_dict(private=False)
+        return {"keys": [{**shown, "kid": self._key.thumbprint(), "use": "sig", "alg": ALGORITHM}]}
+
+    def id_token(self, configuration: ServiceConfiguration, bearer: Bearer, nonce: str, now_s: int) -> str:
+        """Return the id_token of a user's token; '' where it speaks for no user, or the client did not ask."""
+        scopes = bearer.scope.split()
+        if not bearer.user or OPENID not in scopes:
+            return ""
+        user = configuration.users[bearer.user]
+        claims: dict[str, Json] = {
+            "iss": configuration.token_url,
+            "sub": bearer.user,
+            "aud": bearer.client,
+            "iat": now_s,
+            "exp": now_s + LIFETIME_SECONDS,
+        }
+        person = f"{configuration.base_url}/fhir/R4/{user.fhir_user}" if user.fhir_user else ""
+        told = {"nonce": nonce, "fhirUser": person if "fhirUser" in scopes else ""}
+        told["name"] = user.name if "profile" in scopes else ""
+        claims |= {name: value for name, value in told.items() if value}
+        return jwt.encode({"alg": ALGORITHM, "kid": self._key.thumbprint()}, claims, self._key)

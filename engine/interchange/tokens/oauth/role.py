@@ -1,0 +1,50 @@
+"""Roles: what an account may do beside its scopes."""
+
+from enum import StrEnum
+from typing import Final
+
+from engine.config.account import Role
+from engine.interchange.kernel.outcome import Category, refuse
+
+
+class Action(StrEnum):
+    """What a role allows or denies as a whole."""
+
+    PATIENT = "Patient read, search, create and update"
+    MERGE = "Patient/$merge"
+    CHART = "reading clinical resources, Patient/$everything"
+    CLINICAL = "writing clinical resources"
+    DELETE = "deleting resources"
+    PRESCRIBE = "creating a MedicationRequest"
+    BILLING = "writing Coverage, Account and RelatedPerson"
+    AUDIT = "reading the access log"
+    SUBSCRIBE = "reading and writing Subscriptions"
+    DIRECTORY = "reading Organization, Location, Practitioner and what billing needs"
+
+
+EVERYONE: Final = frozenset(Role)
+CLINICIANS: Final = EVERYONE - {Role.ADMINISTRATIVE}
+# System Integration: the scopes alone decide.
+ALLOWED: Final = {
+    Action.PATIENT: EVERYONE,
+    Action.MERGE: CLINICIANS,
+    Action.CHART: CLINICIANS,
+    Action.CLINICAL: CLINICIANS,
+    Action.DELETE: frozenset({Role.PHYSICIAN, Role.SYSTEM_INTEGRATION}),
+    Action.PRESCRIBE: CLINICIANS - {Role.NURSE},
+    Action.BILLING: EVERYONE,
+    Action.AUDIT: frozenset({Role.SYSTEM_INTEGRATION}),
+    Action.SUBSCRIBE: frozenset({Role.PHYSICIAN, Role.SYSTEM_INTEGRATION}),
+    Action.DIRECTORY: EVERYONE,
+}
+
+
+def permits(role: Role, action: Action) -> bool:
+    """Say whether a role permits an action."""
+    return role in ALLOWED[action]
+
+
+def demand(role: Role, action: Action) -> None:
+    """Refuse (403) what a role does not permit."""
+    if not permits(role, action):
+        raise refuse(Category.FORBIDDEN, f"The role {role} may not do this.", location="http.Authorization")

@@ -1,0 +1,215 @@
+"""The vault of tokens: only their digests are kept; lifetimes follow the service's clock.
+
+Tokens that a refresh hands on belong to one family: revoking any access token of it ends its refresh tokens. A
+refresh token that comes a second time has been copied: nobody can say by whom, so that all of its family ends
+(RFC 9700 section 4.14.2).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from engine.config.account import Role
+from engine.database.connection import Connection
+from engine.interchange.store.store.store import Store
+from engine.interchange.store.store.transaction import milliseconds
+
+CACHE: Final = 10_000
+KEPT_AFTER_EXPIRY_MS: Final = 86_400_000
+
+ADD: Final = (
+    "INSERT INTO token (digest, kind, pair, client, login, scope, api_version, patient, given_by, expires_ms, revoked)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
+)
+GET: Final = (
+    "SELECT kind, pair, client, login, scope, api_version, patient, given_by, expires_ms, revoked"
+    " FROM token WHERE digest=?"
+)
+# What was exchanged stays so: that it comes again is how a theft is seen.
+REVOKE: Final = "UPDATE token SET revoked=1 WHERE digest=? AND revoked=0"
+# 2: not revoked by anybody, but exchanged for its successor.
+ROTATE: Final = "UPDATE token SET revoked=2 WHERE digest=?"
+REVOKE_FAMILY: Final = "UPDATE token SET revoked=1 WHERE pair=? AND revoked=0"
+REVOKE_REFRESH: Final = "UPDATE token SET revoked=1 WHERE pair=? AND kind='refresh' AND revoked=0"
+FORGET: Final = "DELETE FROM token WHERE expires_ms < ?"
+ROTATED: Final = 2
+
+
+class TokenKind(StrEnum):
+    """Access tokens open the service; refresh tokens are exchanged for new ones."""
+
+    ACCESS = "access"
+    REFRESH = "refresh"
+
+
+class Token(NamedTuple):
+    """What is known of a token; `user` is '' where it speaks for the client itself, `scope` is as it was granted.
+
+    `patient` is the id of the one whom it is for, `grant` that by which it was given; '' for none.
+    """
+
+    kind: str
+    pair: int
+    client: str
+    user: str
+    scope: str
+    api_version: str
+    patient: str
+    grant: str
+    expires_ms: int
+    revoked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks: client and user ('' for none), tenant and role as configured now, and the scopes of the token.
+
+    `patient` is the id of the one whose record the token is for, '' for no such limit.
+    """
+
+    client: str
+    user: str
+    tenant: str
+    role: Role
+    scopes: tuple[str, ...]
+    api_version: str
+    patient: str = ""
+
+
+class Bearer(NamedTuple):
+    """For whom tokens are: client and user ('' for none), for what, for which patient, and by which grant."""
+
+    client: str
+    user: str
+    scope: str
+    api_version: str
+    patient: str = ""
+    grant: str = ""
+
+
+class Issued(NamedTuple):
+    """New tokens in the clear, for the one who asked; `refresh` is empty where none is given."""
+
+    access: str
+    refresh: str
+    expires_in: int
+    bearer: Bearer
+
+
+class Vault:
+    """Issues, checks, refreshes and revokes tokens."""
+
+    def __init__(
+        self, store: Store, clock: Callable[[], datetime], new_token: Callable[[], str], lifetimes: tuple[int, int]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._new_token = new_token
+        self._access_seconds, self._refresh_seconds = lifetimes
+        self._cache: dict[bytes, Token] = {}
+
+    async def issue(self, bearer: Bearer, *, refresh: bool) -> Issued:
+        """Return a new access token, and a refresh token where asked for, once they are on disk."""
+        family = self.new_family()
+        return await self._store.write_raw(lambda connection: self.add(connection, family, bearer, refresh=refresh))
+
+    async def exchange(self, refresh_token: str, client: str, scope: str) -> Issued | None:
+        """Return its successors, with some scopes, for a refresh token, which dies.
+
+        None: it is unknown, expired, used or not theirs.
+
+        One that was exchanged before takes its whole family along.
+        """
+        digest = digest_of(refresh_token)
+
+        def work(connection: Connection) -> Issued | None:
+            token = _get(connection, digest)
+            if token is None or token.kind != TokenKind.REFRESH or token.client != client:
+                return None
+            if token.revoked == ROTATED:
+                self.end(connection, token.pair)
+            if token.revoked or self.seconds_left(token) <= 0:
+                return None
+            connection.execute(ROTATE, (digest,))
+            bearer = Bearer(client, token.user, scope, token.api_version, token.patient, token.grant)
+            return self.add(connection, token.pair, bearer, refresh=True)
+
+        issued = await self._store.write_raw(work)
+        if issued is None:
+            self.forget()
+        return issued
+
+    def find(self, token: str) -> Token | None:
+        """Return what is known of a token, expired ones too; None for an unknown or revoked one."""
+        digest = digest_of(token)
+        known = self._cache.get(digest)
+        if known is None:
+            known = _get(self._store.reader(), digest)
+            if known is None or known.revoked:
+                return None
+            if self._store.shared:
+                # Another process may revoke it at any moment.
+                return known
+            if len(self._cache) >= CACHE:
+                self._cache.clear()
+            self._cache[digest] = known
+        return known
+
+    def find_any(self, token: str) -> Token | None:
+        """Return what is known of a token, whatever became of it; None for one that is unknown, or forgotten."""
+        return _get(self._store.reader(), digest_of(token)) if token else None
+
+    def seconds_left(self, token: Token) -> int:
+        """Return the whole seconds until a token expires, 0 or less once it has."""
+        return (token.expires_ms - milliseconds(self._clock())) // 1000
+
+    async def revoke(self, token: str) -> None:
+        """Revoke a token; an access token takes its refresh token along. An unknown one is no fault (RFC 7009)."""
+        digest = digest_of(token)
+
+        def work(connection: Connection) -> None:
+            known = _get(connection, digest)
+            if known is not None:
+                connection.execute(REVOKE, (digest,))
+                if known.kind == TokenKind.ACCESS:
+                    connection.execute(REVOKE_REFRESH, (known.pair,))
+
+        await self._store.write_raw(work)
+        self.forget()
+
+    def forget(self) -> None:
+        """Read tokens from disk again, after some were revoked."""
+        self._cache.clear()
+
+    def new_family(self) -> int:
+        """Return a number for tokens that belong together."""
+        return int.from_bytes(digest_of(self._new_token())[:7])
+
+    def add(self, connection: Connection, family: int, bearer: Bearer, *, refresh: bool) -> Issued:
+        """Keep new tokens of a family within a write, and return them."""
+        now = milliseconds(self._clock())
+        connection.execute(FORGET, (now - KEPT_AFTER_EXPIRY_MS,))
+        access, second = f"at_{self._new_token()}", f"rt_{self._new_token()}" if refresh else ""
+        rows = [(access, TokenKind.ACCESS, self._access_seconds)]
+        if refresh:
+            rows.append((second, TokenKind.REFRESH, self._refresh_seconds))
+        for text, kind, seconds in rows:
+            connection.execute(ADD, (digest_of(text), str(kind), family, *bearer, now + seconds * 1000))
+        return Issued(access, second, self._access_seconds, bearer)
+
+    def end(self, connection: Connection, family: int) -> None:
+        """Revoke every token of a family within a write; `forget` is to follow it."""
+        connection.execute(REVOKE_FAMILY, (family,))
+
+
+def digest_of(token: str) -> bytes:
+    """Return what is kept of a token or code: its SHA-256."""
+    return sha256(token.encode("utf-8", "replace")).digest()
+
+
+def _get(connection: Connection, digest: bytes) -> Token | None:
+    row = connection.execute(GET, (digest,)).fetchone()
+    return Token(*row) if row else None

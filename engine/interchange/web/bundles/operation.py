@@ -1,0 +1,59 @@
+"""POST to a base: a Bundle of requests, as batch or as transaction."""
+
+import asyncio
+
+from engine.interchange.core.exchange import Access, Answer
+from engine.interchange.core.service import Service
+from engine.interchange.kernel.exact import write_json
+from engine.interchange.kernel.outcome import RefusedError, outcome
+from engine.interchange.store.store.access import PENDING, Pending
+from engine.interchange.web.bundles.answers import write_answers
+from engine.interchange.web.bundles.plan import Sender, carried_out, phase_of, planned, routed
+from engine.interchange.web.bundles.recording import EntryLog
+from engine.interchange.web.bundles.step import Kind, Step
+from engine.interchange.web.bundles.transaction import carry_out
+
+
+async def answer_bundle(service: Service, sender: Sender, kind: Kind, steps: tuple[Step, ...], log: EntryLog) -> Answer:
+    """Return the answer: 200 with a Bundle; RefusedError for a transaction that is refused."""
+    found: dict[int, Answer] = {}
+    if kind is Kind.TRANSACTION:
+        try:
+            plans = tuple(planned(service, sender, step) for step in steps)
+            found = await carry_out(service, sender, plans, log)
+        except RefusedError as refusal:
+            await asyncio.to_thread(log.refuse, steps, refusal)
+            raise
+    left = [step for step in steps if step.number not in found]
+    for step in sorted(left, key=lambda one: phase_of(one.method)):
+        found[step.number] = await _alone(service, sender, step, log)
+    answered = [(step, found[step.number]) for step in steps]
+    return Answer(200, write_answers(service.new_id(), kind, sender.base, answered))
+
+
+async def _alone(service: Service, sender: Sender, step: Step, log: EntryLog) -> Answer:
+    """Carry out a step for itself; a refusal is its own answer. A write has its row in its own commit."""
+    PENDING.set(None)
+    try:
+        interaction, resource_id, _ = routed(service, sender, step)
+    except RefusedError as refusal:
+        # What asks for nothing there is, is no access.
+        return _told(service, sender, refusal)
+    pending = None
+    if interaction.access is Access.WRITE:
+        pending = Pending(log.row(step, interaction, resource_id))
+        PENDING.set(pending)
+    try:
+        answer = await carried_out(service, planned(service, sender, step))
+    except RefusedError as refusal:
+        answer = _told(service, sender, refusal)
+        log.rows.append(log.row(step, interaction, resource_id, answer))
+        return answer
+    if pending is None or not pending.kept:
+        log.rows.append(log.row(step, interaction, resource_id, answer))
+    return answer
+
+
+def _told(service: Service, sender: Sender, refusal: RefusedError) -> Answer:
+    told = outcome(refusal, sender.version, service.configuration.service_identifier_system)
+    return Answer(refusal.category.status, write_json(told))

@@ -1,0 +1,109 @@
+"""The requests in a Bundle, as they were sent: method, address, conditions and body."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_strictly
+from engine.interchange.kernel.outcome import Category, RefusedError, refuse
+
+Json = Any
+
+MOST: Final = 1_000
+# The conditions of an entry, by the headers that they stand for.
+HEADERS: Final = {
+    "ifNoneMatch": "if-none-match",
+    "ifModifiedSince": "if-modified-since",
+    "ifMatch": "if-match",
+    "ifNoneExist": "if-none-exist",
+}
+WITH_RESOURCE: Final = frozenset({"POST", "PUT", "PATCH"})
+
+
+class Kind(StrEnum):
+    """Whether the entries stand each for itself or all together."""
+
+    BATCH = "batch"
+    TRANSACTION = "transaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request of a Bundle, by its place there, with its address below the base, and a resource or patch."""
+
+    number: int
+    full_url: str
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: Json
+
+
+def read_bundle(body: Json, version: FhirVersion, base: str) -> tuple[Kind, tuple[Step, ...]]:
+    """Return what a Bundle asks for; RefusedError (400) for one that is malformed, no batch, or too long."""
+    if not isinstance(body, dict) or body.get("resourceType") != "Bundle":
+        raise refuse(Category.STRUCTURE, "The body must be a Bundle.", location="Bundle")
+    if body.get("type") not in list(Kind):
+        raise refuse(Category.BAD_VALUE, "The Bundle must be a batch or a transaction.", location="Bundle.type")
+    entries = body.get("entry", [])
+    if not isinstance(entries, list):
+        raise refuse(Category.STRUCTURE, "entry must be a list.", location="Bundle.entry")
+    if len(entries) > MOST:
+        raise refuse(Category.TOO_COSTLY, f"A Bundle may have at most {MOST} entries.", location="Bundle.entry")
+    return Kind(body["type"]), tuple(_step(number, entry, version, base) for number, entry in enumerate(entries))
+
+
+def placed(refusal: RefusedError, number: int) -> RefusedError:
+    """Return a refusal of an entry as one of the Bundle, that says which."""
+    issues = tuple(one._replace(location=_place(one.location, number)) for one in refusal.issues)
+    return RefusedError(refusal.category, issues, refusal.headers)
+
+
+def _place(location: str, number: int) -> str:
+    entry = f"Bundle.entry[{number}]"
+    if location.startswith("Bundle.entry["):
+        return location
+    if location[:1].isupper():
+        _, dot, rest = location.partition(".")
+        return f"{entry}.resource{dot}{rest}"
+    return f"{entry}.request"
+
+
+def _step(number: int, entry: Json, version: FhirVersion, base: str) -> Step:
+    where = f"Bundle.entry[{number}]"
+    asked = entry.get("request") if isinstance(entry, dict) else None
+    if not isinstance(asked, dict):
+        raise refuse(Category.REQUIRED, "The entry has no request.", location=f"{where}.request")
+    for name in ("method", "url"):
+        if not isinstance(asked.get(name), str):
+            raise refuse(Category.REQUIRED, f"The request has no {name}.", location=f"{where}.request.{name}")
+    texts = {name: asked[name] for name in HEADERS if name in asked}
+    if not all(isinstance(text, str) for text in (*texts.values(), entry.get("fullUrl", ""))):
+        raise refuse(Category.STRUCTURE, "A condition or address must be a string.", location=where)
+    method = asked["method"]
+    if method == "PATCH" and version is FhirVersion.STU3:
+        raise refuse(Category.UNSUPPORTED, "STU3 has no PATCH in a Bundle.", location=f"{where}.request.method")
+    path, _, query = asked["url"].removeprefix(f"{base}/").removeprefix("/").partition("?")
+    body = entry.get("resource") if method in WITH_RESOURCE else None
+    if method == "PATCH":
+        body = _patch(body, f"{where}.resource")
+    headers = {HEADERS[name]: text for name, text in texts.items()}
+    return Step(number, entry.get("fullUrl", ""), method, path, query, headers, body)
+
+
+def _patch(binary: Json, where: str) -> Json:
+    """Return the JSON Patch in a Binary."""
+    if not isinstance(binary, dict) or binary.get("contentType") != "application/json-patch+json":
+        text = "A patch is a Binary of contentType application/json-patch+json; FHIRPath Patch is not taken."
+        raise refuse(Category.STRUCTURE, text, location=where)
+    try:
+        return read_strictly(base64.b64decode(binary.get("data", ""), validate=True))
+    except UnfitJsonError as error:
+        raise refuse(Category.INVALID, str(error), location=f"{where}.data") from None
+    except (*NO_JSON, binascii.Error, TypeError) as error:
+        raise refuse(Category.STRUCTURE, "data must be a JSON Patch in base64.", location=f"{where}.data") from error

@@ -1,0 +1,127 @@
+"""Codes, names and values of FHIR as the Chart API says them."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from engine.interchange.clinical.ccda.people import shown_name
+from engine.interchange.clinical.ccda.quantities import number, shown_quantity, shown_range
+from engine.interchange.orders.laboratory.message.datatypes import name_of, npi_of
+from engine.interchange.web.chart.field import TEXT, Field, Resource, Shape, element, listed, text
+from engine.interchange.web.chart.look import Look
+
+Json = Any
+
+LOINC: Final = "http://loinc.org"
+
+
+def coding_of(concept: Json) -> dict[str, Json]:
+    """Return the Coding by which a concept is known, LOINC's where it has one, else the first; a Coding is its own."""
+    held = concept if isinstance(concept, dict) else {}
+    codings = held.get("coding", ()) if "coding" in held or "code" not in held else (held,)
+    coded = [one for one in codings if one.get("code")]
+    return next((one for one in coded if one.get("system") == LOINC), coded[0] if coded else {})
+
+
+def display_of(concept: Json) -> str:
+    """Return what a concept is called: as its code is, else as it was written; '' for nothing."""
+    held = concept if isinstance(concept, dict) else {}
+    shown = (one.get("display", "") for one in held.get("coding", ()))
+    own = coding_of(held).get("display") or held.get("text") or next(filter(None, shown), "")
+    return str(own or coding_of(held).get("code", ""))
+
+
+CODED: Final = (
+    Field("code", TEXT, lambda concept, _: coding_of(concept).get("code")),
+    Field("codeSystem", TEXT, lambda concept, _: coding_of(concept).get("system")),
+    Field("display", TEXT, lambda concept, _: display_of(concept)),
+)
+CONCEPT: Final = Shape("Concept", CODED)
+# Of what a result means only the code counts: it has one system.
+INTERPRETATION: Final = Shape("Interpretation", (CODED[0], CODED[2]))
+
+
+def person_name(resource: Json) -> str:
+    """Return the name of a person, or of an organization; '' for none."""
+    return shown_name(name_of(resource)) if resource else ""
+
+
+def called(reference: Json, look: Look, within: Resource) -> str:
+    """Return the name of whom, or of what, a Reference names: of somebody in a role the person's; '' for nobody."""
+    found = person_of(reference, look, within)
+    said = reference.get("display", "") if isinstance(reference, dict) else ""
+    return person_name(found) or str(said)
+
+
+def person_of(reference: Json, look: Look, within: Resource) -> Json:
+    """Return whom a Reference names, of somebody in a role the person; None for nobody who may be seen."""
+    found = look.find(reference, within)
+    if found is not None and found["resourceType"] == "PractitionerRole":
+        return look.find(found.get("practitioner"), found)
+    return found
+
+
+def provider(reference: Json, look: Look, within: Resource) -> Json:
+    """Return name and National Provider Identifier of whom a Reference names; empty for nobody."""
+    said = reference.get("identifier") if isinstance(reference, dict) else None
+    npi = npi_of(person_of(reference, look, within)) or npi_of({"identifier": listed(said)})
+    told = {"name": called(reference, look, within), "npi": npi}
+    return {name: value for name, value in told.items() if value}
+
+
+PROVIDER: Final = Shape("Provider", (text("name"), text("npi")))
+
+
+def provider_at(name: str, *paths: str) -> Field:
+    """Return a field of the first provider that one of some elements names."""
+
+    def read(resource: Resource, look: Look) -> Json:
+        named = (part for path in paths for part in listed(resource.get(path)))
+        return next(filter(None, (provider(part, look, resource) for part in named)), None)
+
+    return Field(name, PROVIDER.link, read)
+
+
+def value_of(holder: Resource, stem: str = "value") -> tuple[str, str]:
+    """Return a value as a text, digit for digit, and its unit; '' where there is none."""
+    kind: str
+    value: Json
+    kind, value = next(
+        ((key.removeprefix(stem), one) for key, one in holder.items() if key.startswith(stem)), ("", None)
+    )
+    if kind == "Quantity":
+        told = f"{value.get('comparator', '')}{number(value['value'])}" if "value" in value else ""
+        return told, str(value.get("unit") or value.get("code") or "") if told else ""
+    return (VALUES[kind](value) if kind in VALUES else ""), ""
+
+
+def _ratio(value: Json) -> str:
+    parts = [shown_quantity(value.get(end)) for end in ("numerator", "denominator")]
+    return ":".join(parts) if all(parts) else ""
+
+
+VALUES: Final[dict[str, Callable[[Json], str]]] = {
+    "CodeableConcept": display_of,
+    "String": str,
+    "Integer": str,
+    "Boolean": lambda value: "true" if value else "false",
+    "Range": shown_range,
+    "Ratio": _ratio,
+    "DateTime": str,
+    "Time": str,
+    "Period": lambda value: "/".join((value.get("start", ""), value.get("end", ""))),
+}
+
+
+def noted() -> Field:
+    """Return the field of what was noted of a record."""
+    return Field(
+        "note", TEXT, lambda resource, _: "\n".join(one.get("text", "") for one in listed(resource.get("note")))
+    )
+
+
+def status(name: str = "status") -> Field:
+    """Return the field of a record's status."""
+    return Field("status", TEXT, element(name))
+
+
+SHAPES: Final = (CONCEPT, INTERPRETATION, PROVIDER)

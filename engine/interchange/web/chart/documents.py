@@ -1,0 +1,59 @@
+"""Documents of a patient: what they are, whose, and where their content is read."""
+
+from typing import Any, Final
+
+from engine.interchange.web.chart.coded import CONCEPT, called, status
+from engine.interchange.web.chart.field import TEXT, Field, Resource, Shape, listed, many, moment, one, several, text
+from engine.interchange.web.chart.look import Look
+
+Json = Any
+
+BINARY: Final = "Binary/"
+SIZE: Final = {"type": "integer"}
+
+
+def _address(attachment: Resource, look: Look) -> Json:
+    """Return where content is read: on this service, or where the document says; what is inline has none."""
+    url = attachment.get("url", "")
+    return f"{look.base_url}/fhir/R4/{url}" if url.startswith(BINARY) else url
+
+
+ATTACHMENT: Final = Shape(
+    "Attachment",
+    (
+        text("contentType"),
+        text("title"),
+        Field("size", SIZE, lambda attachment, _: attachment.get("size")),
+        moment("created", "creation"),
+        Field("url", TEXT, _address),
+    ),
+)
+
+
+def _title(document: Resource, _look: Look) -> Json:
+    titles = (part["attachment"].get("title") for part in listed(document.get("content")))
+    return document.get("description") or next(filter(None, titles), None)
+
+
+def _authors(document: Resource, look: Look) -> Json:
+    return [name for part in listed(document.get("author")) if (name := called(part, look, document))]
+
+
+def _attachments(document: Resource, look: Look) -> Json:
+    return [ATTACHMENT.of(part["attachment"], look) for part in listed(document.get("content"))]
+
+
+DOCUMENT: Final = Shape(
+    "Document",
+    (
+        Field("title", TEXT, _title),
+        one("type", CONCEPT, "type"),
+        several("categories", CONCEPT, "category"),
+        status(),
+        moment("date", "date"),
+        Field("authors", many(TEXT), _authors),
+        Field("custodian", TEXT, lambda document, look: called(document.get("custodian"), look, document)),
+        Field("attachments", many(ATTACHMENT.link), _attachments),
+    ),
+)
+SHAPES: Final = (ATTACHMENT,)

@@ -1,0 +1,110 @@
+"""What an object of the Chart API consists of: each field with its JSON Schema and how it is read of a resource."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.interchange.web.chart.look import Look
+
+Json = Any
+Resource = Mapping[str, Json]
+Read = Callable[[Resource, Look], Json]
+
+TEXT: Final = {"type": "string"}
+YES_NO: Final = {"type": "boolean"}
+# FHIR's date or dateTime, as precise as it was said.
+MOMENT: Final = {"type": "string", "pattern": r"^\d{4}(-\d{2}(-\d{2}(T.+)?)?)?$"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: left out where there is nothing to read; one that is `always` there is required."""
+
+    name: str
+    schema: Json
+    read: Read
+    always: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A kind of object: its name among the schemas of the OpenAPI document, and its fields in order."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+    def of(self, resource: Resource, look: Look) -> dict[str, Json]:
+        """Return the object that a resource, or a part of one, makes."""
+        made = {one.name: one.read(resource, look) for one in self.fields}
+        return {name: value for name, value in made.items() if value not in (None, "", [], {})}
+
+    def schema(self) -> Json:
+        """Return its JSON Schema."""
+        required = [one.name for one in self.fields if one.always]
+        told = {"type": "object", "properties": {one.name: one.schema for one in self.fields}}
+        return {**told, **({"required": required} if required else {})}
+
+    @property
+    def link(self) -> Json:
+        """The reference to its schema within the OpenAPI document."""
+        return {"$ref": f"#/components/schemas/{self.name}"}
+
+
+def many(schema: Json) -> Json:
+    """Return the schema of a list."""
+    return {"type": "array", "items": schema}
+
+
+def element(name: str) -> Read:
+    """Return the reading of an element as it stands."""
+    return lambda resource, _: resource.get(name)
+
+
+def text(name: str, path: str = "", *, always: bool = False) -> Field:
+    """Return a field of a text or code that stands at an element."""
+    return Field(name, TEXT, element(path or name), always)
+
+
+def one(name: str, shape: Shape, path: str) -> Field:
+    """Return a field of one object, of the element at a path, the first where there are several."""
+
+    def read(resource: Resource, look: Look) -> Json:
+        found = listed(resource.get(path))
+        return shape.of(found[0], look) if found else None
+
+    return Field(name, shape.link, read)
+
+
+def several(name: str, shape: Shape, path: str) -> Field:
+    """Return a field of a list of objects, one of each that stands at an element."""
+    return Field(name, many(shape.link), lambda resource, look: _each(listed(resource.get(path)), shape, look))
+
+
+def _each(parts: list[Json], shape: Shape, look: Look) -> list[Json]:
+    return [made for part in parts if (made := shape.of(part, look))]
+
+
+def listed(value: Json) -> list[Json]:
+    """Return an element that may be there once, several times or not at all, as a list."""
+    if value is None:
+        return []
+    return [part for part in value if part is not None] if isinstance(value, list) else [value]
+
+
+def moment(name: str, *stems: str) -> Field:
+    """Return a field of the first moment that is there: `effective` stands for effectiveDateTime, a Period's start.
+
+    What no date says is no moment: an age, a text.
+    """
+    return Field(name, MOMENT, lambda resource, _: next(filter(None, (when(resource, stem) for stem in stems)), None))
+
+
+def when(resource: Resource, stem: str, end: str = "start") -> str:
+    """Return the moment at an element, dated or a period; '' for none."""
+    for suffix in ("", "DateTime", "Instant"):
+        value = resource.get(f"{stem}{suffix}")
+        if isinstance(value, str):
+            return value if end == "start" else ""
+    period = resource.get(stem) or resource.get(f"{stem}Period")
+    found = period.get(end, "") if isinstance(period, dict) else ""
+    return str(found)

@@ -1,0 +1,57 @@
+"""What the making of an answer sees beside the resource at hand: what it refers to, as far as the token may."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.interchange.network.patient360.record import Words
+from engine.interchange.orders.laboratory.resolving import Resolver
+from engine.interchange.rest.resource.catalogue import CHART, KEPT, SUPPORTING
+from engine.interchange.store.references import local_target
+from engine.interchange.store.store.transaction import Transaction
+
+Json = Any
+
+# What $everything returns of a patient, and who may read the chart may see.
+OPEN: Final = frozenset(one.name for one in (*CHART, *SUPPORTING))
+
+
+@dataclass(slots=True)
+class Look:
+    """One snapshot of the store; `patient` is whose chart it is, `may_see` says which types the token reads.
+
+    `whole`: the token may read the whole chart, whatever it says of single types. `base_url` is the service's own.
+    """
+
+    transaction: Transaction
+    patient: str
+    words: Words
+    may_see: Callable[[str], bool]
+    base_url: str
+    whole: bool = True
+    _found: dict[str, Json] = field(default_factory=dict)
+
+    def find(self, reference: Json, within: Mapping[str, Json] | None = None) -> Json:
+        """Return what a Reference names, on the server or contained in `within`; None for what may not be seen.
+
+        A record of another patient is none of this chart, whoever refers to it.
+        """
+        target = reference.get("reference", "") if isinstance(reference, dict) else ""
+        if not isinstance(target, str) or not target:
+            return None
+        if target.startswith("#"):
+            return Resolver(self.transaction, (dict(within or {}),))(target)
+        target = local_target(target)
+        if target not in self._found:
+            self._found[target] = self._kept(target)
+        return self._found[target]
+
+    def _kept(self, target: str) -> Json:
+        definition = KEPT.get(target.partition("/")[0])
+        if definition is None or not ((self.whole and definition.name in OPEN) or self.may_see(definition.name)):
+            return None
+        found = Resolver(self.transaction, ())(target)
+        if found is None or not definition.patient:
+            return found
+        owner = found.get(definition.patient, {}).get("reference", "")
+        return found if owner == f"Patient/{self.patient}" else None

@@ -1,0 +1,102 @@
+"""The answers of the Chart API: patients found, one patient's demographics, and a category of a chart as a list."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.service import Service
+from engine.interchange.kernel.exact import read_json, write_json
+from engine.interchange.kernel.outcome import unsupported
+from engine.interchange.network.patient360.record import Words
+from engine.interchange.rest.resource.read import absent, deleted
+from engine.interchange.rest.resource.search import search
+from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.tokens.oauth.rights import may_see
+from engine.interchange.web.chart.category import ChartCategory
+from engine.interchange.web.chart.items import item
+from engine.interchange.web.chart.look import Look
+from engine.interchange.web.chart.parameters import take_part
+from engine.interchange.web.chart.people import FOUND, PATIENT
+
+Json = Any
+T = TypeVar("T")
+
+JSON: Final = "application/json"
+
+
+async def list_items(category: ChartCategory, service: Service, request: Request) -> Answer:
+    """Answer GET /patients/{id}/{category}: 200, 404 for nobody, 410 once deleted; once merged the survivor's.
+
+    A thread reads the chart, so that a large one keeps nobody waiting.
+    """
+    part, rest = take_part(request.query)
+    _take_nothing(rest)
+
+    def look(transaction: Transaction) -> tuple[str, Json]:
+        patient = _find(transaction, request)
+        # As searches have it: the chart of a merged-away patient is the survivor's.
+        patient_id = patient.survivor or patient.id
+        total, items = category.listing(_look_of(service, request, transaction, patient_id, whole=True), part)
+        return patient_id, {"total": total, "items": items}
+
+    patient_id, made = await _read(service, request, look)
+    return _answer(made, patient_id)
+
+
+async def read_patient(service: Service, request: Request) -> Answer:
+    """Answer GET /patients/{id}: the demographics, of a merged-away record its own; 404, and 410 once deleted."""
+    _take_nothing(request.query)
+
+    def look(transaction: Transaction) -> Json:
+        patient = _find(transaction, request)
+        return item(PATIENT, _look_of(service, request, transaction, patient.id), patient)
+
+    return _answer(await _read(service, request, look), request.id)
+
+
+async def find_patients(service: Service, request: Request) -> Answer:
+    """Answer GET /patients: those that FHIR's search of Patient finds, in its order; the query is FHIR's already."""
+    bundle = read_json((await search(service, request)).body)
+    ids = [entry["resource"]["id"] for entry in bundle["entry"]]
+
+    def look(transaction: Transaction) -> list[Json]:
+        found = (transaction.get("Patient", one) for one in ids)
+        live = (one for one in found if one is not None and not one.deleted)
+        return [item(FOUND, _look_of(service, request, transaction, one.id), one) for one in live]
+
+    items = await _read(service, request, look)
+    return _answer({"total": bundle["total"], "items": items}, *(one["id"] for one in items))
+
+
+async def _read(service: Service, request: Request, look: Callable[[Transaction], T]) -> T:
+    return await asyncio.to_thread(service.store.read, request.principal.tenant, look)
+
+
+def _answer(made: Json, *patients: str) -> Answer:
+    return Answer(200, write_json(made), (), JSON, patients)
+
+
+def _take_nothing(query: tuple[tuple[str, str], ...]) -> None:
+    for name, _ in query:
+        raise unsupported(name)
+
+
+def _find(transaction: Transaction, request: Request) -> Stored:
+    """Return a patient's record, a merged-away one too; RefusedError: 404 for nobody, 410 once deleted."""
+    stored = transaction.get("Patient", request.id)
+    if stored is None:
+        raise absent(request)
+    if stored.deleted:
+        raise deleted(request, stored)
+    return stored
+
+
+def _look_of(
+    service: Service, request: Request, transaction: Transaction, patient_id: str, *, whole: bool = False
+) -> Look:
+    """Return what the making of an answer sees of one patient's chart."""
+    words = Words(service.configuration.service_identifier_system)
+    seeing = partial(may_see, service.configuration, request.principal)
+    return Look(transaction, patient_id, words, seeing, service.configuration.base_url, whole)

@@ -1,0 +1,99 @@
+"""Who a patient is: demographics, with the external medical record numbers and no other identifier of elsewhere."""
+
+from typing import Any, Final
+
+from engine.interchange.rest.patient.index import is_record_number
+from engine.interchange.web.chart.coded import CONCEPT, PROVIDER, person_name, provider
+from engine.interchange.web.chart.field import (
+    TEXT,
+    YES_NO,
+    Field,
+    Resource,
+    Shape,
+    element,
+    listed,
+    many,
+    moment,
+    one,
+    several,
+    text,
+)
+from engine.interchange.web.chart.look import Look
+
+Json = Any
+
+NUMBER: Final = Shape("RecordNumber", (text("system"), text("value")))
+NAME: Final = Shape(
+    "Name", (text("use"), text("family"), Field("given", many(TEXT), lambda name, _: listed(name.get("given"))))
+)
+CONTACT: Final = Shape("Contact", (text("system"), text("value"), text("use")))
+ADDRESS: Final = Shape(
+    "Address",
+    (
+        text("use"),
+        Field("lines", many(TEXT), lambda address, _: listed(address.get("line"))),
+        *(text(name) for name in ("city", "state", "postalCode", "country")),
+    ),
+)
+LANGUAGE: Final = Shape(
+    "Language", (one("language", CONCEPT, "language"), Field("preferred", YES_NO, element("preferred")))
+)
+
+
+def _record_numbers(patient: Resource, look: Look) -> Json:
+    numbers = (part for part in listed(patient.get("identifier")) if is_record_number(part) and part.get("value"))
+    return [NUMBER.of(part, look) for part in numbers]
+
+
+def _deceased(patient: Resource, _look: Look) -> Json:
+    return "deceasedDateTime" in patient or patient.get("deceasedBoolean")
+
+
+def _practitioners(patient: Resource, look: Look) -> Json:
+    named = (provider(part, look, patient) for part in listed(patient.get("generalPractitioner")))
+    return [part for part in named if part]
+
+
+def _survivor(patient: Resource, _look: Look) -> Json:
+    """Return the id of the record that this one was merged into."""
+    links = (part for part in listed(patient.get("link")) if part.get("type") == "replaced-by")
+    return next((part["other"].get("reference", "").removeprefix("Patient/") for part in links), None)
+
+
+def _said(name: str) -> Field:
+    """Return a field of the text of a US Core extension."""
+
+    def read(patient: Resource, _look: Look) -> Json:
+        own = (part for part in listed(patient.get("extension")) if part.get("url", "").endswith(f"/us-core-{name}"))
+        parts = (inner for part in own for inner in listed(part.get("extension")))
+        return next((inner.get("valueString") for inner in parts if inner.get("url") == "text"), None)
+
+    return Field(name, TEXT, read)
+
+
+BRIEF: Final = (
+    Field("name", TEXT, lambda patient, _: person_name(patient)),
+    moment("birthDate", "birthDate"),
+    text("gender"),
+    Field("externalMrns", many(NUMBER.link), _record_numbers),
+    Field("active", YES_NO, element("active")),
+    Field("deceased", YES_NO, _deceased),
+)
+FOUND: Final = Shape("PatientFound", BRIEF)
+PATIENT: Final = Shape(
+    "Patient",
+    (
+        *BRIEF,
+        several("names", NAME, "name"),
+        moment("deceasedAt", "deceased"),
+        several("contacts", CONTACT, "telecom"),
+        several("addresses", ADDRESS, "address"),
+        one("maritalStatus", CONCEPT, "maritalStatus"),
+        several("languages", LANGUAGE, "communication"),
+        _said("race"),
+        _said("ethnicity"),
+        Field("generalPractitioners", many(PROVIDER.link), _practitioners),
+        Field("mergedInto", TEXT, _survivor),
+    ),
+)
+SHAPES: Final = (NUMBER, NAME, CONTACT, ADDRESS, LANGUAGE)

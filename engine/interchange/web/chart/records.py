@@ -1,0 +1,188 @@
+"""What is known of a patient's health and care: problems, allergies, medications, immunizations, visits."""
+
+from typing import Any, Final
+
+from engine.interchange.web.chart.coded import (
+    CONCEPT,
+    PROVIDER,
+    called,
+    coding_of,
+    display_of,
+    noted,
+    provider,
+    provider_at,
+    status,
+    value_of,
+)
+from engine.interchange.web.chart.field import (
+    TEXT,
+    YES_NO,
+    Field,
+    Resource,
+    Shape,
+    element,
+    listed,
+    many,
+    moment,
+    one,
+    several,
+    text,
+    when,
+)
+from engine.interchange.web.chart.look import Look
+
+Json = Any
+
+
+def _code(name: str) -> Field:
+    """Return a field of the code alone of a concept whose system FHIR fixes."""
+    return Field(
+        name, TEXT, lambda resource, _: coding_of(resource.get(name)).get("code") or display_of(resource.get(name))
+    )
+
+
+def _ended(name: str, stem: str) -> Field:
+    return Field(name, TEXT, lambda resource, _: when(resource, stem, "end"))
+
+
+PROBLEM: Final = Shape(
+    "Problem",
+    (
+        one("problem", CONCEPT, "code"),
+        several("categories", CONCEPT, "category"),
+        _code("clinicalStatus"),
+        _code("verificationStatus"),
+        one("severity", CONCEPT, "severity"),
+        moment("onset", "onset"),
+        moment("abatement", "abatement"),
+        moment("recorded", "recordedDate"),
+        provider_at("recorder", "recorder", "asserter"),
+        noted(),
+    ),
+)
+
+REACTION: Final = Shape(
+    "Reaction",
+    (
+        several("manifestations", CONCEPT, "manifestation"),
+        one("substance", CONCEPT, "substance"),
+        text("severity"),
+        text("description"),
+    ),
+)
+ALLERGY: Final = Shape(
+    "Allergy",
+    (
+        one("allergy", CONCEPT, "code"),
+        text("type"),
+        Field("categories", many(TEXT), element("category")),
+        text("criticality"),
+        _code("clinicalStatus"),
+        _code("verificationStatus"),
+        several("reactions", REACTION, "reaction"),
+        moment("onset", "onset"),
+        moment("recorded", "recordedDate"),
+        provider_at("recorder", "recorder", "asserter"),
+        noted(),
+    ),
+)
+
+
+def _medication(resource: Resource, look: Look) -> Json:
+    """Return the concept of a medication, also of one that is contained."""
+    concept = resource.get("medicationCodeableConcept")
+    reference = resource.get("medicationReference", {})
+    concept = concept or (look.find(reference, resource) or {}).get("code") or {"text": reference.get("display", "")}
+    return CONCEPT.of(concept, look)
+
+
+def _dosages(resource: Resource, _look: Look) -> Json:
+    told = listed(resource.get("dosageInstruction")) or listed(resource.get("dosage"))
+    return [one["text"] for one in told if one.get("text")]
+
+
+MEDICATION: Final = Shape(
+    "Medication",
+    (
+        Field(
+            "kind",
+            {"type": "string", "enum": ["ordered", "stated"]},
+            lambda resource, _: "ordered" if resource["resourceType"] == "MedicationRequest" else "stated",
+            always=True,
+        ),
+        Field("medication", CONCEPT.link, _medication),
+        status(),
+        text("intent"),
+        moment("date", "authoredOn", "effective", "dateAsserted"),
+        Field("dosages", many(TEXT), _dosages),
+        several("reasons", CONCEPT, "reasonCode"),
+        provider_at("prescriber", "requester"),
+        noted(),
+    ),
+)
+
+
+def _dose(resource: Resource, _look: Look) -> Json:
+    return (
+        " ".join(value_of({"doseQuantity": resource["doseQuantity"]}, "dose")).strip()
+        if "doseQuantity" in resource
+        else ""
+    )
+
+
+def _given_by(resource: Resource, look: Look) -> Json:
+    actors = [one.get("actor") for one in listed(resource.get("performer"))]
+    return next(filter(None, (provider(one, look, resource) for one in actors)), None)
+
+
+IMMUNIZATION: Final = Shape(
+    "Immunization",
+    (
+        one("vaccine", CONCEPT, "vaccineCode"),
+        status(),
+        one("statusReason", CONCEPT, "statusReason"),
+        moment("occurrence", "occurrence"),
+        Field("primarySource", YES_NO, element("primarySource")),
+        text("lotNumber"),
+        Field("manufacturer", TEXT, lambda resource, look: called(resource.get("manufacturer"), look, resource)),
+        Field("dose", TEXT, _dose),
+        one("site", CONCEPT, "site"),
+        one("route", CONCEPT, "route"),
+        Field("performer", PROVIDER.link, _given_by),
+        noted(),
+    ),
+)
+
+
+def _takes_part(participant: Resource, look: Look) -> Json:
+    return provider(participant.get("individual"), look, participant)
+
+
+def _places(resource: Resource, look: Look) -> Json:
+    return [name for one in listed(resource.get("location")) if (name := called(one.get("location"), look, resource))]
+
+
+def _disposition(resource: Resource, look: Look) -> Json:
+    concept = resource.get("hospitalization", {}).get("dischargeDisposition")
+    return CONCEPT.of(concept, look) if concept else None
+
+
+PARTICIPANT: Final = Shape(
+    "Participant", (Field("provider", PROVIDER.link, _takes_part), several("roles", CONCEPT, "type"))
+)
+ENCOUNTER: Final = Shape(
+    "Encounter",
+    (
+        status(),
+        one("class", CONCEPT, "class"),
+        several("types", CONCEPT, "type"),
+        moment("start", "period"),
+        _ended("end", "period"),
+        several("reasons", CONCEPT, "reasonCode"),
+        several("participants", PARTICIPANT, "participant"),
+        Field("locations", many(TEXT), _places),
+        Field("organization", TEXT, lambda resource, look: called(resource.get("serviceProvider"), look, resource)),
+        Field("dischargeDisposition", CONCEPT.link, _disposition),
+    ),
+)
+SHAPES: Final = (REACTION, PARTICIPANT)

@@ -1,0 +1,57 @@
+"""From an address below /chart/v1/ to an interaction, by the table of categories; 404 for all else."""
+
+from functools import partial
+from typing import Final, NamedTuple
+
+from engine.fhir.primitives import ID
+from engine.fhir.schema import FhirVersion
+from engine.interchange.core.exchange import Access, Interaction, Level
+from engine.interchange.kernel.outcome import Category, refuse
+from engine.interchange.rest.everything.operation import SCOPES
+from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.scope import PATIENT360
+from engine.interchange.web.chart.category import CATEGORIES, ChartCategory
+from engine.interchange.web.chart.operation import find_patients, list_items, read_patient
+
+CHART: Final = "chart"
+PATIENTS: Final = "patients"
+ONE: Final = (Access.READ, Action.CHART)
+R4: Final = (FhirVersion.R4,)
+
+# As FHIR's search of Patient: whoever may look for people may do so here.
+SEARCH: Final = Interaction(
+    "Patient", "search-type", Level.TYPE, "GET", Access.READ, Action.PATIENT, find_patients, versions=R4
+)
+READ: Final = Interaction(
+    "Patient", "read", Level.INSTANCE, "GET", *ONE, read_patient, versions=R4, also=frozenset({PATIENT360})
+)
+
+
+class ChartRoute(NamedTuple):
+    """An interaction of the Chart API, and the patient whom it is about, '' for none."""
+
+    interaction: Interaction
+    id: str = ""
+
+
+def _listing(category: ChartCategory) -> Interaction:
+    """Return the interaction of a category: who may read a whole chart may read this, and nobody else."""
+    run = partial(list_items, category)
+    return Interaction(category.type, CHART, Level.INSTANCE, "GET", *ONE, run, category.path, R4, flags=SCOPES)
+
+
+# By what follows the patient's id in the address.
+LISTINGS: Final = {one.path: _listing(one) for one in CATEGORIES}
+
+
+def find_chart_route(path: str) -> ChartRoute:
+    """Return what is found at a path below /chart/v1/; RefusedError 404."""
+    if path == PATIENTS:
+        return ChartRoute(SEARCH)
+    head, _, rest = path.partition("/")
+    patient_id, within, category = rest.partition("/")
+    if head != PATIENTS or (within and category not in LISTINGS) or not patient_id:
+        raise refuse(Category.UNKNOWN_ROUTE, "The Chart API has nothing at this address.", location="http.path")
+    if ID.fullmatch(patient_id) is None or set(patient_id) == {"."}:
+        raise refuse(Category.NOT_FOUND, "This is not a valid id of a patient.", location="http.id")
+    return ChartRoute(LISTINGS[category] if within else READ, patient_id)

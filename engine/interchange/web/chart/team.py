@@ -1,0 +1,68 @@
+"""The members of a patient's care team: general practitioners, and who takes part in visits, the latest first.
+
+FHIR's CareTeam is none of the types that the service keeps.
+"""
+
+from hashlib import sha256
+from typing import Any, Final
+
+from engine.interchange.store.references import local_target
+from engine.interchange.web.chart.coded import CONCEPT, provider
+from engine.interchange.web.chart.field import Field, Resource, Shape, listed, many, moment, text
+from engine.interchange.web.chart.items import CHANNEL, Items
+from engine.interchange.web.chart.look import Look
+from engine.interchange.web.chart.origin import Channel, channel_of, joined
+from engine.interchange.web.chart.rows import Part, all_keys
+
+Json = Any
+
+GENERAL: Final = {"text": "General practitioner"}
+# What makes one of the members; `seen` is the start of the visit.
+MEMBER: Final = Shape(
+    "CareTeamMember",
+    (
+        text("name"),
+        text("npi"),
+        Field("roles", many(CONCEPT.link), lambda member, _: member.get("roles")),
+        moment("lastSeen", "seen"),
+    ),
+)
+
+
+def members(look: Look, part: Part) -> Items:
+    """Return a part of the members, each once with all roles, and how many there are."""
+    found: dict[str, dict[str, Json]] = {}
+    channels: dict[str, list[Channel]] = {}
+
+    def add(reference: Json, within: Resource, roles: list[Json], seen: str, channel: Channel) -> None:
+        who = provider(reference, look, within)
+        if not who.get("name"):
+            return
+        key = _key(reference, who["name"])
+        member = found.setdefault(key, {**who, "roles": [], "seen": seen})
+        member["roles"] += [role for role in roles if role and role not in member["roles"]]
+        member["seen"] = member["seen"] or seen
+        channels.setdefault(key, []).append(channel)
+
+    transaction = look.transaction
+    patient = transaction.get("Patient", look.patient)
+    if patient is not None and not patient.deleted:
+        own = patient.resource()
+        for reference in listed(own.get("generalPractitioner")):
+            add(reference, own, [CONCEPT.of(GENERAL, look)], "", channel_of(look, patient, own))
+    for key in all_keys(transaction, look.patient, ("Encounter",)):
+        stored = transaction.by_key(key)
+        visit = stored.resource()
+        taking_part = [one for one in listed(visit.get("participant")) if "individual" in one]
+        channel = channel_of(look, stored, visit) if taking_part else Channel.INTERNAL
+        for one in taking_part:
+            roles = [CONCEPT.of(role, look) for role in listed(one.get("type"))]
+            add(one["individual"], visit, roles, visit.get("period", {}).get("start", ""), channel)
+    shown = list(found.items())[part.offset : part.offset + part.limit]
+    return len(found), [{"id": key, **MEMBER.of(one, look), CHANNEL: joined(channels[key])} for key, one in shown]
+
+
+def _key(reference: Json, name: str) -> str:
+    """Return the id of a member: that of the resource that is named, else one that is made of the name."""
+    target = local_target(reference.get("reference", ""))
+    return target.partition("/")[2] or sha256(name.encode()).hexdigest()[:24]

@@ -1,0 +1,142 @@
+"""One FHIR call from its request to its answer: the time it has, unforeseen errors, and what is told of them."""
+
+import asyncio
+import re
+from dataclasses import replace
+from hashlib import sha256
+from time import perf_counter
+from typing import Final
+
+from engine.errors import place_of
+from engine.fhir.schema import FhirVersion
+from engine.interchange.core.exchange import Answer
+from engine.interchange.core.service import Service
+from engine.interchange.kernel.outcome import Category, refuse
+from engine.interchange.store.store.access import PENDING
+from engine.interchange.store.store.deadline import set_deadline
+from engine.interchange.store.store.writer import OutcomeUnknownError, StoreAwayError, StoreBusyError, StoreFailedError
+from engine.interchange.web.http.call import BUNDLES, WITH_BODY, Call
+from engine.interchange.web.http.charts import answer_chart
+from engine.interchange.web.http.door import answer_call, refused
+from engine.interchange.web.http.hooks import Hooks
+from engine.interchange.web.http.meter import Meter
+from engine.interchange.web.http.recording import access_of
+from engine.telemetry import logger
+
+# Request ids that cannot be anything of a patient: those made here, and UUIDs.
+OPAQUE: Final = re.compile(r"[0-9a-f]{16}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+TEXTS: Final = {
+    Category.FAULT: "The service had an internal error.",
+    Category.BUSY: "The database cannot be reached, or is busy; nothing was changed. Try again soon.",
+    Category.SLOW_BODY: "The body did not arrive in time.",
+    Category.TIMEOUT: "The request took too long; whether it was carried out is not known.",
+}
+
+
+class Calls:
+    """Answers FHIR calls."""
+
+    def __init__(self, service: Service, hooks: Hooks | None, meter: Meter) -> None:
+        self._service = service
+        self._hooks = hooks
+        self._meter = meter
+        self._store_failure_told = False
+
+    async def answer(self, call: Call, request_id: str) -> Answer:
+        """Return the answer to a call, whatever happens; ConnectionError only for a client that has gone."""
+        version = FhirVersion.STU3 if call.base == FhirVersion.STU3 else FhirVersion.R4
+        started = perf_counter()
+        PENDING.set(None)
+        self._meter.in_flight += 1
+        try:
+            answer = await self._in_time(call, version)
+        finally:
+            self._meter.in_flight -= 1
+        # A client that waits for '100 Continue' may still send its body, or not: only a new connection is sure.
+        if not call.body.whole and (answer.status == Category.SLOW_BODY.status or "expect" in call.headers):
+            answer = replace(answer, headers=(*answer.headers, ("connection", "close")))
+        if answer.status >= 500:
+            self._tell(call, answer.status, request_id)
+        self._meter.count(call, call.base, answer.status, perf_counter() - started)
+        return answer
+
+    async def _in_time(self, call: Call, version: FhirVersion) -> Answer:
+        """Return the answer once its row of the access log is on disk; without that nothing is answered but 500."""
+        limit = self._service.configuration.request_timeout_s
+        set_deadline(limit)
+        answer: Answer | None = None
+        try:
+            async with asyncio.timeout(limit):
+                answer = await self._carry_out(call)
+                await self._record(call, answer)
+                return answer
+        except ConnectionError:
+            raise
+        except (TimeoutError, asyncio.CancelledError) as error:
+            waits_for_body = call.method in WITH_BODY and call.interaction is not None and not call.body.whole
+            failed = self._failed(call, Category.SLOW_BODY if waits_for_body else Category.TIMEOUT, version, error)
+        except OutcomeUnknownError as error:
+            failed = self._failed(call, Category.TIMEOUT, version, error)
+        except StoreBusyError as error:
+            failed = self._failed(call, Category.BUSY, version, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets an OperationOutcome without its text
+            failed = self._failed(call, Category.FAULT, version, error)
+        if answer is None:
+            await self._record(call, failed)
+        return failed
+
+    async def _record(self, call: Call, answer: Answer) -> None:
+        """Wait until the row of a call is on disk, where it still needs one.
+
+        A write has its row in its own commit. Who is not known, and who calls too often, has had access to nothing; a
+        token that is no longer valid says who tried.
+        An answer of 500 or more shows nothing, nor does one to a body that came too slowly: neither waits.
+        """
+        pending = PENDING.get()
+        # A Bundle has a row of its own beside those of its entries, with whom its answer shows.
+        alone = call.interaction is None or call.interaction.code not in BUNDLES
+        kept = pending is not None and pending.kept and alone and answer.status < Category.STRUCTURE.status
+        principal = call.principal or call.former
+        if principal is None or call.interaction is None or call.refusal is Category.THROTTLED or kept:
+            return
+        rows = (*call.rows, access_of(self._service, call, principal, call.interaction, answer))
+        if answer.status >= Category.FAULT.status or call.refusal is Category.SLOW_BODY:
+            self._service.recorder.note(rows)
+        else:
+            await self._service.recorder.record(rows)
+
+    async def _carry_out(self, call: Call) -> Answer:
+        answering = answer_chart if call.chart else answer_call
+        trouble = self._hooks.strike(call.method, call.address) if self._hooks is not None else None
+        if trouble is None:
+            return await answering(self._service, call)
+        await trouble.befall()
+        answer = await answering(self._service, call)
+        trouble.befall_after_commit()
+        return answer
+
+    def _failed(self, call: Call, category: Category, version: FhirVersion, error: BaseException) -> Answer:
+        call.refusal = category
+        call.error = error
+        answer = refused(self._service, refuse(category, TEXTS[category]), version)
+        again = (("retry-after", "1"),) if category is Category.BUSY else ()
+        return replace(answer, headers=(*answer.headers, *again))
+
+    def _tell(self, call: Call, status: int, request_id: str) -> None:
+        found = call.interaction
+        code = f"{found.type} {found.code}" if found else "none"
+        error = call.error
+        told = {"error": type(error).__name__, "file": place_of(error)} if error is not None else {}
+        logger().error("request failed", request=loggable(request_id), code=code, status=status, **told)
+        if isinstance(error, StoreFailedError) and not (isinstance(error, StoreAwayError) or self._store_failure_told):
+            self._store_failure_told = True
+            cause = error.__cause__
+            reason = getattr(cause, "sqlite_errorname", "") or type(cause).__name__
+            logger().error("store failed", reason=reason, error=type(cause).__name__)
+
+
+def loggable(request_id: str) -> str:
+    """Return a request id as it may stand in a log: a client's own one is told by the start of its SHA-256."""
+    if OPAQUE.fullmatch(request_id):
+        return request_id
+    return f"sha256:{sha256(request_id.encode()).hexdigest()[:16]}"

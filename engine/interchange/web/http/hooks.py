@@ -1,0 +1,83 @@
+"""Test hooks of a sandbox: put the clock forward, slow a path down, let a path fail before or after its commit."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from engine.interchange.kernel.clock import Clock
+
+Json = Any
+
+
+class HookError(ValueError):
+    """A hook was asked for something it does not know."""
+
+
+class AskedForError(Exception):
+    """A test asked for this fault."""
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What befalls the next `times` requests at a path (and below it), of one method or of any."""
+
+    path: str
+    method: str
+    times: int
+    seconds: float = 0.0
+    fails: bool = False
+    after_commit: bool = False
+
+    def strikes(self, method: str, path: str) -> bool:
+        """Say whether this request is one of them, and count it."""
+        here = path == self.path or path.startswith(self.path.rstrip("/") + "/")
+        if self.times <= 0 or not here or self.method not in {"", method}:
+            return False
+        self.times -= 1
+        return True
+
+    async def befall(self) -> None:
+        """Let the time pass, then fail where that was asked for."""
+        await asyncio.sleep(self.seconds)
+        if self.fails and not self.after_commit:
+            raise AskedForError
+
+    def befall_after_commit(self) -> None:
+        """Fail as a request does whose end nobody learns: TimeoutError."""
+        if self.fails:
+            raise TimeoutError
+
+
+class Hooks:
+    """What a test asked for: POST /_test/clock, /_test/slow, /_test/fail, and /_test/reset to forget all of it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._troubles: list[Trouble] = []
+
+    def ask(self, name: str, body: Json) -> None:
+        """Do or note what a hook's JSON body says; HookError for what cannot be understood."""
+        try:
+            if name == "clock":
+                self._clock.advance(float(body["advance_seconds"]))
+            elif name == "slow":
+                self._troubles.append(_trouble(body, seconds=float(body["seconds"])))
+            elif name == "fail":
+                self._troubles.append(_trouble(body, fails=True, after_commit=bool(body.get("after_commit", False))))
+            elif name == "reset":
+                self._troubles.clear()
+            else:
+                raise HookError(f"there is no hook /_test/{name[:20]}")
+        except (KeyError, TypeError, AttributeError) as error:
+            raise HookError(f"/_test/{name}: a key is missing or of the wrong kind") from error
+
+    def strike(self, method: str, path: str) -> Trouble | None:
+        """Return what befalls a request, None for nothing."""
+        struck = next((trouble for trouble in self._troubles if trouble.strikes(method, path)), None)
+        self._troubles = [trouble for trouble in self._troubles if trouble.times > 0]
+        return struck
+
+
+def _trouble(body: Json, *, seconds: float = 0.0, fails: bool = False, after_commit: bool = False) -> Trouble:
+    times = int(body.get("times", 1))
+    return Trouble(str(body["path"]), str(body.get("method", "")).upper(), times, seconds, fails, after_commit)

@@ -1,0 +1,192 @@
+"""What is served beside FHIR: the token endpoints, the sign-in, health, metrics, and a sandbox's test hooks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.routing import Route, Router
+
+from engine.config.service import ServiceConfiguration
+from engine.errors import place_of
+from engine.interchange.core.service import Service
+from engine.interchange.events.alerts.hook import HOOKS, NetworkHookError
+from engine.interchange.events.subscriptions.ending import end_those_over
+from engine.interchange.orders.laboratory.hook import LaboratoryHookError, laboratory_hook
+from engine.interchange.store.store.writer import StoreBusyError
+from engine.interchange.web.http.calls import loggable
+from engine.interchange.web.http.cors import Headers
+from engine.interchange.web.http.hooks import HookError, Hooks
+from engine.interchange.web.http.meter import MEDIA_TYPE, Meter
+from engine.interchange.web.http.sign_in import SignIn
+from engine.interchange.web.http.smart import OPENID_PATH, PATH, smart_configuration
+from engine.interchange.web.http.tokens import token_routes
+from engine.interchange.web.http.wire import SAFE, Receive, Scope, Send
+from engine.telemetry import logger
+
+UNKNOWN: Final = {404: "not_found", 405: "method_not_allowed"}
+
+
+class Pages:
+    """Answers everything that is not FHIR; errors are JSON `{"error": ...}` without any text of what went wrong.
+
+    `more` are routes of what stands above: the chart in a browser.
+    """
+
+    def __init__(
+        self, service: Service, hooks: Hooks | None, meter: Meter, sign_in: SignIn, more: Sequence[Route] = ()
+    ) -> None:
+        self.stopping = False
+        self._more = more
+        self._service = service
+        self._sign_in = sign_in
+        self._hooks = hooks
+        self._meter = meter
+        # The aliases of a base are fixed at the start, as all addresses are.
+        names = ("", "R4", *service.configuration.stu3_path_aliases)
+        self.discovery = frozenset(
+            {PATH, OPENID_PATH, "/oauth/jwks", *(f"/fhir/{name}".rstrip("/") + PATH for name in names)}
+        )
+        self._router = Router(routes=self._routes(), redirect_slashes=False)
+
+    def _allowed(self, path: str) -> str:
+        """Return the methods that an address takes, by whichever of its routes."""
+        routes = (one for one in self._router.routes if isinstance(one, Route) and one.path_regex.match(path))
+        return ", ".join(sorted({method for one in routes for method in one.methods or ()}))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str, shared: Headers) -> None:
+        """Answer one request; `shared` are headers that let a browser of another origin read it."""
+        limit = self._service.configuration.request_timeout_s
+        tell = _Teller(send, request_id, shared)
+        try:
+            async with asyncio.timeout(limit):
+                await self._carry_out({**scope, "app": self}, receive, tell)
+        except HTTPException as error:
+            answer = _json({"error": UNKNOWN.get(error.status_code, "invalid_request")}, error.status_code)
+            answer.headers.update(error.headers or {})
+            if error.status_code == 405:
+                answer.headers["allow"] = self._allowed(scope["path"])
+        except ConnectionError:
+            raise
+        except (TimeoutError, asyncio.CancelledError, StoreBusyError):
+            answer = _json({"error": "temporarily_unavailable"}, 503, {"connection": "close"})
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client gets server_error without its text
+            told = {"error": type(error).__name__, "file": place_of(error)}
+            logger().error("page failed", request=loggable(request_id), status=500, **told)
+            answer = _json({"error": "server_error"}, 500)
+        else:
+            return
+        if not tell.begun:
+            await answer(scope, receive, tell)
+
+    async def _carry_out(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        trouble = None
+        if self._hooks is not None and not path.startswith("/_test/"):
+            trouble = self._hooks.strike(scope["method"], path)
+        if trouble is not None:
+            await trouble.befall()
+        await self._router(scope, receive, _swallow if trouble is not None and trouble.after_commit else send)
+        if trouble is not None:
+            trouble.befall_after_commit()
+
+    def _routes(self) -> list[Route]:
+        routes = [
+            *token_routes(self._service, self._meter),
+            *self._sign_in.routes(),
+            *self._more,
+            *(
+                Route(path, partial(_smart, self._service), methods=["GET"])
+                for path in self.discovery - {"/oauth/jwks"}
+            ),
+            Route("/livez", _alive, methods=["GET"]),
+            Route("/readyz", self._ready, methods=["GET"]),
+            Route("/metrics", self._metrics, methods=["GET"]),
+        ]
+        if self._hooks is not None:
+            routes.append(Route("/_test/outbound", self._outbound, methods=["GET"]))
+            routes.append(Route("/_test/lab", self._laboratory, methods=["POST"]))
+            routes += [
+                Route(f"/_test/{name}", partial(_network, self._service, told), methods=["POST"])
+                for name, told in HOOKS.items()
+            ]
+            routes.append(Route("/_test/{name}", partial(_hook, self._service, self._hooks), methods=["POST"]))
+        return routes
+
+    async def _outbound(self, _request: HttpRequest) -> Response:
+        return _json({"connections": self._service.outbound.connections})
+
+    async def _laboratory(self, request: HttpRequest) -> Response:
+        try:
+            return _json(await laboratory_hook(self._service, orjson.loads(await request.body() or b"{}")))
+        except LaboratoryHookError as error:
+            return _json({"error": str(error)}, error.status)
+        except ValueError:
+            return _json({"error": "/_test/lab takes JSON"}, 400)
+
+    async def _ready(self, _request: HttpRequest) -> Response:
+        if self._service.store.failed:
+            return _json({"status": "failed"}, 503)
+        if self._service.store.away:
+            return _json({"status": "database away"}, 503)
+        return _json({"status": "stopping"}, 503) if self.stopping else _json({"status": "ready"})
+
+    async def _metrics(self, _request: HttpRequest) -> Response:
+        return Response(self._meter.text(), 200, None, MEDIA_TYPE)
+
+
+class _Teller:
+    """Sends messages with the request id and the headers that stand on every answer."""
+
+    def __init__(self, send: Send, request_id: str, shared: Headers) -> None:
+        self._send = send
+        own = tuple((name.encode(), value.encode()) for name, value in shared)
+        self._headers = ((b"x-request-id", request_id.encode()), *own, *SAFE)
+        self.begun = False
+
+    async def __call__(self, message: Scope) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            message["headers"] = [*message["headers"], *self._headers]
+        await self._send(message)
+
+
+async def _swallow(_message: Scope) -> None:
+    """Send nothing."""
+
+
+def _json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(value), status, headers, "application/json")
+
+
+async def _smart(service: Service, _request: HttpRequest) -> Response:
+    configuration: ServiceConfiguration = service.configuration
+    return Response(smart_configuration(configuration), 200, None, "application/json")
+
+
+async def _alive(_request: HttpRequest) -> Response:
+    return _json({"status": "alive"})
+
+
+async def _network(service: Service, tell: Callable[..., Awaitable[Any]], request: HttpRequest) -> Response:
+    try:
+        return _json(await tell(service, orjson.loads(await request.body() or b"{}")))
+    except ValueError as error:
+        text = str(error) if isinstance(error, NetworkHookError) else "send JSON"
+        return _json({"error": text}, 400)
+
+
+async def _hook(service: Service, hooks: Hooks, request: HttpRequest) -> Response:
+    try:
+        asked: Any = orjson.loads(await request.body() or b"{}")
+        hooks.ask(request.path_params["name"], asked)
+    except (HookError, ValueError) as error:
+        return _json({"error": str(error)}, 400)
+    # What the time has ended has ended before the answer.
+    await end_those_over(service)
+    service.webhook_bell.set()
+    return _json({"status": "done"})

@@ -1,0 +1,57 @@
+"""The row of a call in the access log: who asked for what, and whose record it names, reached or shows."""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.core.audit.entry import entry, named_in
+from engine.interchange.core.exchange import Answer, Interaction
+from engine.interchange.core.service import Service
+from engine.interchange.kernel.outcome import Category, RefusedError
+from engine.interchange.rest.binary.content import FHIR_JSON
+from engine.interchange.store.store.access import Access, joined
+from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.tokens.oauth.vault import Principal
+from engine.interchange.web.http.call import BUNDLES, WITH_BODY, Call, read_body
+from engine.interchange.web.http.reached import reached
+
+# How long the body of a request that is refused is waited for, to see whom it names.
+REFUSED_BODY_SECONDS: Final = 5
+# An answer whose content the client has already.
+NOT_MODIFIED: Final = 304
+
+
+def access_of(
+    service: Service, call: Call, principal: Principal, interaction: Interaction, answer: Answer | None
+) -> Access:
+    """Return the row of the access log for a call, and its answer if there is one yet.
+
+    A refusal says nothing of whose record it was about, and other answers not always: then that is looked up.
+    """
+    at_ms = milliseconds(service.clock())
+    row = entry(at_ms, call.base, principal, interaction, call.id, call.named, answer, call.origin)
+    if answer is None or answer.status >= Category.FAULT.status or interaction in BUNDLES.values():
+        return row
+    if row.patients and answer.status < Category.STRUCTURE.status and answer.status != NOT_MODIFIED:
+        return row
+    found = reached(service, principal.tenant, interaction, call.id, call.pairs(), call.text or b"")
+    return row._replace(patients=joined((*row.patients.split(), *found)))
+
+
+async def name_refused(service: Service, call: Call, version: FhirVersion) -> None:
+    """Find out whom a request names that is being refused, for the access log; its answer stays what it is.
+
+    Its body too, which was not asked for yet: it is waited for a little, unless the client waits to be asked for it.
+    """
+    if call.interaction is None or (call.principal or call.former) is None or call.refusal is not None:
+        return
+    if call.text is None and call.method in WITH_BODY and "expect" not in call.headers:
+        with suppress(RefusedError, ConnectionError, TimeoutError):
+            async with asyncio.timeout(REFUSED_BODY_SECONDS):
+                call.text = await read_body(service, call)
+    # What is no FHIR may name patients of others; the header says whose it is.
+    raw = call.interaction.raw and not call.headers.get("content-type", "").startswith(FHIR_JSON)
+    context = f'"{call.headers.get("x-security-context", "")}"'.encode("latin-1", "replace")
+    text = (b"" if raw else call.text or b"") + context
+    call.named = named_in(call.interaction, call.id, call.pairs(), text, service.base(version))

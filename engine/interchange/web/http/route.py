@@ -1,0 +1,166 @@
+"""From an address to an interaction: version, type, id and operation; 404 and 405 for what is not served."""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from engine.config.service import Feature
+from engine.fhir.primitives import ID
+from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.names import name_in
+from engine.interchange.clinical.ccda import export as ccda_export
+from engine.interchange.core.audit import reading as audit
+from engine.interchange.core.exchange import Interaction, Level
+from engine.interchange.events.messages import operation as message
+from engine.interchange.events.messages import search as messages
+from engine.interchange.jobs.jobs import handle
+from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
+from engine.interchange.network.document import merge as document_merge
+from engine.interchange.network.document import search as document_search
+from engine.interchange.network.patient360 import operation as patient360
+from engine.interchange.orders.orders import submit
+from engine.interchange.rest.binary import temporary
+from engine.interchange.rest.everything import operation as everything
+from engine.interchange.rest.merge import operation
+from engine.interchange.rest.resource.catalogue import KEPT
+from engine.interchange.web.resource.interactions import interactions
+
+# Every interaction of the service: a new room adds its line here.
+OFFERED: Final[tuple[Interaction, ...]] = (
+    *interactions(),
+    operation.INTERACTION,
+    *everything.INTERACTIONS,
+    *ccda_export.INTERACTIONS,
+    *audit.INTERACTIONS,
+    temporary.INTERACTION,
+    document_merge.INTERACTION,
+    *document_search.INTERACTIONS,
+    *patient360.INTERACTIONS,
+    submit.INTERACTION,
+    message.INTERACTION,
+    *messages.INTERACTIONS,
+)
+INTERACTIONS: Final[tuple[Interaction, ...]] = (*OFFERED, *handle.interactions(OFFERED))
+
+# What a client or a proxy would read as a step in a path.
+DOTS: Final = frozenset({".", ".."})
+
+# The steps to former versions: of all, and of one of them.
+HISTORY: Final = "_history"
+VERSION: Final = "_history/"
+
+Place = tuple[FhirVersion, str, Level, str]
+
+TYPES: Final = frozenset((version, name_in(version, one.type)) for one in INTERACTIONS for version in one.versions)
+
+
+# The operation of a search by POST, and the types that are searched within the compartment of a patient.
+SEARCH: Final = "_search"
+COMPARTMENT: Final = {
+    (version, name_in(version, one.type)): one
+    for one in INTERACTIONS
+    if one.code == "search-type"
+    and not one.form
+    and one.type in KEPT
+    and "patient" in KEPT[one.type].search_parameters(FhirVersion.R4)
+    for version in one.versions
+}
+
+
+class Address(NamedTuple):
+    """Where a request points to, below the service's base; `segments` is what follows the version."""
+
+    version: FhirVersion
+    segments: tuple[str, ...]
+
+
+class Route(NamedTuple):
+    """An interaction, the id that it is about, and the version of that, '' for none."""
+
+    interaction: Interaction
+    id: str
+    vid: str = ""
+
+
+def read_address(path: str, aliases: tuple[str, ...]) -> Address:
+    """Return version and segments of a path below /fhir/; the R4 segment is tested before any STU3 type."""
+    segments = tuple(path.split("/"))
+    if segments[0] == "R4":
+        return Address(FhirVersion.R4, segments[1:] or ("",))
+    return Address(FhirVersion.STU3, (segments[1:] or ("",)) if segments[0] in aliases else segments)
+
+
+def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()) -> Route:
+    """Return the interaction of a method at an address, with the features in force; RefusedError 404 or 405."""
+    segments = address.segments
+    type_name = segments[0]
+    if type_name.startswith("$") and len(segments) == 1:
+        return _of_system(address, method, features)
+    if segments == ("",):
+        # A Bundle of requests is all that a base takes.
+        raise wrong_method({"POST"})
+    if (address.version, type_name) not in TYPES:
+        raise refuse(
+            Category.UNKNOWN_ROUTE, f"The service has no such resource type in {address.version}.", location="http.path"
+        )
+    if len(segments) == 3 and type_name == "Patient" and (address.version, segments[2]) in COMPARTMENT:
+        return _compartment(address, method)
+    rest, operation_name, vid = _steps(segments[1:])
+    if len(rest) > 1 or rest == ("",) or (operation_name == VERSION and not vid):
+        raise refuse(Category.UNKNOWN_ROUTE, "There is nothing at this address.", location="http.path")
+    if type_name == "Binary" and rest and rest[0].startswith(temporary.PREFIX) and not operation_name:
+        operation_name = temporary.PREFIX
+    level = Level.INSTANCE if rest else Level.TYPE
+    methods = _places(features).get((address.version, type_name, level, operation_name))
+    if methods is None:
+        raise refuse(Category.UNKNOWN_ROUTE, "The service has no such operation here.", location="http.path")
+    if method not in methods:
+        raise wrong_method(set(methods))
+    resource_id = rest[0] if rest else ""
+    if rest and (resource_id in DOTS or (method != "PUT" and ID.fullmatch(resource_id) is None)):
+        raise refuse(Category.NOT_FOUND, "This is not a valid resource id.", location="http.id")
+    return Route(methods[method], resource_id, vid)
+
+
+def _of_system(address: Address, method: str, features: tuple[Feature, ...]) -> Route:
+    methods = _places(features).get((address.version, "", Level.SYSTEM, address.segments[0]))
+    if methods is None:
+        raise refuse(Category.UNKNOWN_ROUTE, "The service has no such operation here.", location="http.path")
+    if method not in methods:
+        raise wrong_method(set(methods))
+    return Route(methods[method], "")
+
+
+def _steps(steps: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
+    """Return what follows a type in an address: its id if any, an operation (or history, or search), a version."""
+    if len(steps) > 2 and steps[-2] == HISTORY:
+        return steps[:-2], VERSION, steps[-1]
+    if steps and (steps[-1].startswith("$") or steps[-1] in {HISTORY, SEARCH}):
+        return steps[:-1], steps[-1], ""
+    return steps, "", ""
+
+
+def _compartment(address: Address, method: str) -> Route:
+    """Return the search of a type within the compartment of a patient, whose id the route has."""
+    _, patient_id, type_name = address.segments
+    if method != "GET":
+        raise wrong_method({"GET"})
+    if patient_id in DOTS or ID.fullmatch(patient_id) is None:
+        raise refuse(Category.NOT_FOUND, "This is not a valid resource id.", location="http.id")
+    return Route(COMPARTMENT[address.version, type_name], patient_id)
+
+
+@lru_cache(maxsize=2)
+def _places(features: tuple[Feature, ...]) -> dict[Place, dict[str, Interaction]]:
+    """Return the interactions in force with some features: by where they are found, then by method."""
+    found: dict[Place, dict[str, Interaction]] = {}
+    for one in INTERACTIONS:
+        for version in one.versions if one.feature is None or one.feature in features else ():
+            name = "" if one.level is Level.SYSTEM else name_in(version, one.type)
+            found.setdefault((version, name, one.level, one.operation), {})[one.method] = one
+    return found
+
+
+def wrong_method(methods: set[str]) -> RefusedError:
+    """Return the refusal of a method at an address that has other ones; HEAD goes wherever GET does."""
+    allow = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
+    return RefusedError(Category.METHOD, (Issue(f"Use {allow} here.", "http.method"),), (("allow", allow),))

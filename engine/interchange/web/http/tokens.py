@@ -1,0 +1,127 @@
+"""The token endpoints over HTTP: /oauth/token, /oauth/info, /oauth/cancel and /oauth/userinfo, all answers JSON.
+
+The specification's GETs of info and cancel stand beside POSTs that want proof of the client (RFC 7662, RFC 7009).
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from engine.interchange.core.service import Service
+from engine.interchange.tokens.oauth.fault import OAuthError
+from engine.interchange.tokens.oauth.proofs import Proofs
+from engine.interchange.web.http.meter import Meter
+from engine.interchange.web.http.wire import Body
+from engine.interchange.web.oauth import endpoint, grants
+from engine.interchange.web.oauth.authentication import Caller, Fields, claimed
+from engine.telemetry import logger
+
+Json = dict[str, Any]
+Tell = Callable[[Request], Awaitable[Json]]
+Work = Callable[[Fields, str], Awaitable[Json]]
+
+MAX_FORM_BYTES: Final = 65_536
+PRAGMA: Final = {"pragma": "no-cache"}
+
+
+def token_routes(service: Service, meter: Meter) -> list[Route]:
+    """Return the routes of the token endpoints."""
+    proofs = Proofs(service.clock)
+
+    async def token(fields: Fields, authorization: str) -> Json:
+        given = await grants.token(service, fields, authorization)
+        meter.issued(fields["grant_type"])
+        return endpoint.signed_answer(service, given)
+
+    async def introspect(fields: Fields, authorization: str) -> Json:
+        return await endpoint.introspect(service, fields, authorization)
+
+    async def revoke(fields: Fields, authorization: str) -> Json:
+        await endpoint.revoke(service, fields, authorization)
+        return {}
+
+    async def info(request: Request) -> Json:
+        return endpoint.info(service, _parameter(request, "access_token"))
+
+    async def cancel(request: Request) -> Json:
+        await endpoint.cancel(service, _parameter(request, "token"))
+        return {}
+
+    async def user_info(request: Request) -> Json:
+        return {**endpoint.user_info(service, request.headers.get("authorization", ""))}
+
+    async def keys(_request: Request) -> Json:
+        return {**service.signer.public_keys()}
+
+    return [
+        _route("/oauth/token", POST=partial(_proven, service, proofs, token)),
+        _route("/oauth/info", GET=info, POST=partial(_proven, service, proofs, introspect)),
+        _route("/oauth/cancel", GET=cancel, POST=partial(_proven, service, proofs, revoke)),
+        _route("/oauth/userinfo", GET=user_info),
+        _route("/oauth/jwks", GET=keys),
+    ]
+
+
+def _route(path: str, **tellers: Tell) -> Route:
+    async def answer(request: Request) -> Response:
+        return await _answer(tellers["GET" if request.method == "HEAD" else request.method], request)
+
+    return Route(path, answer, methods=list(tellers))
+
+
+async def _proven(service: Service, proofs: Proofs, work: Work, request: Request) -> Json:
+    """Return what `work` makes of a form whose client proves itself; wrong proofs are counted, and end in 429."""
+    fields = endpoint.parse_fields(request.headers.get("content-type", ""), await read_form(request))
+    authorization = request.headers.get("authorization", "")
+    caller = claimed(service, fields, authorization)
+    whose = (caller.name if caller else "", request.client.host if request.client else "")
+    try:
+        _check(proofs.wait(*whose))
+        return await work(fields, authorization)
+    except OAuthError as error:
+        if error.unproven:
+            proofs.fail(*whose)
+        _tell(error, caller)
+        raise
+
+
+def _parameter(request: Request, name: str) -> str:
+    """Return a parameter of a query, '' for none; OAuthError where it is given twice: which one is meant?"""
+    given = request.query_params.getlist(name)
+    if len(given) > 1:
+        raise OAuthError("invalid_request", f"{name} is given more than once.")
+    return given[0] if given else ""
+
+
+def _check(wait: int) -> None:
+    if wait:
+        text = f"Too many wrong secrets or signatures; try again in {wait} seconds."
+        raise OAuthError("temporarily_unavailable", text, wait=wait)
+
+
+async def read_form(request: Request) -> bytes | None:
+    """Return the body of a request, None where it is larger than 64 KiB."""
+    return await Body(request.receive).read(request.headers.get("content-length"), MAX_FORM_BYTES)
+
+
+def _tell(error: OAuthError, caller: Caller | None) -> None:
+    """Log a refusal with the client's name as configured; what a stranger calls itself may be anything."""
+    said = (caller.client.trouble if caller else "") or error.description
+    logger().warning("token refused", client=caller.name if caller else "", reason=error.code, error=said)
+
+
+async def _answer(tell: Tell, request: Request) -> Response:
+    try:
+        return _json(await tell(request), 200, PRAGMA)
+    except OAuthError as error:
+        body: Json = {"error": error.code, "error_description": error.description}
+        return _json(body, error.status, {**PRAGMA, **error.headers})
+
+
+def _json(value: Json, status: int, headers: dict[str, str]) -> Response:
+    return Response(orjson.dumps(value), status, headers, "application/json")

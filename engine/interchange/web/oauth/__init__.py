@@ -1,0 +1,1 @@
+"""The endpoints and pages of OAuth2: tokens, authorization, sign-in."""

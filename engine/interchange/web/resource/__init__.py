@@ -1,0 +1,1 @@
+"""The interactions with each kept type, in one table."""

@@ -1,0 +1,111 @@
+"""The interactions of every kept type: read, history, search and all writes; in sandboxes $validate."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final
+
+from engine.config.service import Feature
+from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.service import Service
+from engine.interchange.events.subscriptions.settling import settle_subscription
+from engine.interchange.orders.orders.belonging import settle_test
+from engine.interchange.orders.orders.create import create as create_order
+from engine.interchange.orders.orders.create import replacing as replacing_order
+from engine.interchange.rest.binary.read import raw
+from engine.interchange.rest.history.vread import vread
+from engine.interchange.rest.history.walk import history_of_one, history_of_type
+from engine.interchange.rest.patient.create import create as create_patient
+from engine.interchange.rest.patient.update import replacing as replacing_patient
+from engine.interchange.rest.resource.catalogue import KEPT
+from engine.interchange.rest.resource.conditional import updating_matching
+from engine.interchange.rest.resource.create import create
+from engine.interchange.rest.resource.definition import Definition
+from engine.interchange.rest.resource.delete import delete, delete_matching
+from engine.interchange.rest.resource.patch import patching
+from engine.interchange.rest.resource.read import read
+from engine.interchange.rest.resource.search import search
+from engine.interchange.rest.resource.subscription import SUBSCRIPTION
+from engine.interchange.rest.resource.update import Replacement, replacing, updating
+from engine.interchange.rest.resource.validate import validate
+from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.scope import PLACE_ORDERS
+
+Run = Callable[[Service, Request], Awaitable[Answer]]
+
+# Types whose writes have rules of their own.
+OWN_CREATE: Final[Mapping[str, Run]] = {
+    "Patient": create_patient,
+    "RequestGroup": create_order,
+    "ServiceRequest": partial(create, settle=settle_test),
+    SUBSCRIPTION: partial(create, settle=settle_subscription),
+}
+OWN_REPLACEMENT: Final[Mapping[str, Replacement]] = {
+    "Patient": replacing_patient,
+    "RequestGroup": replacing_order,
+    "ServiceRequest": partial(replacing, settle=settle_test),
+    SUBSCRIPTION: partial(replacing, settle=settle_subscription),
+}
+# What opens the create of a type beside its scopes.
+ALSO: Final = {"RequestGroup": frozenset({PLACE_ORDERS})}
+
+
+def interactions() -> tuple[Interaction, ...]:
+    """Return the interactions of each kept type."""
+    return tuple(one for definition in KEPT.values() for one in _interactions(definition))
+
+
+def _interactions(of: Definition) -> tuple[Interaction, ...]:
+    name = of.name
+    # Content of any media type goes in and out.
+    binary = name == "Binary"
+    reading, former = (raw(read), raw(vread)) if binary else (read, vread)
+    making, replacement = OWN_CREATE.get(name, create), OWN_REPLACEMENT.get(name, replacing)
+    return (
+        Interaction(name, "read", Level.INSTANCE, "GET", Access.READ, of.reading, reading, raw=binary),
+        Interaction(name, "search-type", Level.TYPE, "GET", Access.READ, of.reading, search),
+        Interaction(
+            name, "search-type", Level.TYPE, "POST", Access.READ, of.reading, search, operation="_search", form=True
+        ),
+        Interaction(
+            name,
+            "create",
+            Level.TYPE,
+            "POST",
+            Access.WRITE,
+            of.creating,
+            making,
+            raw=binary,
+            also=ALSO.get(name, frozenset()),
+        ),
+        Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, updating(replacement), raw=binary),
+        Interaction(name, "update", Level.TYPE, "PUT", Access.WRITE, of.writing, updating_matching(replacement)),
+        Interaction(name, "delete", Level.TYPE, "DELETE", Access.WRITE, Action.DELETE, delete_matching),
+        Interaction(name, "patch", Level.INSTANCE, "PATCH", Access.WRITE, of.writing, patching(replacement)),
+        Interaction(name, "delete", Level.INSTANCE, "DELETE", Access.WRITE, Action.DELETE, delete),
+        Interaction(name, "vread", Level.INSTANCE, "GET", Access.READ, of.reading, former, "_history/", raw=binary),
+        Interaction(
+            name, "history-instance", Level.INSTANCE, "GET", Access.READ, of.reading, history_of_one, "_history"
+        ),
+        Interaction(
+            name,
+            "history-type",
+            Level.TYPE,
+            "GET",
+            Access.READ,
+            of.reading,
+            history_of_type,
+            "_history",
+            tenant_wide=True,
+        ),
+        Interaction(
+            name,
+            "validate",
+            Level.TYPE,
+            "POST",
+            Access.WRITE,
+            of.creating,
+            validate,
+            "$validate",
+            feature=Feature.VALIDATE,
+        ),
+    )

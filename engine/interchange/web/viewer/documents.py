@@ -1,0 +1,136 @@
+"""A document opened in place: its text, what people read in it, or its content as the browser shows it."""
+
+import base64
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from engine.interchange.web.viewer.asking import Asker, RefusedPageError
+from engine.interchange.web.viewer.look import HEADERS
+
+Json = Any
+
+BINARY: Final = "Binary/"
+TEXTS: Final = frozenset({"text/plain", "application/json"})
+PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+FRAMED: Final = frozenset({"application/pdf"})
+# Content is somebody else's: it runs nothing, loads nothing, and is framed by these pages alone.
+CONTENT: Final = {
+    **HEADERS,
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'",
+    "x-frame-options": "SAMEORIGIN",
+}
+NOT_FOUND: Final = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One attachment as a page shows it: by `kind` text, picture, frame, file or elsewhere."""
+
+    number: int
+    title: str
+    media_type: str
+    kind: str
+    text: str = ""
+    url: str = ""
+
+
+async def find_document(asker: Asker, patient_id: str, document_id: str) -> Json:
+    """Return a DocumentReference of this patient's chart; RefusedPageError (404) for one of another."""
+    found = await asker.found("DocumentReference", urlencode({"patient": patient_id, "_id": document_id}))
+    if not found:
+        raise RefusedPageError(NOT_FOUND)
+    return found[0]
+
+
+async def parts_of(asker: Asker, document: Json) -> list[Part]:
+    """Return the attachments of a document, with the text of those that are text."""
+    return [await _part(asker, number, one["attachment"]) for number, one in enumerate(document.get("content", ()))]
+
+
+async def content_of(asker: Asker, document: Json, number: int) -> Response:
+    """Return the content of an attachment; what a browser might run is a file to be kept."""
+    attached = document.get("content", ())
+    if number >= len(attached):
+        raise RefusedPageError(NOT_FOUND)
+    attachment = attached[number]["attachment"]
+    media_type = _media_type(attachment)
+    body = await _bytes(asker, attachment)
+    if media_type in PICTURES | FRAMED:
+        return Response(body, 200, CONTENT, media_type)
+    kept = {**CONTENT, "content-disposition": 'attachment; filename="document"'}
+    return Response(body, 200, kept, "application/octet-stream")
+
+
+def narrative(document: Json) -> list[tuple[str, str]]:
+    """Return what people read in a document, line by line, each with `h2` or `p`; empty where it has no narrative."""
+    reader = _Narrative()
+    reader.feed(document.get("text", {}).get("div", "") if document.get("text", {}).get("status") != "empty" else "")
+    reader.close()
+    return reader.lines
+
+
+async def _part(asker: Asker, number: int, attachment: Json) -> Part:
+    media_type, url = _media_type(attachment), attachment.get("url", "")
+    known = number, attachment.get("title", ""), media_type
+    if "data" not in attachment and not url.startswith(BINARY):
+        return Part(*known, "elsewhere", url=url)
+    if media_type in TEXTS:
+        return Part(*known, "text", (await _bytes(asker, attachment)).decode("utf-8", "replace"))
+    return Part(*known, "picture" if media_type in PICTURES else "frame" if media_type in FRAMED else "file")
+
+
+async def _bytes(asker: Asker, attachment: Json) -> bytes:
+    if "data" in attachment:
+        return base64.b64decode(attachment["data"])
+    url = attachment.get("url", "")
+    if not url.startswith(BINARY):
+        raise RefusedPageError(NOT_FOUND)
+    return (await asker.get(url, accept="*/*")).body
+
+
+def _media_type(attachment: Json) -> str:
+    return str(attachment.get("contentType", "")).partition(";")[0].strip().lower()
+
+
+class _Narrative(HTMLParser):
+    """Takes the text out of a narrative: headings, and whatever else stands in a block or a cell of its own."""
+
+    BLOCKS: Final = frozenset({"p", "div", "li", "tr", "br", "table", "ul", "ol", "caption"})
+    HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[tuple[str, str]] = []
+        self._kind = "p"
+        self._text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - as the parser calls it
+        """Begin a line at a block, a new cell behind a gap."""
+        if tag in self.BLOCKS | self.HEADINGS:
+            self._end("h2" if tag in self.HEADINGS else "p")
+        elif tag in {"td", "th"}:
+            self._text.append(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End the line of a block."""
+        if tag in self.BLOCKS | self.HEADINGS:
+            self._end("p")
+
+    def handle_data(self, data: str) -> None:
+        """Add to the line."""
+        self._text.append(data)
+
+    def close(self) -> None:
+        """End the last line."""
+        super().close()
+        self._end("p")
+
+    def _end(self, following: str) -> None:
+        text = " ".join("".join(self._text).split())
+        if text:
+            self.lines.append((self._kind, text))
+        self._kind, self._text = following, []

@@ -1,0 +1,46 @@
+"""Templates, escaped everywhere, in which what a record does not say is empty; the style sheet; headers of pages."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader
+from starlette.responses import Response
+
+from engine.interchange.web.viewer import wording
+
+ASSETS: Final = Path(__file__).with_name("assets")
+# What pages need beside themselves, by name: content and media type.
+FILES: Final = {
+    name: ((ASSETS / name).read_bytes(), kind)
+    for name, kind in (("viewer.css", "text/css"), ("icon.svg", "image/svg+xml"))
+}
+POLICY: Final = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; frame-src 'self'; form-action 'self';"
+    " base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+}
+HTML: Final = "text/html"
+
+_ENVIRONMENT: Final = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.filters |= {"moment": wording.moment, "named": wording.named, "spoken": wording.spoken}
+
+
+def page(template: str, values: Mapping[str, object], status: int = 200) -> Response:
+    """Return a template filled in, as a page."""
+    return Response(_ENVIRONMENT.get_template(template).render(values), status, HEADERS, HTML)
+
+
+def redirect(address: str) -> Response:
+    """Return the way to another page, by GET."""
+    return Response(b"", 303, {**HEADERS, "location": address})

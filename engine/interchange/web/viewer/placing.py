@@ -1,0 +1,138 @@
+"""Placing an order: a laboratory, tests of its compendium, what it asks, and the order as FHIR has it."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from engine.interchange.kernel.extension import url
+from engine.interchange.orders.compendium.lookup import system_of, title_of
+from engine.interchange.orders.orders.order import NAME, PERFORMER, TEST
+from engine.interchange.web.viewer.asking import MOST, Asker, RefusedPageError
+from engine.interchange.web.viewer.questions import Fields, Question, answers_to, questions_of
+
+Json = Any
+
+ANSWERS: Final = "QuestionnaireResponse"
+# The name of the field of a test that is chosen, and the start of those of its questions.
+CHOSEN: Final = "test:"
+ASKED: Final = "ask:"
+# Where the service says that something is wrong with a test, and with which of its answers.
+AT_TEST: Final = re.compile(r"action\[(\d+)\]|contained\[(\d+)\]")
+AT_ITEM: Final = re.compile(r"linkId='([^']*)'")
+NO_ANSWER: Final = "this is no answer."
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A test of a laboratory's compendium, by code and title, and what is asked of it."""
+
+    code: str
+    title: str
+    questionnaire: Json = None
+
+    @property
+    def prefix(self) -> str:
+        """How the names of its questions' fields begin."""
+        return f"{ASKED}{self.code}:"
+
+    @property
+    def questions(self) -> list[Question]:
+        """What the laboratory asks of it."""
+        return questions_of(self.questionnaire, self.prefix) if self.questionnaire else []
+
+
+async def laboratories(asker: Asker) -> list[Json]:
+    """Return the Organizations that take orders."""
+    return await asker.found("Organization", f"ordering-enabled=true&_sort=name&_count={MOST}")
+
+
+async def offers(asker: Asker, laboratory: str, title: str) -> list[Offer]:
+    """Return the tests that a laboratory offers, by the start of their title or of another name; 100 at most."""
+    asked = {"code": f"{system_of(laboratory)}|", "status": "active", "_sort": "title", "_count": str(MOST)}
+    found = await asker.found("ActivityDefinition", urlencode({**asked, **({"title": title} if title else {})}))
+    return [Offer(code, title_of(one, laboratory, code)) for one in found if (code := _code(one, laboratory))]
+
+
+async def chosen(asker: Asker, laboratory: str, fields: Fields) -> list[Offer]:
+    """Return the tests that a form has chosen, with what is asked of each."""
+    codes = [name.removeprefix(CHOSEN) for name in fields if name.startswith(CHOSEN)]
+    return [offer for code in codes for offer in await _offer(asker, laboratory, code)]
+
+
+async def place(
+    asker: Asker, patient_id: str, laboratory: str, tests: list[Offer], fields: Fields, author: Json
+) -> list[str]:
+    """Place an order; return what is wrong with it, in words, and nothing once it is placed.
+
+    `form` among the fields is the number of the form: sent twice, it is placed once.
+    """
+    order, wrong = _order(patient_id, laboratory, tests, fields, author, asker.sis)
+    if wrong:
+        return wrong
+    number = {"system": f"{asker.sis}/chart-form", "value": fields.get("number", "")}
+    try:
+        await asker.send(NAME, {**order, "identifier": [number]}, f"identifier={number['system']}|{number['value']}")
+    except RefusedPageError as refusal:
+        if refusal.status != 422:
+            raise
+        return list(dict.fromkeys(_told(tests, *issue) for issue in refusal.issues))
+    return []
+
+
+def _order(
+    patient_id: str, laboratory: str, tests: Iterable[Offer], fields: Fields, author: Json, sis: str
+) -> tuple[Json, list[str]]:
+    """Return the order that a form describes, and which answers are none."""
+    subject = {"reference": f"Patient/{patient_id}"}
+    contained: list[Json] = []
+    answers: list[Json] = []
+    wrong: list[str] = []
+    for number, one in enumerate(tests):
+        items, bad = answers_to(one.questionnaire, fields, one.prefix) if one.questionnaire else ([], [])
+        wrong += [f"{one.title}, {asked.text}: {NO_ANSWER}" for asked in one.questions if asked.name in bad]
+        coding = {"system": system_of(laboratory), "code": one.code, "display": one.title}
+        told = {"supportingInfo": [{"reference": f"#a{number}"}]} if items else {}
+        test = {"resourceType": TEST, "id": f"t{number}", "status": "active", "intent": "order", "subject": subject}
+        contained.append({**test, "code": {"coding": [coding], "text": one.title}, **told})
+        if items:
+            answers.append({"resourceType": ANSWERS, "id": f"a{number}", "status": "completed", "item": items})
+    performer = {"url": url(sis, PERFORMER), "valueReference": {"reference": f"Organization/{laboratory}"}}
+    order = {
+        "resourceType": NAME,
+        "status": "active",
+        "intent": "order",
+        "subject": subject,
+        "author": author,
+        "extension": [performer],
+        "contained": [*contained, *answers],
+        "action": [{"resource": {"reference": f"#{one['id']}"}} for one in contained],
+    }
+    return order, wrong
+
+
+async def _offer(asker: Asker, laboratory: str, code: str) -> list[Offer]:
+    query = urlencode({"code": f"{system_of(laboratory)}|{code}", "status": "active", "_count": "1"})
+    asked = await asker.found("Questionnaire", query)
+    known = await asker.found("ActivityDefinition", query)
+    return [Offer(code, title_of(one, laboratory, code), asked[0] if asked else None) for one in known]
+
+
+def _code(definition: Json, laboratory: str) -> str:
+    codings = definition.get("code", {}).get("coding", ())
+    return next((one.get("code", "") for one in codings if one.get("system") == system_of(laboratory)), "")
+
+
+def _told(tests: list[Offer], text: str, location: str) -> str:
+    """Return an issue with the test and the question that it is about, as the page calls them."""
+    place, item = AT_TEST.search(location), AT_ITEM.search(location)
+    number = int(place[1] or place[2]) if place else -1
+    if not 0 <= number < len(tests):
+        return text
+    asked = {one.link_id: one.text for one in tests[number].questions}
+    return (
+        f"{tests[number].title}, {asked.get(item[1], item[1])}: please answer."
+        if item
+        else f"{tests[number].title}: {text}"
+    )

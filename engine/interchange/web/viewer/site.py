@@ -1,0 +1,231 @@
+"""The pages: the way in, patients found, and one patient's chart."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from engine.fhir.schema import FhirVersion
+from engine.interchange.core.service import Service
+from engine.interchange.web.http.calls import Calls
+from engine.interchange.web.http.tokens import read_form
+from engine.interchange.web.viewer import wording
+from engine.interchange.web.viewer.asking import ORIGIN, Asker, RefusedPageError
+from engine.interchange.web.viewer.documents import content_of, find_document, narrative, parts_of
+from engine.interchange.web.viewer.entrance import Entrance
+from engine.interchange.web.viewer.look import FILES, HEADERS, page
+from engine.interchange.web.viewer.session import HOME, RETURN, Session, form_token, is_ours, session_of
+from engine.interchange.web.viewer.trend import USUAL, series
+
+Json = Any
+Fields = dict[str, str]
+
+# By which patients are looked for: name in the Chart API, label, and an example.
+CRITERIA: Final = (
+    ("name", "Name", ""),
+    ("birthdate", "Date of birth", "1984-02-29"),
+    ("identifier", "Record number", ""),
+)
+FOUND: Final = 50
+# Of a form: an order of many tests with all that is asked of them.
+MOST_FIELDS: Final = 1000
+ENDED: Final = "Your session has ended. Please sign in again."
+NOTHING: Final = "Enter a name, a date of birth or a record number."
+PAGES: Final = {
+    400: ("This cannot be searched for", "Dates are written as 1984-02-29."),
+    403: ("Not permitted", "Your role, or the application you signed in with, does not allow this."),
+    404: ("Nobody is here", "There is no such patient."),
+    410: ("No longer here", "This record was deleted."),
+    429: ("Too many calls", "Please wait a moment, then try again."),
+}
+FAILED: Final = ("Something went wrong", "The service could not answer. Please try again.")
+
+Show = Callable[[Asker, Request], Awaitable[Response]]
+Do = Callable[[Asker, Request, Fields], Awaitable[Response]]
+
+
+class Site:
+    """The pages of one service."""
+
+    def __init__(self, service: Service, calls: Calls, entrance: Entrance) -> None:
+        self._service = service
+        self._calls = calls
+        self._entrance = entrance
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the pages."""
+        return [
+            Route("/", self._front, methods=["GET"]),
+            *(Route(f"{HOME}/{name}", _file, methods=["GET"], name=name) for name in FILES),
+            Route(f"{HOME}/sign-in", self._entrance.leave, methods=["GET"]),
+            Route(RETURN, self._entrance.arrive, methods=["GET"]),
+            Route(f"{HOME}/sign-out", self.doing(self._sign_out), methods=["POST"]),
+            Route(HOME, self.showing(self._search), methods=["GET"]),
+            Route(HOME, self.doing(self._find), methods=["POST"]),
+            Route(f"{HOME}/patients/{{id}}", self.showing(self._summary), methods=["GET"]),
+            *(
+                Route(f"{HOME}/patients/{{id}}/{path}", self.showing(show), methods=["GET"])
+                for path, show in (
+                    ("results", self._results),
+                    ("visits", self._visits),
+                    ("documents", self._documents),
+                    ("documents/{document}", self._document),
+                    ("documents/{document}/content/{number:int}", self._content),
+                )
+            ),
+        ]
+
+    def showing(self, show: Show) -> Callable[[Request], Awaitable[Response]]:
+        """Return a page that is for who is signed in; everybody else is led to the way in."""
+
+        async def answer(request: Request) -> Response:
+            session = session_of(self._service, self._entrance.session, request)
+            if session is None:
+                return self._entrance.show(ENDED if self._entrance.session.read(request) else "")
+            try:
+                return await show(self._asker(session, request), request)
+            except RefusedPageError as refusal:
+                return self._refused(session, refusal)
+
+        return answer
+
+    def doing(self, do: Do) -> Callable[[Request], Awaitable[Response]]:
+        """Return what a form does, if it is one of ours for this session."""
+
+        async def answer(request: Request) -> Response:
+            session = session_of(self._service, self._entrance.session, request)
+            if session is None:
+                return self._entrance.show(ENDED, 403)
+            fields = _fields(await read_form(request))
+            if not is_ours(self._service, session, fields.get("form", "")):
+                return self._message(session, "This page was open for too long", "Go back, reload it, try again.", 403)
+            try:
+                return await do(self._asker(session, request), request, fields)
+            except RefusedPageError as refusal:
+                return self._refused(session, refusal)
+
+        return answer
+
+    def _asker(self, session: Session, request: Request) -> Asker:
+        sis = self._service.configuration.service_identifier_system
+        return Asker(self._calls, session, request.scope.get(ORIGIN, ("", "")), sis)
+
+    async def _front(self, _request: Request) -> Response:
+        configuration = self._service.configuration
+        bases = [(f"FHIR {version}", self._service.base(version)) for version in FhirVersion]
+        addresses = [
+            *bases,
+            ("Patient Chart API", f"{configuration.base_url}/chart/v1"),
+            ("its OpenAPI document", f"{configuration.base_url}/chart/v1/openapi.json"),
+            ("SMART configuration", f"{configuration.base_url}/.well-known/smart-configuration"),
+        ]
+        values = {"session": None, "prefix": configuration.path_prefix, "addresses": addresses}
+        return page("front.html", values)
+
+    async def _search(self, asker: Asker, _request: Request) -> Response:
+        return self._page(
+            "search.html", asker.session, {"criteria": CRITERIA, "entered": {}, "found": None, "alarm": ""}
+        )
+
+    async def _find(self, asker: Asker, _request: Request, fields: Fields) -> Response:
+        entered = {name: fields[name].strip() for name, _, _ in CRITERIA if fields.get(name, "").strip()}
+        values: dict[str, object] = {"criteria": CRITERIA, "entered": entered, "found": None, "alarm": ""}
+        if not entered:
+            return self._page("search.html", asker.session, {**values, "alarm": NOTHING})
+        try:
+            values["found"] = await asker.chart("patients", urlencode({**entered, "limit": FOUND}))
+        except RefusedPageError as refusal:
+            if refusal.status != 400:
+                raise
+            values["alarm"] = ". ".join(PAGES[400])
+        return self._page("search.html", asker.session, values)
+
+    async def _summary(self, asker: Asker, request: Request) -> Response:
+        patient = await self.patient(asker, request)
+        parts = {name: await asker.items(f"patients/{patient['id']}/{name}") for name in SUMMARY}
+        return self.chart("summary.html", asker.session, patient, "", parts)
+
+    async def _results(self, asker: Asker, request: Request) -> Response:
+        patient = await self.patient(asker, request)
+        tests = await asker.items(f"patients/{patient['id']}/clinical-tests")
+        parts = {"clinical-tests": tests, "trends": series(tests["items"]), "usual": USUAL}
+        return self.chart("results.html", asker.session, patient, "results", parts)
+
+    async def _visits(self, asker: Asker, request: Request) -> Response:
+        patient = await self.patient(asker, request)
+        parts = {"encounters": await asker.items(f"patients/{patient['id']}/encounters")}
+        return self.chart("visits.html", asker.session, patient, "visits", parts)
+
+    async def _documents(self, asker: Asker, request: Request) -> Response:
+        patient = await self.patient(asker, request)
+        parts = {"documents": await asker.items(f"patients/{patient['id']}/documents")}
+        return self.chart("documents.html", asker.session, patient, "documents", parts)
+
+    async def _document(self, asker: Asker, request: Request) -> Response:
+        patient = await self.patient(asker, request)
+        document = await find_document(asker, patient["id"], request.path_params["document"])
+        attached = await parts_of(asker, document)
+        titles = (one.title for one in attached)
+        parts = {
+            "title": document.get("description") or next(filter(None, titles), "Document"),
+            "parts": attached,
+            "narrative": narrative(document),
+            "address": f"{self._service.configuration.path_prefix}{request.scope['path']}",
+        }
+        return self.chart("document.html", asker.session, patient, "documents", parts)
+
+    async def _content(self, asker: Asker, request: Request) -> Response:
+        document = await find_document(asker, request.path_params["id"], request.path_params["document"])
+        return await content_of(asker, document, request.path_params["number"])
+
+    async def patient(self, asker: Asker, request: Request) -> Json:
+        """Return the demographics of the patient whom an address names; RefusedPageError for a refusal."""
+        patient = await asker.chart(f"patients/{request.path_params['id']}")
+        return {**patient, "age": wording.age(patient.get("birthDate", ""), self._service.clock())}
+
+    async def _sign_out(self, asker: Asker, _request: Request, _fields: Fields) -> Response:
+        return await self._entrance.end(asker.session.token)
+
+    def chart(self, template: str, session: Session, patient: Json, tab: str, parts: dict[str, Json]) -> Response:
+        """Return a page of a patient's chart."""
+        own = {name.replace("-", "_").replace("/", "_"): part for name, part in parts.items()}
+        values = {"patient": patient, "tabs": TABS, "tab": tab, **own}
+        return self._page(template, session, values)
+
+    def _refused(self, session: Session, refusal: RefusedPageError) -> Response:
+        title, text = PAGES.get(refusal.status, FAILED)
+        return self._message(session, title, text, refusal.status)
+
+    def _message(self, session: Session, title: str, text: str, status: int) -> Response:
+        return self._page("message.html", session, {"title": title, "text": text}, status)
+
+    def _page(self, template: str, session: Session, values: dict[str, Any], status: int = 200) -> Response:
+        own = {"prefix": self._service.configuration.path_prefix, "form": form_token(self._service, session)}
+        return page(template, {"session": session, **own, **values}, status)
+
+
+SUMMARY: Final = ("allergies", "problems", "medications", "immunizations", "care-teams/members")
+# The pages of a chart: path below the patient, and title.
+TABS: Final = (
+    ("", "Summary"),
+    ("results", "Results"),
+    ("visits", "Visits"),
+    ("documents", "Documents"),
+    ("orders", "Orders"),
+)
+
+
+def _fields(body: bytes | None) -> Fields:
+    """Return the fields of a form, of several of one name the last; none where it is too large or none."""
+    try:
+        return dict(parse_qsl((body or b"").decode(), errors="strict", max_num_fields=MOST_FIELDS))
+    except ValueError:
+        return {}
+
+
+async def _file(request: Request) -> Response:
+    content, kind = FILES[request.scope["path"].rpartition("/")[2]]
+    return Response(content, 200, HEADERS, kind)

@@ -1,0 +1,107 @@
+"""Results by test: the values of each over time, and a line of those that are numbers."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.interchange.store.search.date import span
+
+Json = Any
+
+WIDTH: Final = 600
+HEIGHT: Final = 80
+EDGE: Final = 6
+# What a result means when nothing is wrong with it (v3-ObservationInterpretation), and when nobody says.
+USUAL: Final = frozenset({"", "N", "NEG", "ND", "NR", "S"})
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of a test: when, what, what is usual, what it means, and whether that is unusual."""
+
+    at: str
+    shown: str
+    number: float | None
+    usual: str
+    meaning: str
+    unusual: bool
+
+
+@dataclass(slots=True)
+class Series:
+    """All values of a test in one unit, newest first."""
+
+    title: str
+    unit: str
+    values: list[Value] = field(default_factory=list)
+
+    @property
+    def points(self) -> list[tuple[int, float]]:
+        """The values that are numbers and have a moment, oldest first."""
+        dated = [(span(one.at), one.number) for one in self.values]
+        return sorted((covered[0], number) for covered, number in dated if covered and number is not None)
+
+    @property
+    def line(self) -> str:
+        """The path of a line through the values, '' where there are fewer than two."""
+        points = self.points
+        if len(points) < 2:
+            return ""
+        (first, last), numbers = (points[0][0], points[-1][0]), [number for _, number in points]
+        low, high = min(numbers), max(numbers)
+        steps = (f"{_x(at, first, last):.1f},{_y(number, low, high):.1f}" for at, number in points)
+        return "M" + " L".join(steps)
+
+    @property
+    def end(self) -> str:
+        """Where the line ends, as a path of a point."""
+        return f"M{self.line.rpartition('L')[2]} h0" if self.line else ""
+
+
+def series(items: Iterable[Json]) -> list[Series]:
+    """Return the results of some clinical tests by what was measured, those with the newest values first."""
+    found: dict[tuple[str, ...], Series] = {}
+    for report in items:
+        for one in _measured(report.get("observations", ())):
+            name, unit = one.get("display", ""), one.get("unit", "")
+            key = (one.get("codeSystem", ""), one.get("code", "") or name, unit)
+            found.setdefault(key, Series(name or one.get("code", ""), unit)).values.append(_value(one, report))
+    return list(found.values())
+
+
+def _measured(observations: Iterable[Json]) -> Iterator[Json]:
+    """Yield what has a value, of an observation with several each."""
+    for one in observations:
+        parts = one.get("components", ())
+        for part in (one, *({"effective": one.get("effective", ""), **part} for part in parts)):
+            if part.get("value") or part.get("absentReason"):
+                yield part
+
+
+def _value(one: Json, report: Json) -> Value:
+    meaning = one.get("interpretation", {})
+    text = one.get("value", "")
+    shown = f"{text} {one.get('unit', '')}".strip() if text else one.get("absentReason", {}).get("display", "")
+    return Value(
+        at=one.get("effective", "") or report.get("effective", ""),
+        shown=shown,
+        number=_number(text),
+        usual=one.get("referenceRange", ""),
+        meaning=meaning.get("display", "") or meaning.get("code", ""),
+        unusual=meaning.get("code", "") not in USUAL,
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _x(at: int, first: int, last: int) -> float:
+    return EDGE + (at - first) / max(last - first, 1) * (WIDTH - 2 * EDGE)
+
+
+def _y(number: float, low: float, high: float) -> float:
+    return HEIGHT / 2 if high == low else HEIGHT - EDGE - (number - low) / (high - low) * (HEIGHT - 2 * EDGE)
