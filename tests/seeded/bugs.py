@@ -2067,6 +2067,13 @@ ORDERS: Final = (
         ("interchange/orders/test_submitting.py",),
     ),
     Bug(
+        "an order that a laboratory works on is deleted with its patient's chart",
+        "interchange/rest/resource/delete.py",
+        "    for one in taken.values():\n        if one.type in rules:\n",
+        "    for one in (stored,):\n        if one.type in rules:\n",
+        ("interchange/orders/test_changing.py",),
+    ),
+    Bug(
         "a later rejection by the laboratory is not taken",
         "interchange/orders/orders/status.py",
         "    (OrderStatus.SENT, Event.REFUSED): OrderStatus.FAILED,\n",

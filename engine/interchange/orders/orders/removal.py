@@ -11,8 +11,8 @@ UNDER_WAY: Final = frozenset({OrderStatus.PENDING, OrderStatus.SENT})
 
 
 def check_deletion(stored: Stored, sis: str) -> None:
-    """Refuse (409) to delete an order that waits to be sent, or for its results; other resources are let be."""
-    status = status_of(stored.resource(), sis) if stored.type == NAME else None
+    """Refuse (409) to delete an order that waits to be sent, or for its results."""
+    status = status_of(stored.resource(), sis)
     if status in UNDER_WAY:
         hint = "cancel it first" if status is OrderStatus.PENDING else "the laboratory has it"
         text = f"{NAME}/{stored.id} is {status}: {hint}."

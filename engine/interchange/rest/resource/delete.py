@@ -1,13 +1,12 @@
 """Delete of any type: a last version without a body; refused while others refer to it, or for a patient with them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse, unsupported
-from engine.interchange.orders.orders.removal import check_deletion
 from engine.interchange.rest.binary.owner import owners
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.conditional import conditional
@@ -16,6 +15,9 @@ from engine.interchange.store.references import attachments_in
 from engine.interchange.store.search.page import FORMAT
 from engine.interchange.store.store.transaction import Stored, Transaction
 from engine.interchange.tokens.oauth.scope import allows
+
+# Refuses to delete a resource of its type; the text is the service's identifier system.
+DeletionRule = Callable[[Stored, str], None]
 
 CASCADE: Final = "_cascade"
 # Without this in its body nothing has content attached that is kept here.
@@ -27,8 +29,11 @@ OWN: Final = frozenset(one.patient_rows for one in KEPT.values() if one.patient)
 OF_PATIENT: Final = "SELECT key, parameter FROM reference_index WHERE tenant=? AND target=? ORDER BY key"
 
 
-async def delete(service: Service, request: Request) -> Answer:
-    """Answer DELETE /{type}/{id}: 204, also where there is nothing; 409 where others refer to it; 412 (STU3: 409)."""
+async def delete(service: Service, request: Request, rules: Mapping[str, DeletionRule]) -> Answer:
+    """Answer DELETE /{type}/{id}: 204, also where there is nothing; 409 where others refer to it; 412 (STU3: 409).
+
+    `rules` are asked by the type of each resource that goes.
+    """
     expected = parse_expected(request)
     _check_query(request)
     cascading = _cascading(request)
@@ -40,7 +45,7 @@ async def delete(service: Service, request: Request) -> Answer:
         expected.check(stored, request.version)
         if stored is None or stored.deleted:
             return stored
-        return delete_one(transaction, request, stored, sis, cascading=cascading, strict=strict)
+        return delete_one(transaction, request, stored, sis, rules, cascading=cascading, strict=strict)
 
     stored = await service.store.write(request.principal.tenant, work)
     return Answer(204, b"", (("etag", f'W/"{stored.version}"'),) if stored is not None else ())
@@ -51,13 +56,14 @@ def delete_one(
     request: Request,
     stored: Stored,
     sis: str,
+    rules: Mapping[str, DeletionRule],
     *,
     cascading: bool = False,
     strict: bool = True,
 ) -> Stored:
     """Delete a live resource, `cascading` with all that is the patient's; `strict`: as the token's scopes allow it.
 
-    `sis` is the service's identifier system.
+    `sis` is the service's identifier system; `rules` may refuse a resource by its type.
     """
     if stored.survivor:
         _check_survivor(transaction, stored)
@@ -70,14 +76,15 @@ def delete_one(
             _check_rights(request, {one.type for one in taken.values()})
     _check_referrers(transaction, request, taken, frozenset(STAYING if cascading else ()), strict=strict)
     for one in taken.values():
-        check_deletion(one, sis)
+        if one.type in rules:
+            rules[one.type](one, sis)
     for key, one in taken.items():
         if key != stored.key:
             transaction.delete(one)
     return transaction.delete(stored)
 
 
-async def delete_matching(service: Service, request: Request) -> Answer:
+async def delete_matching(service: Service, request: Request, rules: Mapping[str, DeletionRule]) -> Answer:
     """Answer DELETE /{type}?{criteria}: as DELETE of the one that matches; 204 for none, 412 for several."""
     wanted = parse_criteria(request, conditional(request), service.configuration.base_url, but=CASCADE)
     expected = parse_expected(request)
@@ -89,7 +96,7 @@ async def delete_matching(service: Service, request: Request) -> Answer:
         stored = match_condition(transaction, wanted, "http.query")
         expected.check(stored, request.version)
         if stored is not None:
-            delete_one(transaction, request, stored, sis, cascading=cascading, strict=strict)
+            delete_one(transaction, request, stored, sis, rules, cascading=cascading, strict=strict)
 
     await service.store.write(request.principal.tenant, work)
     return Answer(204)

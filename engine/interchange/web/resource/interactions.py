@@ -11,6 +11,7 @@ from engine.interchange.events.subscriptions.settling import settle_subscription
 from engine.interchange.orders.orders.belonging import settle_test
 from engine.interchange.orders.orders.create import create as create_order
 from engine.interchange.orders.orders.create import replacing as replacing_order
+from engine.interchange.orders.orders.removal import check_deletion
 from engine.interchange.rest.binary.read import raw
 from engine.interchange.rest.history.vread import vread
 from engine.interchange.rest.history.walk import history_of_one, history_of_type
@@ -20,7 +21,7 @@ from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.conditional import updating_matching
 from engine.interchange.rest.resource.create import create
 from engine.interchange.rest.resource.definition import Definition
-from engine.interchange.rest.resource.delete import delete, delete_matching
+from engine.interchange.rest.resource.delete import DeletionRule, delete, delete_matching
 from engine.interchange.rest.resource.patch import patching
 from engine.interchange.rest.resource.read import read
 from engine.interchange.rest.resource.search import search
@@ -45,6 +46,10 @@ OWN_REPLACEMENT: Final[Mapping[str, Replacement]] = {
     "ServiceRequest": partial(replacing, settle=settle_test),
     SUBSCRIPTION: partial(replacing, settle=settle_subscription),
 }
+# Asked in every delete, as a patient's chart may go along.
+DELETION_RULES: Final[Mapping[str, DeletionRule]] = {"RequestGroup": check_deletion}
+DELETE: Final[Run] = partial(delete, rules=DELETION_RULES)
+DELETE_MATCHING: Final[Run] = partial(delete_matching, rules=DELETION_RULES)
 # What opens the create of a type beside its scopes.
 ALSO: Final = {"RequestGroup": frozenset({PLACE_ORDERS})}
 
@@ -79,9 +84,9 @@ def _interactions(of: Definition) -> tuple[Interaction, ...]:
         ),
         Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, updating(replacement), raw=binary),
         Interaction(name, "update", Level.TYPE, "PUT", Access.WRITE, of.writing, updating_matching(replacement)),
-        Interaction(name, "delete", Level.TYPE, "DELETE", Access.WRITE, Action.DELETE, delete_matching),
+        Interaction(name, "delete", Level.TYPE, "DELETE", Access.WRITE, Action.DELETE, DELETE_MATCHING),
         Interaction(name, "patch", Level.INSTANCE, "PATCH", Access.WRITE, of.writing, patching(replacement)),
-        Interaction(name, "delete", Level.INSTANCE, "DELETE", Access.WRITE, Action.DELETE, delete),
+        Interaction(name, "delete", Level.INSTANCE, "DELETE", Access.WRITE, Action.DELETE, DELETE),
         Interaction(name, "vread", Level.INSTANCE, "GET", Access.READ, of.reading, former, "_history/", raw=binary),
         Interaction(
             name, "history-instance", Level.INSTANCE, "GET", Access.READ, of.reading, history_of_one, "_history"
