@@ -13,7 +13,7 @@ from engine import __version__
 from engine.database.connection import refusal_of
 from engine.database.sqlite import SqliteError, failure_of
 from engine.errors import AdtEngineError, ConfigurationError, JournalRefusedError, UsageError, place_of
-from engine.ops.terminal.lazy_group import LazyGroup
+from engine.terminal.lazy_group import LazyGroup
 
 
 class Commands(LazyGroup):
@@ -40,7 +40,7 @@ class Commands(LazyGroup):
         "audit": "engine.ops.cli.access.audit:app",
         "reasons": "engine.ops.cli.operating.help:reasons",
         "help": "engine.ops.cli.operating.help:help_",
-        "interchange": "engine.ops.cli.running.interchange:app",
+        "interchange": "engine.interchange.app.commands.interchange:app",
     }
 
 

@@ -19,12 +19,13 @@ FLOORS = {
     **dict.fromkeys(VOCABULARY, 2),
     "http": 2,
     "database": 2,
-    **dict.fromkeys(STATIONS, 3),
-    "interchange": 3,
-    "simulation": 3,
-    "pipeline": 4,
-    "ops": 5,
-    "__main__": 6,
+    "terminal": 3,
+    **dict.fromkeys(STATIONS, 4),
+    "interchange": 4,
+    "simulation": 4,
+    "pipeline": 5,
+    "ops": 6,
+    "__main__": 7,
 }
 # Who may use which library; a name ending in / is a folder. Everybody else goes through them.
 HOMES = {
@@ -151,16 +152,41 @@ def test_stations_do_not_log_or_count() -> None:
 
 
 def test_the_neighbour_is_reached_over_http_only() -> None:
-    """interchange imports only from the floors below the stations, HL7 for laboratories; only the doors import it."""
+    """interchange imports only from the floors below the stations, HL7 for laboratories.
+
+    Nothing imports it: `__main__` names the module of its commands, which is read when one is called.
+    """
     reached = {room for module in house() if module.room == "interchange" for room in rooms_of(module)}
-    assert reached <= {"fhir", "clock", "errors", "telemetry", "config", "fault", "garbage", "hl7", "http", "database"}
+    below = {"fhir", "clock", "errors", "telemetry", "config", "fault", "garbage", "hl7", "http", "database"}
+    assert reached <= {*below, "terminal"}
     assert {
         module.path.split("/")[2]
         for module in house()
         if module.room == "interchange" and any(name.startswith("engine.hl7") for name in ours(module))
     } == {"laboratory"}
-    callers = {module.room for module in house() if "interchange" in rooms_of(module)}
-    assert callers <= {"ops", "__main__"}
+    assert [module.path for module in house() if "interchange" in rooms_of(module)] == []
+    named = {
+        (module.path, node.value)
+        for module in house()
+        if module.room != "interchange"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "engine.interchange" in node.value
+    }
+    assert named == {("__main__.py", "engine.interchange.app.commands.interchange:app")}
+
+
+def test_stations_do_not_know_the_terminal() -> None:
+    """Only commands print: those of the engine, of the service, and the one that holds them all."""
+    callers = {module.path.split("/")[0] for module in house() if "terminal" in rooms_of(module)}
+    assert callers == {"ops", "interchange", "__main__.py"}
+    strangers = [
+        module.path
+        for module in house()
+        if module.room == "interchange"
+        and "terminal" in rooms_of(module)
+        and not module.path.startswith("interchange/app/commands/")
+    ]
+    assert strangers == []
 
 
 def test_the_simulated_hospital_stands_alone() -> None:

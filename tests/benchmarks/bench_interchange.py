@@ -331,7 +331,7 @@ def serving(folder: Path, database: str = "", **tenant: Any) -> Iterator[tuple[s
     command = [
         sys.executable,
         "-c",
-        "from engine.ops.cli.running.interchange import app; app()",
+        "from engine.interchange.app.commands.interchange import app; app()",
         "--config",
         f"{folder}/b.yaml",
     ]

@@ -24,8 +24,8 @@ from engine.interchange.kernel.exact import write_json
 from engine.interchange.store.store.transaction import Transaction
 from engine.interchange.tokens.oauth.role import Action
 from engine.interchange.web.http import route
-from engine.ops.terminal.faults import arm_as_asked
 from engine.telemetry import configure
+from engine.terminal.faults import arm_as_asked
 
 # Its rights are those of `$everything`.
 KIND = "everything"

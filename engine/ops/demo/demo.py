@@ -21,8 +21,8 @@ from engine.ops.demo.demo_feed import Result, feed
 from engine.ops.demo.processes import Child, start
 from engine.ops.operations.access import AddUser
 from engine.ops.terminal.command import ask
-from engine.ops.terminal.options import Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
+from engine.terminal.options import Json
+from engine.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
 
 SECRET_VARIABLE = "ENGINE_SECRET"  # noqa: S105 - the name of a variable, no secret
 CLIENT = "engine"

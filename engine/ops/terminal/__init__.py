@@ -1,1 +1,1 @@
-"""How the terminal shows things and takes options."""
+"""What the engine's commands have in common: they ask it, complete its names and show long work."""

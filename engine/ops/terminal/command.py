@@ -17,8 +17,8 @@ from engine.ops.operations.filters import PageOf
 from engine.ops.operations.operation import Operation, Reading, Request
 from engine.ops.socket import admin
 from engine.ops.terminal.completion import OF_FIELDS
-from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import print_json
+from engine.terminal.options import DATA, Data, Json
+from engine.terminal.table import print_json
 
 A = TypeVar("A")
 R = TypeVar("R", bound=Request)

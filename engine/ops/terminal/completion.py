@@ -12,9 +12,9 @@ from engine.ops.operations.channels import ListChannels
 from engine.ops.operations.destinations import ListDestinations
 from engine.ops.operations.operation import Operation
 from engine.ops.socket import admin
-from engine.ops.terminal.options import DATA
 from engine.ops.views.handbook import PAGES
 from engine.ops.views.reasons import REASONS
+from engine.terminal.options import DATA
 
 Offer = Callable[[typer.Context, str], list[str]]
 

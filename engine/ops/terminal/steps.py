@@ -7,7 +7,7 @@ from types import FrameType
 from rich.progress import TaskID
 
 from engine.journal.care.backup import Watch
-from engine.ops.terminal.table import progress
+from engine.terminal.table import progress
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from engine.journal.access.audited import AuditFault, AuditFilter, AuditReader
 from engine.ops.access.keys import FILE, Keys
 from engine.ops.audit.anchors import Anchors, checked, read_anchors
 from engine.ops.views.answer import Answer, Count, Json, Time, known_as
-from engine.ops.views.table_file import csv_record
+from engine.terminal.table_file import csv_record
 
 MOST_ROWS: Final = 1000
 USUAL_ROWS: Final = 50

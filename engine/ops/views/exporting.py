@@ -10,7 +10,7 @@ from engine.journal.read.views import Filters
 from engine.journal.read.wording import text_of
 from engine.ops.views.entry import Row
 from engine.ops.views.searching import Page, searched
-from engine.ops.views.table_file import csv_record
+from engine.terminal.table_file import csv_record
 
 MOST: Final = 200
 MOST_BYTES: Final = 8 * 1_048_576

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from engine.ops.cli.running.interchange import app
+from engine.interchange.app.commands.interchange import app
 from tests.interchange.jobs import until
 from tests.interchange.laboratory.bench import Bench, bench, line
 from tests.interchange.laboratory.scripted import scripted

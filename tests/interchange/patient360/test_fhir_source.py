@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 from engine.config.account import Client, PublicKeys, Role
 from engine.fhir.schema import FhirVersion, defects
+from engine.interchange.app.commands.interchange import app
 from engine.interchange.kernel.outbound import Outbound
 from engine.interchange.network.patient360.connectors import fhir as connector
 from engine.interchange.network.patient360.connectors import server as peer
 from engine.interchange.network.patient360.connectors.connector import SourceError
-from engine.ops.cli.running.interchange import app
 from tests.interchange.kit import BASES, SECRET, Outside, configuration, record_number, running, secret_file
 from tests.interchange.least import least, version_of
 from tests.interchange.patient360.sources import ADDRESS, Said, bundle, retrieved, scripted, server, subject

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.ops.terminal import table as tables
-from engine.ops.terminal.table import Whole, table
+from engine.terminal import table as tables
+from engine.terminal.table import Whole, table
 from tests.interchange.nursery import ran
 from tests.ops.at_work import at_work, message
 from tests.ops.command import command

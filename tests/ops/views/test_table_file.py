@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.ops.views.table_file import as_csv, plain
+from engine.terminal.table_file import as_csv, plain
 
 STARTS = [
     "=1+1",

@@ -13,9 +13,9 @@ from engine.journal.access.audited import AuditFilter, AuditReader
 from engine.ops.audit.anchors import Anchors, read_public_key
 from engine.ops.operations.audit import Anchor, AnchorTrail, ExportTrail, ListTrail
 from engine.ops.terminal.command import ask_if_running, ask_or_read, takes
-from engine.ops.terminal.options import DATA, LIMIT, Data, Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, remark, table, utc
 from engine.ops.views.auditing import AuditRow, Proof, exported, verified
+from engine.terminal.options import DATA, LIMIT, Data, Json
+from engine.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(help="Read, verify and anchor the audit trail.", no_args_is_help=True)
 

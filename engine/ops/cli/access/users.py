@@ -27,8 +27,8 @@ from engine.ops.operations.access import (
     TokenView,
 )
 from engine.ops.terminal.command import ask, asks, takes
-from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, remark, table, utc
+from engine.terminal.options import DATA, Data, Json
+from engine.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(help="Manage accounts and API tokens.", no_args_is_help=True)
 token_app = typer.Typer(help="API tokens: add, list, revoke.", no_args_is_help=True)

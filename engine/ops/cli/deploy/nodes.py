@@ -14,8 +14,8 @@ from engine import __version__
 from engine.config.channels import load_channels
 from engine.errors import UsageError
 from engine.ops.cli.deploy.site import block, channel_config, doubts, mapping_config, mark, ports
-from engine.ops.terminal.options import CHANNELS, Channels, Mappings
-from engine.ops.terminal.table import errors
+from engine.terminal.options import CHANNELS, Channels, Mappings
+from engine.terminal.table import errors
 
 HERE: Final = Path(__file__).parent
 BESIDE: Final = "postgresql://engine@postgres/adt"

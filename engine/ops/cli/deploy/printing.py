@@ -12,7 +12,7 @@ from engine.config.settings import DATA_VARIABLE
 from engine.errors import UsageError
 from engine.ops.cli.deploy import nodes
 from engine.ops.cli.deploy.grafana import grafana
-from engine.ops.terminal.table import errors
+from engine.terminal.table import errors
 
 app = typer.Typer(
     help="Print files that run the engine as a service: a systemd unit, a container, several nodes, a dashboard.",

@@ -16,9 +16,9 @@ from engine.ops.cli.examine.machine import machine
 from engine.ops.cli.examine.shared_journal import shared_journal
 from engine.ops.operations.channels import ShowAlive
 from engine.ops.socket import admin
-from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, table
 from engine.pipeline.configuration import Files, configure
+from engine.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings
+from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, table
 
 STYLES: Final = {Standing.GOOD: POSITIVE, Standing.LOOK: "yellow", Standing.FIX: NEGATIVE}
 

@@ -19,9 +19,9 @@ from engine.errors import ConfigurationError, Problem, UsageError
 from engine.ops.cli.init.certificate import DAYS, write_test_certificate
 from engine.ops.cli.init.questions import TEST, Answer, Answers, Question, questions, wrong
 from engine.ops.cli.init.text import channel_text
-from engine.ops.terminal.options import CHANNELS, DATA, Channels, Json, Mappings
-from engine.ops.terminal.table import NEGATIVE, note, print_json, print_line
 from engine.pipeline.configuration import Files, examine
+from engine.terminal.options import CHANNELS, DATA, Channels, Json, Mappings
+from engine.terminal.table import NEGATIVE, note, print_json, print_line
 
 SCHEMAS: Final = "schema"
 TEST_FILES: Final = "test-tls"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from engine.mapping.authoring.cost import MOST_STEPS, Cost, Costs
-from engine.ops.terminal.table import output, table
+from engine.terminal.table import output, table
 
 HEADINGS = ("Lines", "Steps", "Look-ups", "Resources")
 

@@ -13,9 +13,9 @@ from engine.ops.cli.mapping.page import Html, Section, write_page
 from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
 from engine.ops.terminal.command import takes
-from engine.ops.terminal.options import Json, Mappings
-from engine.ops.terminal.table import print_json
 from engine.ops.views.answer import Json as JsonValue
+from engine.terminal.options import Json, Mappings
+from engine.terminal.table import print_json
 
 Unused = Annotated[bool, typer.Option("--unused", help="List the elements and rules that were never used.")]
 SECTIONS: Final = (

@@ -18,10 +18,10 @@ from engine.ops.cli.mapping.page import Html, Section, write_page
 from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
 from engine.ops.terminal.command import takes
-from engine.ops.terminal.options import Json
-from engine.ops.terminal.table import print_json
 from engine.ops.views.answer import Json as JsonValue
 from engine.ops.views.differences import summed
+from engine.terminal.options import Json
+from engine.terminal.table import print_json
 
 SHIPPED: Final = "shipped"
 # Their texts are codes of the engine and names of rules, never values of a message.

@@ -17,11 +17,11 @@ from engine.mapping.files.reference import nearest
 from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
 from engine.ops.operations.messages import ExplainMessage
 from engine.ops.terminal.command import ask_if_running, takes
-from engine.ops.terminal.options import DATA, Data, Json, Mappings
-from engine.ops.terminal.table import print_json
 from engine.ops.views.answer import Json as JsonValue
 from engine.ops.views.entry import Condition, Element, Explained, ReadBeside
 from engine.ops.views.explaining import check_parts, explained, plain
+from engine.terminal.options import DATA, Data, Json, Mappings
+from engine.terminal.table import print_json
 
 SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
 

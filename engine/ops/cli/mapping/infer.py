@@ -21,9 +21,9 @@ from engine.ops.cli.mapping.below import messages_below
 from engine.ops.cli.mapping.feed_report import FIRSTS, SECTIONS, Fates, codes_of, report
 from engine.ops.cli.mapping.mappings import folders_of
 from engine.ops.cli.mapping.page import Html, cells, write_page
-from engine.ops.terminal.options import Json, Mappings
-from engine.ops.terminal.table import cell, note, output, print_json, print_line, table
 from engine.ops.views.answer import Json as JsonValue
+from engine.terminal.options import Json, Mappings
+from engine.terminal.table import cell, note, output, print_json, print_line, table
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 

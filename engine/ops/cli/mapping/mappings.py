@@ -17,9 +17,9 @@ from engine.mapping.authoring.cost import Costs
 from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import load
 from engine.ops.cli.mapping.costing import costs_as_json, print_costs
-from engine.ops.terminal.lazy_group import LazyGroup, nothing
-from engine.ops.terminal.options import Json, MappingName, Mappings
-from engine.ops.terminal.table import print_json
+from engine.terminal.lazy_group import LazyGroup, nothing
+from engine.terminal.options import Json, MappingName, Mappings
+from engine.terminal.table import print_json
 
 OfChannel = Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")]
 Cost = Annotated[bool, typer.Option("--cost", help="Show the worst case of each event and resource file.")]

@@ -9,8 +9,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from engine import __version__
 from engine.errors import UsageError
-from engine.ops.terminal.table import note
 from engine.ops.views.answer import Json
+from engine.terminal.table import note
 
 TEMPLATES: Final = Environment(
     loader=FileSystemLoader(Path(__file__).parent),

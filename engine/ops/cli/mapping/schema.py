@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from engine.mapping.authoring.schema import schemas
-from engine.ops.terminal.options import Json
-from engine.ops.terminal.schemas import SchemaFolder, show_schemas
+from engine.terminal.options import Json
+from engine.terminal.schemas import SchemaFolder, show_schemas
 
 
 def schema(

@@ -21,13 +21,13 @@ from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import compile_mapping, load, read
 from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
-from engine.ops.terminal.options import CHANNELS, Channels, MappingName, Mappings
-from engine.ops.terminal.options import Json as AsJson
-from engine.ops.terminal.table import print_json
 from engine.ops.views.answer import Json
 from engine.ops.views.opinions import failed_cases, invalid
 from engine.ops.views.plans import line_of, words_of
 from engine.pipeline.inbound.judgement import Judgement, judge, read_message
+from engine.terminal.options import CHANNELS, Channels, MappingName, Mappings
+from engine.terminal.options import Json as AsJson
+from engine.terminal.table import print_json
 
 # What became of a message, or one of its interactions, as JSON.
 Made = dict[str, Json]

@@ -16,9 +16,9 @@ from engine.hl7.message import parse
 from engine.journal.read.reading import Reader
 from engine.ops.operations.fields import entry_of
 from engine.ops.sender.feed import files_of, messages_of
-from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import NEGATIVE, cell, output, print_json, print_line, table
 from engine.receive.batch import unpack
+from engine.terminal.options import DATA, Data, Json
+from engine.terminal.table import NEGATIVE, cell, output, print_json, print_line, table
 
 COLUMNS: Final = ("Place", "Name", "Rule", "Expected", "Found", "Code")
 

@@ -4,8 +4,8 @@ import typer
 
 from engine.ops.operations.duplicates import CompareDuplicate, DecideDuplicate, DecidedView, ListDuplicates
 from engine.ops.terminal.command import asks
-from engine.ops.terminal.table import output, print_line, table, utc
 from engine.ops.views.duplicate import DecisionView, DuplicatePage, Pair
+from engine.terminal.table import output, print_line, table, utc
 
 app = typer.Typer(help="List, compare and decide possible duplicates.", no_args_is_help=True)
 

@@ -21,9 +21,9 @@ from engine.ops.operations.entries import (
 )
 from engine.ops.operations.messages import ShowMessage
 from engine.ops.terminal.command import ask, takes, takes_entries
-from engine.ops.terminal.options import DATA, Data, Json, Yes, agreed
-from engine.ops.terminal.table import note, output, print_json, print_line, table
 from engine.ops.views.segments import UTF_8, guessed_charset, names_charset
+from engine.terminal.options import DATA, Data, Json, Yes, agreed
+from engine.terminal.table import note, output, print_json, print_line, table
 
 CODEC: Final = "utf-8"
 

@@ -12,9 +12,9 @@ from engine.errors import UsageError
 from engine.ops.operations.filters import Search, SearchFilter
 from engine.ops.operations.messages import ExportMessages
 from engine.ops.terminal.command import ask, takes
-from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import print_json, print_line, progress
 from engine.ops.views.exporting import COLUMNS, ExportedRow, bytes_of, csv_line, ndjson_line
+from engine.terminal.options import DATA, Data, Json
+from engine.terminal.table import print_json, print_line, progress
 
 FORMS: Final = ("ndjson", "csv", "hl7")
 HEADINGS: Final = (",".join(COLUMNS) + "\r\n").encode()

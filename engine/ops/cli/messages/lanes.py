@@ -12,8 +12,8 @@ from engine.ops.operations.lanes import HeldView, LaneView, ListHeld, ShowLane
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.replays import ReplayRun
 from engine.ops.terminal.command import ask, asks, takes
-from engine.ops.terminal.options import DATA, Data, Json, Yes, agreed
-from engine.ops.terminal.table import output, print_json, print_line, remark, table, utc
+from engine.terminal.options import DATA, Data, Json, Yes, agreed
+from engine.terminal.table import output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(
     help="Show what is held and what is waiting behind it; release, retry or discard in bulk.", no_args_is_help=True

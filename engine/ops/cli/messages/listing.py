@@ -5,11 +5,11 @@ from typing import Final
 
 from engine.ops.operations.messages import PRIVATE, ListMessages, SearchMessages
 from engine.ops.terminal.command import ask_or_read, takes
-from engine.ops.terminal.options import DATA, LIMIT, Data, Json
-from engine.ops.terminal.table import NEGATIVE, cell, output, print_json, remark, table, utc
 from engine.ops.views.entry import RowFacts
 from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.searching import FactsPage, RowPage
+from engine.terminal.options import DATA, LIMIT, Data, Json
+from engine.terminal.table import NEGATIVE, cell, output, print_json, remark, table, utc
 
 BAD: Final = frozenset({"held", "rejected"})
 

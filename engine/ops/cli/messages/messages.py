@@ -13,7 +13,7 @@ from engine.ops.cli.messages.replays import ask_each, replay, replays
 from engine.ops.cli.messages.showing import show
 from engine.ops.operations.entries import DiscardMessage, ReleaseMessage
 from engine.ops.terminal.command import takes_entries
-from engine.ops.terminal.options import DATA, Data, Json
+from engine.terminal.options import DATA, Data, Json
 
 app = typer.Typer(
     help="List, show, explain, check, export and replay the entries of the journal.", no_args_is_help=True

@@ -5,9 +5,9 @@ import typer
 from engine.ops.cli.messages.listing import show as show_rows
 from engine.ops.operations.patients import FindPatients, ShowPatient
 from engine.ops.terminal.command import asks
-from engine.ops.terminal.table import output, print_line, table, utc
 from engine.ops.views.patient import AtDestination, NumberView, Other, PatientView, Record
 from engine.ops.views.reasons import reason_of
+from engine.terminal.table import output, print_line, table, utc
 
 app = typer.Typer(help="Find a patient by a number, and show everything about one.", no_args_is_help=True)
 

@@ -29,8 +29,8 @@ from engine.ops.operations.replays import (
     StopReplay,
 )
 from engine.ops.terminal.command import ask, takes
-from engine.ops.terminal.options import DATA, Data, Json, Yes, agreed
-from engine.ops.terminal.table import NEGATIVE, note, output, print_json, print_line, progress, table, utc
+from engine.terminal.options import DATA, Data, Json, Yes, agreed
+from engine.terminal.table import NEGATIVE, note, output, print_json, print_line, progress, table, utc
 
 POLL_SECONDS: Final = 0.3
 MOST_DRY_RUNS: Final = 1_000

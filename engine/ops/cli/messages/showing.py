@@ -12,12 +12,12 @@ from engine.errors import UsageError
 from engine.ops.cli.messages.listing import show as show_rows
 from engine.ops.operations.messages import ShowMessage, ShowRaw
 from engine.ops.terminal.command import ask_or_read, takes
-from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import NEGATIVE, output, print_json, print_line, table
 from engine.ops.views.answer import Json as JsonValue
 from engine.ops.views.entry import Attempt, Delivery, Entry, FollowUp, Lineage
 from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.segments import SegmentView
+from engine.terminal.options import DATA, Data, Json
+from engine.terminal.table import NEGATIVE, output, print_json, print_line, table
 
 DISCARDED: Final = "discarded"
 NO_CHARSET: Final = "MSH-18 is empty, and no engine runs that knows the channel's character set"

@@ -6,7 +6,7 @@ import typer
 
 from engine.ops.operations.alerts import AcknowledgeAlert, AlertView, ListAlerts, Severity
 from engine.ops.terminal.command import asks
-from engine.ops.terminal.table import NEGATIVE, cell, output, print_line, table, utc
+from engine.terminal.table import NEGATIVE, cell, output, print_line, table, utc
 
 app = typer.Typer(help="List and acknowledge alerts.", no_args_is_help=True)
 

@@ -26,7 +26,8 @@ from engine.ops.operations.channels import (
 )
 from engine.ops.operations.kept import DeliverKept, KeptPlan, PlanKept
 from engine.ops.terminal.command import ask, ask_if_running, asks, takes
-from engine.ops.terminal.options import (
+from engine.pipeline.configuration import Files, examine
+from engine.terminal.options import (
     CHANNELS,
     DATA,
     Channels,
@@ -40,9 +41,8 @@ from engine.ops.terminal.options import (
     conclude,
     conclude_json,
 )
-from engine.ops.terminal.schemas import SchemaFolder, show_schemas
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, table
-from engine.pipeline.configuration import Files, examine
+from engine.terminal.schemas import SchemaFolder, show_schemas
+from engine.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, table
 
 app = typer.Typer(help="Make, check, list, start, stop and drain channels.", no_args_is_help=True)
 

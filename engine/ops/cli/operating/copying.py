@@ -12,9 +12,9 @@ from engine.journal.copying.copying import Copied, Place, copy_journal
 from engine.journal.file.database import FILE
 from engine.ops.access.keys import FILE as ACCESS_KEY
 from engine.ops.terminal.address import database_address
-from engine.ops.terminal.options import Json
 from engine.ops.terminal.steps import end, steps
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, note, print_json, print_line
+from engine.terminal.options import Json
+from engine.terminal.table import NEGATIVE, POSITIVE, note, print_json, print_line
 
 
 def copy(

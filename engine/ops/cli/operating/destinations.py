@@ -10,7 +10,7 @@ from engine.ops.operations.destinations import (
     RetryDestination,
 )
 from engine.ops.terminal.command import asks
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_line, table, utc
+from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_line, table, utc
 
 app = typer.Typer(help="List, pause, resume and retry destinations.", no_args_is_help=True)
 

@@ -9,10 +9,10 @@ from rich.markdown import Markdown
 from engine.ops.operations.alerts import ListReasons
 from engine.ops.terminal.command import takes
 from engine.ops.terminal.completion import pages
-from engine.ops.terminal.options import Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, table
 from engine.ops.views.handbook import PAGES, linked, page_of
 from engine.ops.views.reasons import Reason, lines, reason_of
+from engine.terminal.options import Json
+from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, table
 
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 

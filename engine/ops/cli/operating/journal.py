@@ -26,11 +26,11 @@ from engine.journal.read.reading import Reader
 from engine.ops.cli.operating.copying import copy
 from engine.ops.operations.care import AnnounceBackup, PruneJournal
 from engine.ops.terminal.command import ask, ask_if_running
-from engine.ops.terminal.options import CHANNELS, DATA, Channels, Data, Json, Yes, agreed
 from engine.ops.terminal.steps import end, steps
-from engine.ops.terminal.table import POSITIVE, note, output, print_json, print_line, progress, table
 from engine.ops.views.counts import by_rule
 from engine.pipeline.care.care import rules_of
+from engine.terminal.options import CHANNELS, DATA, Channels, Data, Json, Yes, agreed
+from engine.terminal.table import POSITIVE, note, output, print_json, print_line, progress, table
 
 app = typer.Typer(help="Maintain the journal: stats, verify, backup, restore, copy, prune.", no_args_is_help=True)
 # What is told of the file's sizes.

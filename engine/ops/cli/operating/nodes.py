@@ -9,8 +9,8 @@ from engine.journal.moment import from_micros
 from engine.journal.nodes.lease import Node, nodes
 from engine.journal.opening import address_of
 from engine.ops.terminal.address import database_address
-from engine.ops.terminal.options import DATA, Data, Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, remark, table, utc
+from engine.terminal.options import DATA, Data, Json
+from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(help="List the nodes of a shared journal.", no_args_is_help=True)
 STYLES = {"live": POSITIVE, "expired": NEGATIVE, "stopped": "dim"}

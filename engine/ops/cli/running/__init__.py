@@ -1,1 +1,1 @@
-"""Commands that run a process: the engine, the service."""
+"""The command that runs the engine, with its surfaces."""

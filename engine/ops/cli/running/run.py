@@ -22,8 +22,13 @@ from engine.journal.opening import address_of
 from engine.ops.access.known_keys import keys_of
 from engine.ops.audit.trail import Trail
 from engine.ops.terminal.address import database_address
-from engine.ops.terminal.faults import arm_as_asked
-from engine.ops.terminal.options import (
+from engine.ops.web.listener import PagesListener, bind, pages_listener
+from engine.pipeline.configuration import Files
+from engine.pipeline.engine import Engine
+from engine.pipeline.publication import tell, untold
+from engine.receive.reactor import install
+from engine.terminal.faults import arm_as_asked
+from engine.terminal.options import (
     ADMIN,
     CHANNELS,
     DATA,
@@ -40,11 +45,6 @@ from engine.ops.terminal.options import (
     Node,
     PublishMappings,
 )
-from engine.ops.web.listener import PagesListener, bind, pages_listener
-from engine.pipeline.configuration import Files
-from engine.pipeline.engine import Engine
-from engine.pipeline.publication import tell, untold
-from engine.receive.reactor import install
 
 EXIT_FAILED: Final = 75
 # Of an engine that others have taken for dead.

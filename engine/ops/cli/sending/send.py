@@ -13,8 +13,8 @@ from engine.errors import UsageError
 from engine.ops.sender.answer import Answer
 from engine.ops.sender.feed import read_placed
 from engine.ops.sender.line import send_messages
-from engine.ops.terminal.options import Json
-from engine.ops.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, progress, table
+from engine.terminal.options import Json
+from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, progress, table
 
 COLUMNS: Final = ("#", "Control ID", "Event", "ACK", "Error", "Text", "Time ms")
 _ROWS_SHOWN: Final = 60

@@ -17,10 +17,10 @@ from engine.errors import UsageError
 from engine.ops.cli.sending.send import COLUMNS, Authority, Certificate, Connections, Timeout, far_end, row_of, trusted
 from engine.ops.sender.answer import Answer
 from engine.ops.sender.line import send_stream
-from engine.ops.terminal.options import Json
-from engine.ops.terminal.table import output, print_json, print_line, progress, table
 from engine.simulation.world import START, Simulated
 from engine.simulation.world import simulate as stream
+from engine.terminal.options import Json
+from engine.terminal.table import output, print_json, print_line, progress, table
 
 _EVENTS: Final = 1000
 _REFUSED_KEPT: Final = 60

@@ -11,11 +11,11 @@ from engine.journal.entry import State
 from engine.ops.access.actor import Permission
 from engine.ops.operations.messages import ListMessages, SearchMessages
 from engine.ops.views.searching import FactsPage, RowPage
-from engine.ops.views.table_file import as_csv
 from engine.ops.web.call import Call, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 from engine.ops.web.stream import streamed
+from engine.terminal.table_file import as_csv
 
 PAGE: Final = 50
 # What may stand in an address: links from other pages use it.

@@ -18,6 +18,7 @@ from engine.config.service import Environment, ServiceConfiguration
 from engine.config.source import look, scan, validate
 from engine.config.wording import Placed, nearest
 from engine.errors import UsageError
+from engine.interchange.app.commands import accesses, charts, compendium, jobs, orders, webhooks
 from engine.interchange.app.http.app import new_token
 from engine.interchange.app.http.process import serve
 from engine.interchange.network.patient360.connectors.configured import complaints
@@ -28,12 +29,11 @@ from engine.interchange.tokens.oauth.local import issue_locally
 from engine.interchange.tokens.oauth.password import SHORTEST_PASSWORD, hash_password
 from engine.interchange.tokens.oauth.scope import FLAGS, WILDCARDS, right
 from engine.interchange.web.oauth.endpoint import token_answer
-from engine.ops.cli.running import accesses, charts, compendium, jobs, orders, webhooks
-from engine.ops.terminal.faults import arm_as_asked
-from engine.ops.terminal.options import DATABASE, Database, Json, Offline, Strict, conclude, conclude_json
-from engine.ops.terminal.schemas import SchemaFolder, show_schemas
-from engine.ops.terminal.table import print_json
 from engine.telemetry import configure
+from engine.terminal.faults import arm_as_asked
+from engine.terminal.options import DATABASE, Database, Json, Offline, Strict, conclude, conclude_json
+from engine.terminal.schemas import SchemaFolder, show_schemas
+from engine.terminal.table import print_json
 
 # Without its certificate the service does not start; without a client's secret it does.
 TLS: Final = "tls."

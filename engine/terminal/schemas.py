@@ -9,7 +9,7 @@ import typer
 from engine.config.schema import EDITOR, schema_text, write_schemas
 from engine.config.wording import nearest
 from engine.errors import UsageError
-from engine.ops.terminal.table import output, print_json, remark, table
+from engine.terminal.table import output, print_json, remark, table
 
 SchemaFolder = Annotated[Path | None, typer.Option("--out", help="Write all of them into this folder.")]
 

@@ -10,8 +10,8 @@ from engine.clock import now
 from engine.errors import UsageError
 from engine.interchange.events.webhooks.overview import Seen, list_events, retry_events, show_event
 from engine.interchange.store.store.place import place_of
-from engine.ops.terminal.options import DATABASE, Database, Json
-from engine.ops.terminal.table import output, print_json, print_line, table, utc
+from engine.terminal.options import DATABASE, Database, Json
+from engine.terminal.table import output, print_json, print_line, table, utc
 
 app = typer.Typer(help="List and show events for subscribers, and send them again.", no_args_is_help=True)
 

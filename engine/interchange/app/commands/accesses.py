@@ -18,9 +18,9 @@ from engine.interchange.core.audit.trail import Proof, export_log, verify_log
 from engine.interchange.store.store.access import Access, Logged
 from engine.interchange.store.store.place import place_of
 from engine.interchange.store.store.transaction import EPOCH
-from engine.ops.terminal.options import DATABASE, Database, Json
-from engine.ops.terminal.table import print_json
-from engine.ops.views.table_file import plain
+from engine.terminal.options import DATABASE, Database, Json
+from engine.terminal.table import print_json
+from engine.terminal.table_file import plain
 
 COLUMNS: Final = ("seq", "at", *Access._fields[1:], "hash")
 SHOWN_FAULTS: Final = 20

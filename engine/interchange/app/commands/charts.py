@@ -9,8 +9,8 @@ import typer
 from engine.errors import UsageError
 from engine.interchange.clinical.synthetic.chart import synthetic_chart, transaction
 from engine.interchange.web.bundles.step import MOST
-from engine.ops.terminal.options import Json
-from engine.ops.terminal.table import print_json
+from engine.terminal.options import Json
+from engine.terminal.table import print_json
 
 # Beside the facts a Bundle holds the patient and those who care for it.
 MOST_FACTS: Final = MOST - 10

@@ -16,8 +16,8 @@ from engine.interchange.orders.laboratory.overview import (
 )
 from engine.interchange.store.store.place import place_of
 from engine.interchange.store.store.transmission import Standing
-from engine.ops.terminal.options import DATABASE, Database, Json, Yes, agreed
-from engine.ops.terminal.table import output, print_json, print_line, table, utc
+from engine.terminal.options import DATABASE, Database, Json, Yes, agreed
+from engine.terminal.table import output, print_json, print_line, table, utc
 
 TWICE: Final = "The laboratory may get the order twice: ask there first whether it has it. Send it again?"
 HAS_IT: Final = "The laboratory may have the order, and is told nothing: tell them. Cancel it?"

@@ -9,7 +9,7 @@ from typer.models import ParameterInfo
 
 from engine.config.settings import DATA_VARIABLE
 from engine.errors import ConfigurationError, Problem, UsageError
-from engine.ops.terminal.table import errors, print_json
+from engine.terminal.table import errors, print_json
 
 DATA: Final = Path("adt-data")
 CHANNELS: Final = Path("channels")

@@ -9,8 +9,8 @@ from engine.clock import now
 from engine.interchange.jobs.jobs.overview import Seen, cancel_job, list_jobs, show_job
 from engine.interchange.store.store.job import State
 from engine.interchange.store.store.place import place_of
-from engine.ops.terminal.options import DATABASE, Database, Json
-from engine.ops.terminal.table import output, print_json, print_line, table, utc
+from engine.terminal.options import DATABASE, Database, Json
+from engine.terminal.table import output, print_json, print_line, table, utc
 
 Tenant = Annotated[str, typer.Option("--tenant", help="Only jobs of this tenant.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The id, the last part of the handle's address.")]

@@ -21,9 +21,9 @@ from engine.interchange.orders.compendium.overview import (
 )
 from engine.interchange.orders.compendium.settle import Outcome
 from engine.interchange.store.store.place import place_of
-from engine.ops.terminal.faults import arm_as_asked
-from engine.ops.terminal.options import DATABASE, Database, Json
-from engine.ops.terminal.table import errors, note, output, print_json, print_line, progress, table
+from engine.terminal.faults import arm_as_asked
+from engine.terminal.options import DATABASE, Database, Json
+from engine.terminal.table import errors, note, output, print_json, print_line, progress, table
 
 # Of a table; all are in its JSON.
 MOST_ROWS: Final = 500
