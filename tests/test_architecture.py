@@ -1,4 +1,5 @@
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -26,6 +27,21 @@ FLOORS = {
     "pipeline": 5,
     "ops": 6,
     "__main__": 7,
+}
+# The service's own floors: each folder imports from lower ones only.
+SERVICE_FLOORS = {
+    "kernel": 1,
+    "store": 2,
+    "tokens": 3,
+    "core": 4,
+    "rest": 5,
+    "jobs": 6,
+    "events": 7,
+    "clinical": 8,
+    "network": 9,
+    "orders": 10,
+    "web": 11,
+    "app": 12,
 }
 # Who may use which library; a name ending in / is a folder. Everybody else goes through them.
 HOMES = {
@@ -127,6 +143,32 @@ def test_arrows_only_go_down() -> None:
         for module in house()
         for room in rooms_of(module)
         if FLOORS[room] >= FLOORS[module.room]
+    ]
+    assert upward == []
+
+
+def floors_reached(module: Module) -> set[str]:
+    """Return the folders of the service that a module imports from."""
+    return {name.split(".")[2] for name in ours(module) if name.startswith("engine.interchange.")}
+
+
+def test_every_folder_of_the_service_has_a_floor() -> None:
+    """A module of the service lies in a folder that has a floor, and the plan of the house names each folder."""
+    folders = {module.path.split("/")[1] for module in house() if module.room == "interchange"}
+    assert folders == {"__init__.py", *SERVICE_FLOORS}
+    plan = (ENGINE / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d+) \| `engine/interchange/(\w+)/` \|", plan, re.MULTILINE)
+    assert {folder: int(floor) for floor, folder in rows} == SERVICE_FLOORS
+
+
+def test_the_service_only_imports_down() -> None:
+    """A folder of the service imports only from lower floors of it."""
+    upward = [
+        f"{module.path} imports {folder}"
+        for module in house()
+        if module.room == "interchange"
+        for folder in floors_reached(module) - {module.path.split("/")[1]}
+        if SERVICE_FLOORS[folder] >= SERVICE_FLOORS[module.path.split("/")[1]]
     ]
     assert upward == []
 
