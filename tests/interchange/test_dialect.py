@@ -219,7 +219,7 @@ def test_every_statement_is_understood(tables: PostgresqlConnection, place: str)
 
 def test_all_places_are_known() -> None:
     """The texts that are tried come from the whole service, also from rooms that keep tables of their own."""
-    assert {place.split(".")[2] for place in texts()} >= {"store", "oauth"}
+    assert {place.split(".")[2] for place in texts()} >= {"store", "tokens"}
     assert len(texts()) > 20
 
 
