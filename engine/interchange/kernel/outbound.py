@@ -30,6 +30,8 @@ REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (httpx.DecodingError, "sent an answer that cannot be read"),
     (httpx.TransportError, "broke off the answer"),
     (httpx.InvalidURL, "has an address that cannot be asked"),
+    # anyio asks a connection for its peer that was reset as soon as it was open, and has no socket any more.
+    (AttributeError, "broke off the connection"),
 )
 
 
