@@ -1,5 +1,6 @@
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -68,11 +69,13 @@ LATE_IMPORTS = (
     *("receive/reactor.py", "ops/operations/messages.py", "ops/cli/running/run.py"),
     *("interchange/store/store/place.py", "mapping/language/comparison.py"),
 )
-FORBIDDEN_NAMES = {"utils", "util", "common", "base", "helpers", "helper", "misc"}
-FORBIDDEN_ENDINGS = ("Manager", "Handler", "Processor", "Helper")
+FORBIDDEN_NAMES = {"utils", "util", "misc"}
+FORBIDDEN_ENDINGS = ("Utils", "Util")
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "print"}
 # Templates become functions there; `tests/mapping/language/test_node.py` holds that no authored text is ever run.
 EXECUTED = {"mapping/language/source.py: compile", "mapping/language/source.py: exec"}
+# Class names that are defined more than once, and how often.
+RECURRING_NAMES = Path(__file__).with_name("recurring_names.txt")
 LONGEST_MODULE = 600
 LONGEST_FUNCTION = 120
 LONGEST_CLASS = 300
@@ -338,7 +341,7 @@ def test_nothing_is_printed_or_executed() -> None:
 
 
 def test_names_say_what_a_thing_is() -> None:
-    """No utils, common, base or helpers; no Manager, Handler, Processor; errors end in Error."""
+    """Neither a file nor a class is named utils; errors end in Error."""
     rooms = [module.path for module in house() if set(module.path.removesuffix(".py").split("/")) & FORBIDDEN_NAMES]
     classes = [
         (module.path, node) for module in house() for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)
@@ -357,6 +360,19 @@ def test_names_say_what_a_thing_is() -> None:
 def _is_error(node: ast.ClassDef) -> bool:
     bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
     return any(base.endswith("Error") or base in {"Exception", "BaseException"} for base in bases)
+
+
+def test_a_class_name_is_defined_once() -> None:
+    """A class has a name of its own, but for those in recurring_names.txt, a list that only gets shorter."""
+    names = [node.name for module in house() for node in ast.walk(module.tree) if isinstance(node, ast.ClassDef)]
+    counts = {name: count for name, count in Counter(names).items() if count > 1}
+    lines = RECURRING_NAMES.read_text("utf-8").splitlines()
+    listed = {name: int(count) for name, count in (line.split() for line in lines)}
+    more = {name: count for name, count in counts.items() if count > listed.get(name, 1)}
+    assert more == {}, "these classes have the name of another one: give them names of their own"
+    fewer = {name: counts.get(name, 1) for name, count in listed.items() if counts.get(name, 1) < count}
+    assert fewer == {}, "these names recur less often now: lower their count in the list, and take out each 1"
+    assert lines == sorted(lines)
 
 
 def test_every_module_says_what_stands_here() -> None:
