@@ -21,9 +21,9 @@ from engine.journal.entry import AckOutcome, Claimed, NewEntry, Recorded, Settle
 from engine.journal.file.lock import FolderLock
 from engine.journal.file.reserve import DiskReserve
 from engine.journal.file.sealing import configured
+from engine.journal.write.backend import FileBackend, JournalBackend, Shared
 from engine.journal.write.group_commit import GroupCommit, Supply
-from engine.journal.write.job import Job, Kind, Rooms
-from engine.journal.write.places import FilePlace, Place, Shared
+from engine.journal.write.job import Job, Kind, WriterContext
 from engine.journal.write.writer import Writer
 
 _T = TypeVar("_T")
@@ -48,12 +48,12 @@ class Journal:
             # The newest entry that was recorded here since the start.
             self.newest = 0
             self._group = group = GroupCommit(self._put, clock, fail)
-            self._place: Place = (
-                FilePlace(folder, DiskReserve(folder, reserve_bytes), configured())
+            self._backend: JournalBackend = (
+                FileBackend(folder, DiskReserve(folder, reserve_bytes), configured())
                 if shared is None
-                else _node_place(shared, self._put)
+                else _node_backend(shared, self._put)
             )
-            self._writer = Writer(self._place, group.hand_back, group.stopped)
+            self._writer = Writer(self._backend, group.hand_back, group.stopped)
         except BaseException:
             self._lock.release()
             raise
@@ -95,30 +95,30 @@ class Journal:
     @property
     def is_shared(self) -> bool:
         """Whether other processes may be nodes of this journal."""
-        return self._place.lease is not None
+        return self._backend.lease is not None
 
     @property
     def incarnation(self) -> int:
         """The number of this process among the nodes of a shared journal; 0 where it is alone."""
-        lease = self._place.lease
+        lease = self._backend.lease
         return 0 if lease is None else lease.incarnation
 
     @property
     def lease_seconds(self) -> float:
         """How much longer this process may write to destinations without asking; infinite where it is alone."""
-        lease = self._place.lease
+        lease = self._backend.lease
         return math.inf if lease is None else lease.seconds_left
 
     @property
     def leads(self) -> bool:
         """Whether this process does what only one node does."""
-        lease = self._place.lease
+        lease = self._backend.lease
         return lease is None or lease.leads
 
     @property
     def away(self) -> bool:
         """Whether its database cannot be reached, so that nothing new is accepted."""
-        lease = self._place.lease
+        lease = self._backend.lease
         return lease is not None and lease.away
 
     @property
@@ -178,18 +178,18 @@ class Journal:
 
     async def give_back(self, destination: str, seqs: Sequence[int]) -> None:
         """Let go of deliveries that were claimed and not begun; they may be claimed again."""
-        await self.act(lambda rooms: rooms.claims.give_back(destination, seqs))
+        await self.act(lambda context: context.claims.give_back(destination, seqs))
 
     async def next_due(self, destination: str) -> datetime | None:
         """Return when the next retry falls due; None where none is waited for."""
-        return await self.look(lambda rooms: rooms.claims.next_due(destination))
+        return await self.look(lambda context: context.claims.next_due(destination))
 
-    async def act(self, work: Callable[[Rooms], _T]) -> _T:
-        """Call work with the rooms of the writer, in a transaction; as `write`."""
+    async def act(self, work: Callable[[WriterContext], _T]) -> _T:
+        """Call work with the writer's context, in a transaction; as `write`."""
         return cast(_T, await self._group.submit(Kind.ACT, work))
 
-    async def look(self, work: Callable[[Rooms], _T]) -> _T:
-        """Call work that only reads with the rooms of the writer; as `read`."""
+    async def look(self, work: Callable[[WriterContext], _T]) -> _T:
+        """Call work that only reads with the writer's context; as `read`."""
         return cast(_T, await self._group.submit(Kind.LOOK, work))
 
     async def write(self, work: Callable[[Connection], _T]) -> _T:
@@ -197,11 +197,11 @@ class Journal:
 
         It may be called again after others spoiled the transaction. An error of its own undoes what it did.
         """
-        return await self.act(lambda rooms: work(rooms.connection))
+        return await self.act(lambda context: work(context.connection))
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Call work that only reads on the writing connection, where it sees all that was written before."""
-        return await self.look(lambda rooms: work(rooms.connection))
+        return await self.look(lambda context: work(context.connection))
 
     def leave(self) -> None:
         """Wait no longer than ten seconds from now on for room or a database that is away: the engine is to stop."""
@@ -224,7 +224,7 @@ class Journal:
         self._writer.put(jobs)
 
 
-def _node_place(shared: Shared, put: Callable[[list[Job]], None]) -> Place:
-    """Return the place of a shared journal; its library is loaded only where it is used."""
-    nodes = importlib.import_module("engine.journal.nodes.place")
-    return cast(Place, nodes.place_of(shared, configured(), put))
+def _node_backend(shared: Shared, put: Callable[[list[Job]], None]) -> JournalBackend:
+    """Return the backend of a shared journal; its driver is loaded only where it is used."""
+    nodes = importlib.import_module("engine.journal.nodes.backend")
+    return cast(JournalBackend, nodes.backend_of(shared, configured(), put))

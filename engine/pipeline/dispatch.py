@@ -153,7 +153,7 @@ class Dispatch:
 
     async def retry_now(self) -> None:
         """Try the destination at once, and what waits for its next try there; nothing starts while it is paused."""
-        await self._journal.act(lambda rooms: rooms.operations.retry_all(self.name))
+        await self._journal.act(lambda context: context.operations.retry_all(self.name))
         self.pace.retry_now()
         self._due = True
         self.look_again()

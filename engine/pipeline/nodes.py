@@ -20,7 +20,7 @@ from engine.journal.file.lock import give_to_owner
 from engine.journal.journal import Journal
 from engine.journal.opening import address_of, keep_address
 from engine.journal.state.pausing import pause_everywhere
-from engine.journal.write.places import Shared
+from engine.journal.write.backend import Shared
 from engine.journal.write.recording import newest_entry
 from engine.pipeline.alerts.kind import PauseReason
 from engine.pipeline.configuration import Configuration, Files

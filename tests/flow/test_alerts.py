@@ -16,7 +16,7 @@ from engine import telemetry
 from engine.database.postgresql import connect
 from engine.errors import StartError
 from engine.journal.nodes import lease
-from engine.journal.write.places import Shared
+from engine.journal.write.backend import Shared
 from engine.ops.access.access import Access
 from engine.ops.access.actor import Actor, Role
 from engine.ops.access.keys import Keys

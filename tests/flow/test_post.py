@@ -149,9 +149,9 @@ async def test_without_room_on_the_disk_the_answer_is_ar_and_the_engine_goes_on(
     def full(_connection: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    reserve = door.engine.journal._writer._place._reserve
+    reserve = door.engine.journal._writer._backend._reserve
     kept = reserve.free_bytes
-    monkeypatch.setattr("engine.journal.write.places.shrink", full)
+    monkeypatch.setattr("engine.journal.write.backend.shrink", full)
     for turn in range(2):
         reserve.free_bytes = 1 << 60
         status, _, ack = await door.post(message(f"F{turn}"))

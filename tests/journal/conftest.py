@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.journal.opening import keep_address
-from engine.journal.write.places import Shared
+from engine.journal.write.backend import Shared
 from tests.journal.desk import Desk, Opener, open_desk
 from tests.postgresql import address_of
 

@@ -12,7 +12,7 @@ from engine.journal.entry import AckOutcome, Claimed, NewEntry, Outcome, Settlem
 from engine.journal.journal import Journal
 from engine.journal.read.reading import Filters
 from engine.journal.state import memory
-from engine.journal.write.standing import Asked
+from engine.journal.write.entry_lookup import OperationRequest
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 LATE = NOW + timedelta(hours=1)
@@ -86,7 +86,7 @@ class Desk:
 
     async def remembered(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """Return what the journal remembers, by a function of its memory."""
-        return await self.journal.look(lambda rooms: work(rooms.connection, rooms.sealing, *arguments))
+        return await self.journal.look(lambda context: work(context.connection, context.sealing, *arguments))
 
     async def last_applied(self, destination: str, lanes: tuple[int, ...], source: str) -> datetime | None:
         """Return the newest event time applied in lanes."""
@@ -101,16 +101,18 @@ class Desk:
         **asked: Any,
     ) -> int:
         """Deliver an entry again; return at how many destinations."""
-        who = Asked(**asked)
-        return await self.journal.act(lambda rooms: rooms.operations.replay(seq, destinations, who, give, where_known))
+        who = OperationRequest(**asked)
+        return await self.journal.act(
+            lambda context: context.operations.replay(seq, destinations, who, give, where_known)
+        )
 
     async def release(self, seq: int, **asked: Any) -> int:
         """Let what is held of an entry be tried again; return at how many destinations."""
-        return await self.journal.act(lambda rooms: rooms.operations.release(seq, (), Asked(**asked)))
+        return await self.journal.act(lambda context: context.operations.release(seq, (), OperationRequest(**asked)))
 
     async def discard(self, seq: int, reason: str, by: str) -> int:
         """End an entry for good; return how many others may run because of it."""
-        return await self.journal.act(lambda rooms: rooms.operations.discard(seq, reason, by=by))
+        return await self.journal.act(lambda context: context.operations.discard(seq, reason, by=by))
 
 
 Opener = Callable[..., contextlib.AbstractAsyncContextManager[Desk]]

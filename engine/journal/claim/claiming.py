@@ -89,15 +89,15 @@ class Out(NamedTuple):
     ambiguous: bool
 
 
-class Demand(NamedTuple):
-    """How many deliveries a destination still takes as they come, of those due by `now`."""
+class PrefetchRequest(NamedTuple):
+    """How many deliveries due by `now` a destination still wants to claim ahead."""
 
     limit: int
     now: datetime
 
 
-class Supplied(NamedTuple):
-    """What a destination gets of what it has asked for, and how many more it will get as they come."""
+class Prefetch(NamedTuple):
+    """Deliveries that a destination claims ahead, and how many more it will still be given."""
 
     destination: str
     claims: tuple[Claimed, ...]
@@ -121,11 +121,11 @@ class Claims:
         self.holder = holder
         self._out: dict[str, dict[int, Out]] = {}
         self._undo: list[tuple[str, int, Out | None]] = []
-        self._demand: dict[str, Demand] = {}
-        self._demand_before: dict[str, Demand] = {}
+        self._demand: dict[str, PrefetchRequest] = {}
+        self._demand_before: dict[str, PrefetchRequest] = {}
         self._new: dict[str, list[Claimed]] = {}
-        self._stirred = False
-        self._offered = False
+        self._has_runnable = False
+        self._peers_may_run = False
         self._passed_over: set[str] = set()
 
     def confirmed(self) -> None:
@@ -143,7 +143,7 @@ class Claims:
                 self._out[destination][seq] = before
         self._demand = self._demand_before
         self._new = {}
-        self._stirred = True
+        self._has_runnable = True
 
     def recover(self, holders: Sequence[int] = (ALONE,)) -> int:
         """Take back what processes that are no more had claimed, and return how much.
@@ -153,7 +153,7 @@ class Claims:
         gone, count = json_list(holders), 0
         for (destination,) in self._connection.execute(DESTINATIONS).fetchall():
             count += self._connection.execute(GIVE_UP, (destination, gone)).rowcount
-        self._stirred = self._stirred or bool(count)
+        self._has_runnable = self._has_runnable or bool(count)
         self._holders.forget()
         return count
 
@@ -164,19 +164,19 @@ class Claims:
                 if seq in out:
                     out[seq] = out[seq]._replace(lanes=lanes)
 
-    def ask(self, destination: str, limit: int, now: datetime) -> Supplied:
+    def ask(self, destination: str, limit: int, now: datetime) -> Prefetch:
         """Return up to `limit` deliveries that may run now; the rest is supplied once it may run."""
         found = self.claim(destination, limit, now)
-        return self._supplied(destination, found, Demand(limit, now))
+        return self._supplied(destination, found, PrefetchRequest(limit, now))
 
-    def supply(self) -> list[Supplied]:
+    def supply(self) -> list[Prefetch]:
         """Return what may run now of what was asked for before."""
         new, self._new = self._new, {}
-        stirred, self._stirred = self._stirred, False
+        has_runnable, self._has_runnable = self._has_runnable, False
         supplied = []
         for name, one in self._demand.items():
             claims = self._holders.had(name, tuple(new.get(name, ())))
-            if stirred and len(claims) < one.limit:
+            if has_runnable and len(claims) < one.limit:
                 claims += self.claim(name, one.limit - len(claims), one.now)
             if claims:
                 supplied.append(self._supplied(name, claims, one))
@@ -187,22 +187,22 @@ class Claims:
         """Whether any destination waits for something to come."""
         return any(one.limit > 0 for one in self._demand.values())
 
-    def look_again(self) -> None:
-        """Note that something which another node left may run now."""
-        self._stirred = True
+    def notify_local(self) -> None:
+        """Note that a delivery left by another node may run here now."""
+        self._has_runnable = True
 
-    def stir(self) -> None:
-        """Note that something in the file may run now, here or at another node."""
-        self._stirred = self._offered = True
+    def mark_runnable(self) -> None:
+        """Note that a delivery may run now, here or at another node."""
+        self._has_runnable = self._peers_may_run = True
 
-    def offer(self) -> None:
-        """Note that something may run that nobody here waits for."""
-        self._offered = True
+    def notify_peers(self) -> None:
+        """Note that a delivery may run for which no destination of this node waits."""
+        self._peers_may_run = True
 
     def offers(self) -> bool:
-        """Say whether something may run that others may take, and forget it."""
-        offered, self._offered = self._offered, False
-        return offered
+        """Return and reset whether other nodes have a delivery to take."""
+        peers_may_run, self._peers_may_run = self._peers_may_run, False
+        return peers_may_run
 
     def forget(self) -> None:
         """Read anew who had which lane last: other nodes may have changed it, or what this one wrote was undone."""
@@ -226,10 +226,10 @@ class Claims:
         self._undo.append((claim.destination, claim.seq, None))
         self._out.setdefault(claim.destination, {})[claim.seq] = Out(claim.lanes, claim.open_intent is not None)
 
-    def _supplied(self, destination: str, claims: tuple[Claimed, ...], demand: Demand) -> Supplied:
+    def _supplied(self, destination: str, claims: tuple[Claimed, ...], demand: PrefetchRequest) -> Prefetch:
         left = demand.limit - len(claims)
         self._demand = self._demand | {destination: demand._replace(limit=left)}
-        return Supplied(destination, claims, left)
+        return Prefetch(destination, claims, left)
 
     def claim(self, destination: str, limit: int, now: datetime, *, least_tried: bool = False) -> tuple[Claimed, ...]:
         """Return up to `limit` deliveries that may run now, oldest first, or those tried least."""
@@ -312,7 +312,7 @@ class Claims:
             raise ForbiddenMoveError(f"entry {seq} is not claimed for {destination}")
         self._undo.append((destination, seq, out))
         if destination in self._passed_over:
-            self._stirred = True
+            self._has_runnable = True
         return out
 
     def give_back(self, destination: str, seqs: Sequence[int]) -> None:

@@ -77,7 +77,7 @@ class Placed(NamedTuple):
     crowded: bool
 
 
-class _Spot(NamedTuple):
+class _LanePosition(NamedTuple):
     identity: int
     lane: int
 
@@ -96,7 +96,7 @@ class Lanes:
         self._sealing = sealing
         self._joined = joined
         self.joining: Callable[[], None] = _nothing
-        self._spots: OrderedDict[str, _Spot] = OrderedDict()
+        self._positions: OrderedDict[str, _LanePosition] = OrderedDict()
         self._next_identity = 1
         self._next_lane = 1
         self.joins = 0
@@ -104,7 +104,7 @@ class Lanes:
 
     def forget(self) -> None:
         """Read anew what is held in memory; to be called after a rollback, and where others have united lanes."""
-        self._spots.clear()
+        self._positions.clear()
         self.catch_up()
 
     def catch_up(self) -> None:
@@ -120,17 +120,17 @@ class Lanes:
         if self._sealing is not None:
             patients = [[self._sealing.name(key) for key in group] for group in patients]
         if len(patients) == 1 and len(patients[0]) == 1:
-            spot = self._spots.get(patients[0][0])
-            if spot is not None:
-                self._spots.move_to_end(patients[0][0])
-                return Placed((spot.identity,), (spot.lane,) if run else (), crowded=False)
-        groups = [[self._spot(key) for key in group] for group in patients if group]
-        identities = tuple(dict.fromkeys(spot.identity for group in groups for spot in group))
+            position = self._positions.get(patients[0][0])
+            if position is not None:
+                self._positions.move_to_end(patients[0][0])
+                return Placed((position.identity,), (position.lane,) if run else (), crowded=False)
+        groups = [[self._position(key) for key in group] for group in patients if group]
+        identities = tuple(dict.fromkeys(position.identity for group in groups for position in group))
         if not run:
             return Placed(identities, (), crowded=False)
         keys = [[key for group in patients for key in group]] if unite else patients
         united = [self._unite(group) for group in keys if group]
-        lanes = tuple(sorted({self._spot(group[0]).lane for group in keys if group}))
+        lanes = tuple(sorted({self._position(group[0]).lane for group in keys if group}))
         return Placed(identities, lanes, crowded=any(united) and any(self._is_crowded(lane) for lane in lanes))
 
     def of(self, identities: str) -> tuple[int, ...]:
@@ -143,33 +143,33 @@ class Lanes:
         text = json_list(lanes)
         return tuple(name for name in destinations if self._connection.execute(THERE, (name, text)).fetchone()[0])
 
-    def _spot(self, key: str) -> _Spot:
-        spot = self._spots.get(key)
-        if spot is not None:
-            self._spots.move_to_end(key)
-            return spot
+    def _position(self, key: str) -> _LanePosition:
+        position = self._positions.get(key)
+        if position is not None:
+            self._positions.move_to_end(key)
+            return position
         row = self._connection.execute(FIND, (key,)).fetchone()
         if row is None:
             row = (self._next_identity, self._next_lane)
             self._next_identity += 1
             self._next_lane += 1
             self._connection.execute(ADD, (row[0], key, row[1]))
-        return self._remember(key, _Spot(*row))
+        return self._remember(key, _LanePosition(*row))
 
-    def _remember(self, key: str, spot: _Spot) -> _Spot:
-        self._spots[key] = spot
-        if len(self._spots) > REMEMBERED:
-            self._spots.popitem(last=False)
-        return spot
+    def _remember(self, key: str, position: _LanePosition) -> _LanePosition:
+        self._positions[key] = position
+        if len(self._positions) > REMEMBERED:
+            self._positions.popitem(last=False)
+        return position
 
     def _unite(self, keys: Iterable[str]) -> bool:
         """Make all keys one lane, the oldest; say whether anything changed."""
-        spots = {key: self._spot(key) for key in keys}
-        lanes = sorted({spot.lane for spot in spots.values()})
+        positions = {key: self._position(key) for key in keys}
+        lanes = sorted({position.lane for position in positions.values()})
         if len(lanes) > 1:
             self._join(lanes[0], frozenset(lanes[1:]))
-        for key, spot in spots.items():
-            self._remember(key, _Spot(spot.identity, lanes[0]))
+        for key, position in positions.items():
+            self._remember(key, _LanePosition(position.identity, lanes[0]))
         return len(lanes) > 1
 
     def _join(self, into: int, gone: frozenset[int]) -> None:
@@ -178,9 +178,9 @@ class Lanes:
         execute = self._connection.execute
         lanes = json_list([*gone])
         for (key,) in execute(MOVED_KEYS, (lanes,)).fetchall():
-            spot = self._spots.get(key)
-            if spot is not None:
-                self._spots[key] = _Spot(spot.identity, into)
+            position = self._positions.get(key)
+            if position is not None:
+                self._positions[key] = _LanePosition(position.identity, into)
         execute(REPOINT, (into, lanes))
         destination = ""
         while destination := execute(NEXT_DESTINATION, (destination,)).fetchone()[0]:

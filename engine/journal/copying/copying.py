@@ -19,12 +19,12 @@ from engine.database.connection import transaction
 from engine.errors import CopyError
 from engine.journal.access.audit import head
 from engine.journal.access.audited import verified
-from engine.journal.care.backup import Watch
-from engine.journal.care.verify import altered_bodies, altered_rows, broken_rules
 from engine.journal.copying.ends import KEEP, UNMARK, Row, Source, Target, give_back, marked
 from engine.journal.copying.file_end import FileSource, FileTarget
 from engine.journal.copying.shape import Table, shape
 from engine.journal.file.sealing import OF_NAMES, configured, opened
+from engine.journal.maintenance.backup import Watch
+from engine.journal.maintenance.verify import altered_bodies, altered_rows, broken_rules
 
 # Rows of one transaction, and bytes of bodies in it.
 MOST_ROWS: Final = 10_000
@@ -39,7 +39,7 @@ SELECT (SELECT sha256 FROM entry ORDER BY seq DESC LIMIT 1), (SELECT MAX(seq) FR
 # How many entries are not at their end.
 UNFINISHED: Final = "SELECT COUNT(DISTINCT seq) FROM delivery WHERE state IN ('received', 'waiting', 'claimed', 'held')"
 
-Place = Path | str
+JournalLocation = Path | str
 """A data folder, or the address of a database."""
 
 
@@ -63,7 +63,7 @@ class Copied:
     audit_faults: int
 
 
-def copy_journal(source: Place, target: Place, watch: Watch) -> Copied:
+def copy_journal(source: JournalLocation, target: JournalLocation, watch: Watch) -> Copied:
     """Copy a journal that nobody uses into an empty folder or database; go on where an earlier try was cut off.
 
     `watch` hears of three steps: rows copied, rows compared, messages proven. CopyError: one of them is in use, the
@@ -92,11 +92,11 @@ def copy_journal(source: Place, target: Place, watch: Watch) -> Copied:
     )
 
 
-def _source(place: Place) -> Source:
+def _source(place: JournalLocation) -> Source:
     return FileSource(place) if isinstance(place, Path) else cast(Source, _nodes().NodeSource(place))
 
 
-def _target(place: Place) -> Target:
+def _target(place: JournalLocation) -> Target:
     return FileTarget(place) if isinstance(place, Path) else cast(Target, _nodes().NodeTarget(place))
 
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 from engine.database.dialect import NUL, with_nul, without_nul
 from engine.database.sqlite import SqliteConnection, SqliteError, failure_of
 from engine.errors import CopyError, JournalUnusableError
-from engine.journal.care.backup import keep
 from engine.journal.copying.ends import DONE, Row
 from engine.journal.copying.shape import Table
 from engine.journal.file.database import COPYING, FILE, RESTORING, barrier, open_reader, open_to_read, open_to_write
 from engine.journal.file.lock import FolderLock, give_to_owner
 from engine.journal.file.sealing import textual
+from engine.journal.maintenance.backup import keep
 from engine.journal.opening import address_of
 
 # Pages in memory while a file is filled: its indexes are written at random places.

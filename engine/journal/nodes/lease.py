@@ -17,7 +17,7 @@ from engine.database.postgresql import PostgresqlConnection, PostgresqlError, co
 from engine.errors import JournalUnusableError
 from engine.journal.nodes.database import ASKED, CONNECT_SECONDS, TURN_SECONDS, open_reader, unusable
 from engine.journal.nodes.schema import COPY_LOCK, LEADER_LOCK, TURN_LOCK, refuse_unfinished
-from engine.journal.write.places import Shared
+from engine.journal.write.backend import Shared
 
 LEASE_SECONDS: Final = 10.0
 RENEW_SECONDS: Final = 2.0

@@ -32,8 +32,8 @@ RETURNING run
 """
 
 
-class Said(NamedTuple):
-    """How a node finds something to be: a kind of alert and its subject, and whether that is wrong there."""
+class NodeCondition(NamedTuple):
+    """The condition of one alert subject at one node; `wrong`: it fails there."""
 
     node: str
     kind: str
@@ -50,10 +50,10 @@ def say(connection: Connection, incarnation: int, found: Sequence[tuple[str, str
     connection.execute(UNSAY)
 
 
-def said(connection: Connection) -> tuple[Said, ...]:
+def said(connection: Connection) -> tuple[NodeCondition, ...]:
     """Return what the nodes that live say, by kind and subject."""
     rows = connection.execute(SAID).fetchall()
-    return tuple(Said(node, kind, subject, bool(wrong), detail) for node, kind, subject, wrong, detail in rows)
+    return tuple(NodeCondition(node, kind, subject, bool(wrong), detail) for node, kind, subject, wrong, detail in rows)
 
 
 def configurations(connection: Connection) -> dict[str, str]:

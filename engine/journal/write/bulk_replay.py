@@ -1,4 +1,4 @@
-"""Bulk replays: what one covers, how far it has come, and what became of each entry; functions on the writer's rooms.
+"""Bulk replays: what one covers, how far it has come, and what became of each entry; functions on the writer's context.
 
     filling --all entries are there--> running --stopped by somebody--> stopped --resumed--> running --> done
 
@@ -21,8 +21,8 @@ from engine.errors import RefusedOperationError, UnknownEntryError, UnknownRunEr
 from engine.journal.entry import NewEntry, State
 from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.opening import open_reader
-from engine.journal.write.job import Rooms
-from engine.journal.write.standing import Asked, meant_by
+from engine.journal.write.entry_lookup import OperationRequest, meant_by
+from engine.journal.write.job import WriterContext
 
 _T = TypeVar("_T")
 
@@ -244,33 +244,33 @@ def standing(connection: Connection, seq: int) -> Next:
     return Next(**dict(row))
 
 
-def take_up(rooms: Rooms, run: Run, items: Sequence[Item], at: datetime) -> None:
+def take_up(context: WriterContext, run: Run, items: Sequence[Item], at: datetime) -> None:
     """Do what a run does with entries, and note of each that it is under way or why it was refused.
 
     Those of a patient of whom something newer is being delivered just now are left for the next time.
     """
-    asked = Asked(run.by, at, run.number, force=run.force, bound=run.bound)
-    busy = {item.seq for item in items if not item.refusal and rooms.operations.standing.is_busy(item.seq)}
-    marks = [(_taken(rooms, run, item, asked), run.number, item.seq) for item in items if item.seq not in busy]
-    rooms.connection.executemany(MARK, marks)
+    asked = OperationRequest(run.by, at, run.number, force=run.force, bound=run.bound)
+    busy = {item.seq for item in items if not item.refusal and context.operations.lookup.is_busy(item.seq)}
+    marks = [(_taken(context, run, item, asked), run.number, item.seq) for item in items if item.seq not in busy]
+    context.connection.executemany(MARK, marks)
 
 
-def _taken(rooms: Rooms, run: Run, item: Item, asked: Asked) -> str:
+def _taken(context: WriterContext, run: Run, item: Item, asked: OperationRequest) -> str:
     destinations = (run.destination,) if run.destination else ()
     if item.refusal:
         return f"{REFUSED}: {item.refusal}"
     try:
         if item.judged is not None:
-            rooms.operations.admit(item.seq, item.judged, asked._replace(force=False))
+            context.operations.admit(item.seq, item.judged, asked._replace(force=False))
         elif run.kind is RunKind.RELEASE:
-            rooms.operations.release(item.seq, destinations, asked)
+            context.operations.release(item.seq, destinations, asked)
         elif run.kind is RunKind.RETRY:
-            rooms.operations.retry(item.seq, asked)
+            context.operations.retry(item.seq, asked)
         elif run.kind is RunKind.DISCARD:
-            rooms.operations.discard(item.seq, str(run.asked.get(BECAUSE, "")), by=run.by)
+            context.operations.discard(item.seq, str(run.asked.get(BECAUSE, "")), by=run.by)
             return State.DISCARDED
         else:
-            rooms.operations.replay(item.seq, destinations, asked, item.give, item.where_known, meant_by(run.asked))
+            context.operations.replay(item.seq, destinations, asked, item.give, item.where_known, meant_by(run.asked))
     except RefusedOperationError as error:
         return f"{REFUSED}: {error}"
     return UNDER_WAY

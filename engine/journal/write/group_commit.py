@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from engine.database.connection import json_list
 from engine.errors import JournalError
-from engine.journal.claim.claiming import Supplied
+from engine.journal.claim.claiming import Prefetch
 from engine.journal.entry import AckOutcome, Claimed, Settlement
 from engine.journal.moment import to_micros
 from engine.journal.write.job import Job, Kind, Result, acknowledge
@@ -183,7 +183,7 @@ class GroupCommit:
         for (kind, _argument, future), value, error in results:
             if kind is Kind.SETTLE and error is None:
                 settled, runnable = settled + 1, runnable + value
-            if isinstance(value, Supplied):
+            if isinstance(value, Prefetch):
                 self.supply[value.destination](value.claims, value.left)
             if future is None or future.done():
                 continue

@@ -39,8 +39,8 @@ class Job(NamedTuple):
     future: Any
 
 
-class Rooms(NamedTuple):
-    """What works on the connection, for jobs of kind ACT, NOTE and LOOK; a LOOK only reads."""
+class WriterContext(NamedTuple):
+    """The connection and the services on it that a job of kind ACT, NOTE or LOOK uses; a LOOK only reads."""
 
     connection: Connection
     claims: Claims
@@ -51,8 +51,8 @@ class Rooms(NamedTuple):
 Result = tuple[Job, Any, BaseException | None]
 
 
-def acknowledge(rooms: Rooms, outcomes: Mapping[AckOutcome, str], sent: str) -> None:
+def acknowledge(context: WriterContext, outcomes: Mapping[AckOutcome, str], sent: str) -> None:
     """Store acknowledgement outcomes, JSON lists of entry numbers by outcome, and how long the senders waited."""
-    rooms.connection.execute(ANSWERED, (sent,))
+    context.connection.execute(ANSWERED, (sent,))
     for outcome, seqs in outcomes.items():
-        rooms.connection.execute(ACKNOWLEDGE, (outcome.value, seqs))
+        context.connection.execute(ACKNOWLEDGE, (outcome.value, seqs))

@@ -14,9 +14,9 @@ from engine.journal.entry import FROM_SHADOW, SHADOW, UNFINISHED, NewEntry, Reco
 from engine.journal.file.sealing import Sealing, edit_at
 from engine.journal.moment import optional_micros
 from engine.journal.state.counters import NOTE as NOTED
+from engine.journal.write.entry_lookup import Delivery, Entry, EntryLookup, OperationRequest
 from engine.journal.write.recording import NAMED_AGAIN, Recording
 from engine.journal.write.settling import IS_BLOCKED, leave
-from engine.journal.write.standing import Asked, Delivery, Entry, Standing
 
 # Let a delivery run again, in its old place.
 AGAIN: Final = """
@@ -62,7 +62,7 @@ JUDGED_ANEW: Final = "judged-anew"
 class Operations:
     """Carries out operators' operations on entries; lives in the writer thread, inside its transactions.
 
-    An operation that raises has changed nothing: everything is checked before the first write, by `standing`.
+    An operation that raises has changed nothing: everything is checked before the first write, by `lookup`.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class Operations:
         self._sealing = sealing
         self._lanes = lanes
         self._recording = recording
-        self.standing = Standing(connection, lanes, claims)
+        self.lookup = EntryLookup(connection, lanes, claims)
 
     def replay(
         self,
         seq: int,
         destinations: tuple[str, ...],
-        asked: Asked,
+        asked: OperationRequest,
         give: tuple[str, ...] = (),
         where_known: tuple[str, ...] = (),
         meant: Callable[[Delivery], bool] | None = None,
@@ -96,8 +96,8 @@ class Operations:
         destination, something newer was applied to a lane of it without `force`, or it is still tried in shadow.
         UnknownEntryError: no such entry.
         """
-        entry = self.standing.entry(seq)
-        rows = self.standing.deliveries(seq, entry)
+        entry = self.lookup.entry(seq)
+        rows = self.lookup.deliveries(seq, entry)
         given = {row.destination for row in rows}
         lanes = list(self._lanes.of(entry.patients))
         give = (*give, *self._lanes.there(lanes, where_known))
@@ -117,8 +117,8 @@ class Operations:
                 f"entry {seq} was not given to any such destination, or its channel's filters send it elsewhere: "
                 "send its message anew"
             )
-        newer = [self.standing.check(seq, row, asked) for row in named]
-        over = [self.standing.overtakes(seq, name, lanes, asked) for name in fresh]
+        newer = [self.lookup.check(seq, row, asked) for row in named]
+        over = [self.lookup.overtakes(seq, name, lanes, asked) for name in fresh]
         self._let_out(seq, entry, rows)
         for row, forced in zip(named, newer, strict=True):
             self._again(seq, row, asked, "replay", replay=True, forced=forced)
@@ -127,24 +127,24 @@ class Operations:
             self._note(seq, name, "given", asked, forced=forced)
         return len(named) + len(fresh)
 
-    def release(self, seq: int, destinations: tuple[str, ...], asked: Asked) -> int:
+    def release(self, seq: int, destinations: tuple[str, ...], asked: OperationRequest) -> int:
         """Let what is held be tried again; return at how many destinations.
 
         ForbiddenMoveError: nothing is held, or the lane went on (`on_held: continue`) and something newer was applied.
         """
-        rows = self.standing.deliveries(seq, self.standing.entry(seq))
+        rows = self.lookup.deliveries(seq, self.lookup.entry(seq))
         held = [row for row in rows if row.state is State.HELD and row.destination in (destinations or row.destination)]
         if not held:
             raise ForbiddenMoveError(f"entry {seq} is not held")
         self._release(seq, held, asked)
         return len(held)
 
-    def retry(self, seq: int, asked: Asked) -> int:
+    def retry(self, seq: int, asked: OperationRequest) -> int:
         """Try at once what waits for its next try, or is held; ForbiddenMoveError where there is no such thing.
 
         It decides nothing: what waits for a person's decision is held again.
         """
-        rows = self.standing.deliveries(seq, self.standing.entry(seq))
+        rows = self.lookup.deliveries(seq, self.lookup.entry(seq))
         held = [row for row in rows if row.state is State.HELD]
         due = [row for row in rows if row.state is State.RECEIVED and row.due]
         if not held and not due:
@@ -163,11 +163,11 @@ class Operations:
 
         ForbiddenMoveError: nothing is unfinished, or it is being delivered at this moment.
         """
-        entry = self.standing.entry(seq)
+        entry = self.lookup.entry(seq)
         if entry.state is State.HELD:
             self._connection.execute(DISCARD_AT_DOOR, (reason, by, seq))
             return 0
-        rows = [row for row in self.standing.rows(seq) if row.state in UNFINISHED]
+        rows = [row for row in self.lookup.rows(seq) if row.state in UNFINISHED]
         if not rows:
             raise ForbiddenMoveError(f"entry {seq} has nothing unfinished to discard")
         runnable = 0
@@ -177,16 +177,16 @@ class Operations:
             runnable += leave(self._connection, seq, row.destination, row.lanes)
         return runnable
 
-    def admit(self, seq: int, judged: NewEntry, asked: Asked) -> int:
+    def admit(self, seq: int, judged: NewEntry, asked: OperationRequest) -> int:
         """Take in what the door refused, held or filtered, in its old place, as it was judged anew.
 
         ForbiddenMoveError: it has deliveries, or something newer was applied for one of its patients without `force`.
         """
-        entry = self.standing.entry(seq)
-        if entry.state is State.RECEIVED or self.standing.rows(seq):
+        entry = self.lookup.entry(seq)
+        if entry.state is State.RECEIVED or self.lookup.rows(seq):
             raise ForbiddenMoveError(f"entry {seq} was taken in already: replay it")
-        judged = self.standing.reaching(judged)
-        forced = self.standing.overtaken(seq, judged, asked)
+        judged = self.lookup.reaching(judged)
+        forced = self.lookup.overtaken(seq, judged, asked)
         placed = self._lanes.place(judged.patients, unite=judged.unite, run=True)
         flags = tuple(dict.fromkeys((*judged.flags, JUDGED_ANEW)))
         self._connection.execute(
@@ -202,16 +202,16 @@ class Operations:
         self._note(seq, "", JUDGED_ANEW, asked, entry, forced=forced)
         return len(judged.destinations)
 
-    def edit(self, seq: int, edited: NewEntry, changes: bytes, asked: Asked, discard: str = "") -> Recorded:
+    def edit(self, seq: int, edited: NewEntry, changes: bytes, asked: OperationRequest, discard: str = "") -> Recorded:
         """Record what an entry was edited to as an entry of its own, behind all that is there.
 
         `changes`: what differs, as JSON. `discard`: why the original ends, where it is unfinished; empty leaves it.
         ForbiddenMoveError: something newer was applied for one of its patients without `force`; the original is being
         delivered at this moment and is to be discarded.
         """
-        state = self.standing.entry(seq).state
-        unfinished = state is State.HELD or any(row.state in UNFINISHED for row in self.standing.rows(seq))
-        self.standing.overtaken(seq, edited, asked)
+        state = self.lookup.entry(seq).state
+        unfinished = state is State.HELD or any(row.state in UNFINISHED for row in self.lookup.rows(seq))
+        self.lookup.overtaken(seq, edited, asked)
         if discard and unfinished:
             self.discard(seq, discard, by=asked.by)
         recorded = self._recording.record([edited])[0]
@@ -224,8 +224,8 @@ class Operations:
     def _name(self, visit: str) -> str:
         return visit if self._sealing is None else self._sealing.name(visit)
 
-    def _release(self, seq: int, held: list[Delivery], asked: Asked, act: str = "release") -> None:
-        newer = [self.standing.check(seq, row, asked) or row.reason in LET_GO for row in held]
+    def _release(self, seq: int, held: list[Delivery], asked: OperationRequest, act: str = "release") -> None:
+        newer = [self.lookup.check(seq, row, asked) or row.reason in LET_GO for row in held]
         for row, forced in zip(held, newer, strict=True):
             self._again(seq, row, asked, act, replay=False, forced=forced)
             for decided in decisions.by_release(row.reason, row.notes) if act == "release" else ():
@@ -246,7 +246,7 @@ class Operations:
         self._connection.execute(LET_OUT, (json_list(out), seq))
         self._connection.execute(NOTED, (FROM_SHADOW, seq))
 
-    def _again(self, seq: int, row: Delivery, asked: Asked, act: str, *, replay: bool, forced: bool) -> None:
+    def _again(self, seq: int, row: Delivery, asked: OperationRequest, act: str, *, replay: bool, forced: bool) -> None:
         text = json_list(row.lanes)
         after = self._enter(seq, row.destination, row.lanes, text)
         values = (after.value, text, int(replay), int(forced), asked.by, seq, row.destination)
@@ -254,7 +254,7 @@ class Operations:
         self._demote(row.destination, row.lanes)
         self._note(seq, row.destination, act, asked, row, forced=forced)
 
-    def _give(self, seq: int, destination: str, lanes: list[int], asked: Asked, *, forced: bool) -> None:
+    def _give(self, seq: int, destination: str, lanes: list[int], asked: OperationRequest, *, forced: bool) -> None:
         text = json_list(lanes)
         after = self._enter(seq, destination, lanes, text)
         self._connection.execute(GIVE, (after.value, text, int(forced), asked.by, seq, destination))
@@ -271,7 +271,7 @@ class Operations:
             self._connection.execute(DEMOTE, (destination, destination, lane, destination, lane))
 
     def _note(
-        self, seq: int, destination: str, act: str, asked: Asked, before: Delivery | Entry | None = None, *,
+        self, seq: int, destination: str, act: str, asked: OperationRequest, before: Delivery | Entry | None = None, *,
         forced: bool,
     ) -> None:  # fmt: skip
         state, reason, mapping = (before.state.value, before.reason, before.mapping) if before else ("", "", "")

@@ -86,8 +86,8 @@ class Recording:
         digests = [sha256(entry.raw).digest() for entry in entries]
         seen = self._duplicates.seen(entries)
         here: dict[tuple[str, ...], list[Earlier]] = {}
-        sheet = _Sheet(self._connection, self._claims, hand_out=hand_out)
-        self._lanes.joining = sheet.write_before_lanes_join
+        rows = _BatchRows(self._connection, self._claims, hand_out=hand_out)
+        self._lanes.joining = rows.write_before_lanes_join
         results = []
         for position, (given, digest) in enumerate(zip(entries, digests, strict=True)):
             entry, key = given, feed(given)
@@ -97,17 +97,17 @@ class Recording:
             if entry.parent is None and (earlier or known):
                 entry, first = self._duplicates.first(entry, digest, earlier, known=known)
                 if first is not None:
-                    sheet.receipts.append((first.seq,))
+                    rows.receipts.append((first.seq,))
                     results.append(first)
                     continue
-            recorded = self._new(entry, digest, sheet)
+            recorded = self._new(entry, digest, rows)
             results.append(recorded)
             if entry.control_id:
                 here.setdefault(key, []).append(Earlier(digest, entry, recorded))
-        sheet.write()
+        rows.write()
         return results
 
-    def _new(self, entry: NewEntry, digest: bytes, sheet: "_Sheet") -> Recorded:
+    def _new(self, entry: NewEntry, digest: bytes, rows: "_BatchRows") -> Recorded:
         run = entry.state is State.RECEIVED
         if run and not entry.destinations:
             raise ValueError("an entry that is received needs a destination")
@@ -115,16 +115,16 @@ class Recording:
         placed = self._lanes.place(entry.patients, unite=entry.unite, run=run)
         if entry.where_known:
             # What stands before it in this batch counts as well.
-            sheet.write_before_lanes_join()
+            rows.write_before_lanes_join()
             entry = replace(
                 entry, destinations=(*entry.destinations, *self._lanes.there(placed.lanes, entry.where_known))
             )
         flags = entry.flags
         if placed.crowded:
             flags = (*flags, CROWDED)
-        sheet.add(seq, self._sealed(entry, seq), digest, placed.identities, flags)
+        rows.add(seq, self._sealed(entry, seq), digest, placed.identities, flags)
         if run:
-            sheet.queue(seq, entry, digest, placed.lanes, flags)
+            rows.queue(seq, entry, digest, placed.lanes, flags)
         return Recorded(
             seq=seq,
             duplicate=False,
@@ -143,7 +143,7 @@ class Recording:
         return replace(entry, raw=raw, visit=self._sealing.name(entry.visit))
 
 
-class _Sheet:
+class _BatchRows:
     """The rows of one batch, written table by table."""
 
     def __init__(self, connection: Connection, claims: Claims, *, hand_out: bool) -> None:
@@ -233,12 +233,12 @@ class _Sheet:
     def _begun(self, delivery: Claimed, *, here: bool) -> State:
         """Return the state in which a delivery that heads its lanes begins; `here`: no other node had them last."""
         if not here or not self._claims.waits(delivery.destination):
-            self._claims.offer()
+            self._claims.notify_peers()
             return State.RECEIVED
         if self._hand_out:
             self._claims.give_new(delivery)
             return State.CLAIMED
-        self._claims.stir()
+        self._claims.mark_runnable()
         return State.RECEIVED
 
     def _behind(self) -> list[tuple[str, int, int]]:
@@ -251,7 +251,7 @@ class _Sheet:
         """Let what is held for want of demographics ahead of these places run again."""
         places = list({(name, lane) for name, lane, _seq in behind})
         if self._connection.execute(AGAIN, (json_list(places), self.queued[0][2])).fetchall():
-            self._claims.stir()
+            self._claims.mark_runnable()
 
 
 def newest_entry(connection: Connection) -> int:

@@ -140,7 +140,7 @@ class Settling:
             promise(self._connection, settlements)
         runnable = self._free(freed, len(settlements))
         if any(runnable) or any(one.state is State.RECEIVED for one in settlements):
-            self._claims.stir()
+            self._claims.mark_runnable()
         return runnable
 
     def _write(self, statement: str, rows: list[_Row]) -> None:

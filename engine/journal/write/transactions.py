@@ -13,7 +13,7 @@ from engine.errors import CommitInDoubtError, JournalFailedError
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import Lanes
 from engine.journal.file.sealing import sealing_of
-from engine.journal.write.job import Job, Kind, Result, Rooms
+from engine.journal.write.job import Job, Kind, Result, WriterContext
 from engine.journal.write.operations import Operations
 from engine.journal.write.recording import Recording
 from engine.journal.write.settling import Settling
@@ -36,7 +36,7 @@ class Transactions:
         self._recording = Recording(connection, self._lanes, self._claims, sealing)
         self._settling = Settling(connection, self._claims, sealing)
         operations = Operations(connection, self._lanes, self._claims, self._recording, sealing)
-        self._rooms = Rooms(connection, self._claims, operations, sealing)
+        self._context = WriterContext(connection, self._claims, operations, sealing)
         self._uncommitted: set[Kind] = set()
         self._rolled_back = False
         self._joins = 0
@@ -150,9 +150,9 @@ class Transactions:
         records, intents, settlements, acts, notes, looks, claims, wakes = by_kind
         results: list[Result] = []
         if acts:
-            self._claims.stir()
+            self._claims.mark_runnable()
         if wakes:
-            self._claims.look_again()
+            self._claims.notify_local()
             results.extend((one, None, None) for one in wakes)
         if records:
             # With acts or claims who waits for what may be another one at the end of the batch.
@@ -167,7 +167,7 @@ class Transactions:
             counts = self._settling.settle([one.argument for one in settlements])
             results.extend((one, count, None) for one, count in zip(settlements, counts, strict=True))
             fault.point("F15")
-        results.extend((one, one.argument(self._rooms), None) for one in (*acts, *notes, *looks))
+        results.extend((one, one.argument(self._context), None) for one in (*acts, *notes, *looks))
         if claims:
             results.extend((one, one.argument(self._claims), None) for one in claims)
             fault.point("F08")

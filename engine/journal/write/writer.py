@@ -17,8 +17,8 @@ from typing import Final
 
 from engine.database.connection import refusal_of
 from engine.errors import DiskReserveError, JournalError, JournalFailedError, JournalRefusedError, LeaseLostError
+from engine.journal.write.backend import JournalBackend, RecoveryAction
 from engine.journal.write.job import Job, Kind, Result
-from engine.journal.write.places import Place, Trouble
 
 MOST_MESSAGES: Final = 64
 MOST_JOBS: Final = 256
@@ -41,9 +41,9 @@ class Writer:
     """
 
     def __init__(
-        self, place: Place, answer: Callable[[list[Result]], None], failed: Callable[[BaseException], None]
+        self, backend: JournalBackend, answer: Callable[[list[Result]], None], failed: Callable[[BaseException], None]
     ) -> None:
-        self._place = place
+        self._backend = backend
         self._answer = answer
         self._failed = failed
         self._inbox: SimpleQueue[list[Job]] = SimpleQueue()
@@ -81,7 +81,7 @@ class Writer:
 
     def _live(self) -> None:
         try:
-            self._transactions = self._place.open()
+            self._transactions = self._backend.open()
         except BaseException as error:  # noqa: BLE001 - handed to whoever opens the journal
             self._failed(error)
             return
@@ -96,8 +96,8 @@ class Writer:
         stopped = error if isinstance(error, LeaseLostError) else JournalFailedError()
         if stopped is not error:
             stopped.__cause__ = error
-        self._place.stop()
-        self._place.abandon()
+        self._backend.stop()
+        self._backend.abandon()
         self._failed(stopped)
         self._collect(block=False)
         self._answer([(job, None, stopped) for job in (*self._under_way, *self._waiting)])
@@ -111,12 +111,12 @@ class Writer:
             self._close(batch[-1])
             return False
         self._run(batch)
-        self._place.look_after()
+        self._backend.look_after()
         return True
 
     def _close(self, closing: Job) -> None:
-        self._place.stop()
-        self._place.close()
+        self._backend.stop()
+        self._backend.close()
         unwritten = JournalError("the journal was closed before it could be written")
         self._answer([(job, None, unwritten) for job in self._waiting])
         self._answer([(closing, None, None)])
@@ -129,7 +129,7 @@ class Writer:
                 self._waiting.extend(self._inbox.get_nowait())
         except Empty:
             if block and not self._waiting:
-                self._place.commit()
+                self._backend.commit()
 
     def _batch(self) -> list[Job]:
         """Take what fits into one transaction, in order of arrival; CLOSE ends it."""
@@ -165,30 +165,30 @@ class Writer:
         if not size:
             return batch, []
         try:
-            self._place.admit(size)
+            self._backend.admit(size)
         except DiskReserveError as error:
             refused: list[Result] = [(one, None, error) for one in batch if one.kind is Kind.RECORD]
             return [one for one in batch if one.kind is not Kind.RECORD], refused
         return batch, []
 
     def _spoiled(self, batch: list[Job], error: Exception) -> None:
-        trouble = self._place.trouble(error)
-        match trouble:
-            case Trouble.END:
+        action = self._backend.recovery(error)
+        match action:
+            case RecoveryAction.END:
                 raise error
-            case Trouble.DOUBT:
+            case RecoveryAction.DOUBT:
                 self._decide(batch)
-            case Trouble.AGAIN if self._times < MOST_AGAIN:
+            case RecoveryAction.AGAIN if self._times < MOST_AGAIN:
                 self._times += 1
                 self._waiting.extendleft(reversed(batch))
-            case Trouble.ITS_OWN | Trouble.AGAIN:
+            case RecoveryAction.ITS_OWN | RecoveryAction.AGAIN:
                 if len(batch) == 1:
                     self._answer([(batch[0], None, self._told(batch[0], error))])
                 else:
                     for job in batch:
                         self._run([job])
             case _:
-                self._refuse_new(batch, trouble, error)
+                self._refuse_new(batch, action, error)
 
     def _told(self, job: Job, error: Exception) -> Exception:
         """Return what whoever asked for a job is told of its failure, and remember a statement that was refused."""
@@ -202,20 +202,20 @@ class Writer:
         refused.__cause__ = error
         return refused
 
-    def _refuse_new(self, batch: list[Job], trouble: Trouble, error: Exception) -> None:
+    def _refuse_new(self, batch: list[Job], action: RecoveryAction, error: Exception) -> None:
         """Refuse what is new; what was accepted before is tried until there is a lock, room or a database."""
-        refusal = self._place.refusal(trouble)
+        refusal = self._backend.refusal(action)
         refusal.__cause__ = error
         self._answer([(one, None, refusal) for one in batch if one.kind is Kind.RECORD])
         self._waiting.extendleft(one for one in reversed(batch) if one.kind is not Kind.RECORD)
         self._times += 1
         if self._has_left():
             raise error
-        if trouble is Trouble.FULL:
-            self._place.make_room(self._times)
+        if action is RecoveryAction.FULL:
+            self._backend.make_room(self._times)
             if self._times > 2:
                 time.sleep(PAUSE_SECONDS)
-        elif trouble is Trouble.AWAY:
+        elif action is RecoveryAction.AWAY:
             self._wait_for_it()
 
     def _wait_for_it(self) -> None:
@@ -223,10 +223,10 @@ class Writer:
         while True:
             time.sleep(PAUSE_SECONDS)
             try:
-                self._place.come_back()
+                self._backend.come_back()
             except Exception as error:
-                trouble = self._place.trouble(error)
-                if trouble is not Trouble.AWAY:
+                action = self._backend.recovery(error)
+                if action is not RecoveryAction.AWAY:
                     raise
                 self._refuse_waiting(error)
                 if self._closes():
@@ -242,7 +242,7 @@ class Writer:
 
     def _refuse_waiting(self, error: Exception) -> None:
         self._collect(block=False)
-        refusal = self._place.refusal(Trouble.AWAY)
+        refusal = self._backend.refusal(RecoveryAction.AWAY)
         refusal.__cause__ = error
         self._answer([(job, None, refusal) for job in self._waiting if job.kind is Kind.RECORD])
         self._waiting = deque(job for job in self._waiting if job.kind is not Kind.RECORD)
@@ -254,8 +254,8 @@ class Writer:
                 results = self._transactions.decided()
                 break
             except Exception as error:
-                trouble = self._place.trouble(error)
-                if trouble not in {Trouble.AWAY, Trouble.DOUBT}:
+                action = self._backend.recovery(error)
+                if action not in {RecoveryAction.AWAY, RecoveryAction.DOUBT}:
                     raise
                 self._refuse_waiting(error)
                 if self._closes():

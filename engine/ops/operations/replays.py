@@ -12,7 +12,7 @@ from engine.clock import now
 from engine.errors import UsageError
 from engine.journal.read.selecting import Selected, Selection, select
 from engine.journal.write.bulk_replay import BECAUSE, Run, RunKind, RunState
-from engine.journal.write.standing import NAMED
+from engine.journal.write.entry_lookup import NAMED
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Force, Rate, RunNumber, UpTo200
 from engine.ops.operations.filters import ReplayFilter

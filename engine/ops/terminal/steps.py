@@ -6,7 +6,7 @@ from types import FrameType
 
 from rich.progress import TaskID
 
-from engine.journal.care.backup import Watch
+from engine.journal.maintenance.backup import Watch
 from engine.terminal.table import progress
 
 

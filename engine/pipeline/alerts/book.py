@@ -10,7 +10,7 @@ from typing import Final
 from engine import telemetry
 from engine.journal.journal import Journal
 from engine.journal.nodes import telling
-from engine.journal.nodes.telling import Said
+from engine.journal.nodes.telling import NodeCondition
 from engine.journal.state import alerting
 from engine.journal.state.alerting import Alert
 from engine.pipeline.alerts.kind import AlertKind
@@ -40,7 +40,7 @@ class Condition:
     detail: str = ""
 
 
-def combined(said: Iterable[Said]) -> Iterator[Condition]:
+def combined(said: Iterable[NodeCondition]) -> Iterator[Condition]:
     """Yield what nodes say together: something is wrong where one says so, or all for what must happen at one only."""
     for (kind, subject), found in groupby(said, key=lambda one: (one.kind, one.subject)):
         nodes = tuple(found)

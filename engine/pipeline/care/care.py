@@ -12,10 +12,10 @@ from engine.config.channel import Channel
 from engine.config.retention import Kept as Days
 from engine.config.retention import Retention
 from engine.errors import ClockAheadError, place_of
-from engine.journal.care.retention import Kept, Rules, prune
 from engine.journal.claim import clocks
 from engine.journal.entry import State
 from engine.journal.journal import Journal
+from engine.journal.maintenance.retention import RetentionPolicy, Rules, prune
 from engine.pipeline.feed import Feeds
 
 EVERY_SECONDS: Final = 3600.0
@@ -75,7 +75,7 @@ async def _care(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -
         await asyncio.sleep(EVERY_SECONDS)
 
 
-def _kept(retention: Retention) -> dict[State, Kept]:
+def _kept(retention: Retention) -> dict[State, RetentionPolicy]:
     return {
         State.DELIVERED: _days(retention.delivered),
         State.FILTERED: _days(retention.filtered),
@@ -84,5 +84,5 @@ def _kept(retention: Retention) -> dict[State, Kept]:
     }
 
 
-def _days(days: Days) -> Kept:
-    return Kept(timedelta(days=days.bodies_days), timedelta(days=days.entries_days))
+def _days(days: Days) -> RetentionPolicy:
+    return RetentionPolicy(timedelta(days=days.bodies_days), timedelta(days=days.entries_days))

@@ -8,7 +8,7 @@ from typing import Final
 
 from engine import telemetry
 from engine.errors import place_of
-from engine.journal.care.verify import damage_of
+from engine.journal.maintenance.verify import damage_of
 from engine.pipeline.engine import Engine
 
 # The first time comes soon, but not beside all that a start has to do.

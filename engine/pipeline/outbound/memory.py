@@ -122,7 +122,7 @@ class DestinationMemory:
     async def _ask(self, work: Callable[..., _T], *arguments: object) -> _T:
         """Return what the journal knows of the destination, by one of the functions of its memory."""
         return await self._journal.look(
-            lambda rooms: work(rooms.connection, rooms.sealing, self._destination, *arguments)
+            lambda context: work(context.connection, context.sealing, self._destination, *arguments)
         )
 
     def _remember(self, key: tuple[int, str], moment: datetime | None) -> None:

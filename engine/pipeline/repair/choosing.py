@@ -10,7 +10,7 @@ from engine.fhir.plan import Plan
 from engine.journal.entry import State
 from engine.journal.read.views import DeliveryView, EntryView
 from engine.journal.state.memory import choose
-from engine.journal.write.job import Rooms
+from engine.journal.write.job import WriterContext
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.repair.entry_operations import EntryOperations
@@ -71,9 +71,9 @@ async def resolve(operations: EntryOperations, seq: int, destination: str, named
         raise ForbiddenMoveError(REFUSALS[refusal].format(named=named))
     who = operations.asked(by)
 
-    def carry_out(rooms: Rooms) -> int:
-        count = rooms.operations.release(seq, (asked.destination,), who)
-        choose(rooms.connection, asked.destination, asked.question.identities, named, rooms.sealing)
+    def carry_out(context: WriterContext) -> int:
+        count = context.operations.release(seq, (asked.destination,), who)
+        choose(context.connection, asked.destination, asked.question.identities, named, context.sealing)
         return count
 
     count = await operations.journal.act(carry_out)

@@ -11,7 +11,7 @@ from engine.hl7.finding import Finding
 from engine.hl7.message import Message
 from engine.journal.claim.decisions import by_release
 from engine.journal.entry import NewEntry, State
-from engine.journal.write.standing import overtaken_at
+from engine.journal.write.entry_lookup import overtaken_at
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
 from engine.pipeline.outbound.memory import DestinationMemory
@@ -61,7 +61,7 @@ async def dry_run(
         names = (operations.dispatch(destination).name,)
     patients = entry.patients
     overtaken = await operations.journal.act(
-        lambda rooms: overtaken_at(rooms.connection, rooms.sealing, seq, patients, names)
+        lambda context: overtaken_at(context.connection, context.sealing, seq, patients, names)
     )
     decided = {
         one.destination: by_release(one.reason, one.notes)
@@ -73,7 +73,7 @@ async def dry_run(
 
 
 async def _would_go(operations: EntryOperations, entry: NewEntry) -> tuple[str, ...]:
-    return (await operations.journal.act(lambda rooms: rooms.operations.standing.reaching(entry))).destinations
+    return (await operations.journal.act(lambda context: context.operations.lookup.reaching(entry))).destinations
 
 
 def changes_of(before: bytes, after: bytes, feed: Feed) -> tuple[FieldChange, ...]:

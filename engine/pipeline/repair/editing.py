@@ -54,7 +54,7 @@ async def edit(
         raise ForbiddenMoveError(f"the edited message would be {judged.state}: {judged.reason} {where}".rstrip())
     entry = replace(entry, received_at=operations.clock(), parent=seq, batch="")
     asked, noted = operations.asked(by, force=force), orjson.dumps([change._asdict() for change in changes])
-    recorded = await operations.journal.act(lambda rooms: rooms.operations.edit(seq, entry, noted, asked, discard))
+    recorded = await operations.journal.act(lambda context: context.operations.edit(seq, entry, noted, asked, discard))
     operations.wake()
     ended = discard and view.row.state in UNFINISHED
     return Edited(recorded.seq, recorded.state, changes, State.DISCARDED if ended else view.row.state)

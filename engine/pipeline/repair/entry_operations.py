@@ -16,7 +16,7 @@ from engine.journal.journal import Journal
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import EntryView
 from engine.journal.write.bulk_replay import standing
-from engine.journal.write.standing import Asked
+from engine.journal.write.entry_lookup import OperationRequest
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.feed import Feed, Feeds
 from engine.pipeline.inbound.entries import Arrival, entry_of
@@ -74,9 +74,9 @@ class EntryOperations:
         for dispatch in self.dispatches.values():
             dispatch.wake()
 
-    def asked(self, by: str, *, force: bool = False) -> Asked:
+    def asked(self, by: str, *, force: bool = False) -> OperationRequest:
         """Return who asks, now."""
-        return Asked(by, self.clock(), force=force)
+        return OperationRequest(by, self.clock(), force=force)
 
     async def replay(self, seq: int, destination: str, *, force: bool, by: str) -> int:
         """Deliver an entry again, or judge anew what the door refused; return at how many destinations.
@@ -91,10 +91,12 @@ class EntryOperations:
         if there.state == State.RECEIVED:
             named = (destination,) if destination else ()
             give, where_known = await self.given(seq, destination, feed)
-            count = await self.journal.act(lambda rooms: rooms.operations.replay(seq, named, asked, give, where_known))
+            count = await self.journal.act(
+                lambda context: context.operations.replay(seq, named, asked, give, where_known)
+            )
         else:
             entry = judged_anew(await self.entry(seq), feed)
-            count = await self.journal.act(lambda rooms: rooms.operations.admit(seq, entry, asked))
+            count = await self.journal.act(lambda context: context.operations.admit(seq, entry, asked))
         self.wake()
         return count
 
@@ -118,20 +120,20 @@ class EntryOperations:
         """Let what is held of an entry be tried again; return at how many destinations."""
         self.live((await self.journal.read(partial(standing, seq=seq))).channel)
         asked = self.asked(by, force=force)
-        count = await self.journal.act(lambda rooms: rooms.operations.release(seq, (), asked))
+        count = await self.journal.act(lambda context: context.operations.release(seq, (), asked))
         self.wake()
         return count
 
     async def retry(self, seq: int, *, by: str) -> int:
         """Try at once what waits for its next try, or is held; return at how many destinations."""
         asked = self.asked(by)
-        count = await self.journal.act(lambda rooms: rooms.operations.retry(seq, asked))
+        count = await self.journal.act(lambda context: context.operations.retry(seq, asked))
         self.wake()
         return count
 
     async def discard(self, seq: int, reason: str, *, by: str) -> int:
         """End what is unfinished of an entry for good; return how many others may run because of it."""
-        count = await self.journal.act(lambda rooms: rooms.operations.discard(seq, reason, by=by))
+        count = await self.journal.act(lambda context: context.operations.discard(seq, reason, by=by))
         self.wake()
         return count
 

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.journal.entry import State
-from engine.journal.write.standing import Asked
+from engine.journal.write.entry_lookup import OperationRequest
 from tests.journal.desk import Desk, settlement
 
 
@@ -50,7 +50,7 @@ async def test_a_release_decides_what_was_held(
 async def test_neither_a_retry_nor_a_replay_decides(desk: Desk) -> None:
     """They are held again."""
     seq = await held(desk, "merge-conflict")
-    await desk.journal.act(lambda rooms: rooms.operations.retry(seq, Asked("me")))
+    await desk.journal.act(lambda context: context.operations.retry(seq, OperationRequest("me")))
     (claimed,) = await desk.claim()
     assert claimed.decided == set()
     await desk.journal.settle(settlement(seq, State.HELD, reason="merge-conflict"))

@@ -16,7 +16,7 @@ from engine.errors import ForbiddenMoveError
 from engine.journal.entry import UNFINISHED, AckOutcome, NewEntry, Settlement, State
 from engine.journal.journal import Journal
 from engine.journal.read.reading import Reader
-from engine.journal.write.standing import Asked
+from engine.journal.write.entry_lookup import OperationRequest
 from tests.journal.desk import Desk, Opener, settlement
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -165,8 +165,8 @@ class Lanes(RuleBasedStateMachine):
         one = self.pick(data, {State.DELIVERED, State.REJECTED, State.DISCARDED, State.HELD})
         if one is None:
             return
-        asked = Asked(force=force)
-        work = self.journal.act(lambda rooms: rooms.operations.replay(one.seq, (one.destination,), asked))
+        asked = OperationRequest(force=force)
+        work = self.journal.act(lambda context: context.operations.replay(one.seq, (one.destination,), asked))
         if self.model.overtaken(one) and not force:
             with pytest.raises(ForbiddenMoveError):
                 self.run(work)
@@ -183,9 +183,9 @@ class Lanes(RuleBasedStateMachine):
         both = [other for other in self.model.deliveries if other.seq == one.seq and other.state in UNFINISHED]
         if any(other.state is State.CLAIMED for other in both):
             with pytest.raises(ForbiddenMoveError):
-                self.run(self.journal.act(lambda rooms: rooms.operations.discard(one.seq, "test", by="me")))
+                self.run(self.journal.act(lambda context: context.operations.discard(one.seq, "test", by="me")))
             return
-        self.run(self.journal.act(lambda rooms: rooms.operations.discard(one.seq, "test", by="me")))
+        self.run(self.journal.act(lambda context: context.operations.discard(one.seq, "test", by="me")))
         for other in both:
             other.state, other.queued = State.DISCARDED, False
 

@@ -95,7 +95,7 @@ def test_nothing_that_may_run_waits_for_a_destination_that_waits_for_it(batches:
                 assert all(isinstance(one, (ValueError, AdtEngineError)) for one in unexpected), unexpected
                 numbers = range(1, MOST)
                 out = await desk.journal.look(
-                    lambda rooms, all_=numbers: [n for n in all_ if rooms.claims.is_out(n, "d")]
+                    lambda context, all_=numbers: [n for n in all_ if context.claims.is_out(n, "d")]
                 )
                 assert (out, destination.faults) == (sorted(destination.out), [])
                 if destination.left:

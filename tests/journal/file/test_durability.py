@@ -284,11 +284,11 @@ async def test_a_disk_short_of_room_refuses_only_messages(opened: Opener) -> Non
     async with opened() as desk:
         seq = await desk.record("1", ("s|1",))
         await desk.claim()
-        desk.journal._writer._place._reserve.free_bytes = 1 << 60
+        desk.journal._writer._backend._reserve.free_bytes = 1 << 60
         with pytest.raises(DiskReserveError):
             await desk.record("2", ("s|1",))
         assert await desk.deliver(seq) == 0
-        desk.journal._writer._place._reserve.free_bytes = 1
+        desk.journal._writer._backend._reserve.free_bytes = 1
         assert await desk.record("3", ("s|1",))
 
 

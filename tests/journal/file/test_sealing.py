@@ -30,8 +30,8 @@ from engine.journal.file.sealing import (
 from engine.journal.read.lineage import lineage
 from engine.journal.read.reading import Reader
 from engine.journal.state import memory
-from engine.journal.write.job import Rooms
-from engine.journal.write.standing import Asked
+from engine.journal.write.entry_lookup import OperationRequest
+from engine.journal.write.job import WriterContext
 from tests.journal.desk import Desk, Opener, entry, intent, settlement
 from tests.postgresql import address_of
 
@@ -214,7 +214,9 @@ async def test_a_sealed_request_and_an_edit_are_read_back(key: None, opened: Ope
         await desk.journal.intend(seq, "d", replace(intent(), headers=headers))
         await desk.journal.settle(settlement(seq, State.HELD))
         made = await desk.journal.act(
-            lambda rooms: rooms.operations.edit(seq, entry("2", ("s|1",), parent=seq), changes, Asked(by="nina"))
+            lambda context: context.operations.edit(
+                seq, entry("2", ("s|1",), parent=seq), changes, OperationRequest(by="nina")
+            )
         )
         texts = "SELECT headers FROM attempt UNION ALL SELECT changes FROM edit"
         kept = await desk.journal.read(lambda connection: connection.execute(texts).fetchall())
@@ -237,11 +239,11 @@ async def test_what_an_older_version_sealed_as_bytes_is_read(key: None, opened: 
         mine = Ownership("d", "Patient/p1", "REG", {"PID-7": ("b",)})
         await desk.journal.settle(settlement(seq, owned=(mine,)))
 
-        def as_before(rooms: Rooms) -> None:
-            assert rooms.sealing is not None
+        def as_before(context: WriterContext) -> None:
+            assert context.sealing is not None
             place = owned_at("d", "Patient/p1", "REG")
-            text = rooms.sealing.seal_lasting(b'{"PID-7":["e"]}', place).removeprefix(TEXTUAL)
-            rooms.connection.execute(older, (base64.b64decode(text),))
+            text = context.sealing.seal_lasting(b'{"PID-7":["e"]}', place).removeprefix(TEXTUAL)
+            context.connection.execute(older, (base64.b64decode(text),))
 
         await desk.journal.act(as_before)
         assert await desk.remembered(memory.owned, "d", "Patient/p1", "REG") == {"PID-7": ("e",)}

@@ -18,7 +18,7 @@ from engine.journal.read.searching import Search
 from engine.journal.read.selecting import Selection, conditions
 from engine.journal.read.views import Filters
 from engine.journal.state import counters, follow_ups, memory, rollup
-from engine.journal.write import bulk_replay, job, operations, recording, settling, standing
+from engine.journal.write import bulk_replay, entry_lookup, job, operations, recording, settling
 
 HOT = (
     recording,
@@ -27,7 +27,7 @@ HOT = (
     memory,
     lanes,
     operations,
-    standing,
+    entry_lookup,
     bulk_replay,
     holding,
     counters,

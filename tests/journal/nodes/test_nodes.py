@@ -11,7 +11,7 @@ import pytest
 from engine.database.postgresql import connect
 from engine.errors import JournalUnusableError, LeaseLostError
 from engine.journal.nodes import lease
-from engine.journal.nodes.place import NodePlace
+from engine.journal.nodes.backend import NodeBackend
 from engine.journal.nodes.schema import TURN_LOCK
 from engine.journal.state import memory
 from tests.journal.conftest import node
@@ -50,9 +50,9 @@ def told(address: str, sql: str, *values: object) -> list[tuple[object, ...]]:
 
 async def take_over(desk: Desk, dead: Desk) -> None:
     """Let a node do what it does once it sees that the lease of another one has ended."""
-    place, gone = desk.journal._place, [dead.journal.incarnation]
-    assert isinstance(place, NodePlace)
-    await desk.journal.act(lambda rooms: place._take_over(rooms, gone))
+    place, gone = desk.journal._backend, [dead.journal.incarnation]
+    assert isinstance(place, NodeBackend)
+    await desk.journal.act(lambda context: place._take_over(context, gone))
 
 
 async def test_what_one_has_the_other_does_not_get(both: tuple[Desk, Desk]) -> None:

@@ -39,7 +39,7 @@ def address(postgres: str) -> Iterator[str]:
 
 async def rows_read(desk: Desk, address: str) -> int:
     """Return how many rows and index entries were read of all tables until now."""
-    await desk.journal.act(lambda rooms: rooms.connection.execute("SELECT pg_stat_force_next_flush()").close())
+    await desk.journal.act(lambda context: context.connection.execute("SELECT pg_stat_force_next_flush()").close())
     await desk.journal.act(lambda _: None)
     with contextlib.closing(connect(address)) as connection:
         return int(connection.execute(READ).fetchall()[0][0])

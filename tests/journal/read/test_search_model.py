@@ -18,7 +18,7 @@ from engine.journal.journal import Journal
 from engine.journal.opening import open_reader
 from engine.journal.read.reading import Filters, Reader
 from engine.journal.read.texts import Indexing, open_index
-from engine.journal.write.places import Shared
+from engine.journal.write.backend import Shared
 from tests.journal.desk import NOW, Desk, settlement
 
 CHANNELS, SOURCES, EVENTS = ("adt", "lab", "er"), ("A|X", "B|X"), ("A01", "A08", "A40")

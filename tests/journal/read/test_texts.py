@@ -135,7 +135,7 @@ async def test_what_left_the_journal_leaves_the_file(desk: Desk) -> None:
     await filled(desk)
     with indexing(desk.folder) as steps:
         steps.add()
-        await desk.journal.act(lambda rooms: rooms.connection.execute("DELETE FROM payload WHERE seq = 2"))
+        await desk.journal.act(lambda context: context.connection.execute("DELETE FROM payload WHERE seq = 2"))
         assert steps.forget() == 1
         assert steps.forget() == 0
         steps._index.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -252,7 +252,7 @@ async def test_sealed_messages_have_no_index(desk: Desk) -> None:
     with indexing(desk.folder) as steps:
         steps.add()
     await desk.journal.act(
-        lambda rooms: rooms.connection.execute("INSERT INTO seal_key (day, wrapped) VALUES (1, x'00')")
+        lambda context: context.connection.execute("INSERT INTO seal_key (day, wrapped) VALUES (1, x'00')")
     )
     texts = Texts(desk.folder, pytest.fail)
     texts.start()

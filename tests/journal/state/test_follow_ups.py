@@ -4,9 +4,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from engine.journal.care import retention
-from engine.journal.care.retention import Kept
 from engine.journal.entry import FollowUp, FollowUpKind, KnownIdentity, State
+from engine.journal.maintenance import retention
+from engine.journal.maintenance.retention import RetentionPolicy
 from engine.journal.read.reading import Filters, Reader
 from engine.journal.state import follow_ups
 from engine.journal.state.follow_ups import ASKED_ALREADY, Due, FollowUpEnd, FollowUpState
@@ -202,7 +202,7 @@ async def test_retention_takes_a_look_up_with_its_entry(desk: Desk) -> None:
     seq = await promised(desk, "1")
     await settle(desk, seq, FollowUpState.REFUSED, "lookup-refused")
     await promised(desk, "2", "")
-    rules = {"": {State.DELIVERED: Kept(timedelta(days=1), timedelta(days=2))}}
+    rules = {"": {State.DELIVERED: RetentionPolicy(timedelta(days=1), timedelta(days=2))}}
     for days, left in ((1, 1), (2, 0)):
         await desk.journal.write(partial(retention.prune, rules=rules, now=NOW + timedelta(days=days)))
         for table in ("follow_up", "noted"):

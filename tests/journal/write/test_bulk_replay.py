@@ -45,7 +45,7 @@ async def taken(desk: Desk, run: Run, most: int) -> list[int]:
     """Take up the next entries of a run and return their numbers."""
     rows = await desk.journal.read(lambda connection: bulk_replay.upcoming(connection, run.number, most))
     items = [Item(row.seq) for row in rows]
-    await desk.journal.act(lambda rooms: bulk_replay.take_up(rooms, run, items, NOW))
+    await desk.journal.act(lambda context: bulk_replay.take_up(context, run, items, NOW))
     return [item.seq for item in items]
 
 
@@ -241,6 +241,6 @@ async def test_a_run_that_is_refused_in_part_leaves_nothing_half_done(desk: Desk
     await delivered(desk, "1")
     run = await begun(desk, refused, force=True)
     item = Item(refused, judged=entry("r", ("s|1",)))
-    await desk.journal.act(lambda rooms: bulk_replay.take_up(rooms, run, [item], NOW))
+    await desk.journal.act(lambda context: bulk_replay.take_up(context, run, [item], NOW))
     assert (await shown(desk, run)).counts == {"refused": 1}
     assert await desk.claimed() == []

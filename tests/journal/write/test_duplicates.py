@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import ForbiddenMoveError
 from engine.journal.entry import FROM_SHADOW, LOAD, SENT_AGAIN, SHADOW, Claimed, Recorded, State
-from engine.journal.write.standing import Asked, meant_by
+from engine.journal.write.entry_lookup import OperationRequest, meant_by
 from tests.journal.desk import Desk, settlement
 
 LIVE: dict[str, Any] = {}
@@ -161,7 +161,9 @@ async def test_a_run_over_what_was_filtered_leaves_alone_what_was_delivered(desk
 
     async def run(asked: dict[str, object]) -> int:
         meant = meant_by(asked)
-        return await desk.journal.act(lambda rooms: rooms.operations.replay(first.seq, (), Asked(), meant=meant))
+        return await desk.journal.act(
+            lambda context: context.operations.replay(first.seq, (), OperationRequest(), meant=meant)
+        )
 
     with pytest.raises(ForbiddenMoveError, match="no longer stands"):
         await run({"state": "filtered", "reason": "no-tests"})

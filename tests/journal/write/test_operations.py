@@ -7,7 +7,7 @@ from engine.journal.entry import KnownIdentity, State
 from engine.journal.read.reading import Filters, Reader
 from engine.journal.state import memory
 from engine.journal.state.memory import choose
-from engine.journal.write.standing import Asked
+from engine.journal.write.entry_lookup import OperationRequest
 from tests.journal.desk import LATE, NOW, Desk, entry, settlement
 
 
@@ -209,8 +209,8 @@ async def test_what_is_judged_anew_goes_where_one_of_its_patients_is(desk: Desk)
     refused = await desk.record("1", ("s|1", "s|2"), state=State.REJECTED, reason="merge-not-allowed")
     await desk.record("2", ("s|2",), destinations=("e",))
     judged = entry("1", ("s|1", "s|2"), destinations=("d",), where_known=("e", "f"))
-    asked = Asked("ana")
-    assert await desk.journal.act(lambda rooms: rooms.operations.admit(refused, judged, asked)) == 2
+    asked = OperationRequest("ana")
+    assert await desk.journal.act(lambda context: context.operations.admit(refused, judged, asked)) == 2
     sql = "SELECT destination FROM delivery WHERE seq = 1 ORDER BY destination"
     assert await desk.journal.read(lambda one: one.execute(sql).fetchall()) == [("d",), ("e",)]
 
@@ -239,14 +239,14 @@ async def test_a_retry_does_not_wait_for_its_time(desk: Desk) -> None:
     await desk.claim()
     await desk.journal.settle(settlement(seq, State.RECEIVED, retry_at=LATE))
     assert await desk.claimed() == []
-    assert await desk.journal.act(lambda rooms: rooms.operations.retry(seq, Asked("ana", NOW))) == 1
+    assert await desk.journal.act(lambda context: context.operations.retry(seq, OperationRequest("ana", NOW))) == 1
     assert await desk.claimed() == [seq]
     await desk.journal.settle(settlement(seq, State.HELD, reason="refused"))
-    assert await desk.journal.act(lambda rooms: rooms.operations.retry(seq, Asked("ana", NOW))) == 1
+    assert await desk.journal.act(lambda context: context.operations.retry(seq, OperationRequest("ana", NOW))) == 1
     assert await desk.claimed() == [seq]
     await desk.deliver(seq)
     with pytest.raises(ForbiddenMoveError):
-        await desk.journal.act(lambda rooms: rooms.operations.retry(seq, Asked("ana", NOW)))
+        await desk.journal.act(lambda context: context.operations.retry(seq, OperationRequest("ana", NOW)))
 
 
 async def test_what_was_refused_is_taken_in_anew_in_its_old_place(desk: Desk) -> None:
@@ -254,7 +254,10 @@ async def test_what_was_refused_is_taken_in_anew_in_its_old_place(desk: Desk) ->
     refused = await desk.record("1", state=State.REJECTED, reason="unknown-authority")
     later = await desk.record("2", ("s|1",))
     judged = entry("1", ("s|1",), flags=("told",))
-    assert await desk.journal.act(lambda rooms: rooms.operations.admit(refused, judged, Asked("ana", NOW))) == 1
+    assert (
+        await desk.journal.act(lambda context: context.operations.admit(refused, judged, OperationRequest("ana", NOW)))
+        == 1
+    )
     assert await desk.claimed() == [refused]
     with Reader(desk.folder) as reader:
         row = reader.show(refused).row
@@ -263,7 +266,7 @@ async def test_what_was_refused_is_taken_in_anew_in_its_old_place(desk: Desk) ->
     await desk.deliver(refused)
     assert await desk.claimed() == [later]
     with pytest.raises(ForbiddenMoveError, match="already"):
-        await desk.journal.act(lambda rooms: rooms.operations.admit(refused, judged, Asked()))
+        await desk.journal.act(lambda context: context.operations.admit(refused, judged, OperationRequest()))
 
 
 async def test_what_was_refused_and_overtaken_is_taken_in_only_by_force(desk: Desk) -> None:
@@ -272,10 +275,13 @@ async def test_what_was_refused_and_overtaken_is_taken_in_only_by_force(desk: De
     await delivered(desk, "2")
     judged = entry("1", ("s|1",))
     with pytest.raises(ForbiddenMoveError, match="--force"):
-        await desk.journal.act(lambda rooms: rooms.operations.admit(refused, judged, Asked()))
+        await desk.journal.act(lambda context: context.operations.admit(refused, judged, OperationRequest()))
     with Reader(desk.folder) as reader:
         assert reader.show(refused).row.state is State.REJECTED
-    assert await desk.journal.act(lambda rooms: rooms.operations.admit(refused, judged, Asked(force=True))) == 1
+    assert (
+        await desk.journal.act(lambda context: context.operations.admit(refused, judged, OperationRequest(force=True)))
+        == 1
+    )
     assert (await desk.claim())[0].forced
 
 
@@ -285,8 +291,12 @@ async def test_an_edit_is_an_entry_of_its_own_behind_the_others(desk: Desk) -> N
     await desk.claim()
     await desk.journal.settle(settlement(first, State.HELD, reason="refused"))
     changed = entry("1", ("s|1",), raw=b"edited", parent=first)
-    one = await desk.journal.act(lambda rooms: rooms.operations.edit(first, changed, b"[]", Asked("ana", NOW)))
-    two = await desk.journal.act(lambda rooms: rooms.operations.edit(first, changed, b"[]", Asked("ana", NOW), "wrong"))
+    one = await desk.journal.act(
+        lambda context: context.operations.edit(first, changed, b"[]", OperationRequest("ana", NOW))
+    )
+    two = await desk.journal.act(
+        lambda context: context.operations.edit(first, changed, b"[]", OperationRequest("ana", NOW), "wrong")
+    )
     assert (one.duplicate, two.duplicate, one.flags) == (False, False, ())
     assert await desk.claimed() == [one.seq]
     await desk.deliver(one.seq)
@@ -300,9 +310,11 @@ async def test_an_edit_of_what_was_overtaken_needs_force(desk: Desk) -> None:
     first, _last = await delivered(desk, "1", "2")
     changed = entry("1", ("s|1",), raw=b"edited", parent=first)
     with pytest.raises(ForbiddenMoveError, match="--force"):
-        await desk.journal.act(lambda rooms: rooms.operations.edit(first, changed, b"[]", Asked()))
+        await desk.journal.act(lambda context: context.operations.edit(first, changed, b"[]", OperationRequest()))
     assert (
-        await desk.journal.act(lambda rooms: rooms.operations.edit(first, changed, b"[]", Asked(force=True)))
+        await desk.journal.act(
+            lambda context: context.operations.edit(first, changed, b"[]", OperationRequest(force=True))
+        )
     ).seq == 3
 
 

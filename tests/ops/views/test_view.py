@@ -111,7 +111,7 @@ async def test_a_body_that_retention_took_is_said_so(desk: Desk) -> None:
         "INSERT INTO worn SELECT seq, acknowledgement, 0 FROM payload WHERE seq = 2",
         "DELETE FROM payload",
     ):
-        await desk.journal.act(lambda rooms, statement=statement: rooms.connection.execute(statement))
+        await desk.journal.act(lambda context, statement=statement: context.connection.execute(statement))
     whole = shown(desk.folder, {"entry": 2})
     assert (whole["sound"], whole["body_removed_at"][:4], whole["message"]) == (True, "1970", "")
     assert FAMILY in whole["acknowledgement"]

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from engine.errors import JournalUnusableError
-from engine.journal.care.verify import damage_of
 from engine.journal.file.database import FILE, open_reader, open_writer
+from engine.journal.maintenance.verify import damage_of
 from engine.pipeline.care import checking
 from tests.journal.desk import Opener
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from engine.errors import UsageError
-from engine.journal.copying.copying import Copied, Place, copy_journal
+from engine.journal.copying.copying import Copied, JournalLocation, copy_journal
 from engine.journal.file.database import FILE
 from engine.ops.access.keys import FILE as ACCESS_KEY
 from engine.ops.terminal.address import database_address
@@ -46,11 +46,11 @@ def copy(
         _tell(copied, source, target)
 
 
-def _place(option: str, given: str) -> Place:
+def _place(option: str, given: str) -> JournalLocation:
     return database_address(option, given) if "://" in given else Path(given)
 
 
-def _tell(copied: Copied, source: Place, target: Place) -> None:
+def _tell(copied: Copied, source: JournalLocation, target: JournalLocation) -> None:
     rows = sum(copied.rows.values())
     counts = f"{copied.entries} entries, {copied.unfinished} unfinished, {rows} rows"
     print_line(f"{target}: copied and verified; {counts}, the same on both sides", POSITIVE)
@@ -61,7 +61,7 @@ def _tell(copied: Copied, source: Place, target: Place) -> None:
     note(_next(source, target))
 
 
-def _next(source: Place, target: Place) -> str:
+def _next(source: JournalLocation, target: JournalLocation) -> str:
     """Return what to do once the copy is there."""
     if isinstance(target, Path):
         start = f"Start the engine with --data {target} and without --journal."

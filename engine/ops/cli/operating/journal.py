@@ -14,13 +14,13 @@ import typer
 from engine.config.channels import load_channels
 from engine.database.sqlite import SqliteError
 from engine.errors import UsageError
-from engine.journal.care.backup import Proven, back_up, prove, restore
-from engine.journal.care.retention import due
-from engine.journal.care.verify import CHECKED, faults
 from engine.journal.file.database import FILE, open_writer
 from engine.journal.file.lock import FolderLock
 from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, configured, new_key, opened, read_key, rewrap
+from engine.journal.maintenance.backup import Proven, back_up, prove, restore
+from engine.journal.maintenance.retention import due
+from engine.journal.maintenance.verify import CHECKED, faults
 from engine.journal.opening import address_of, open_reader
 from engine.journal.read.reading import Reader
 from engine.ops.cli.operating.copying import copy

@@ -13,7 +13,7 @@ from engine.errors import JournalUnusableError, UsageError
 from engine.journal.nodes.database import open_writer
 from engine.journal.nodes.lease import begin, end
 from engine.journal.opening import keep_address
-from engine.journal.write.places import Shared
+from engine.journal.write.backend import Shared
 from engine.ops.cli.examine.check import Check, Standing
 from engine.ops.cli.examine.shared_journal import shared_journal
 from engine.ops.cli.operating import journal as journal_commands

@@ -16,12 +16,12 @@ from engine.database.connection import Connection
 from engine.database.dialect import with_nul, without_nul
 from engine.database.postgresql import connect
 from engine.journal import row_digest
-from engine.journal.care.backup import prove
-from engine.journal.care.retention import Kept, prune
-from engine.journal.care.verify import CHECKED, Fault, faults
 from engine.journal.entry import KNOWN_STATUSES, KnownIdentity, Ownership, State
 from engine.journal.file.database import FILE, sqlite3
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, configured, new_key, opened
+from engine.journal.maintenance.backup import prove
+from engine.journal.maintenance.retention import RetentionPolicy, prune
+from engine.journal.maintenance.verify import CHECKED, Fault, faults
 from engine.journal.nodes.schema import CHANGED
 from engine.journal.opening import open_reader
 from engine.journal.state.memory import choose
@@ -171,7 +171,7 @@ async def test_whatever_the_engine_does_with_a_row_keeps_it_sound(opened: Opener
     async with opened() as desk:
         await work(desk)
         choice = [("https://mrn.example", "4711"), ("s", "a\0b")]
-        await desk.journal.act(lambda rooms: choose(rooms.connection, "d", choice, "p1", rooms.sealing))
+        await desk.journal.act(lambda context: choose(context.connection, "d", choice, "p1", context.sealing))
         for number, given in (
             ("2", {"inherited": (("Patient/p0", "Patient/p1"),)}),
             ("3", {"known": (KnownIdentity("d", "https://mrn.example", "4711", "p1"),)}),
@@ -186,7 +186,7 @@ async def test_whatever_the_engine_does_with_a_row_keeps_it_sound(opened: Opener
         await desk.journal.settle(settlement(1, State.HELD, reason="http-422", mapping="shipped 2"))
         assert verified(tmp_path) == ([], {})
         days = timedelta(days=30)
-        rules = {"adt": {State.DELIVERED: Kept(days, 9 * days)}}
+        rules = {"adt": {State.DELIVERED: RetentionPolicy(days, 9 * days)}}
         assert (await desk.journal.write(partial(prune, rules=rules, now=NOW + days))).bodies == 2
     # What retention emptied is no more what was written.
     assert verified(tmp_path) == ([], {"attempt": 2})

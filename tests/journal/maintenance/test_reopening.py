@@ -9,7 +9,7 @@ import pytest
 from engine.journal.access import accounts, sessions
 from engine.journal.access.audited import AuditFilter, AuditReader
 from engine.journal.access.sessions import SessionRow, TokenRow
-from engine.journal.care.backup import back_up, restore
+from engine.journal.maintenance.backup import back_up, restore
 from engine.journal.write import bulk_replay
 from tests.journal.desk import LATE, NOW, Opener
 from tests.journal.write.test_bulk_replay import begun

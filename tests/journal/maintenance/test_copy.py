@@ -28,15 +28,15 @@ from engine.errors import AdtEngineError, CopyError, JournalUnusableError
 from engine.journal.access import audit
 from engine.journal.access.audit import AuditRecord
 from engine.journal.access.audited import verified
-from engine.journal.care.verify import broken_rules, faults
 from engine.journal.copying import copying
-from engine.journal.copying.copying import Place, copy_journal
+from engine.journal.copying.copying import JournalLocation, copy_journal
 from engine.journal.copying.file_end import FileSource
 from engine.journal.copying.node_end import NodeSource
 from engine.journal.copying.shape import HOLDER, Table, shape
 from engine.journal.entry import FollowUp, FollowUpKind, KnownIdentity, MergeSeen, Ownership, State
 from engine.journal.file.database import COPYING, FILE, open_reader, open_writer
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, TEXTUAL, new_key
+from engine.journal.maintenance.verify import broken_rules, faults
 from engine.journal.nodes import lease
 from engine.journal.nodes.database import open_reader as open_database
 from engine.journal.nodes.database import open_writer as open_database_writer
@@ -102,7 +102,7 @@ def make(folder: Path) -> Path:
     return folder
 
 
-def opened(place: Place, home: Path) -> contextlib.AbstractAsyncContextManager[Desk]:
+def opened(place: JournalLocation, home: Path) -> contextlib.AbstractAsyncContextManager[Desk]:
     """Open the journal of a folder, or as a node with the folder `home` that of a database."""
     if isinstance(place, Path):
         return open_desk(place)
@@ -110,7 +110,7 @@ def opened(place: Place, home: Path) -> contextlib.AbstractAsyncContextManager[D
     return open_desk(home, shared=node(place, home))
 
 
-def read(place: Place) -> Connection:
+def read(place: JournalLocation) -> Connection:
     """Open a journal to read."""
     return open_reader(place) if isinstance(place, Path) else open_database(place)
 
@@ -125,7 +125,7 @@ def rows(connection: Connection, table: Table) -> list[tuple[Any, ...]]:
     return sorted(kept, key=repr)
 
 
-def history(place: Place) -> dict[str, list[tuple[Any, ...]]]:
+def history(place: JournalLocation) -> dict[str, list[tuple[Any, ...]]]:
     """Return all that a journal holds."""
     with closing(read(place)) as connection:
         return {table.name: rows(connection, table) for table in shape()}
@@ -251,7 +251,7 @@ async def test_an_engine_goes_on_where_the_other_ended(way: str, database: str, 
             assert numbers == list(range(1, len(numbers) + 1))
 
 
-def sides(way: str, database: str, folder: Path) -> tuple[Place, Place]:
+def sides(way: str, database: str, folder: Path) -> tuple[JournalLocation, JournalLocation]:
     """Return source and target of one direction."""
     if way == "back":
         return database, folder / "copy"
@@ -274,7 +274,9 @@ print("resumed", copying.copy_journal(source, target, watch).resumed)
 """
 
 
-def run(source: Place, target: Place, armed: str = "", seconds: float = 0) -> "subprocess.Popen[str]":
+def run(
+    source: JournalLocation, target: JournalLocation, armed: str = "", seconds: float = 0
+) -> "subprocess.Popen[str]":
     """Start a copy in a process of its own, in transactions of seven rows."""
     command = [sys.executable, "-c", RUN, str(source), str(target), armed, str(seconds)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -316,7 +318,7 @@ async def test_a_copy_that_is_cut_off_goes_on(way: str, number: int, database: s
     assert [row[:2] for row in found["delivery"]] == [row[:2] for row in expected["delivery"]]
 
 
-def begun(target: Place) -> bool:
+def begun(target: JournalLocation) -> bool:
     """Say whether a copy has left its mark."""
     if isinstance(target, Path):
         return (target / COPYING).exists()
@@ -336,7 +338,7 @@ def seed(request: pytest.FixtureRequest) -> int:
     return int(request.config.getoption("--seed"))
 
 
-def partly(source: Place, target: Place, batches: int = 3) -> None:
+def partly(source: JournalLocation, target: JournalLocation, batches: int = 3) -> None:
     """Copy a part of a journal."""
     left = batches
 

@@ -86,8 +86,8 @@ DELETE FROM named_in WHERE (identity, seq) IN (
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """How long an entry of one state stays after its end: its body, and all of it."""
+class RetentionPolicy:
+    """How long the body of an ended entry is kept, and how long the entry itself."""
 
     bodies: timedelta
     entries: timedelta
@@ -98,7 +98,7 @@ BODIES: Final = attrgetter("bodies")
 ENTRIES_WHOLE: Final = attrgetter("entries")
 
 _Ages = Mapping[str, Mapping[State, timedelta]]
-Rules = Mapping[str, Mapping[State, Kept]]
+Rules = Mapping[str, Mapping[State, RetentionPolicy]]
 """What is kept, by channel and state at the end; "" speaks for channels not named. Without a rule all stays."""
 
 
@@ -205,7 +205,7 @@ def _end(deliveries: list[tuple[State, int | None]]) -> tuple[State, int | None]
     return next(state for state in LEAST_FINISHED if state in states), max(at or 0 for _, at in deliveries)
 
 
-def _ages(rules: Rules, age: Callable[[Kept], timedelta]) -> _Ages:
+def _ages(rules: Rules, age: Callable[[RetentionPolicy], timedelta]) -> _Ages:
     return {
         channel: {state: age(kept) for state, kept in by_state.items() if state not in UNFINISHED}
         for channel, by_state in rules.items()

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import fault
-from engine.journal.care.retention import BATCH, Kept, Pruned, Rules, due, prune
-from engine.journal.care.verify import faults
 from engine.journal.entry import AckOutcome, State
 from engine.journal.journal import Journal
+from engine.journal.maintenance.retention import BATCH, Pruned, RetentionPolicy, Rules, due, prune
+from engine.journal.maintenance.verify import faults
 from engine.journal.opening import open_reader
 from engine.journal.read.reading import Reader
 from tests.journal.desk import NOW, Desk, Opener, entry, intent, settlement
 
-MONTH = Kept(timedelta(days=30), timedelta(days=365))
+MONTH = RetentionPolicy(timedelta(days=30), timedelta(days=365))
 RULES: Rules = {"adt": dict.fromkeys((State.DELIVERED, State.FILTERED, State.REJECTED, State.DISCARDED), MONTH)}
 ENDS = (State.DELIVERED, State.HELD, State.REJECTED)
 
@@ -142,7 +142,7 @@ async def test_each_channel_and_state_has_its_own_days(desk: Desk) -> None:
     await delivered(desk, "3", ("s|3",), channel="other")
     await delivered(desk, "4", ("s|4",), channel="gone")
     await desk.record("5", ("s|5",))
-    long = Kept(timedelta(days=90), timedelta(days=365))
+    long = RetentionPolicy(timedelta(days=90), timedelta(days=365))
     rules: Rules = {"adt": {State.DELIVERED: MONTH, State.REJECTED: long}, "other": {}, "": {State.DELIVERED: MONTH}}
     assert (await pruned(desk, days(31), rules)).bodies == 2
     assert rows(desk, "SELECT seq FROM worn ORDER BY seq") == [(1,), (4,)]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import BackupError, JournalUnusableError
-from engine.journal.care.backup import back_up, prove, restore
 from engine.journal.entry import State
 from engine.journal.file.database import FILE, RESTORING, open_reader, open_writer, sqlite3
+from engine.journal.maintenance.backup import back_up, prove, restore
 from engine.journal.state.pausing import EVERYWHERE, paused
 from tests.journal.desk import NOW, Desk, Opener, entry
 
@@ -151,7 +151,7 @@ async def test_a_backup_that_is_killed_leaves_no_name(opened: Opener, tmp_path: 
         await work(desk)
         code = (
             "import sys; from pathlib import Path\n"
-            "from engine import fault; from engine.journal.care.backup import back_up\n"
+            "from engine import fault; from engine.journal.maintenance.backup import back_up\n"
             "fault.arm('F24:kill'); back_up(Path(sys.argv[1]), Path(sys.argv[2]), lambda what, done, of: None)"
         )
         killed = await asyncio.to_thread(
@@ -169,7 +169,7 @@ async def test_a_disk_that_is_nearly_full_ends_the_backup(
     """The log must not grow into the reserve: the backup is given up, and nothing of it is left."""
     async with opened(folder=make(tmp_path / "data")) as desk:
         await work(desk)
-        monkeypatch.setattr("engine.journal.care.backup.free_bytes_kept", lambda _folder: 1 << 60)
+        monkeypatch.setattr("engine.journal.maintenance.backup.free_bytes_kept", lambda _folder: 1 << 60)
         with pytest.raises(BackupError, match="given up"):
             back_up(desk.folder, tmp_path / "backup.db", silent)
     assert [path.name for path in files(tmp_path)] == ["data"]

@@ -1,4 +1,4 @@
-"""A journal's place on PostgreSQL: opened as a node, which hears of the others and takes over what they leave."""
+"""The PostgreSQL backend of a journal: a node that is notified of the others and takes over what they leave."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -10,16 +10,13 @@ from engine.journal.nodes import lease
 from engine.journal.nodes.database import SLACK_SECONDS, STATEMENT_SECONDS, TURN_SECONDS, open_writer, unusable
 from engine.journal.nodes.lease import Lease
 from engine.journal.nodes.turn import NodeTurns
-from engine.journal.write.job import Job, Kind, Rooms
-from engine.journal.write.places import Shared, Trouble
+from engine.journal.write.backend import RecoveryAction, Shared
+from engine.journal.write.job import Job, Kind, WriterContext
 from engine.journal.write.transactions import Transactions
 
 
-class NodePlace:
-    """A database of PostgreSQL's, shared with other nodes.
-
-    `put` hands jobs to the writer.
-    """
+class NodeBackend:
+    """A PostgreSQL database that nodes share; `put` hands jobs to the writer."""
 
     def __init__(self, shared: Shared, key: bytes | None, put: Callable[[list[Job]], None]) -> None:
         self._address = shared.address
@@ -69,22 +66,28 @@ class NodePlace:
         """Reach a database that was away again; psycopg.Error where it still is."""
         self._turns.reconnect()
 
-    def trouble(self, error: BaseException) -> Trouble:
-        """Say what an error of PostgreSQL's means."""
+    def recovery(self, error: BaseException) -> RecoveryAction:
+        """Return the recovery action for an error of PostgreSQL."""
         if isinstance(error, CommitInDoubtError):
-            return Trouble.DOUBT
+            return RecoveryAction.DOUBT
         if isinstance(error, JournalFailedError):
-            return Trouble.END
+            return RecoveryAction.END
         if isinstance(error, JournalAwayError):
-            return Trouble.AWAY
-        for is_so, trouble in ((is_again, Trouble.AGAIN), (is_full, Trouble.FULL), (is_lost, Trouble.AWAY)):
+            return RecoveryAction.AWAY
+        for is_so, action in (
+            (is_again, RecoveryAction.AGAIN),
+            (is_full, RecoveryAction.FULL),
+            (is_lost, RecoveryAction.AWAY),
+        ):
             if is_so(error):
-                return trouble
-        return Trouble.ITS_OWN
+                return action
+        return RecoveryAction.ITS_OWN
 
-    def refusal(self, trouble: Trouble) -> JournalError:
-        """Return what a sender is refused with."""
-        return JournalError("the journal's database has no room") if trouble is Trouble.FULL else JournalAwayError()
+    def refusal(self, action: RecoveryAction) -> JournalError:
+        """Return the error that refuses a sender."""
+        return (
+            JournalError("the journal's database has no room") if action is RecoveryAction.FULL else JournalAwayError()
+        )
 
     def stop(self) -> None:
         """End the lease's thread; the row stays, and ends by itself where `close` does not follow."""
@@ -122,20 +125,20 @@ class NodePlace:
 
     def _lost(self) -> None:
         """Let the writer find out, by its next turn, that this is no node any more."""
-        self._put([Job(Kind.ACT, _stir, None)])
+        self._put([Job(Kind.ACT, _mark_runnable, None)])
 
-    def _take_over(self, rooms: Rooms, gone: Sequence[int]) -> None:
+    def _take_over(self, context: WriterContext, gone: Sequence[int]) -> None:
         connection = self._turns.connection
         for incarnation in gone:
             lease.end(connection, incarnation, "expired")
         for incarnation in {*gone, *lease.orphans(connection)} - lease.living(connection):
-            self._who.took_over(lease.name_of(connection, incarnation), rooms.claims.recover([incarnation]))
+            self._who.took_over(lease.name_of(connection, incarnation), context.claims.recover([incarnation]))
 
 
-def _stir(rooms: Rooms) -> None:
-    rooms.claims.stir()
+def _mark_runnable(context: WriterContext) -> None:
+    context.claims.mark_runnable()
 
 
-def place_of(shared: Shared, key: bytes | None, put: Callable[[list[Job]], None]) -> NodePlace:
-    """Return the place of a node's journal; `key` seals it, `put` hands jobs to the writer."""
-    return NodePlace(shared, key, put)
+def backend_of(shared: Shared, key: bytes | None, put: Callable[[list[Job]], None]) -> NodeBackend:
+    """Return the backend of a node's journal; `key` seals it, `put` hands jobs to the writer."""
+    return NodeBackend(shared, key, put)

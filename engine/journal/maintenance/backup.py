@@ -24,7 +24,6 @@ from engine.database.sqlite import failure_of
 from engine.errors import BackupError, UnsoundBackupError
 from engine.journal.access import audit
 from engine.journal.access.audit import AuditRecord
-from engine.journal.care.verify import faults
 from engine.journal.file.database import (
     FILE,
     PART,
@@ -38,6 +37,7 @@ from engine.journal.file.database import (
 from engine.journal.file.lock import FolderLock, give_to_owner
 from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.file.sealing import configured, opened
+from engine.journal.maintenance.verify import faults
 from engine.journal.moment import to_micros
 from engine.journal.state.pausing import pause_everywhere
 

@@ -36,10 +36,11 @@ SELECT EXISTS (SELECT 1 FROM json_each(?) AS mine WHERE EXISTS (
 LANES_OF_KEYS: Final = "SELECT DISTINCT l.lane FROM json_each(?) AS mine JOIN lane_of AS l ON l.key = mine.atom"
 
 
-class Asked(NamedTuple):
-    """Who asked for an operation and when, in which bulk run (0 for none), and whether older data may go over newer.
+class OperationRequest(NamedTuple):
+    """An operation that a person or a bulk run asks for.
 
-    `bound`: the newest entry when a run began, 0 outside of one; what came in later is never gone over.
+    `run` is 0 outside of a bulk run. `force` lets older data overwrite newer data. `bound` is the newest entry when the
+    run began: data of later entries is never overwritten.
     """
 
     by: str = ""
@@ -72,8 +73,8 @@ class Entry(NamedTuple):
     whole: bool
 
 
-class Standing:
-    """Looks entries up and checks what an operation asks for; changes none of them."""
+class EntryLookup:
+    """Looks up entries and deliveries, and checks whether an operation may run; changes nothing."""
 
     def __init__(self, connection: Connection, lanes: Lanes, claims: Claims) -> None:
         self._connection = connection
@@ -120,14 +121,14 @@ class Standing:
         lanes = list(self._lanes.of(self.entry(seq).patients))
         return any(self._claims.goes_ahead(seq, row.destination, lanes) for row in self.rows(seq))
 
-    def check(self, seq: int, row: Delivery, asked: Asked) -> bool:
+    def check(self, seq: int, row: Delivery, asked: OperationRequest) -> bool:
         """Say whether something newer was applied; ForbiddenMoveError where the delivery may not run again."""
         if row.state in UNFINISHED and row.state is not State.HELD:
             raise ForbiddenMoveError(f"entry {seq} is under way to {row.destination} already: wait for its end")
         check_move(row.state, State.RECEIVED)
         return self.overtakes(seq, row.destination, row.lanes, asked)
 
-    def overtakes(self, seq: int, destination: str, lanes: list[int], asked: Asked) -> bool:
+    def overtakes(self, seq: int, destination: str, lanes: list[int], asked: OperationRequest) -> bool:
         """Say whether something newer was applied, or is being so; ForbiddenMoveError where that is not gone over."""
         text, newer_than = json_list(lanes), max(seq, asked.bound) if asked.force else seq
         applied = self._connection.execute(NEWER, (text, destination, newer_than)).fetchone()[0]
@@ -154,7 +155,7 @@ class Standing:
         there = self._lanes.there(self._lanes.of(json_list(identities)), entry.where_known)
         return replace(entry, destinations=(*entry.destinations, *there), where_known=())
 
-    def overtaken(self, seq: int, entry: NewEntry, asked: Asked) -> bool:
+    def overtaken(self, seq: int, entry: NewEntry, asked: OperationRequest) -> bool:
         """Say the same of a message in the place of an entry, at all of its destinations."""
         identities = self._lanes.place(entry.patients, unite=False, run=False).identities
         lanes = list(self._lanes.of(json_list(identities)))

@@ -1,4 +1,4 @@
-"""Places where a journal lives, as its writer sees them: how to open one, its room, and what an error there means."""
+"""Backends of a journal, as its writer uses them: opening, disk space, and what to do after an error."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,12 +15,12 @@ from engine.journal.write.transactions import Transactions
 from engine.journal.write.turns import FileTurns
 
 
-class Trouble(Enum):
-    """What an error means for the batch that met it.
+class RecoveryAction(Enum):
+    """What the writer does with a batch after an error.
 
-    AGAIN: the same may succeed at once. BUSY: somebody holds a lock; FULL: there is no room; AWAY: the database cannot
-    be reached: new messages are refused, the rest waits. DOUBT: whether it was committed is not known. END: nothing may
-    be written any more. ITS_OWN: one job of the batch is at fault.
+    AGAIN: try it again at once. BUSY (a lock is held), FULL (no disk space), AWAY (the database cannot be reached):
+    refuse new messages, let the rest wait. DOUBT: find out whether it was committed. END: stop writing. ITS_OWN: one
+    job is at fault; run each job by itself.
     """
 
     AGAIN = auto()
@@ -69,8 +69,8 @@ class Lease(Protocol):
         """Whether the journal cannot be reached."""
 
 
-class Place(Protocol):
-    """Where a journal lives; all of it is called in the writer's thread. `lease` is None where nobody shares it."""
+class JournalBackend(Protocol):
+    """The database of a journal, called in the writer's thread only. `lease` is None where no other node shares it."""
 
     @property
     def lease(self) -> Lease | None:
@@ -97,11 +97,11 @@ class Place(Protocol):
     def come_back(self) -> None:
         """Reach a database that was away again; raises what AWAY is said of where it still is."""
 
-    def trouble(self, error: BaseException) -> Trouble:
+    def recovery(self, error: BaseException) -> RecoveryAction:
         """Say what an error means."""
 
-    def refusal(self, trouble: Trouble) -> JournalError:
-        """Return what a sender is refused with."""
+    def refusal(self, action: RecoveryAction) -> JournalError:
+        """Return the error that refuses a sender."""
 
     def stop(self) -> None:
         """End what works beside the writer."""
@@ -113,8 +113,8 @@ class Place(Protocol):
         """Let go of it."""
 
 
-class FilePlace:
-    """A file of SQLite's in a folder that this process has for itself."""
+class FileBackend:
+    """A SQLite file in a folder that this process has for itself."""
 
     lease: Lease | None = None
 
@@ -173,17 +173,19 @@ class FilePlace:
     def come_back(self) -> None:
         """Do nothing: a file is never away."""
 
-    def trouble(self, error: BaseException) -> Trouble:
-        """Say what an error of SQLite's or of the disk means."""
+    def recovery(self, error: BaseException) -> RecoveryAction:
+        """Return the recovery action for an error of SQLite or of the disk."""
         if is_busy(error):
-            return Trouble.BUSY
+            return RecoveryAction.BUSY
         if is_full(error):
-            return Trouble.FULL
-        return Trouble.END if is_disk_error(error) or isinstance(error, JournalFailedError) else Trouble.ITS_OWN
+            return RecoveryAction.FULL
+        if is_disk_error(error) or isinstance(error, JournalFailedError):
+            return RecoveryAction.END
+        return RecoveryAction.ITS_OWN
 
-    def refusal(self, trouble: Trouble) -> JournalError:
-        """Return what a sender is refused with."""
-        if trouble is Trouble.BUSY:
+    def refusal(self, action: RecoveryAction) -> JournalError:
+        """Return the error that refuses a sender."""
+        if action is RecoveryAction.BUSY:
             return JournalError("another program holds the journal's lock: end it")
         return DiskReserveError()
 

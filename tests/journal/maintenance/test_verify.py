@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.journal.care.verify import RULES, faults
 from engine.journal.entry import State
 from engine.journal.file.database import FILE, open_reader, sqlite3
+from engine.journal.maintenance.verify import RULES, faults
 from tests.journal.desk import Desk, Opener
 
 # A file is backed up and verified by this program, a database by its own people.
