@@ -29,9 +29,9 @@ from engine.pipeline.outbound.follow_ups import FollowUps
 from engine.pipeline.outbound.look_ups import refusal
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.notices import is_told
-from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.outbound.settling import held, settlement
 from engine.pipeline.outbound.shadow import shadowed
+from engine.pipeline.outbound.throttle import DeliveryThrottle
 from engine.pipeline.shared import Shared
 
 MOST_LATER: Final = 20
@@ -70,7 +70,7 @@ class DeliveryWorker:
 
     name: str
     destination: Destination
-    pace: Pace
+    throttle: DeliveryThrottle
     journal: Journal
     memory: DestinationMemory
     health: DestinationHealth
@@ -80,7 +80,7 @@ class DeliveryWorker:
     async def deliver(self, claimed: Claimed) -> Carried:
         """Deliver one entry and return what came of it, which is to be settled. Errors of the journal pass."""
         feed = self.shared.feeds.get(claimed.channel)
-        begun = self.pace.now()
+        begun = self.throttle.now()
         try:
             carried = await self._carry_out(claimed, feed) if feed else Carried(held("channel-removed"))
         except SealError:
@@ -98,8 +98,8 @@ class DeliveryWorker:
                 point=place_of(error),
             )
             carried = Carried(held("engine-error"))
-        verdict = self.pace.heard(claimed.seq, carried.verdict, begun)
-        if not self.pace.down:
+        verdict = self.throttle.record_result(claimed.seq, carried.verdict, begun)
+        if not self.throttle.down:
             self.health.answered()
         elif verdict.failure not in {Failure.NONE, Failure.PERMANENT}:
             self.health.failed(verdict.reason, self.shared.clock())
@@ -189,7 +189,7 @@ class DeliveryWorker:
         """Write down what came of an entry and tell of it; say whether it is to be tried again."""
         verdict, plan, feed = carried.verdict, carried.plan, carried.feed
         now = self.shared.clock()
-        retry_at = self.pace.retry_at(verdict, claimed.tries + 1, now)
+        retry_at = self.throttle.retry_at(verdict, claimed.tries + 1, now)
         mapping = feed.mapping.hash if feed else ""
         keep_lane = self.destination.settings.on_held == "hold-lane"
         follow_ups = carried.follow_ups if verdict.kind is VerdictKind.DELIVERED else ()

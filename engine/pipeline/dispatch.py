@@ -24,12 +24,12 @@ from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
 from engine.journal.state import proving
 from engine.pipeline.delivery_worker import DeliveryWorker
-from engine.pipeline.outbound.claimed_ahead import ClaimedAhead
 from engine.pipeline.outbound.destination_health import Condition, DestinationHealth
 from engine.pipeline.outbound.look_ups import LookUps
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.notices import Notices
-from engine.pipeline.outbound.pace import Pace
+from engine.pipeline.outbound.prefetch_buffer import PrefetchBuffer
+from engine.pipeline.outbound.throttle import DeliveryThrottle
 from engine.pipeline.shared import Shared
 
 IDLE_SECONDS: Final = 30.0
@@ -49,15 +49,15 @@ class Dispatch:
         name: str,
         destination: Destination,
         journal: Journal,
-        pace: Pace,
+        throttle: DeliveryThrottle,
         shared: Shared,
     ) -> None:
         self.name = name
         self.destination = destination
-        self.pace = pace
+        self.throttle = throttle
         self.health = DestinationHealth(name)
         self._pauses = shared.pauses
-        self._next: tuple[Destination, Pace] | None = None
+        self._next: tuple[Destination, DeliveryThrottle] | None = None
         self._journal = journal
         self._clock = shared.clock
         self._time = shared.time
@@ -65,8 +65,10 @@ class Dispatch:
         self.follow_ups = tuple(
             kind(name, journal, shared, self._to_be_asked, random.random) for kind in (LookUps, Notices)
         )
-        self._worker = DeliveryWorker(name, destination, pace, journal, memory, self.health, self.follow_ups, shared)
-        self._ahead = ClaimedAhead(name, journal, shared.clock, self._supplied)
+        self._worker = DeliveryWorker(
+            name, destination, throttle, journal, memory, self.health, self.follow_ups, shared
+        )
+        self._prefetched = PrefetchBuffer(name, journal, shared.clock, self._supplied)
         self._under_way: set[asyncio.Task[None]] = set()
         self._delivering = 0
         self._wake = asyncio.Event()
@@ -93,7 +95,7 @@ class Dispatch:
 
     def arrived(self) -> None:
         """Say that there is something new; what was asked for ahead is supplied by the journal itself."""
-        if not self._ahead.awaited:
+        if not self._prefetched.awaited:
             self._wake.set()
 
     async def run(self) -> None:
@@ -119,7 +121,7 @@ class Dispatch:
         await self._time.mind()
         await self._swap_when_idle()
         if self.halted:
-            await self._ahead.give_back()
+            await self._prefetched.give_back()
         elif await self._is_checked():
             await self._claim()
             self._start()
@@ -139,7 +141,7 @@ class Dispatch:
             return Condition.FAILING
         if not self._checked:
             return Condition.UNREACHABLE
-        return Condition.OPEN if self.pace.open else Condition.READY
+        return Condition.OPEN if self.throttle.open else Condition.READY
 
     @property
     def next_try_at(self) -> datetime | None:
@@ -148,13 +150,13 @@ class Dispatch:
             return None
         if not self._checked:
             return self._check_at
-        is_waiting = self.pace.breaker.gate is Gate.OPEN
-        return self._clock() + timedelta(seconds=self.pace.pause_seconds()) if is_waiting else None
+        is_waiting = self.throttle.breaker.gate is Gate.OPEN
+        return self._clock() + timedelta(seconds=self.throttle.pause_seconds()) if is_waiting else None
 
     async def retry_now(self) -> None:
         """Try the destination at once, and what waits for its next try there; nothing starts while it is paused."""
         await self._journal.act(lambda context: context.operations.retry_all(self.name))
-        self.pace.retry_now()
+        self.throttle.retry_now()
         self._due = True
         self.look_again()
 
@@ -178,21 +180,21 @@ class Dispatch:
         """Whether nothing may start: the destination is paused, or about to be exchanged for another."""
         return self._next is not None or self._pauses.of(self.name) is not None
 
-    def exchange(self, destination: Destination, pace: Pace) -> None:
+    def exchange(self, destination: Destination, throttle: DeliveryThrottle) -> None:
         """Go on at a destination that is described anew, once what is under way has ended at the old one."""
-        self._next = (destination, pace)
+        self._next = (destination, throttle)
         self._wake.set()
 
     async def _swap_when_idle(self) -> None:
         if self._next is None or self._under_way:
             return
-        old, self.destination, self.pace = self.destination, *self._next
-        self._worker = replace(self._worker, destination=self.destination, pace=self.pace)
+        old, self.destination, self.throttle = self.destination, *self._next
+        self._worker = replace(self._worker, destination=self.destination, throttle=self.throttle)
         self._next = None
         self._checked, self._checks, self.health.failing = False, 0, ""
         self.health.answered()
         telemetry.BREAKER.labels(self.name).set(0)
-        await self._ahead.give_back()
+        await self._prefetched.give_back()
         await old.close()
         _log.info("destination exchanged", destination=self.name)
 
@@ -206,7 +208,7 @@ class Dispatch:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         with contextlib.suppress(JournalError):
-            await self._ahead.give_back()
+            await self._prefetched.give_back()
 
     async def _is_checked(self) -> bool:
         """Ask the destination what it can do, once; until it answers nothing is claimed for it."""
@@ -218,14 +220,14 @@ class Dispatch:
             except DeliveryError as error:
                 self.health.failing = str(error) if isinstance(error, DestinationError) else ""
                 self.health.failed(str(error), self._clock())
-                self.pace.unreachable()
+                self.throttle.unreachable()
                 _log.warning(
                     "destination does not answer", destination=self.name, attempt=self._checks, error=str(error)
                 )
                 return False
             self._checked, self.health.failing = True, ""
             self.health.answered()
-            self.pace.reached()
+            self.throttle.reached()
             for one in self.follow_ups:
                 one.wake()
             _log.info("destination ready", destination=self.name, codes=list(abilities.missing()))
@@ -241,23 +243,23 @@ class Dispatch:
 
     async def _claim(self) -> None:
         """Keep as much claimed or asked for ahead as may be under way at once; ask only when half of that is gone."""
-        probing = self.pace.open
+        probing = self.throttle.open
         if probing and not self._probing:
-            await self._ahead.give_back()
+            await self._prefetched.give_back()
         self._probing = probing
-        wanted = self.pace.ahead()
-        if self._ahead.is_short(wanted) or self._due:
+        wanted = self.throttle.ahead()
+        if self._prefetched.is_short(wanted) or self._due:
             self._due = False
-            await (self._ahead.ask_for_probes if probing else self._ahead.ask)(wanted)
+            await (self._prefetched.ask_for_probes if probing else self._prefetched.ask)(wanted)
 
     def _supplied(self) -> None:
         self._start()
-        if self._ahead.ready or self.halted or self._ahead.is_short(self.pace.ahead()):
+        if self._prefetched.ready or self.halted or self._prefetched.is_short(self.throttle.ahead()):
             self._wake.set()
 
     def _start(self) -> None:
-        ready = self._ahead.ready
-        while ready and not self._stopping and not self.halted and self.pace.admit(self._delivering):
+        ready = self._prefetched.ready
+        while ready and not self._stopping and not self.halted and self.throttle.admit(self._delivering):
             self._delivering += 1
             task = asyncio.create_task(self._deliver(ready.popleft()))
             self._under_way.add(task)
@@ -273,20 +275,20 @@ class Dispatch:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed = error
         # A breaker that has just opened is waited for by its own time, not by that of an idle destination.
-        urgent = self._failed is not None or self.halted or self.pace.pause_seconds()
-        wanted = self.pace.ahead()
-        if urgent or self._ahead.is_short(wanted) or (self._may_be_due and self._ahead.has_room(wanted)):
+        urgent = self._failed is not None or self.halted or self.throttle.pause_seconds()
+        wanted = self.throttle.ahead()
+        if urgent or self._prefetched.is_short(wanted) or (self._may_be_due and self._prefetched.has_room(wanted)):
             self._wake.set()
 
     async def _rest_seconds(self) -> float:
         if self.halted:
             return IDLE_SECONDS
         if not self._checked:
-            return self.pace.backoff_seconds(self._checks)
-        wanted = self.pace.ahead()
+            return self.throttle.backoff_seconds(self._checks)
+        wanted = self.throttle.ahead()
         if not wanted:
-            return max(self.pace.pause_seconds(), LEAST_SECONDS)
-        if not (self._may_be_due and self._ahead.has_room(wanted)):
+            return max(self.throttle.pause_seconds(), LEAST_SECONDS)
+        if not (self._may_be_due and self._prefetched.has_room(wanted)):
             return IDLE_SECONDS
         due = await self._journal.next_due(self.name)
         if due is None:

@@ -25,13 +25,13 @@ from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.feed import Feeds, feeds_of
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.handover import Handover
-from engine.pipeline.inbound.merge_limit import MergeBrake
+from engine.pipeline.inbound.merge_limit import MergeRateLimiter
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
 from engine.pipeline.listeners import Listeners
 from engine.pipeline.nodes import fence, keep_newest, notice_restored, shared_of
-from engine.pipeline.outbound.pace import Pace
 from engine.pipeline.outbound.pauses import Pauses
+from engine.pipeline.outbound.throttle import DeliveryThrottle
 from engine.pipeline.outbound.timekeeping import Timekeeper
 from engine.pipeline.publication import Publication, State, put, put_back, recover, settle
 from engine.pipeline.repair.bulk_replay import BulkReplays
@@ -60,7 +60,7 @@ class Engine:
         self.dispatches: dict[str, Dispatch] = {}
         self.counters: dict[str, Counters] = {}
         self.pauses = Pauses(journal)
-        self.merges = MergeBrake(journal)
+        self.merges = MergeRateLimiter(journal)
         self.listeners = Listeners(journal, self._intake)
         self.alerts = AlertBook(journal)
         self.alerting = Alerting()
@@ -186,7 +186,7 @@ class Engine:
         self._marks = configuration.marks
         for name, destination in fresh.items():
             if name not in added:
-                self.dispatches[name].exchange(destination, _pace(destination.settings))
+                self.dispatches[name].exchange(destination, _throttle(destination.settings))
         await self._end(gone)
         names = dict.fromkeys((*before, *configuration.channels))
         changed = tuple(name for name in names if before.get(name) != configuration.channels.get(name))
@@ -246,7 +246,7 @@ class Engine:
 
     def _dispatch(self, destinations: Mapping[str, Destination]) -> set[str]:
         for name, destination in destinations.items():
-            dispatch = Dispatch(name, destination, self.journal, _pace(destination.settings), self._shared)
+            dispatch = Dispatch(name, destination, self.journal, _throttle(destination.settings), self._shared)
             self.dispatches[name] = dispatch
             self._watch(dispatch.run(), name)
             for one in dispatch.follow_ups:
@@ -294,8 +294,8 @@ def destination_of(settings: Settings, configuration: Configuration, fence: Fenc
     return Destination(settings, channel, clock=now, new_id=lambda: secrets.token_hex(16), fence=fence)
 
 
-def _pace(settings: Settings) -> Pace:
-    return Pace(settings.name, settings.concurrency, settings.retry, time.monotonic, random.random)
+def _throttle(settings: Settings) -> DeliveryThrottle:
+    return DeliveryThrottle(settings.name, settings.concurrency, settings.retry, time.monotonic, random.random)
 
 
 def _log_warnings(examined: Examined) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from engine.pipeline.feed import Feeds
 from engine.pipeline.inbound.handover import Handover
-from engine.pipeline.inbound.merge_limit import MergeBrake
+from engine.pipeline.inbound.merge_limit import MergeRateLimiter
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.timekeeping import Timekeeper
@@ -20,6 +20,6 @@ class Shared:
     handover: Handover
     outcomes: Outcomes
     pauses: Pauses
-    merges: MergeBrake
+    merges: MergeRateLimiter
     clock: Callable[[], datetime]
     time: Timekeeper

@@ -27,8 +27,8 @@ FAILED: Final = "connection-failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """What holds for every conversation of a door."""
+class ConnectionSettings:
+    """The settings that all connections of a listener share."""
 
     answer: Answer
     observe: Observe
@@ -55,14 +55,14 @@ class _Turn:
 class Conversation:
     """Answers the blocks of one connection."""
 
-    def __init__(self, line: Line, terms: Terms, peer: Peer) -> None:
+    def __init__(self, line: Line, settings: ConnectionSettings, peer: Peer) -> None:
         self._line = line
-        self._terms = terms
-        self._limits = terms.limits
+        self._settings = settings
+        self._limits = settings.limits
         self._peer = peer
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(line, self._loop, self._moved, self._fail)
-        self._reader = BlockReader(terms.limits.block_bytes, terms.limits.block_seconds)
+        self._reader = BlockReader(settings.limits.block_bytes, settings.limits.block_seconds)
         self._backlog: deque[Block | Event] = deque()
         self._turns: deque[_Turn] = deque()
         self._awaited = 0
@@ -73,8 +73,8 @@ class Conversation:
         self._closing = self._finished = self._muted = self._gone = False
         self._timers = Timers(self._loop, self._ring, self._fail)
         self._active_at = self._loop.time()
-        if terms.limits.idle_seconds:
-            self._timers.arm("idle", terms.limits.idle_seconds)
+        if settings.limits.idle_seconds:
+            self._timers.arm("idle", settings.limits.idle_seconds)
 
     @property
     def silent(self) -> bool:
@@ -150,18 +150,18 @@ class Conversation:
 
     def _begin(self, block: Block) -> None:
         if block.raw in {COMMIT_ACK, COMMIT_NAK}:
-            self._terms.observe("commit" if block.raw == COMMIT_ACK else "commit-refused")
+            self._settings.observe("commit" if block.raw == COMMIT_ACK else "commit-refused")
             return
         turn = _Turn()
         self._turns.append(turn)
-        self._terms.tasks.add(self._loop.create_task(self._serve(block, turn)))
+        self._settings.tasks.add(self._loop.create_task(self._serve(block, turn)))
 
     async def _serve(self, block: Block, turn: _Turn) -> None:
         try:
             fault.point("F01")
-            turn.reply = await self._terms.answer(block, self._peer)
+            turn.reply = await self._settings.answer(block, self._peer)
         except Exception as error:  # noqa: BLE001 - the last resort: the line must not stay open and silent
-            self._terms.observe("answer-failed", **fault_of(error))
+            self._settings.observe("answer-failed", **fault_of(error))
             turn.reply = Reply(None, close=True, stored=False)
         finally:
             self._forget_task()
@@ -173,7 +173,7 @@ class Conversation:
     def _forget_task(self) -> None:
         task = asyncio.current_task()
         if task is not None:
-            self._terms.tasks.discard(task)
+            self._settings.tasks.discard(task)
 
     # -- out
 
@@ -204,12 +204,12 @@ class Conversation:
         if reply.later is not None:
             self._awaited += 1
             later = asyncio.ensure_future(reply.later)
-            self._terms.tasks.add(self._loop.create_task(self._follow(later, reply.later_written)))
+            self._settings.tasks.add(self._loop.create_task(self._follow(later, reply.later_written)))
 
     def _wire(self, reply: Reply) -> bytes:
         now = reply.now
         content = b"" if now is None else enclose(now) if isinstance(now, bytes) else b"".join(map(enclose, now))
-        return enclose(COMMIT_ACK if reply.stored else COMMIT_NAK) + content if self._terms.commit_bytes else content
+        return enclose(COMMIT_ACK if reply.stored else COMMIT_NAK) + content if self._settings.commit_bytes else content
 
     async def _follow(self, later: Awaitable[bytes | None], told: Written | None) -> None:
         content: bytes | None = None
@@ -218,7 +218,7 @@ class Conversation:
             content = await later
             failed = False
         except Exception as error:  # noqa: BLE001 - the last resort: the entry stays, only its reply is lost
-            self._terms.observe("answer-failed", **fault_of(error))
+            self._settings.observe("answer-failed", **fault_of(error))
         finally:
             self._forget_task()
             self._awaited -= 1
@@ -262,28 +262,28 @@ class Conversation:
         else:
             self._held_at = now
             self._line.pause()
-            self._timers.arm("stall", self._terms.stall_seconds)
+            self._timers.arm("stall", self._settings.stall_seconds)
 
     def _read_no_more(self) -> None:
         if self._closing:
             return
         self._closing = True
         if self._silent:
-            self._terms.observe(EventKind.PROBE.value)
+            self._settings.observe(EventKind.PROBE.value)
         for item in self._reader.close():
             if isinstance(item, Event):
                 self._observe(item)
         self._regulate()
 
     def _observe(self, event: Event) -> None:
-        self._terms.observe(event.kind.value, address=self._peer.address)
+        self._settings.observe(event.kind.value, address=self._peer.address)
 
     def _close_when_done(self) -> None:
         if not self._closing or self._finished or self._gone:
             return
         owing = self._backlog or ((self._turns or self._awaited) and not self._muted)
         if owing or not self._outbox.empty:
-            self._timers.arm("stall", self._terms.stall_seconds)
+            self._timers.arm("stall", self._settings.stall_seconds)
             return
         self._finished = True
         self._line.resume()
@@ -294,7 +294,7 @@ class Conversation:
 
     def _fail(self, error: Exception) -> None:
         """End the connection, as something of ours went wrong that nobody else hears of."""
-        self._terms.observe(FAILED, **fault_of(error))
+        self._settings.observe(FAILED, **fault_of(error))
         self._line.abort()
 
     def _ring(self, name: str, now: float) -> None:
@@ -325,16 +325,16 @@ class Conversation:
         looks_like = self._reader.unframed
         if looks_like is not None and not self._closing:
             self._said = True
-            self._terms.observe(EventKind.UNFRAMED.value, address=self._peer.address, first=looks_like.value)
+            self._settings.observe(EventKind.UNFRAMED.value, address=self._peer.address, first=looks_like.value)
 
     def _stall_time(self, now: float) -> None:
         if self._finished or (self._reading and not self._closing):
             return
-        left = max(self._active_at, self._held_at) + self._terms.stall_seconds - now
+        left = max(self._active_at, self._held_at) + self._settings.stall_seconds - now
         if left > 0:
             self._timers.arm("stall", left)
             return
-        self._terms.observe("stalled")
+        self._settings.observe("stalled")
         self._line.abort()
 
     def _idle_time(self, now: float) -> None:
@@ -344,6 +344,6 @@ class Conversation:
         if self._turns or self._backlog or left > 0:
             self._timers.arm("idle", max(left, 0.01) if not self._turns else self._limits.idle_seconds)
             return
-        self._terms.observe("idle")
+        self._settings.observe("idle")
         self._read_no_more()
         self._close_when_done()

@@ -23,9 +23,9 @@ from engine.ops.access.keys import Keys
 from engine.ops.background.watching import turned_away
 from engine.ops.operations.runner import Operations
 from engine.ops.operations.table import ALL
-from engine.pipeline.care.watch import Watch
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
+from engine.pipeline.maintenance.watch import Watch
 from engine.pipeline.post import HttpIntake
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer
@@ -190,8 +190,8 @@ async def test_the_pages_certificate_is_watched_until_it_is_renewed(house: House
 async def test_a_destination_that_is_down_while_work_waits_opens_an_alert(house: House) -> None:
     """Half a minute after it was last known to answer; nothing is wrong while nothing waits."""
     assert house.engine
-    pace = house.engine.dispatches["interchange"].pace
-    pace.suspicion.down_since = pace.now() - 31
+    throttle = house.engine.dispatches["interchange"].throttle
+    throttle.suspicion.down_since = throttle.now() - 31
     assert await house.look() == []
     await house.receive(message(1))
     assert await house.look() == ["destination-down"]

@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 from engine.errors import ClockAheadError
-from engine.pipeline.care.care import prune_all
-from engine.pipeline.care.watch import Watch
 from engine.pipeline.configuration import Files
 from engine.pipeline.engine import Engine
+from engine.pipeline.maintenance.pruning import prune_all
+from engine.pipeline.maintenance.watch import Watch
 from engine.receive.block import Block, BlockKind
 from engine.receive.reply import Peer
 from tests.deliver.fake_fhir import FakeFhir, Step

@@ -21,7 +21,7 @@ from engine.mapping.compile import compile_mapping, load
 from engine.pipeline.feed import feeds_of
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.handover import Handover
-from engine.pipeline.inbound.merge_limit import MergeBrake
+from engine.pipeline.inbound.merge_limit import MergeRateLimiter
 from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
 from engine.pipeline.outbound.pauses import Pauses
@@ -61,7 +61,7 @@ class Door:
         feeds = feeds_of({channel.channel: channel}, {channel.channel: mapping})
         journal = desk.journal
         shared = Shared(
-            feeds, Handover(), Outcomes(), Pauses(journal), MergeBrake(journal), clock, Timekeeper(journal, clock)
+            feeds, Handover(), Outcomes(), Pauses(journal), MergeRateLimiter(journal), clock, Timekeeper(journal, clock)
         )
         self.counters = Counters()
         self.intake = Intake(channel.channel, journal, shared, self.woken.append, "B", self.counters)

@@ -10,7 +10,7 @@ import pytest
 
 from engine.config.door import Limits
 from engine.receive.block import Block, enclose
-from engine.receive.conversation import Conversation, Terms
+from engine.receive.conversation import ConnectionSettings, Conversation
 from engine.receive.reply import Peer, Reply
 
 Eventually = Callable[[Callable[[], object]], Awaitable[None]]
@@ -53,7 +53,7 @@ class Stub:
         async def echo(block: Block, _peer: Peer) -> Reply:
             return Reply(block.raw, written=self.told.append)
 
-        terms = Terms(
+        settings = ConnectionSettings(
             answer or echo,
             lambda word, **_: self.events.update([word]),
             Limits(**limits),
@@ -61,7 +61,7 @@ class Stub:
             stall_seconds=stall_seconds,
             tasks=set(),
         )
-        return Conversation(self, terms, Peer("127.0.0.1", 1))
+        return Conversation(self, settings, Peer("127.0.0.1", 1))
 
 
 async def test_a_reply_is_told_once_the_socket_took_it(eventually: Eventually) -> None:
@@ -170,7 +170,7 @@ async def test_bytes_without_a_frame_are_said_once(monkeypatch: pytest.MonkeyPat
     told: list[tuple[str, dict[str, str]]] = []
     line, framed = Stub(), Stub()
     conversation, other = line.talk(), framed.talk()
-    conversation._terms = replace(conversation._terms, observe=lambda kind, **about: told.append((kind, about)))
+    conversation._settings = replace(conversation._settings, observe=lambda kind, **about: told.append((kind, about)))
     conversation.received(b"MSH|^~\\&|A\r")
     other.received(b"??" + enclose(b"A") + b"\r\n")
     await eventually(lambda: told)

@@ -181,7 +181,7 @@ JOURNAL: Final = (
     ),
     Bug(
         "the alert of nodes that differ clears and opens every five seconds",
-        "pipeline/care/watch.py",
+        "pipeline/maintenance/watch.py",
         "ENGINE, NODES, *(one.subject",
         "ENGINE, *(one.subject",
         ("flow/test_alerts.py",),
@@ -581,7 +581,7 @@ JOURNAL: Final = (
     ),
     Bug(
         "a renewed certificate is looked at an hour later",
-        "pipeline/care/watch.py",
+        "pipeline/maintenance/watch.py",
         "if any(end < soon for _path, end in self.ends) or self.at is None",
         "if self.at is None",
         ("flow/test_alerts.py",),

@@ -11,8 +11,8 @@ from engine.ops.audit.anchoring import Anchoring
 from engine.ops.background.webhook import Hook
 from engine.ops.operations.alerts import alert_view
 from engine.pipeline.alerts.kind import AlertKind
-from engine.pipeline.care.watch import Watch
 from engine.pipeline.engine import Engine
+from engine.pipeline.maintenance.watch import Watch
 
 
 def turned_away(access: Access) -> dict[AlertKind, int]:

@@ -6,8 +6,8 @@ from engine.clock import now
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.operation import Operation
 from engine.ops.views.answer import Answer, Count
-from engine.pipeline.care.care import prune_all
 from engine.pipeline.engine import Engine
+from engine.pipeline.maintenance.pruning import prune_all
 
 
 class BackupFolder(Answer):

@@ -103,7 +103,7 @@ class ShowAlive(Operation[Alive]):
         """Return channels and destinations."""
         return Alive(
             channels={name: Listening.of(listener) for name, listener in engine.listeners.open.items()},
-            destinations={name: str(dispatch.pace.breaker.gate) for name, dispatch in engine.dispatches.items()},
+            destinations={name: str(dispatch.throttle.breaker.gate) for name, dispatch in engine.dispatches.items()},
         )
 
 

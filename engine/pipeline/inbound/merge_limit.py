@@ -65,8 +65,8 @@ class MergeLimit:
         return max(found, key=lambda one: one[0] / one[1])
 
 
-class MergeBrake:
-    """The merge limits of all channels of one engine, as the journal keeps them."""
+class MergeRateLimiter:
+    """Limits how many merges per time each channel carries out; the journal stores the counts."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal

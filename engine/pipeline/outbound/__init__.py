@@ -1,1 +1,1 @@
-"""What dispatch leans on: a destination's pace, health, pauses and memory, and the settlement of a delivery."""
+"""What dispatch leans on: a destination's throttle, health, pauses and memory, and the settlement of a delivery."""

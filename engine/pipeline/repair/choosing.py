@@ -27,8 +27,8 @@ REFUSALS: Final = {
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Asked:
-    """A question about an entry that is held at a destination, and why it is.
+class ChoiceRequest:
+    """The choice that an entry held at a destination waits for, and the reason of the hold.
 
     `settled`: at most one record is left to choose from, and a release would be delivered.
     """
@@ -39,7 +39,7 @@ class Asked:
     settled: bool = False
 
 
-async def ask(operations: EntryOperations, seq: int, destination: str = "", named: str = "") -> Asked:
+async def ask(operations: EntryOperations, seq: int, destination: str = "", named: str = "") -> ChoiceRequest:
     """Return the question behind a hold; ForbiddenMoveError where nothing is held that a choice can end.
 
     `named`: the record that somebody chose, to be checked.
@@ -52,12 +52,12 @@ async def ask(operations: EntryOperations, seq: int, destination: str = "", name
         server = operations.dispatch(held.destination).destination
         question = await server.question(plan, memory, at=operations.clock(), named=named)
         if named or question.left > 1:
-            return Asked(held.destination, held.reason, question)
+            return ChoiceRequest(held.destination, held.reason, question)
         # Other than several records can hold it (a visit, another registration): only a dry run shows that none does.
         channel = operations.live(view.row.channel).channel
         dry_run = await server.dry_run(plan, memory, at=operations.clock(), channel=channel)
     settled = dry_run.verdict.kind is VerdictKind.DELIVERED
-    return Asked(held.destination, held.reason, question, settled)
+    return ChoiceRequest(held.destination, held.reason, question, settled)
 
 
 async def resolve(operations: EntryOperations, seq: int, destination: str, named: str, *, by: str) -> int:

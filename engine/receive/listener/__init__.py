@@ -14,8 +14,8 @@ from engine import fault
 from engine.config.door import Limits, Mllp
 from engine.config.network import Network, is_loopback
 from engine.errors import StartError
-from engine.receive.conversation import STALL_SECONDS, Terms
-from engine.receive.listener.admission import Conversations, TlsConversations
+from engine.receive.conversation import STALL_SECONDS, ConnectionSettings
+from engine.receive.listener.admission import ConnectionFactory, TlsConnectionFactory
 from engine.receive.listener.connection import Socket
 from engine.receive.reactor import running_reactor
 from engine.receive.reply import Answer, Observe
@@ -38,7 +38,7 @@ class Listener:
 class OpenListener:
     """A listener that is open."""
 
-    def __init__(self, listener: Listener, factory: "Conversations", port: "_Port") -> None:
+    def __init__(self, listener: Listener, factory: "ConnectionFactory", port: "_Port") -> None:
         self.listener = listener
         self._factory = factory
         self._port = port
@@ -58,7 +58,7 @@ class OpenListener:
     @property
     def answering(self) -> int:
         """How many answers are under way, on all connections together."""
-        return len(self._factory.terms.tasks)
+        return len(self._factory.settings.tasks)
 
     async def drain(self, seconds: float) -> bool:
         """Accept nothing more, finish what is under way within `seconds`, close; return whether it was finished."""
@@ -75,7 +75,7 @@ class OpenListener:
         for connection in tuple(self._factory.open):
             connection.abort()
         await self._factory.emptied(1.0)
-        tasks = tuple(self._factory.terms.tasks)
+        tasks = tuple(self._factory.settings.tasks)
         for task in tasks:
             task.cancel()
         if tasks:
@@ -97,11 +97,13 @@ async def listen(listener: Listener, answer: Answer, observe: Observe, *, backlo
     if fault.armed() and not is_loopback(listener.mllp.host):
         raise StartError(f"channel {listener.channel}: with ENGINE_FAULT set nothing listens beyond loopback")
     reactor = running_reactor()
-    terms = Terms(answer, observe, listener.limits, listener.mllp.commit_bytes, listener.stall_seconds, set())
-    factory = Conversations(terms, listener.allow, listener.mllp.tls.client_names if listener.mllp.tls else {})
+    settings = ConnectionSettings(
+        answer, observe, listener.limits, listener.mllp.commit_bytes, listener.stall_seconds, set()
+    )
+    factory = ConnectionFactory(settings, listener.allow, listener.mllp.tls.client_names if listener.mllp.tls else {})
     outer: Any = factory
     if listener.mllp.tls is not None:
-        outer = TlsConversations(Certificates(listener.mllp.tls, observe), factory, reactor)
+        outer = TlsConnectionFactory(Certificates(listener.mllp.tls, observe), factory, reactor)
     port = (_SharedPort if listener.mllp.reuse_port else _Port)(
         listener.mllp.port, outer, backlog, listener.mllp.host, reactor
     )

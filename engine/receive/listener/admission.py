@@ -12,7 +12,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from engine.config.network import Network, is_allowed
-from engine.receive.conversation import Terms
+from engine.receive.conversation import ConnectionSettings
 from engine.receive.listener.connection import Connection, Encrypted
 from engine.receive.refusals import Refusals
 from engine.receive.tls import Certificates
@@ -21,13 +21,13 @@ from engine.receive.tls import Certificates
 SILENT_SECONDS: Final = 5.0
 
 
-class Conversations(Factory):
-    """Lets in who is allowed, as many as there is room for; where there is none, the silent give way."""
+class ConnectionFactory(Factory):
+    """Accepts connections of allowed peers up to the limits; a full listener drops the longest silent one."""
 
     noisy = False
 
-    def __init__(self, terms: Terms, allow: Sequence[Network], client_names: Mapping[str, str]) -> None:
-        self.terms = terms
+    def __init__(self, settings: ConnectionSettings, allow: Sequence[Network], client_names: Mapping[str, str]) -> None:
+        self.settings = settings
         self.open: set[Connection] = set()
         self.client_names = client_names
         self._allow: Sequence[Network] = allow
@@ -39,12 +39,12 @@ class Conversations(Factory):
         """Return the connection for a peer; None, and Twisted closes the socket, where it may not come in."""
         refusal = self._refusal(addr.host)
         if refusal:
-            self.terms.observe(refusal)
+            self.settings.observe(refusal)
             return None
         return Connection(self, addr.host, addr.port)
 
     def _refusal(self, host: str) -> str:
-        limits = self.terms.limits
+        limits = self.settings.limits
         if self._allow and not is_allowed(host, self._allow):
             return "refused-address"
         if self._addresses[host] >= limits.connections_per_address:
@@ -63,7 +63,7 @@ class Conversations(Factory):
         silent = [connection for connection in self.open if connection.silent and connection.since <= late]
         if not silent:
             return False
-        self.terms.observe("gave-way")
+        self.settings.observe("gave-way")
         min(silent, key=lambda connection: connection.since).abort()
         return True
 
@@ -95,15 +95,15 @@ class Conversations(Factory):
         return True
 
 
-class TlsConversations(TLSMemoryBIOFactory):
+class TlsConnectionFactory(TLSMemoryBIOFactory):
     """TLS around the conversations; who is not let in never comes to a handshake."""
 
     protocol = Encrypted
 
     def __init__(self, certificates: Certificates, inner: Any, clock: Any) -> None:
-        handshakes: Any = _Handshakes(certificates)
-        super().__init__(handshakes, isClient=False, wrappedFactory=inner, clock=clock)
-        self._inner: Conversations = inner
+        creator: Any = _TlsCreator(certificates)
+        super().__init__(creator, isClient=False, wrappedFactory=inner, clock=clock)
+        self._inner: ConnectionFactory = inner
 
     def buildProtocol(self, addr: Any) -> Any:  # noqa: N802 - Twisted's name
         """Return the TLS side of a connection; None where the peer may not come in."""
@@ -112,8 +112,8 @@ class TlsConversations(TLSMemoryBIOFactory):
 
 
 @implementer(IOpenSSLServerConnectionCreator)
-class _Handshakes:
-    """Begins each handshake with the certificate files as they are now."""
+class _TlsCreator:
+    """Creates the TLS side of a connection with the current certificate files."""
 
     def __init__(self, certificates: Certificates) -> None:
         self._certificates = certificates

@@ -15,7 +15,7 @@ from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from engine.receive.conversation import FAILED, Conversation, Terms, fault_of
+from engine.receive.conversation import FAILED, ConnectionSettings, Conversation, fault_of
 from engine.receive.reply import Peer
 from engine.receive.tls import source_name
 
@@ -28,7 +28,7 @@ USER_TIMEOUT_MILLISECONDS: Final = 120_000
 class House(Interface):
     """What a connection needs of the door that it came in by."""
 
-    terms: Terms
+    settings: ConnectionSettings
     client_names: Mapping[str, str]
 
     def enter(self, connection: "Connection", host: str) -> None:
@@ -177,7 +177,7 @@ class Connection(Protocol):
             name = source_name(certificate.to_cryptography(), self._house.client_names)
         if name is None:
             self._counted = True
-            self._house.terms.observe("refused-certificate")
+            self._house.settings.observe("refused-certificate")
             self.abort()
             return
         self._converse(Peer(self._peer.address, self._peer.port, name))
@@ -209,12 +209,12 @@ class Connection(Protocol):
         if self._conversation is not None:
             self._conversation.lost(closed=isinstance(reason.value, ConnectionDone))
         elif not self._counted:
-            self._house.terms.observe("probe" if self.transport.silent else "tls-failed")
+            self._house.settings.observe("probe" if self.transport.silent else "tls-failed")
 
     def failed(self, error: Exception) -> None:
         """Count a connection that ends because something of ours went wrong."""
         self._counted = True
-        self._house.terms.observe(FAILED, **fault_of(error))
+        self._house.settings.observe(FAILED, **fault_of(error))
 
     # -- told by the socket and the door
 
@@ -259,8 +259,8 @@ class Connection(Protocol):
             self.transport.abortConnection()
 
     def _converse(self, peer: Peer) -> None:
-        self._house.terms.observe("connected")
-        self._conversation = Conversation(self, self._house.terms, peer)
+        self._house.settings.observe("connected")
+        self._conversation = Conversation(self, self._house.settings, peer)
 
 
 def _tune(connection: Any) -> None:

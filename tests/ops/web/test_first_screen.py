@@ -19,7 +19,7 @@ from playwright.async_api import Browser, Page, expect
 from engine.config.alerting import Alerting
 from engine.ops.sender.line import send_messages
 from engine.ops.web.stream import EVERY_SECONDS
-from engine.pipeline.care.watch import LOOK_SECONDS
+from engine.pipeline.maintenance.watch import LOOK_SECONDS
 from tests.chromium import CHROMIUM
 from tests.flow.rig import Rig, channel_file, running, write
 from tests.ops.background.test_webhook import Receiver, receiving

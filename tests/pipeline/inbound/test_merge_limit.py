@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from engine.config.channel import Channel
-from engine.pipeline.inbound.merge_limit import CEILING, MergeBrake, MergeLimit
+from engine.pipeline.inbound.merge_limit import CEILING, MergeLimit, MergeRateLimiter
 from tests.journal.desk import Desk, Opener
 
 START = datetime(2025, 7, 1, 9, tzinfo=UTC)
@@ -72,45 +72,45 @@ def channel() -> Channel:
 
 async def test_an_entry_counts_once_whatever_destinations_it_has(desk: Desk, channel: Channel) -> None:
     """Each destination asks for itself; the second one asks in vain only where the first one did."""
-    brake = MergeBrake(desk.journal)
+    limiter = MergeRateLimiter(desk.journal)
     for seq in (1, 2, 3):
-        asked = [await brake.admits(channel, "A|B", START, seq, 1, START) for _destination in range(2)]
+        asked = [await limiter.admits(channel, "A|B", START, seq, 1, START) for _destination in range(2)]
         assert asked == [seq < 3] * 2
-    assert brake.held["adt"].source == "A|B"
+    assert limiter.held["adt"].source == "A|B"
 
 
 async def test_a_restart_forgets_neither_counts_nor_holds(opened: Opener, channel: Channel) -> None:
     """What was counted counts on; what was counted already is let through; what is held stays so until let go."""
     async with opened() as desk:
-        assert await MergeBrake(desk.journal).admits(channel, "A|B", START, 1, 2, START)
+        assert await MergeRateLimiter(desk.journal).admits(channel, "A|B", START, 1, 2, START)
     async with opened() as desk:
-        brake = MergeBrake(desk.journal)
-        await brake.open()
-        assert await brake.admits(channel, "A|B", START, 1, 2, START)
-        assert not await brake.admits(channel, "A|B", START + MINUTE, 2, 1, START)
+        limiter = MergeRateLimiter(desk.journal)
+        await limiter.open()
+        assert await limiter.admits(channel, "A|B", START, 1, 2, START)
+        assert not await limiter.admits(channel, "A|B", START + MINUTE, 2, 1, START)
     async with opened() as desk:
-        brake = MergeBrake(desk.journal)
-        await brake.open()
-        assert not await brake.admits(channel, "C|D", START, 3, 1, START)
-        assert await brake.let("adt")
-        assert await brake.admits(channel, "A|B", START, 4, 2, START)
+        limiter = MergeRateLimiter(desk.journal)
+        await limiter.open()
+        assert not await limiter.admits(channel, "C|D", START, 3, 1, START)
+        assert await limiter.let("adt")
+        assert await limiter.admits(channel, "A|B", START, 4, 2, START)
 
 
 async def test_a_message_of_more_merges_than_the_limit_goes_once_a_person_says_so(desk: Desk, channel: Channel) -> None:
     """It would be one too many however often it comes; what is let go is the one that was stopped, and not the next."""
-    brake = MergeBrake(desk.journal)
-    assert not await brake.admits(channel, "A|B", START, 1, 3, START)
-    assert await brake.let("adt")
-    assert await brake.admits(channel, "A|B", START, 1, 3, START)
-    assert not await brake.admits(channel, "A|B", START, 2, 1, START)
-    assert await brake.let("adt")
-    assert await brake.admits(channel, "A|B", START, 2, 1, START)
+    limiter = MergeRateLimiter(desk.journal)
+    assert not await limiter.admits(channel, "A|B", START, 1, 3, START)
+    assert await limiter.let("adt")
+    assert await limiter.admits(channel, "A|B", START, 1, 3, START)
+    assert not await limiter.admits(channel, "A|B", START, 2, 1, START)
+    assert await limiter.let("adt")
+    assert await limiter.admits(channel, "A|B", START, 2, 1, START)
 
 
 async def test_a_changed_limit_counts_what_was_counted(desk: Desk, channel: Channel) -> None:
     """A reload that raises the limit lets more through, not everything anew."""
-    brake = MergeBrake(desk.journal)
-    assert await brake.admits(channel, "A|B", START, 1, 2, START)
+    limiter = MergeRateLimiter(desk.journal)
+    assert await limiter.admits(channel, "A|B", START, 1, 2, START)
     wider = channel.model_copy(update={"merge_limit": channel.merge_limit.model_copy(update={"merges": 3})})
-    assert await brake.admits(wider, "A|B", START, 2, 1, START)
-    assert not await brake.admits(wider, "A|B", START, 3, 1, START)
+    assert await limiter.admits(wider, "A|B", START, 2, 1, START)
+    assert not await limiter.admits(wider, "A|B", START, 3, 1, START)

@@ -18,11 +18,11 @@ from engine.ops.operations.table import ALL
 from engine.ops.socket.admin import serving
 from engine.ops.web.listener import PagesListener
 from engine.ops.web.server import pages
-from engine.pipeline.care.care import cared
-from engine.pipeline.care.checking import checked
-from engine.pipeline.care.rolling import rolled_up
 from engine.pipeline.engine import Engine
 from engine.pipeline.feed import charsets_of
+from engine.pipeline.maintenance.checking import checked
+from engine.pipeline.maintenance.pruning import pruning
+from engine.pipeline.maintenance.rolling import rolled_up
 
 
 @contextlib.asynccontextmanager
@@ -36,7 +36,7 @@ async def surfaces(engine: Engine, trail: Trail, where: PagesListener, listening
         serving(data, os.getuid(), operations),
         pages(engine, operations, access, where, listening),
         watched(trail, anchoring),
-        cared(engine.journal, engine.feeds, now),
+        pruning(engine.journal, engine.feeds, now),
         rolled_up(engine),
         checked(engine),
         watching(engine, access, anchoring, where.certificate),

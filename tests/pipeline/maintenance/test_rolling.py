@@ -10,7 +10,7 @@ import structlog.testing
 from engine.journal.file.tables import additions
 from engine.journal.read.reading import Reader
 from engine.journal.state.rollup import wait_of
-from engine.pipeline.care import rolling
+from engine.pipeline.maintenance import rolling
 from tests.flow.test_alerts import House
 
 

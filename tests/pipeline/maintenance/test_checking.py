@@ -11,7 +11,7 @@ import pytest
 from engine.errors import JournalUnusableError
 from engine.journal.file.database import FILE, open_reader, open_writer
 from engine.journal.maintenance.verify import damage_of
-from engine.pipeline.care import checking
+from engine.pipeline.maintenance import checking
 from tests.journal.desk import Opener
 
 LOG = 64 * 4096

@@ -30,9 +30,9 @@ from engine.pipeline.alerts.rules import (
     Share,
     conditions,
 )
-from engine.pipeline.care.gauges import Gauges, size_of
 from engine.pipeline.engine import Engine
 from engine.pipeline.inbound.counters import Counters
+from engine.pipeline.maintenance.gauges import Gauges, size_of
 from engine.receive.tls import ends_of
 
 LOOK_SECONDS: Final = 5.0
@@ -238,7 +238,7 @@ class Watch:
         dispatch = self._engine.dispatches[name]
         health = dispatch.health
         share = self._destinations.setdefault(name, Window()).share(now, health.failures, health.settled)
-        pause, down = self._engine.pauses.of(name), dispatch.pace.down_seconds()
+        pause, down = self._engine.pauses.of(name), dispatch.throttle.down_seconds()
         return DestinationFacts(pause, health.failing, backlog, share, down, health.cause)
 
     def _certificates(self, channel: Channel, memory: _Memory, now: datetime) -> Certificates:

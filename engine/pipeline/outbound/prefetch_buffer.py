@@ -1,4 +1,4 @@
-"""What a destination has claimed ahead: deliveries at hand, and those that the journal supplies as they come."""
+"""The prefetch buffer of a destination: deliveries claimed ahead, and those that the journal still supplies."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,8 +8,8 @@ from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
 
 
-class ClaimedAhead:
-    """Deliveries at hand (`ready`), and how many more will come (`awaited`); `supplied` is called when some came."""
+class PrefetchBuffer:
+    """Claimed deliveries (`ready`), and the number still to come (`awaited`); `supplied` is called when some arrive."""
 
     def __init__(
         self, destination: str, journal: Journal, clock: Callable[[], datetime], supplied: Callable[[], None]

@@ -1,4 +1,4 @@
-"""The pace of one destination: how many deliveries at once, when to pause, when to try again."""
+"""The throttle of one destination: how many deliveries run at once, when to pause, when to retry."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +19,8 @@ HELD: Final = "server-error"
 OF_NO_ENTRY: Final = frozenset({"http-429", *(reason for _, _, reason in CONNECTING)})
 
 
-class Pace:
-    """Breaker, window, suspicion and backoff of a destination, moved on by each verdict.
+class DeliveryThrottle:
+    """Circuit breaker, window, poison detection and backoff of a destination, updated by each verdict.
 
     `monotonic` reads a clock that never jumps; `draw` gives a random number from 0 up to 1.
     """
@@ -95,10 +95,10 @@ class Pace:
         """Note that the destination has said what it can do."""
         self.suspicion.down_since = None
 
-    def heard(self, entry: int, verdict: Verdict, begun: float) -> Verdict:
-        """Move on by the verdict on an entry whose delivery began then, and return it.
+    def record_result(self, entry: int, verdict: Verdict, begun: float) -> Verdict:
+        """Update the throttle with the verdict on an entry, and return the verdict.
 
-        One that failed again and again while others succeeded comes back as held, with its last failure as a note.
+        An entry that keeps failing while others succeed is held; its last failure becomes a note.
         """
         was = self.open
         if verdict.failure not in {Failure.NONE, Failure.PERMANENT}:

@@ -1,4 +1,4 @@
-"""The pace of a destination: window, breaker and backoff together."""
+"""The throttle of a destination: window, breaker and backoff together."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ from engine.config.destination import Retry
 from engine.deliver.pace.breaker import FAILURES_TO_OPEN, Gate
 from engine.deliver.verdict import Attempt, Failure, Verdict, VerdictKind
 from engine.http.request import Request
-from engine.pipeline.outbound.pace import Pace
+from engine.pipeline.outbound.throttle import DeliveryThrottle
 
 NOW = datetime(2025, 7, 1, 9, tzinfo=UTC)
 LOST = Verdict(VerdictKind.RETRY, "connection-lost", failure=Failure.TRANSIENT)
@@ -26,102 +26,102 @@ class Clock:
         return self.now
 
 
-def made(clock: Clock, concurrency: int = 4) -> Pace:
-    """Return a pace whose dice always show one half."""
-    return Pace("d", concurrency, Retry(first_seconds=2, max_seconds=60), clock, lambda: 0.5)
+def made(clock: Clock, concurrency: int = 4) -> DeliveryThrottle:
+    """Return a throttle whose dice always show one half."""
+    return DeliveryThrottle("d", concurrency, Retry(first_seconds=2, max_seconds=60), clock, lambda: 0.5)
 
 
 def test_failures_open_the_breaker_and_one_probe_closes_it() -> None:
     """After enough failures nothing starts; later one probe does, and its success opens the way for all."""
     clock = Clock()
-    pace = made(clock)
+    throttle = made(clock)
     for entry in range(FAILURES_TO_OPEN):
-        pace.heard(entry, LOST, clock.now)
-    assert pace.breaker.gate is Gate.OPEN
-    assert pace.allowed(0) == 0
-    assert pace.pause_seconds() > 0
+        throttle.record_result(entry, LOST, clock.now)
+    assert throttle.breaker.gate is Gate.OPEN
+    assert throttle.allowed(0) == 0
+    assert throttle.pause_seconds() > 0
     clock.now += 1000
-    assert pace.admit(0)
-    assert pace.allowed(0) == 0  # the probe is on its way
-    pace.heard(1, GOOD, clock.now)
-    assert pace.allowed(0) >= 1
-    assert pace.pause_seconds() == 0
+    assert throttle.admit(0)
+    assert throttle.allowed(0) == 0  # the probe is on its way
+    throttle.record_result(1, GOOD, clock.now)
+    assert throttle.allowed(0) >= 1
+    assert throttle.pause_seconds() == 0
 
 
 def test_a_retry_waits_with_jitter_or_as_the_server_says() -> None:
     """Half of the second doubling of two seconds; `Retry-After` where that is longer."""
-    pace = made(Clock())
-    assert pace.retry_at(LOST, 2, NOW) == NOW + timedelta(seconds=2)
+    throttle = made(Clock())
+    assert throttle.retry_at(LOST, 2, NOW) == NOW + timedelta(seconds=2)
     asked = Verdict(VerdictKind.RETRY, "http-429", failure=Failure.TRANSIENT, retry_after_seconds=30)
-    assert pace.retry_at(asked, 1, NOW) == NOW + timedelta(seconds=30)
+    assert throttle.retry_at(asked, 1, NOW) == NOW + timedelta(seconds=30)
 
 
 def test_a_hold_is_not_tried_again_and_is_an_answer() -> None:
     """A permanent refusal neither retries nor counts against the destination."""
-    pace = made(Clock())
+    throttle = made(Clock())
     refused = Verdict(VerdictKind.HELD, "http-422", failure=Failure.PERMANENT)
     for _ in range(FAILURES_TO_OPEN * 2):
-        assert pace.retry_at(pace.heard(1, refused, 0), 1, NOW) is None
-    assert pace.breaker.gate is Gate.CLOSED
-    assert pace.allowed(1) == 3
+        assert throttle.retry_at(throttle.record_result(1, refused, 0), 1, NOW) is None
+    assert throttle.breaker.gate is Gate.CLOSED
+    assert throttle.allowed(1) == 3
 
 
 def test_one_entry_alone_opens_nothing_and_leaves_the_window_as_it_is() -> None:
     """However often it fails, and whatever it asks to wait, others start as before; a second one makes it matter."""
     clock = Clock()
-    pace = made(clock)
+    throttle = made(clock)
     asking = Verdict(VerdictKind.RETRY, "http-503", failure=Failure.TRANSIENT, retry_after_seconds=60)
     for _ in range(FAILURES_TO_OPEN * 4):
-        assert pace.heard(1, asking, clock.now) is asking
-    assert (pace.breaker.gate, pace.allowed(0)) == (Gate.CLOSED, 4)
-    pace.heard(2, asking, clock.now)
-    assert pace.breaker.gate is Gate.OPEN
+        assert throttle.record_result(1, asking, clock.now) is asking
+    assert (throttle.breaker.gate, throttle.allowed(0)) == (Gate.CLOSED, 4)
+    throttle.record_result(2, asking, clock.now)
+    assert throttle.breaker.gate is Gate.OPEN
 
 
 def test_no_connection_is_nobodys_fault_and_opens_for_one_entry() -> None:
     """Nothing was sent, so that no entry can be the cause: the only one that waits is enough."""
-    pace = made(Clock())
+    throttle = made(Clock())
     refused = Verdict(VerdictKind.RETRY, "connection-refused", failure=Failure.TRANSIENT)
     for _ in range(FAILURES_TO_OPEN):
-        pace.heard(1, refused, 0)
-    assert pace.breaker.gate is Gate.OPEN
+        throttle.record_result(1, refused, 0)
+    assert throttle.breaker.gate is Gate.OPEN
 
 
 def test_a_poison_is_held() -> None:
     """Eight failures over five minutes while another succeeds; what the destination said last stands as a note."""
     clock = Clock()
-    pace = made(clock)
-    pace.heard(1, BROKEN, clock.now)
+    throttle = made(clock)
+    throttle.record_result(1, BROKEN, clock.now)
     clock.now += 1
-    pace.heard(2, GOOD, clock.now)
+    throttle.record_result(2, GOOD, clock.now)
     for _ in range(7):
         clock.now += 50
-        verdict = pace.heard(1, BROKEN, clock.now)
+        verdict = throttle.record_result(1, BROKEN, clock.now)
     assert (verdict.kind, verdict.reason, verdict.notes) == (VerdictKind.HELD, "server-error", ("http-500",))
-    assert pace.retry_at(verdict, 9, NOW) is None
-    assert pace.down_seconds() == 0
+    assert throttle.retry_at(verdict, 9, NOW) is None
+    assert throttle.down_seconds() == 0
 
 
 def test_a_probe_that_asks_nothing_is_repeated() -> None:
     """An entry that is held before anything was asked says nothing of the destination."""
     clock = Clock()
-    pace = made(clock)
+    throttle = made(clock)
     for _ in range(FAILURES_TO_OPEN):
-        pace.heard(3, Verdict(VerdictKind.RETRY, "http-429", failure=Failure.TRANSIENT), clock.now)
-    clock.now = pace.breaker.until
-    assert pace.admit(0)
-    pace.heard(4, Verdict(VerdictKind.HELD, "stale", unasked=True), clock.now)
-    assert (pace.breaker.gate, pace.allowed(0)) == (Gate.OPEN, 1)
+        throttle.record_result(3, Verdict(VerdictKind.RETRY, "http-429", failure=Failure.TRANSIENT), clock.now)
+    clock.now = throttle.breaker.until
+    assert throttle.admit(0)
+    throttle.record_result(4, Verdict(VerdictKind.HELD, "stale", unasked=True), clock.now)
+    assert (throttle.breaker.gate, throttle.allowed(0)) == (Gate.OPEN, 1)
 
 
 def test_how_long_a_destination_is_down() -> None:
     """From the first failure on, also of one that never said what it can do; an answer ends it."""
     clock = Clock()
-    pace = made(clock)
-    pace.unreachable()
+    throttle = made(clock)
+    throttle.unreachable()
     clock.now += 20
-    pace.heard(1, BROKEN, clock.now)
+    throttle.record_result(1, BROKEN, clock.now)
     clock.now += 11
-    assert pace.down_seconds() == 31
-    pace.heard(1, GOOD, clock.now)
-    assert pace.down_seconds() == 0
+    assert throttle.down_seconds() == 31
+    throttle.record_result(1, GOOD, clock.now)
+    assert throttle.down_seconds() == 0

@@ -1,4 +1,4 @@
-"""Care of the journal while the engine runs: what is old leaves it, a page at a time, once an hour."""
+"""Pruning of the journal while the engine runs: old entries are removed once an hour, page by page."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -51,9 +51,9 @@ async def prune_all(journal: Journal, channels: Mapping[str, Channel], now: date
 
 
 @asynccontextmanager
-async def cared(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -> AsyncIterator[None]:
+async def pruning(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -> AsyncIterator[None]:
     """Prune now and every hour while within."""
-    task = asyncio.create_task(_care(journal, feeds, clock))
+    task = asyncio.create_task(_prune_hourly(journal, feeds, clock))
     try:
         yield
     finally:
@@ -61,7 +61,7 @@ async def cared(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _care(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -> None:
+async def _prune_hourly(journal: Journal, feeds: Feeds, clock: Callable[[], datetime]) -> None:
     while True:
         try:
             if journal.leads:
