@@ -11,11 +11,11 @@ from engine.deliver.merge.move import move
 from engine.deliver.merge.rename import rename
 from engine.deliver.patient.upsert import upsert
 from engine.deliver.resources.attest import attest
+from engine.deliver.resources.bundle_planner import carry_out_bundled
 from engine.deliver.resources.find import find
 from engine.deliver.resources.follow import follow
 from engine.deliver.resources.resource_upsert import upsert_resource
 from engine.deliver.resources.retire import retire
-from engine.deliver.resources.together import together
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import class_of
@@ -155,7 +155,7 @@ async def carry_out(exchange: Exchange, plan: Plan, *, remembered: bool) -> list
         if beside and refused:
             break
         if beside:
-            endings += await together(exchange, tuple(steps), each, remembered=remembered)
+            endings += await carry_out_bundled(exchange, tuple(steps), each, remembered=remembered)
             continue
         for one in steps:
             if refused and not isinstance(one, Merge):

@@ -13,8 +13,8 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import orjson
 
 from engine import fault
-from engine.deliver.pace.backoff import retry_after_seconds
 from engine.deliver.reply import Ending, Reply, reply_of, unanswered
+from engine.deliver.throttling.backoff import retry_after_seconds
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.client import Answer
 from engine.deliver.wire.exchange import GONE

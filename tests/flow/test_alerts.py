@@ -191,7 +191,7 @@ async def test_a_destination_that_is_down_while_work_waits_opens_an_alert(house:
     """Half a minute after it was last known to answer; nothing is wrong while nothing waits."""
     assert house.engine
     throttle = house.engine.dispatches["interchange"].throttle
-    throttle.suspicion.down_since = throttle.now() - 31
+    throttle.poison_detector.down_since = throttle.now() - 31
     assert await house.look() == []
     await house.receive(message(1))
     assert await house.look() == ["destination-down"]

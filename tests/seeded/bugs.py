@@ -336,8 +336,8 @@ JOURNAL: Final = (
     ),
     Bug(
         "a transaction is applied to its own outcome where memory lapsed meanwhile",
-        "deliver/resources/together.py",
-        "            server.transcript.recalled = server.recalled()\n",
+        "deliver/resources/bundle_planner.py",
+        "            server.response_log.recalled = server.recalled()\n",
         "",
         ("deliver/resources/test_transaction.py",),
     ),

@@ -11,8 +11,8 @@ import orjson
 
 from engine.deliver.stored import Body, id_of
 from engine.deliver.wire.client import Answer
-from engine.deliver.wire.draft_server import DraftWrite
 from engine.deliver.wire.exchange import Exchange
+from engine.deliver.wire.recording_server import RecordedWrite
 from engine.errors import AmbiguousDeliveryError, DestinationError, HeldDeliveryError, PermanentDeliveryError
 from engine.fhir.patient import number_of
 from engine.fhir.whose import asked_of, patients_of
@@ -27,7 +27,7 @@ _DONE: Final = frozenset({"200", "201"})
 # Somebody else has written in between: this says nothing of the server.
 _STALE: Final = frozenset({409, 412})
 
-Writes = Mapping[str, DraftWrite]
+Writes = Mapping[str, RecordedWrite]
 
 
 class Refusal(NamedTuple):
@@ -76,7 +76,7 @@ def _urn(reference: str) -> str:
     return f"urn:uuid:{reference.partition('/')[2]}"
 
 
-def _entry(base: str, reference: str, write: DraftWrite) -> Body:
+def _entry(base: str, reference: str, write: RecordedWrite) -> Body:
     conditions = {_NAMES[name]: value for name, value in write.headers if name in _NAMES}
     return {
         "fullUrl": _urn(reference) if write.method == "POST" else f"{base}/{reference}",
@@ -85,7 +85,7 @@ def _entry(base: str, reference: str, write: DraftWrite) -> Body:
     }
 
 
-async def _believed(exchange: Exchange, writes: Sequence[DraftWrite], bundle: Any) -> list[Answer] | None:
+async def _believed(exchange: Exchange, writes: Sequence[RecordedWrite], bundle: Any) -> list[Answer] | None:
     """Return what came of each write; None where the Bundle does not show that all were done."""
     entries = bundle.get("entry") if isinstance(bundle, dict) and bundle.get("type") == "transaction-response" else None
     if not isinstance(entries, list) or len(entries) != len(writes):
@@ -99,7 +99,7 @@ async def _believed(exchange: Exchange, writes: Sequence[DraftWrite], bundle: An
     return answers
 
 
-async def _shown(exchange: Exchange, write: DraftWrite, entry: Any) -> Answer | None:
+async def _shown(exchange: Exchange, write: RecordedWrite, entry: Any) -> Answer | None:
     """Return what came of one write; None where it is not shown to be done, and to this resource."""
     response = entry.get("response") if isinstance(entry, dict) else None
     status = str(response.get("status"))[:3] if isinstance(response, dict) else ""
@@ -116,7 +116,7 @@ async def _shown(exchange: Exchange, write: DraftWrite, entry: Any) -> Answer | 
     return Answer(int(status), headers, b"", body, 0.0)
 
 
-def _is_meant(write: DraftWrite, body: Body) -> bool:
+def _is_meant(write: RecordedWrite, body: Body) -> bool:
     """Say whether a resource is the one that was updated, or carries a number of the one that was created."""
     if write.method == "PUT":
         return f"{write.type_}/{body.get('id')}" == write.path
@@ -127,7 +127,7 @@ def _numbers(body: Body) -> set[Any]:
     return {number_of(item) for item in body.get("identifier") or () if isinstance(item, dict)}
 
 
-async def _watch(exchange: Exchange, write: DraftWrite, answer: Answer) -> None:
+async def _watch(exchange: Exchange, write: RecordedWrite, answer: Answer) -> None:
     """Search for what was created on condition, as long as it is not known whether the server honours that.
 
     A server that does not is sent no transactions any more. Of places and people one may stand twice; what is a

@@ -7,17 +7,17 @@ from urllib.parse import quote
 
 from engine.config.channel import Channel
 from engine.deliver.memory import Memory
-from engine.deliver.pace.backoff import retry_after_seconds
 from engine.deliver.stored import PATIENT, Body, Stored, id_of, stored
+from engine.deliver.throttling.backoff import retry_after_seconds
 from engine.deliver.verdict import Attempt, Failure
 from engine.deliver.wire.client import Answer
-from engine.deliver.wire.echo import Echo
+from engine.deliver.wire.echo_response import EchoResponse
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.learned import Learned
 from engine.deliver.wire.outgoing import INVALID, faults
 from engine.deliver.wire.query import escaped
+from engine.deliver.wire.response_log import ResponseLog, name_of
 from engine.deliver.wire.server import MEDIA_TYPE, Server
-from engine.deliver.wire.transcript import Transcript, name_of
 from engine.errors import DeliveryError, HeldDeliveryError, InterruptedDeliveryError
 from engine.fhir import outcome
 from engine.fhir.plan import Identity
@@ -41,7 +41,7 @@ class Exchange(Learned):
     of what was merged into another one, beside Patients. `again`: this is a further try, and no replay, of a
     delivery. `heard`: the server has answered something. `interrupted`: a write was not sent, because a connection was
     lost since this exchange began. `bundles`: several writes may go in one transaction;
-    `transcript` has what was answered already. `repeatable`: all that the plan writes shows in what it writes, once it
+    `response_log`: the responses so far. `repeatable`: all that the plan writes shows in what it writes, once it
     is read. `decided`: holds that a person has decided, each a code and its place; `place`: that of the interaction at
     hand, among several of its kind.
     """
@@ -70,7 +70,7 @@ class Exchange(Learned):
         self.repeatable = False
         self.decided = decided
         self.place = ""
-        self.transcript = Transcript()
+        self.response_log = ResponseLog()
         self._written: list[tuple[str, str, Answer | None]] = []
         self._intend = intend
         self._at = at
@@ -90,7 +90,7 @@ class Exchange(Learned):
     def start_again(self, *, replay: bool) -> None:
         """Forget what was resolved: the delivery begins anew at a server of which a connection was lost."""
         self.unlearn()
-        self.transcript = Transcript()
+        self.response_log = ResponseLog()
         self.interrupted = self.bundles = False
         self.tried, self.again = True, not replay
         self._breaks = self.server.continuity.breaks
@@ -128,12 +128,12 @@ class Exchange(Learned):
 
     def recall(self, type_: str, identities: Sequence[Identity]) -> Stored | None:
         """Return the resource that identities are remembered to stand for; None where none is."""
-        return self.transcript.find(type_, identities) or self.server.cache_of(type_).find(identities)
+        return self.response_log.find(type_, identities) or self.server.cache_of(type_).find(identities)
 
     def still(self, patient: Stored) -> bool:
         """Say whether a resource may be written upon: read in this delivery, written in it, or known still."""
         url = f"{self.server.base}/{patient.reference}"
-        if patient.fresh or name_of("PUT", url, patient.if_match) in self.transcript:
+        if patient.fresh or name_of("PUT", url, patient.if_match) in self.response_log:
             return True
         self.server.continuity.check()
         return self.server.cache_of(patient.type_).holds(patient)
@@ -193,7 +193,7 @@ class Exchange(Learned):
         outward = self.server.outward(body)
         if self.channel.check_output != "off":
             self._check(outward)
-        echo = Echo(outward)
+        echo = EchoResponse(outward)
         read = echo.read if outward is body else None
         return await self.write(method, path, echo.content, headers, spoken, read=read)
 
@@ -220,7 +220,7 @@ class Exchange(Learned):
         a path it is a Bundle, which goes to the base. `read`: how the answer may be read without parsing it.
         """
         url = f"{self.server.base}/{path}" if path else self.server.base
-        told = self.transcript.take(name_of(method, url, headers)) if self.transcript else None
+        told = self.response_log.take(name_of(method, url, headers)) if self.response_log else None
         if told is not None:
             self._written.append((method, path, told))
             return told
@@ -286,7 +286,7 @@ class Exchange(Learned):
 
     async def _get(self, url: str, spoken: frozenset[int] = frozenset()) -> Answer:
         try:
-            answer = self.transcript.take(name_of("GET", url)) or await self.server.ask("GET", url, ())
+            answer = self.response_log.take(name_of("GET", url)) or await self.server.ask("GET", url, ())
         except DeliveryError as error:
             self._account(self._request("GET", url, (), b""), error, changes=False, journaled=False)
             raise self._reclassed(error, write=False) from error

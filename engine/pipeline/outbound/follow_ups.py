@@ -18,8 +18,8 @@ from prometheus_client import Counter
 from engine import fault, telemetry
 from engine.config.channel import Channel, Mode
 from engine.deliver.destination import Destination
-from engine.deliver.pace.backoff import wait_seconds
 from engine.deliver.reply import Ending, Reply
+from engine.deliver.throttling.backoff import wait_seconds
 from engine.errors import place_of
 from engine.hl7.message import Message
 from engine.journal.entry import Claimed, FollowUpKind

@@ -7,10 +7,10 @@ from typing import Final
 
 from engine import telemetry
 from engine.config.destination import Retry
-from engine.deliver.pace.backoff import wait_seconds
-from engine.deliver.pace.breaker import Breaker, Gate
-from engine.deliver.pace.suspicion import Blame, Suspicion
-from engine.deliver.pace.window import window
+from engine.deliver.throttling.backoff import wait_seconds
+from engine.deliver.throttling.breaker import Breaker, Gate
+from engine.deliver.throttling.poison_detector import FailureAttribution, PoisonDetector
+from engine.deliver.throttling.window import window
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.client import CONNECTING
 
@@ -34,7 +34,7 @@ class DeliveryThrottle:
         draw: Callable[[], float],
     ) -> None:
         self.breaker = Breaker()
-        self.suspicion = Suspicion(retry.hold_after_tries, retry.hold_after_seconds)
+        self.poison_detector = PoisonDetector(retry.hold_after_tries, retry.hold_after_seconds)
         self._name = name
         self._window = window(concurrency)
         self._retry = retry
@@ -80,20 +80,20 @@ class DeliveryThrottle:
     @property
     def down(self) -> bool:
         """Whether the destination has failed without an answer since."""
-        return self.suspicion.down_since is not None
+        return self.poison_detector.down_since is not None
 
     def down_seconds(self) -> float:
         """Return for how long the destination has failed without an answer in between; 0 where it is well."""
-        since = self.suspicion.down_since
+        since = self.poison_detector.down_since
         return 0.0 if since is None else max(self._monotonic() - since, 0.0)
 
     def unreachable(self) -> None:
         """Note that the destination did not say what it can do."""
-        self.suspicion.down(self._monotonic())
+        self.poison_detector.down(self._monotonic())
 
     def reached(self) -> None:
         """Note that the destination has said what it can do."""
-        self.suspicion.down_since = None
+        self.poison_detector.down_since = None
 
     def record_result(self, entry: int, verdict: Verdict, begun: float) -> Verdict:
         """Update the throttle with the verdict on an entry, and return the verdict.
@@ -114,9 +114,9 @@ class DeliveryThrottle:
     def _answered(self, entry: int, verdict: Verdict, begun: float) -> None:
         self.breaker = self.breaker.answered()
         if verdict.wrote:
-            self.suspicion.succeeded(entry, begun, self._monotonic())
+            self.poison_detector.succeeded(entry, begun, self._monotonic())
         else:
-            self.suspicion.answered(entry)
+            self.poison_detector.answered(entry)
         took = max((attempt.milliseconds for attempt in verdict.attempts), default=0.0)
         if took:
             self._window = self._window.answered(took)
@@ -124,12 +124,12 @@ class DeliveryThrottle:
     def _failed(self, entry: int, verdict: Verdict) -> Verdict:
         now = self._monotonic()
         own = verdict.failure is not Failure.DESTINATION and verdict.reason not in OF_NO_ENTRY
-        blame = self.suspicion.failed(entry, now) if own else Blame.UNKNOWN
+        attribution = self.poison_detector.failed(entry, now) if own else FailureAttribution.UNKNOWN
         if not own:
-            self.suspicion.down(now)
-        if blame is not Blame.UNKNOWN:
+            self.poison_detector.down(now)
+        if attribution is not FailureAttribution.UNKNOWN:
             self.breaker = self.breaker.unasked(now)
-            return verdict if blame is Blame.ENTRY else self._held(verdict)
+            return verdict if attribution is FailureAttribution.ENTRY else self._held(verdict)
         alone = own and self.breaker.failing <= {entry}
         self.breaker = self.breaker.failed(
             verdict.failure, now, verdict.retry_after_seconds, entry=entry if own else None

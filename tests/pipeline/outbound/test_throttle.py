@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from engine.config.destination import Retry
-from engine.deliver.pace.breaker import FAILURES_TO_OPEN, Gate
+from engine.deliver.throttling.breaker import FAILURES_TO_OPEN, Gate
 from engine.deliver.verdict import Attempt, Failure, Verdict, VerdictKind
 from engine.http.request import Request
 from engine.pipeline.outbound.throttle import DeliveryThrottle

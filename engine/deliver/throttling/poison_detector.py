@@ -1,4 +1,4 @@
-"""Suspicion: whether a failure is the destination's trouble or that of one entry, which fails while others succeed.
+"""Poison detection: whether a failure is the destination's or that of one entry, which fails while others succeed.
 
 unknown --another delivery, begun after its failure, succeeds--> of the entry --so often, for so long--> proven
 
@@ -15,8 +15,8 @@ from typing import Final
 MOST_COUNTED: Final = 10_000
 
 
-class Blame(StrEnum):
-    """Whose trouble a failure is; `proven`: the entry has failed so often, for so long, that it is to be held."""
+class FailureAttribution(StrEnum):
+    """What a failure is attributed to; `proven`: the entry has failed often and long enough to be held."""
 
     UNKNOWN = "unknown"
     ENTRY = "entry"
@@ -31,8 +31,8 @@ class Failures:
     since: float
 
 
-class Suspicion:
-    """What the failures at one destination say; `tries` and `seconds` are what proves an entry, 0 tries never does.
+class PoisonDetector:
+    """Finds the entries that always fail at one destination: after `tries` in `seconds`; 0 tries finds none.
 
     `down_since`: the first failure that may be the destination's since it last answered; None where it is well.
     """
@@ -50,7 +50,7 @@ class Suspicion:
         self.answered(entry)
 
     def answered(self, entry: int) -> None:
-        """Note that the destination answered an entry, whatever it thought of it."""
+        """Note that the destination answered an entry, whatever the answer was."""
         self._failures.pop(entry, None)
         self.down_since = None
 
@@ -59,18 +59,18 @@ class Suspicion:
         self._doubt_at = now
         self.down_since = now if self.down_since is None else self.down_since
 
-    def failed(self, entry: int, now: float) -> Blame:
-        """Note that the destination failed on an entry; return whose trouble that is."""
+    def failed(self, entry: int, now: float) -> FailureAttribution:
+        """Note that the destination failed on an entry; return what the failure is attributed to."""
         failures = self._failures.pop(entry, None)
         if failures is None or failures.since >= self._success_begun or self._doubt_at > self._success_at:
             self.down(now)
             self._keep(entry, Failures(1, now))
-            return Blame.UNKNOWN
+            return FailureAttribution.UNKNOWN
         failures = Failures(failures.count + 1, failures.since)
         if 0 < self._tries <= failures.count and now - failures.since >= self._seconds:
-            return Blame.PROVEN
+            return FailureAttribution.PROVEN
         self._keep(entry, failures)
-        return Blame.ENTRY
+        return FailureAttribution.ENTRY
 
     def _keep(self, entry: int, failures: Failures) -> None:
         if len(self._failures) >= MOST_COUNTED:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.deliver.pace.backoff import MAX_RETRY_AFTER_SECONDS, retry_after_seconds, wait_seconds
-from engine.deliver.pace.breaker import FAILURES_TO_OPEN, OPEN_SECONDS, Breaker, Gate
-from engine.deliver.pace.window import window
+from engine.deliver.throttling.backoff import MAX_RETRY_AFTER_SECONDS, retry_after_seconds, wait_seconds
+from engine.deliver.throttling.breaker import FAILURES_TO_OPEN, OPEN_SECONDS, Breaker, Gate
+from engine.deliver.throttling.window import window
 from engine.deliver.verdict import Failure
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

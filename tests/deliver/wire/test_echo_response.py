@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.deliver.wire.echo import Echo
+from engine.deliver.wire.echo_response import EchoResponse
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=4)
 JSON = st.recursive(
@@ -20,13 +20,13 @@ SENT = {"resourceType": "Patient", "id": "a", "meta": {"versionId": "1"}, "conta
 @given(BODIES)
 def test_content_is_the_resource(body):
     """What is sent is the resource as JSON, in the order of its elements."""
-    assert Echo(body).content == orjson.dumps(body)
+    assert EchoResponse(body).content == orjson.dumps(body)
 
 
 @given(BODIES, BODIES, JSON)
 def test_answer_is_read_as_it_would_be_parsed(body, other, meta):
     """Whatever is answered, it is not read, or read as parsing it would; of what was sent, another `meta` is read."""
-    echo = Echo(body)
+    echo = EchoResponse(body)
     for answered in (body, other, body | {"meta": meta}, other | body, body | other):
         content = orjson.dumps(answered)
         found = echo.read(content)
@@ -38,7 +38,7 @@ def test_answer_is_read_as_it_would_be_parsed(body, other, meta):
 def test_values_are_those_that_were_sent():
     """Lists and values of the answer are the very ones that were sent, so that what is known of them still holds."""
     answered = orjson.dumps(SENT | {"meta": {"versionId": "2", "lastUpdated": "2026-03-02T06:00:00Z"}})
-    found = Echo(SENT).read(answered)
+    found = EchoResponse(SENT).read(answered)
     assert found["contained"] is SENT["contained"]
     assert found["meta"] == {"versionId": "2", "lastUpdated": "2026-03-02T06:00:00Z"}
     assert list(found) == list(SENT)
@@ -59,9 +59,9 @@ def test_values_are_those_that_were_sent():
 )
 def test_any_other_answer_is_left_to_be_parsed(answer):
     """What differs in anything but the resource's own `meta` is not read here."""
-    assert Echo(SENT).read(answer) is None
+    assert EchoResponse(SENT).read(answer) is None
 
 
 def test_resource_without_meta_has_no_echo():
     """A resource that never had a version is not recognised in the answer."""
-    assert Echo({"resourceType": "Patient"}).read(b'{"resourceType":"Patient"}') is None
+    assert EchoResponse({"resourceType": "Patient"}).read(b'{"resourceType":"Patient"}') is None

@@ -1,4 +1,4 @@
-"""The server of a draft: reads are real and kept, writes are put down to be sent together, and answered for now.
+"""The server of a draft: reads are real and logged, writes are recorded and answered provisionally, to be sent as one.
 
 Delivery runs on it as on the server itself, then once more with the true answers; nothing that was answered for now
 outlives the draft, and no other delivery sees it.
@@ -16,8 +16,8 @@ import orjson
 from engine.deliver.stored import PATIENT, Body, Cache, Slices, Stored
 from engine.deliver.wire.client import Answer
 from engine.deliver.wire.dry_run_server import DryRunServer
+from engine.deliver.wire.response_log import Headers, Recalled, ResponseLog, name_of
 from engine.deliver.wire.server import Server
-from engine.deliver.wire.transcript import Headers, Recalled, Transcript, name_of
 from engine.errors import DeliveryError, PermanentDeliveryError
 from engine.fhir.plan import Identity
 
@@ -26,7 +26,7 @@ NOT_DRAFTED: Final = "not-drafted"
 
 
 @dataclass(slots=True)
-class DraftWrite:
+class RecordedWrite:
     """A create or update that is to be sent; `path` is `Encounter` or `Encounter/1`, `headers` hold its condition."""
 
     method: str
@@ -40,19 +40,19 @@ class DraftWrite:
         return self.path.partition("/")[0]
 
 
-class DraftServer(DryRunServer):
-    """A destination's server in one draft: `writes` by reference, in their order, and a `transcript` of the reads.
+class RecordingServer(DryRunServer):
+    """A destination's server in one draft: `writes` by reference, in order, and a `response_log` of the reads.
 
-    A resource that is created has an id made of its condition for now, the same each time. What is written twice is put
-    down once, as it is in the end; `count` tells how often anything was. Raises PermanentDeliveryError for what is
+    A created resource gets a provisional id derived from its condition. A resource written twice is recorded once, in
+    its last state; `count` is the number of writes. Raises PermanentDeliveryError for what is
     neither a conditional create nor an update.
     """
 
     def __init__(self, real: Server) -> None:
         super().__init__(real)
         self.abilities = real.abilities
-        self.transcript = Transcript()
-        self.writes: dict[str, DraftWrite] = {}
+        self.response_log = ResponseLog()
+        self.writes: dict[str, RecordedWrite] = {}
         self.count = 0
         self._layers: dict[str, Layer] = {}
         self.cache = self.cache_of(PATIENT)
@@ -98,14 +98,14 @@ class DraftServer(DryRunServer):
         reference = f"{type_}/{logical_id}"
         body = _read(content)
         self.count += 1
-        self.writes[reference] = DraftWrite("POST", type_, headers, body)
+        self.writes[reference] = RecordedWrite("POST", type_, headers, body)
         return self._wrote(reference, {**body, "id": logical_id}, 201)
 
     def _draft_update(self, reference: str, content: bytes, headers: Headers) -> Answer:
         body, held = _read(content), self.writes.get(reference)
         self.count += 1
         if held is None:
-            self.writes[reference] = DraftWrite("PUT", reference, headers, body)
+            self.writes[reference] = RecordedWrite("PUT", reference, headers, body)
         else:
             own = {"id", "meta"}
             held.body = {name: held.body[name] for name in own if name in held.body} | {
@@ -118,7 +118,7 @@ class DraftServer(DryRunServer):
         entries = (answer.json or {}).get("entry") or () if answer.status == 200 else ()
         shown = (one["resource"] for one in entries)
         if any(f"{one.get('resourceType')}/{one.get('id')}" in self._pretended for one in shown):
-            self.transcript.drop(name_of("GET", f"{self.base}/{path}"))  # it was answered with what is not there yet
+            self.response_log.drop(name_of("GET", f"{self.base}/{path}"))  # it was answered with what is not there yet
         return answer
 
     async def _really(self, path: str) -> Answer:
@@ -126,9 +126,9 @@ class DraftServer(DryRunServer):
         try:
             answer = await self._real.ask("GET", url, ())
         except DeliveryError as error:
-            self.transcript.keep(name_of("GET", url), error)
+            self.response_log.keep(name_of("GET", url), error)
             raise
-        self.transcript.keep(name_of("GET", url), answer)
+        self.response_log.keep(name_of("GET", url), answer)
         return answer
 
 

@@ -1,4 +1,4 @@
-"""What is written to a server, and its answer where that is the same again but for `meta`: then only that is parsed.
+"""A resource as sent, and the response that echoes it with another `meta`: only the `meta` is parsed.
 
 Most servers answer an update with what they were sent, as a new version. To parse all of it would cost 15 us, and give
 another copy of what is at hand: of each value, of each list, and so of what is known of them.
@@ -16,8 +16,8 @@ _GAP: Final = b"\0"
 _FRAGMENT: Final = orjson.Fragment(_GAP)
 
 
-class Echo:
-    """A resource as it is sent (`content`), to be held against the answer; nobody changes it afterwards."""
+class EchoResponse:
+    """A resource as it is sent (`content`), which the response is compared with; never changed afterwards."""
 
     __slots__ = ("_body", "_head", "_tail", "content")
 
@@ -28,7 +28,7 @@ class Echo:
         self.content = b"".join((self._head, orjson.dumps(body[_META]), self._tail)) if known else self._head
 
     def read(self, answer: bytes) -> Any:
-        """Return what an answer is as JSON, where it is what was sent with another `meta`; else None."""
+        """Return the response as JSON where it is what was sent with another `meta`; else None."""
         head, tail = self._head, self._tail
         if not (tail and len(head) + len(tail) < len(answer) and answer.startswith(head) and answer.endswith(tail)):
             return None

@@ -1,4 +1,4 @@
-"""What a server has answered already within one delivery: each answer is given once where it is asked for again."""
+"""The responses of a server within one delivery; each is used once when its request is made again."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ Headers = tuple[tuple[str, str], ...]
 Recalled = dict[tuple[str, tuple[Identity, ...]], Stored]
 
 
-class Transcript:
-    """Answers, and failures to answer, by request and in their order.
+class ResponseLog:
+    """Responses and failures by request, in order.
 
-    `recalled`: what was remembered, by type and identities, when the writes were made that are answered here.
+    `recalled`: the remembered resources, by type and identities, at the time of the logged writes.
     """
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class Transcript:
         self._answers: dict[str, deque[Answer | DeliveryError]] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything was answered already."""
+        """Whether it holds any response."""
         return bool(self._answers)
 
     def __contains__(self, request: str) -> bool:
-        """Whether a request is answered here."""
+        """Whether it holds a response to a request."""
         return bool(self._answers.get(request))
 
     def find(self, type_: str, identities: Sequence[Identity]) -> Stored | None:
@@ -40,16 +40,16 @@ class Transcript:
         return self.recalled.get((type_, tuple(identities)))
 
     def keep(self, request: str, answer: Answer | DeliveryError) -> None:
-        """Add what came of a request (`name_of`)."""
+        """Add the response or failure of a request (`name_of`)."""
         self._answers.setdefault(request, deque()).append(answer)
 
     def drop(self, request: str) -> None:
-        """Take back what was added last for a request, if anything was."""
+        """Remove the last response to a request, if there is one."""
         if self._answers.get(request):
             self._answers[request].pop()
 
     def take(self, request: str) -> Answer | None:
-        """Return the next answer to a request, None where there is none; raises the failure that it was."""
+        """Return the next response to a request, None where there is none; raises a logged failure."""
         left = self._answers.get(request)
         if not left:
             return None
@@ -59,7 +59,7 @@ class Transcript:
         return answer
 
     def clear(self) -> None:
-        """Forget all of it."""
+        """Remove everything."""
         self._answers.clear()
         self.recalled.clear()
 

@@ -4,8 +4,8 @@ import orjson
 import pytest
 
 from engine.deliver.stored import Cache, Stored
-from engine.deliver.wire.draft_server import DraftServer, Layer
-from engine.deliver.wire.transcript import name_of
+from engine.deliver.wire.recording_server import Layer, RecordingServer
+from engine.deliver.wire.response_log import name_of
 from engine.errors import PermanentDeliveryError
 from engine.fhir.plan import Identity
 from tests.deliver.fake_fhir import Step
@@ -18,7 +18,7 @@ CONDITION = (("If-None-Exist", "identifier=s%7C9"),)
 def draft(site, server, identifier):
     """A draft at a server that has one Patient."""
     server.add("a", identifier=[identifier("1")])
-    return DraftServer(site.open().destination._server)
+    return RecordingServer(site.open().destination._server)
 
 
 def encoded(**elements) -> bytes:
@@ -30,9 +30,9 @@ async def test_a_read_is_kept_once(draft, server):
     """What the server answered is given again, and then no more; what was not asked was not answered."""
     url = f"{server.base}/Patient/a"
     answer = await draft.ask("GET", url, ())
-    assert draft.transcript.take(name_of("GET", url)) == answer
-    assert draft.transcript.take(name_of("GET", url)) is None
-    assert draft.transcript.take(name_of("GET", f"{server.base}/Patient/b")) is None
+    assert draft.response_log.take(name_of("GET", url)) == answer
+    assert draft.response_log.take(name_of("GET", url)) is None
+    assert draft.response_log.take(name_of("GET", f"{server.base}/Patient/b")) is None
 
 
 async def test_a_search_that_shows_what_is_not_there_yet_is_kept_for_nobody(draft, server, identifier):
@@ -42,7 +42,7 @@ async def test_a_search_that_shows_what_is_not_there_yet_is_kept_for_nobody(draf
     await draft.ask("POST", f"{server.base}/Patient", CONDITION, encoded(identifier=[number]))
     answer = await draft.ask("GET", url, ())
     assert [one["resource"]["identifier"] for one in answer.json["entry"]] == [[number]]
-    assert draft.transcript.take(name_of("GET", url)) is None
+    assert draft.response_log.take(name_of("GET", url)) is None
     assert [one for one in server.requests if not one.startswith("GET")] == []
 
 
@@ -52,7 +52,7 @@ async def test_a_failure_to_answer_fails_again(draft, server):
     url = f"{server.base}/Patient/a"
     for ask in (lambda: draft.ask("GET", url, ()), None):
         with pytest.raises(Exception, match="connection-lost"):
-            await ask() if ask else draft.transcript.take(name_of("GET", url))
+            await ask() if ask else draft.response_log.take(name_of("GET", url))
     assert len(server.requests) == 1
 
 

@@ -1,4 +1,4 @@
-"""What a message says beside its patient, in one transaction where the server takes one and there is more to write.
+"""Plans a transaction bundle of what a message says beside its patient, where the server takes one.
 
 It is carried out twice: on a draft, which shows what there is to write, then with what the server has answered to that.
 So a transaction ends exactly as its requests would have ended one by one, and whatever goes wrong with it is left to
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from engine.deliver.resources.transaction import Refusal, transact
-from engine.deliver.wire.draft_server import DraftServer
 from engine.deliver.wire.exchange import Exchange
-from engine.deliver.wire.transcript import name_of
+from engine.deliver.wire.recording_server import RecordingServer
+from engine.deliver.wire.response_log import name_of
 from engine.errors import DeliveryError
 from engine.fhir.plan import Interaction, Keep
 
@@ -34,7 +34,7 @@ class _Draft:
     `whole` False: it broke off.
     """
 
-    server: DraftServer
+    server: RecordingServer
     known: Exchange
     before: Exchange
     after: Exchange
@@ -50,12 +50,12 @@ class _Draft:
         return not any(self.known.mentions(reference, since=self.after) for reference in self.server.writes)
 
 
-async def together(
+async def carry_out_bundled(
     exchange: Exchange, steps: Sequence[Interaction], carry_out: CarryOut, *, remembered: bool = True
 ) -> list[str]:
-    """Carry out steps and return how each ended; `carry_out` does so one by one, `remembered` as of `upsert_resource`.
+    """Carry out steps, in one transaction bundle where possible, and return how each ended.
 
-    Raises the errors of a delivery.
+    `carry_out` does so one by one; `remembered` as of `upsert_resource`. Raises the errors of a delivery.
     """
     if not exchange.bundles or not _is_worth_a_draft(exchange, steps):
         return await carry_out(exchange, steps, remembered=remembered)
@@ -69,20 +69,20 @@ async def together(
             if isinstance(answers, Refusal):
                 return await _one_by_one(exchange, steps, carry_out, answers)
             for write, answer in zip(server.writes.values(), answers, strict=True):
-                server.transcript.keep(name_of(write.method, f"{server.base}/{write.path}", write.headers), answer)
+                server.response_log.keep(name_of(write.method, f"{server.base}/{write.path}", write.headers), answer)
             # What was remembered then is what these answers are about, whatever has become of the caches meanwhile.
-            server.transcript.recalled = server.recalled()
-        exchange.transcript = server.transcript
+            server.response_log.recalled = server.recalled()
+        exchange.response_log = server.response_log
         return await carry_out(exchange, steps, remembered=remembered)
     finally:
-        server.transcript.clear()
+        server.response_log.clear()
 
 
 async def _drafted(
     exchange: Exchange, steps: Sequence[Interaction], carry_out: CarryOut, *, remembered: bool
 ) -> _Draft:
     """Carry out steps on a draft, as far as that goes."""
-    server = DraftServer(exchange.server)
+    server = RecordingServer(exchange.server)
     known = exchange.draft(server)
     draft = _Draft(server, known, known, known, [])
     for number, step in enumerate(steps):
@@ -107,7 +107,7 @@ async def _adopted(
         exchange.adopt(draft.known)
         return draft.endings
     exchange.adopt(draft.before)
-    exchange.transcript = draft.server.transcript
+    exchange.response_log = draft.server.response_log
     (draft.endings[draft.writing],) = await carry_out(exchange, (steps[draft.writing],), remembered=remembered)
     exchange.learn(draft.known, since=draft.after)
     return draft.endings

@@ -1,1 +1,0 @@
-"""How fast a destination may be asked: backoff, circuit breaker, window, suspicion; pure values."""

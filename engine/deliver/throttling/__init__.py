@@ -1,0 +1,1 @@
+"""Throttling of a destination: backoff, circuit breaker, window, poison detection; pure values."""
