@@ -18,8 +18,8 @@ from engine.mapping.files.setting import Setting, setting_of
 from engine.mapping.files.table import make_table
 from engine.mapping.language.check_table import check_table
 from engine.mapping.language.expression import Field, parse_path
+from engine.mapping.language.function_context import FunctionContext
 from engine.mapping.language.identifier import Identifiers
-from engine.mapping.language.kit import Kit
 from engine.mapping.language.moment import Stamps
 from engine.mapping.language.reading import Reading, unmapped_in
 from engine.mapping.language.scope import Scope
@@ -33,7 +33,7 @@ from engine.mapping.resource.resource_file import Resource
 from engine.mapping.resource.resource_planner import ResourcePlanner
 from engine.mapping.resource.resources import check_acts, compile_resources
 from engine.mapping.resource.slices import Slices
-from engine.mapping.subject.events import SENT, Doing, EventTable, assumed, make_event_table
+from engine.mapping.subject.events import SENT, EventAction, EventTable, assumed, make_event_table
 from engine.mapping.subject.filters import Filter, compile_channel_filters, compile_filters
 from engine.mapping.subject.identify import ENCOUNTER, SubjectReader
 from engine.mapping.subject.identity_values import check_identity_values
@@ -42,7 +42,7 @@ from engine.mapping.subject.unread import unread
 
 PATIENT = "Patient"
 NO_FILE = Source("", {}, {})
-MakeCompiler = Callable[[Kit, dict[str, Document], Problems], Compiler]
+MakeCompiler = Callable[[FunctionContext, dict[str, Document], Problems], Compiler]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,9 @@ def _compile_files(
     tables = assumed(tables, table, documents.events, problems)
     identifiers = Identifiers(table.identity, setting)
     stamps = Stamps(setting.zone)
-    compiler = make_compiler(Kit(setting, tables, identifiers, stamps, documents.tables), documents.datatypes, problems)
+    compiler = make_compiler(
+        FunctionContext(setting, tables, identifiers, stamps, documents.tables), documents.datatypes, problems
+    )
     for name, document in documents.datatypes.items():
         compiler.datatype(name, Scope(document))
     resource = documents.resources.get(PATIENT)
@@ -240,9 +242,11 @@ class Mapping:
         self.taken, self.filters = parts.reader.taken, parts.reader.filters
         self.sends = parts.sends
         patients = PatientPlanner(parts.reader, parts.patient, parts.beside)
-        self._planners: dict[Doing, Planner] = {
+        self._planners: dict[EventAction, Planner] = {
             **IdentityPlanner(parts.reader, parts.patient).planners,
-            **dict.fromkeys((Doing.UPSERT, Doing.UPDATE, Doing.IDENTIFY, Doing.DELETE), patients.plan),
+            **dict.fromkeys(
+                (EventAction.UPSERT, EventAction.UPDATE, EventAction.IDENTIFY, EventAction.DELETE), patients.plan
+            ),
         }
 
     def identify(self, message: Message) -> Subject:
@@ -262,7 +266,7 @@ class Mapping:
         message = message.legible()
         rule = self._reader.rule(message)
         moment = self._reader.moment(message)
-        planner = self._planners.get(rule.doing)
+        planner = self._planners.get(rule.action)
         interactions, warnings = planner(rule, message, moment) if planner else Planned()
         if self._beside.attestations and interactions:
             reading = Reading(message, message.groups, moment.offset, moment.day)

@@ -10,13 +10,13 @@ from engine.fhir.plan import Identity, Interaction, Keep, Link, Merge, Move, Pat
 from engine.hl7.finding import Finding
 from engine.hl7.message import Message
 from engine.mapping.files.group import NO_GROUP, MergeGroup, further, merge_groups, patient_segments, visit_segments
-from engine.mapping.language.identifier import Found
+from engine.mapping.language.identifier import MessageIdentifier
 from engine.mapping.language.moment import Moment
 from engine.mapping.language.reading import Reading, by_name
 from engine.mapping.resource.patient import PatientMapping
 from engine.mapping.resource.resource_file import SOURCE
 from engine.mapping.resource.resource_planner import ResourcePlanner
-from engine.mapping.subject.events import Doing, Rule
+from engine.mapping.subject.events import EventAction, Rule
 from engine.mapping.subject.identify import SubjectReader
 from engine.mapping.subject.identities import Identities
 from engine.mapping.subject.move import identities
@@ -42,12 +42,12 @@ class IdentityPlanner:
     def __init__(self, reader: SubjectReader, patient: PatientMapping) -> None:
         self._identities = reader.identities
         self._patient = patient
-        self.planners: dict[Doing, Planner] = {
-            Doing.MERGE: partial(self._in_groups, self._merge),
-            Doing.RENAME: partial(self._in_groups, self._rename),
-            Doing.MOVE: partial(self._in_groups, self._move),
-            Doing.LINK: self._links,
-            Doing.UNLINK: self._links,
+        self.planners: dict[EventAction, Planner] = {
+            EventAction.MERGE: partial(self._in_groups, self._merge),
+            EventAction.RENAME: partial(self._in_groups, self._rename),
+            EventAction.MOVE: partial(self._in_groups, self._move),
+            EventAction.LINK: self._links,
+            EventAction.UNLINK: self._links,
         }
 
     def _in_groups(self, plan: PlanGroup, _: Rule, message: Message, moment: Moment) -> Planned:
@@ -115,7 +115,7 @@ class IdentityPlanner:
             reading = reading_of(MergeGroup(pid, None), message, moment)
             records.append(_without(self._patient.record(side.found, reading), shared))
             warnings += reading.warnings
-        undo = rule.doing is Doing.UNLINK
+        undo = rule.action is EventAction.UNLINK
         return Planned(tuple([Link(records[0], other, undo) for other in records[1:]]), tuple(warnings))
 
 
@@ -147,7 +147,7 @@ class PatientPlanner:
                 reading = Reading(message, message.groups, moment.offset, moment.day)
             suffix = _suffix(number)
             record = self._patient.record(side.found, reading, suffix)
-            delete = rule.doing is Doing.DELETE
+            delete = rule.action is EventAction.DELETE
             if rule.finds:
                 record = record._replace(identifiers=())
             own: list[Interaction] = [Upsert(record, rule.create, rule.reactivate, delete, rule.ignore, rule.thin)]
@@ -162,7 +162,7 @@ class PatientPlanner:
         """Return what is asked where resources go from the patients of the MRG segments to those of their PIDs."""
         interactions: list[Interaction] = []
         warnings: list[str] = []
-        targets: dict[tuple[Found, ...], PatientRecord] = {}
+        targets: dict[tuple[MessageIdentifier, ...], PatientRecord] = {}
         groups = merge_groups(message) or NO_GROUP
         for number, (group, to, of) in enumerate(zip(groups, sides[::2], sides[1::2], strict=True)):
             suffix = _suffix(number)

@@ -17,9 +17,9 @@ from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import Element, elements
 from engine.mapping.files.setting import Setting
 from engine.mapping.files.table import make_table
+from engine.mapping.language.function_context import FunctionContext
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.identifier import Identifiers, IdentityRules
-from engine.mapping.language.kit import Kit
 from engine.mapping.language.moment import Stamps
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import RESERVED, Compiler
@@ -201,19 +201,21 @@ WANTED = [
 @given(value=VALUES, want=st.sampled_from(WANTED), type_=st.sampled_from(["", "CX", "XPN"]))
 def test_any_authored_value(value: object, want: Element, type_: str) -> None:
     """What stands for an element ends in something to make, or in problems that each have a place."""
-    kit, document = _compiling()
+    context, document = _compiling()
     problems = Problems()
-    compiler = Compiler(kit, {}, problems)
+    compiler = Compiler(context, {}, problems)
     scope = Scope(document, ("elements", "x"), type_=type_)
     (compiler.many if want.many else compiler.value)(value, scope, want)
     assert all(one.file and one.line >= 1 and "object at 0x" not in str(one) for one in problems.found)
 
 
 @cache
-def _compiling() -> tuple[Kit, Document]:
+def _compiling() -> tuple[FunctionContext, Document]:
     """What templates are compiled with, and a file in which they stand."""
     documents = load([ROOT], "adt").documents
     tables = {name: make_table(name, one.value) for name, one in documents.tables.items()}
     setting = Setting()
-    kit = Kit(setting, tables, Identifiers(IdentityRules(), setting), Stamps(setting.zone), documents.tables)
-    return kit, documents.resources["Patient"]
+    context = FunctionContext(
+        setting, tables, Identifiers(IdentityRules(), setting), Stamps(setting.zone), documents.tables
+    )
+    return context, documents.resources["Patient"]

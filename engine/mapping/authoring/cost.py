@@ -23,14 +23,14 @@ from engine.mapping.language.expression import (
     parse_condition,
     parse_expression,
 )
+from engine.mapping.language.function_context import Takes
 from engine.mapping.language.functions import FUNCTIONS
-from engine.mapping.language.kit import Takes
 from engine.mapping.resource.grouping import UNDER
 from engine.mapping.resource.listing import SINGLE
 from engine.mapping.resource.lists import SEGMENTS
 from engine.mapping.resource.provenance import TARGET
 from engine.mapping.resource.referred import FROM, KINDS
-from engine.mapping.subject.events import ALONE, BARE, Doing, EventTable, Rule, make_event_table
+from engine.mapping.subject.events import ALONE, BARE, EventAction, EventTable, Rule, make_event_table
 
 # More steps than this of one file are warned of: three times those of the costliest that ships.
 MOST_STEPS: Final = 20_000_000
@@ -253,15 +253,15 @@ class Costs:
 
     def _events(self, table: EventTable) -> Iterator[EventCost]:
         for event, rule in table.rules.items():
-            if rule.doing in {Doing.SKIP, Doing.UNHANDLED}:
+            if rule.action in {EventAction.SKIP, EventAction.UNHANDLED}:
                 continue
-            several = rule.each or rule.merges or rule.moves or rule.doing in ALONE
+            several = rule.each or rule.merges or rule.moves or rule.action in ALONE
             patients = self.bounds.patients if several else 1
             types = tuple(dict.fromkeys((PATIENT, *self._types(rule, table))))
             total = Cost()
             for name in types:
                 total.add(self.files.get(name, Cost()), patients)
-            for_each = FOR_IDENTITY if rule.doing in ALONE else FOR_PATIENT
+            for_each = FOR_IDENTITY if rule.action in ALONE else FOR_PATIENT
             requests = patients * for_each + (total.most.resources - patients) * FOR_RESOURCE
             yield EventCost(event, rule.name, types, total, requests)
 
@@ -271,8 +271,8 @@ class Costs:
         values = {name: one.value for name, one in self._documents.resources.items() if name in table.sent}
         named = any(SEGMENTS in values.get(act.type_, ()) for act in rule.acts)
         for name, value in values.items():
-            lists = SEGMENTS in value and not named and rule.doing not in ALONE | BARE
-            along = value.get("along") == "yes" and rule.doing not in ALONE | BARE
+            lists = SEGMENTS in value and not named and rule.action not in ALONE | BARE
+            along = value.get("along") == "yes" and rule.action not in ALONE | BARE
             if lists or along or TARGET in value:
                 yield name
 

@@ -1,4 +1,4 @@
-"""In which character set the bytes of a message really are, whatever its MSH-18 says."""
+"""Detects the character set of a message from its bytes, whatever MSH-18 declares."""
 
 import re
 from enum import StrEnum
@@ -13,8 +13,8 @@ from engine.hl7.iso2022 import ESCAPE
 _PAGES: Final = frozenset(range(0x80, 0xA0))
 
 
-class Really(StrEnum):
-    """What bytes are, as far as they tell."""
+class DetectedEncoding(StrEnum):
+    """The encoding that the bytes of a message show."""
 
     ASCII = "ASCII"
     UTF8 = "UTF-8"
@@ -29,22 +29,22 @@ class Really(StrEnum):
 _NAME: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9 ./_-]{1,20}")
 
 # What a channel's `charset` would say of bytes that declare nothing and are no UTF-8.
-GUESSES: Final = {Really.LATIN: "8859/1", Really.PAGE: "cp1252"}
+GUESSES: Final = {DetectedEncoding.LATIN: "8859/1", DetectedEncoding.PAGE: "cp1252"}
 
 
-def really(raw: bytes) -> Really:
-    """Return what the bytes of a message are."""
+def detected_encoding(raw: bytes) -> DetectedEncoding:
+    """Return the encoding of the bytes of a message."""
     if wide_codec(raw):
-        return Really.WIDE
+        return DetectedEncoding.WIDE
     if raw.startswith(UTF8_MARK):
-        return Really.MARKED
+        return DetectedEncoding.MARKED
     if raw.isascii():
-        return Really.SWITCHING if ESCAPE in raw else Really.ASCII
+        return DetectedEncoding.SWITCHING if ESCAPE in raw else DetectedEncoding.ASCII
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError:
-        return Really.PAGE if _PAGES.intersection(raw) else Really.LATIN
-    return Really.UTF8
+        return DetectedEncoding.PAGE if _PAGES.intersection(raw) else DetectedEncoding.LATIN
+    return DetectedEncoding.UTF8
 
 
 def declared_shown(raw: bytes) -> str:
@@ -59,9 +59,9 @@ def declared_shown(raw: bytes) -> str:
 
 def fault(raw: bytes) -> str:
     """Return what is wrong with the character set that a message declares, by its bytes; empty where nothing is."""
-    found = really(raw)
+    found = detected_encoding(raw)
     # Wide bytes, and a mark, say which set they are; MSH-18 then says nothing.
-    told = found in {Really.WIDE, Really.MARKED}
+    told = found in {DetectedEncoding.WIDE, DetectedEncoding.MARKED}
     declared, repetition = (b"", b"") if told else character_set(raw)
     coding = coding_of(declared, repetition, "UTF-8")
     if coding is None:
@@ -71,6 +71,6 @@ def fault(raw: bytes) -> str:
     except UndecodableMessageError:
         unsaid = not declared and not told
         return "MSH-18 is empty, which means UTF-8, and this is none" if unsaid else "bytes that are not of it"
-    if found is Really.UTF8 and coding.name not in {"utf-8", "gb18030", "big5", "euc_kr"}:
+    if found is DetectedEncoding.UTF8 and coding.name not in {"utf-8", "gb18030", "big5", "euc_kr"}:
         return "these bytes are UTF-8"
     return ""

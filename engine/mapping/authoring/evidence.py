@@ -39,8 +39,8 @@ class ReadBeside:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A condition that was asked: of what, where and how it is written, whether it let the value through, and why."""
+class CheckedCondition:
+    """A condition that was checked: its element, place and text, whether it passed, and the values that it read."""
 
     element: str
     file: str
@@ -84,7 +84,7 @@ class Evidence:
     asked: bool
     record: int
     read: tuple[ReadBeside, ...] = ()
-    conditions: tuple[Asked, ...] = ()
+    conditions: tuple[CheckedCondition, ...] = ()
     warnings: tuple[str, ...] = ()
     key: str = ""
     through: tuple[Through, ...] = ()

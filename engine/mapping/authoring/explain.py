@@ -8,7 +8,7 @@ from engine.config.channel import Channel
 from engine.config.source import Source
 from engine.hl7.message import Message
 from engine.mapping.authoring.element import element_of
-from engine.mapping.authoring.evidence import Asked, Evidence
+from engine.mapping.authoring.evidence import CheckedCondition, Evidence
 from engine.mapping.authoring.in_force import Line, lines_in_force
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.authoring.trace import Trace, TracingCompiler
@@ -32,7 +32,7 @@ class Explanation:
     evidence: tuple[Evidence, ...]
     trace: Trace
     hash: str
-    conditions: tuple[Asked, ...] = ()
+    conditions: tuple[CheckedCondition, ...] = ()
     lines: tuple[Line, ...] = ()
 
     def of_element(self, element: str) -> tuple[Evidence, ...]:

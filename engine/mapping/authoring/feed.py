@@ -15,7 +15,7 @@ from engine.errors import MessageError, MessageLimitError, UndecodableMessageErr
 from engine.hl7.header import EVENT_IN_EVN, read_header
 from engine.hl7.message import Message, Repetition, Segment, parse
 from engine.hl7.taken import ADT
-from engine.mapping.authoring.encoding import GUESSES, declared_shown, fault, really
+from engine.mapping.authoring.encoding import GUESSES, declared_shown, detected_encoding, fault
 from engine.mapping.authoring.shape import SHORTEST, code_shown, kind_of, name_shown, offset_of
 from engine.mapping.authoring.survey import name_of
 from engine.mapping.files.reference import segments
@@ -88,7 +88,7 @@ class Feed:
         self.guesses[guess] += bool(guess)
         personal = set(_personal(message))
         self.personal |= personal
-        self.charsets[Charset(declared_shown(raw), really(raw), fault(raw))] += 1
+        self.charsets[Charset(declared_shown(raw), detected_encoding(raw), fault(raw))] += 1
         self._header(message, personal)
         self.authorities.update({_shown(one, personal) for one in _authorities(message)})
         self._segments(message)
@@ -141,7 +141,7 @@ def read_sample(raw: bytes) -> Sample:
         return Sample(parse(raw, event_from_evn=True))
     except UndecodableMessageError:
         header = read_header(raw)
-        guess = "" if header is not None and header.charset_field else GUESSES.get(really(raw), "")
+        guess = "" if header is not None and header.charset_field else GUESSES.get(detected_encoding(raw), "")
     except MessageLimitError:
         return Sample(None, "too-many-parts")
     except MessageError:

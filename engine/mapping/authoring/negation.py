@@ -59,7 +59,7 @@ class Negations:
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
         rules = make_event_table(documents.events, Problems()).rules
-        self._rules: Mapping[str, Rule] = {one: rule for one, rule in rules.items() if rule.doing not in ELSEWHERE}
+        self._rules: Mapping[str, Rule] = {one: rule for one, rule in rules.items() if rule.action not in ELSEWHERE}
 
     def warnings(self) -> tuple[Problem, ...]:
         """Return those of the files that a site wrote."""

@@ -15,8 +15,8 @@ from engine.mapping.files.table import Unmapped
 from engine.mapping.language.check_table import KEYS as TABLE_KEYS
 from engine.mapping.language.check_table import ROW_KEYS
 from engine.mapping.language.expression import PART
+from engine.mapping.language.function_context import Function
 from engine.mapping.language.functions import FUNCTIONS
-from engine.mapping.language.kit import Function
 from engine.mapping.language.template import RESERVED, TYPE_KEYS
 from engine.mapping.resource import lists, referred, resources, status
 from engine.mapping.resource import provenance as attest
@@ -29,7 +29,7 @@ from engine.mapping.subject.events import (
     PEOPLE_KEYS,
     RULE_KEYS,
     TOP_KEYS,
-    Doing,
+    EventAction,
 )
 from engine.mapping.subject.filters import DOES, FILTER_KEYS, FILTERS
 from engine.mapping.subject.identity_fields import FIELD_KEYS, FROM
@@ -97,9 +97,9 @@ def _any(*choices: Json) -> Json:
 
 def _mapping() -> Json:
     types = sorted(name.lower() for name in _resource_types())
-    doings = [doing.value for doing in Doing if doing not in ELSEWHERE]
+    actions = [action.value for action in EventAction if action not in ELSEWHERE]
     # Some of what is done with the patient is an act by its words, too; an enum says each once.
-    acts = {"enum": list(dict.fromkeys([*doings, *(f"{verb.value} {name}" for verb in Verb for name in types)]))}
+    acts = {"enum": list(dict.fromkeys([*actions, *(f"{verb.value} {name}" for verb in Verb for name in types)]))}
     rule = _object(
         RULE_KEYS,
         {

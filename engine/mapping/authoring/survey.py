@@ -10,9 +10,9 @@ from engine.mapping.files.document import Documents
 from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import segments
 from engine.mapping.language.expression import Field, Part
+from engine.mapping.language.function_context import Takes
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.identifier import MERGED
-from engine.mapping.language.kit import Takes
 from engine.mapping.resource.referred import FROM, KINDS, NUMBER
 
 Place = tuple[str, int]

@@ -11,10 +11,10 @@ from typing import Any
 from engine.mapping.authoring.traced import (
     Applied,
     Each,
-    Found,
     Kind,
     Node,
     Read,
+    ReadValue,
     Row,
     asked_beside,
     gone_through,
@@ -28,7 +28,7 @@ from engine.mapping.language.coding import UNMAPPED_CODE
 from engine.mapping.language.compared import Check, Term
 from engine.mapping.language.compiled import Compiled
 from engine.mapping.language.expression import Alternative, Call, Condition, Field, Guard, Part, Source, parse_path
-from engine.mapping.language.kit import Function, Kit, Takes
+from engine.mapping.language.function_context import Function, FunctionContext, Takes
 from engine.mapping.language.node import Apply, Called, Step, function_of
 from engine.mapping.language.node import Node as TemplateNode
 from engine.mapping.language.reading import Cells, Reading
@@ -86,7 +86,7 @@ class Trace:
             holds = test(at_hand, reading)
             node.value, place = holds != guard.unless, reading.place
             for term, step in zip(terms, steps, strict=True):
-                node.read.append(Found(term.source, step(at_hand, reading) if step else reading.event))
+                node.read.append(ReadValue(term.source, step(at_hand, reading) if step else reading.event))
             reading.place = place
             return holds
 
@@ -98,7 +98,7 @@ class Trace:
         def watched(at_hand: Any, reading: Reading) -> Any:
             value = step(at_hand, reading)
             if self.stack:
-                self.stack[-1].read.append(Found(path, shown(value)))
+                self.stack[-1].read.append(ReadValue(path, shown(value)))
             return value
 
         return watched
@@ -174,8 +174,10 @@ def _watched(one: Table, trace: Trace) -> Table:
 class WatchedChecks(Checks):
     """Checks that note the paths of conditions."""
 
-    def __init__(self, trace: Trace, problems: Problems, kit: Kit, types: Mapping[str, Document]) -> None:
-        super().__init__(problems, kit, types)
+    def __init__(
+        self, trace: Trace, problems: Problems, context: FunctionContext, types: Mapping[str, Document]
+    ) -> None:
+        super().__init__(problems, context, types)
         self._trace = trace
 
     def condition(self, condition: Condition, scope: Scope) -> None:
@@ -189,10 +191,12 @@ class WatchedChecks(Checks):
 class TracingCompiler(Compiler):
     """Compiles as the compiler does, and has every step that it makes watched."""
 
-    def __init__(self, trace: Trace, kit: Kit, datatypes: dict[str, Document], problems: Problems) -> None:
-        super().__init__(replace(kit, tables=watched_tables(kit.tables, trace)), datatypes, problems)
+    def __init__(
+        self, trace: Trace, context: FunctionContext, datatypes: dict[str, Document], problems: Problems
+    ) -> None:
+        super().__init__(replace(context, tables=watched_tables(context.tables, trace)), datatypes, problems)
         self._trace = trace
-        self._checks = WatchedChecks(trace, problems, kit, datatypes)
+        self._checks = WatchedChecks(trace, problems, context, datatypes)
 
     def object(self, value: Any, scope: Scope, type_: str, *, whole: bool = True) -> Compiled:
         """Compile an object; each of its parts is asked for by a step of its own."""
@@ -233,7 +237,7 @@ class TracingCompiler(Compiler):
         if function is None:
             return None
         make = function.make
-        return replace(function, make=lambda kit, names: self._trace.watch_apply(call, make(kit, names)))
+        return replace(function, make=lambda context, names: self._trace.watch_apply(call, make(context, names)))
 
     def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> TemplateNode:
         self._trace.eaches.append(Each(scope, source, str(entry.get("as") or "")))

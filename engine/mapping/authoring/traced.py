@@ -8,8 +8,8 @@ from typing import Any, Final
 from engine.hl7.leaf import NULL, Leaf
 from engine.hl7.segment import Segment
 from engine.mapping.language.expression import Alternative, Call, Field, Guard, Part, Source, parse_path
+from engine.mapping.language.function_context import Takes
 from engine.mapping.language.functions import FUNCTIONS
-from engine.mapping.language.kit import Takes
 from engine.mapping.language.reading import Cells, Reading
 from engine.mapping.language.scope import Scope
 
@@ -55,8 +55,8 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Something beside its own path that a step read, and what stood there: a path, or a word for what is no field."""
+class ReadValue:
+    """A value that a step read beside its own path: the path, or a word for what is no field, and the value."""
 
     path: Source
     raw: Any
@@ -81,7 +81,7 @@ class Node:
     applied: list[Applied] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     children: "list[Node]" = field(default_factory=list)
-    read: list[Found] = field(default_factory=list)
+    read: list[ReadValue] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     guard: Guard | None = None
     at_hand: Any = None
@@ -117,7 +117,7 @@ def gone_through(source: str, at_hand: Any, reading: Reading) -> tuple[Any, ...]
     return segment.cells(path.field) if segment else ()
 
 
-def asked_beside(call: Call, reading: Reading) -> Iterator[Found]:
+def asked_beside(call: Call, reading: Reading) -> Iterator[ReadValue]:
     """Yield what a function asks of a message beside what it is given: a field, the day of the event, the sender."""
     function = FUNCTIONS.get(call.name)
     if function is None:
@@ -125,9 +125,9 @@ def asked_beside(call: Call, reading: Reading) -> Iterator[Found]:
     path = parse_path(call.arguments[0]) if function.field else None
     if isinstance(path, Field):
         segment = reading.first.get(path.segment)
-        yield Found(path, segment.leaf(path.field) if segment else None)
+        yield ReadValue(path, segment.leaf(path.field) if segment else None)
     elif function.asks:
-        yield Found(ASKED[function.asks], getattr(reading, function.asks))
+        yield ReadValue(ASKED[function.asks], getattr(reading, function.asks))
 
 
 def shown(value: Any) -> Leaf | Any:

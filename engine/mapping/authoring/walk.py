@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from engine.hl7.leaf import NULL
 from engine.mapping.authoring.element import PARTS, element_names
-from engine.mapping.authoring.evidence import Asked, Evidence, ReadBeside, TableRow, Through
+from engine.mapping.authoring.evidence import CheckedCondition, Evidence, ReadBeside, TableRow, Through
 from engine.mapping.authoring.traced import Kind, Node, Row
 from engine.mapping.compile import MappingSource
 from engine.mapping.files.document import Document
@@ -30,7 +30,7 @@ class At:
     source: str = ""
     segment: int = 0
     name: str = ""
-    conditions: tuple[Asked, ...] = ()
+    conditions: tuple[CheckedCondition, ...] = ()
     through: tuple[Through, ...] = ()
 
 
@@ -97,7 +97,7 @@ class Walk:
                 found = self._node(child, at)
                 yield from (replace(one, made=None) for one in found) if lacks else found
 
-    def _lacks(self, node: Node, at: At) -> tuple[Asked, ...]:
+    def _lacks(self, node: Node, at: At) -> tuple[CheckedCondition, ...]:
         """Return what an object needs and did not get, as a condition that was not met; empty where it came out."""
         content = [one for one in node.children if one.kind is not Kind.CONDITION and one.value not in (None, NULL)]
         if node.value not in (None, NULL) or not content:
@@ -108,12 +108,12 @@ class Walk:
         if not needs:
             return ()
         place = node.scope.document.place((*above, "needs"))
-        return (Asked(at.element, *place, f"needs {' or '.join(map(str, needs))}", passed=False, read=()),)
+        return (CheckedCondition(at.element, *place, f"needs {' or '.join(map(str, needs))}", passed=False, read=()),)
 
-    def condition(self, node: Node, at: At) -> Asked:
+    def condition(self, node: Node, at: At) -> CheckedCondition:
         """Return a condition that was asked where a walk stands."""
         place = node.scope.document.place(node.scope.path)
-        return Asked(at.element, *place, str(node.guard), bool(node.value), self._beside(node, at))
+        return CheckedCondition(at.element, *place, str(node.guard), bool(node.value), self._beside(node, at))
 
     def _stopped(self, node: Node, at: At) -> Iterator[Evidence]:
         """Yield that nothing was made, where the last condition did not let it through."""
@@ -146,7 +146,7 @@ class Walk:
     def _each(self, node: Node, at: At) -> Iterator[Evidence]:
         """Walk what was made of each repetition or segment; a default is laid over the item before it."""
         number, item = 0, None
-        asked: tuple[Asked, ...] = ()
+        asked: tuple[CheckedCondition, ...] = ()
         for child in node.children:
             same = child.kind is Kind.ALSO or _laid_over(child)
             here = number if same else _number(node, child, number)

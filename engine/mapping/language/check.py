@@ -34,8 +34,8 @@ from engine.mapping.language.expression import (
     Part,
     parse_expression,
 )
+from engine.mapping.language.function_context import FunctionContext
 from engine.mapping.language.functions import FUNCTIONS
-from engine.mapping.language.kit import Kit
 from engine.mapping.language.references import SAME
 from engine.mapping.language.scope import Scope
 
@@ -69,10 +69,10 @@ CONSTANTS: Final[dict[str, tuple[re.Pattern[str], Callable[[str], Any], str]]] =
 class Checks:
     """Holds paths and types against the references; what is wrong goes to `problems`."""
 
-    def __init__(self, problems: Problems, kit: Kit, types: Mapping[str, Document]) -> None:
+    def __init__(self, problems: Problems, context: FunctionContext, types: Mapping[str, Document]) -> None:
         self._problems = problems
-        self._tables = kit.tables
-        self._files = kit.files
+        self._tables = context.tables
+        self._files = context.files
         self._types = types
 
     def condition(self, condition: Condition, scope: Scope) -> None:

@@ -10,8 +10,8 @@ from engine.errors import MappingError
 from engine.hl7.leaf import NULL, Null
 from engine.mapping.files.table import V2_SYSTEM, Table, Unmapped
 from engine.mapping.language.bounded_cache import BoundedCache
+from engine.mapping.language.function_context import FunctionContext, Make
 from engine.mapping.language.identifier import OID, URI
-from engine.mapping.language.kit import Kit, Make
 from engine.mapping.language.node import Apply, Known
 from engine.mapping.language.reading import Cells, Reading, UnmappedWarning
 
@@ -38,16 +38,16 @@ def once(make: Make) -> Make:
     """Have a function of codes made once for all that name the same tables."""
 
     @wraps(make)
-    def shared(kit: Kit, names: tuple[str, ...]) -> Apply:
-        return kit.by_table.get((make, names)) or kit.by_table.setdefault((make, names), make(kit, names))
+    def shared(context: FunctionContext, names: tuple[str, ...]) -> Apply:
+        return context.by_table.get((make, names)) or context.by_table.setdefault((make, names), make(context, names))
 
     return shared
 
 
 @once
-def code(kit: Kit, names: tuple[str, ...]) -> Apply:
+def code(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the FHIR code of a text."""
-    table = kit.tables[names[0]]
+    table = context.tables[names[0]]
 
     def made(value: str, reading: Reading) -> str | None:
         key = table.key(value)
@@ -61,9 +61,9 @@ def code(kit: Kit, names: tuple[str, ...]) -> Apply:
 
 
 @once
-def coding(kit: Kit, names: tuple[str, ...]) -> Apply:
+def coding(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the Coding of a text."""
-    table = kit.tables[names[0]]
+    table = context.tables[names[0]]
 
     def made(value: str, reading: Reading) -> dict[str, Any] | None:
         key = table.key(value)
@@ -79,9 +79,9 @@ def coding(kit: Kit, names: tuple[str, ...]) -> Apply:
 
 
 @once
-def concept(kit: Kit, names: tuple[str, ...]) -> Apply:
+def concept(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return a CodeableConcept of one coding and its text."""
-    plain = coding(kit, names)
+    plain = coding(context, names)
 
     def made(value: str, reading: Reading) -> dict[str, Any] | None:
         found = plain(value, reading)
@@ -89,13 +89,13 @@ def concept(kit: Kit, names: tuple[str, ...]) -> Apply:
             return None
         return {"coding": [found], "text": found.get("display") or value} if "system" in found else {"text": value}
 
-    return _by_table(kit.tables[names[0]], made)
+    return _by_table(context.tables[names[0]], made)
 
 
 @once
-def unmapped(kit: Kit, names: tuple[str, ...]) -> Apply:
+def unmapped(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the code as it came where no table has a target for it."""
-    first, *others = [kit.tables[name] for name in names]
+    first, *others = [context.tables[name] for name in names]
 
     def made(value: str, _: Reading) -> dict[str, Any] | None:
         key = first.key(value)
@@ -114,10 +114,10 @@ def unmapped(kit: Kit, names: tuple[str, ...]) -> Apply:
 
 
 @once
-def coded(kit: Kit, names: tuple[str, ...]) -> Apply:
+def coded(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the CodeableConcept of a CWE: first code by the table, both alternate codes and text kept."""
-    table = kit.tables[names[0]] if names else None
-    as_sent = _sender(coding_system(kit, ()))
+    table = context.tables[names[0]] if names else None
+    as_sent = _sender(coding_system(context, ()))
     known: BoundedCache[tuple[str | Null, ...], dict[str, Any]] = BoundedCache(MAX_CONCEPTS)
 
     def made(cells: Cells, reading: Reading) -> Any:
@@ -190,9 +190,9 @@ def _mapped(table: Table | None, code: str, system: str, reading: Reading) -> di
     )
 
 
-def coding_system(kit: Kit, _: tuple[str, ...]) -> Apply:
+def coding_system(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     """Return the URI of a coding system's name; of one that nobody knows a local one, with a warning."""
-    table = kit.tables.get("coding-system")
+    table = context.tables.get("coding-system")
     known: BoundedCache[str, str] = BoundedCache(MAX_KEPT)
 
     def made(name: str, reading: Reading) -> str:
@@ -220,9 +220,9 @@ def _system_uri(table: Table | None, name: str) -> str:
     return name if URI.fullmatch(name) else LOCAL_CODES + quote(name, safe="") if name.startswith(LOCAL_NAMES) else ""
 
 
-def texts(kit: Kit, names: tuple[str, ...]) -> Apply:
+def texts(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the texts of all repetitions, each once, joined by commas; a warning where no table has their codes."""
-    tables = [kit.tables[name] for name in names]
+    tables = [context.tables[name] for name in names]
 
     def made(repetitions: tuple[Cells, ...], reading: Reading) -> str | None:
         if tables and not all(map(known, repetitions)):

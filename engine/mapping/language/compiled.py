@@ -9,7 +9,7 @@ from engine.hl7.cells import BITS, NESTED
 from engine.mapping.language.compared import Check
 from engine.mapping.language.composite import First, Guarded, Joined, Masked, Object, Staged
 from engine.mapping.language.expression import Alternative, Constant, Field, Guard, Head, Part, Term
-from engine.mapping.language.kit import Takes
+from engine.mapping.language.function_context import Takes
 from engine.mapping.language.node import Apply, Called, Cell, Node, Step, Word, function_of
 from engine.mapping.language.reading import EVERYTHING, Reading
 

@@ -60,31 +60,31 @@ class Dependence(NamedTuple):
         return (text, self.event and reading.event, self.today and reading.today, self.source and reading.source)
 
 
-class Said(NamedTuple):
-    """What a template says by itself: its words, the fields that it reads, and whether it `refers`."""
+class TemplateReferences(NamedTuple):
+    """What one template references: words, fields, and whether it names what only a plan resolves (`refers`)."""
 
     words: frozenset[str]
     sources: Sources
     refers: bool
 
 
-def said_by(template: Any) -> Said:
-    """Return what a template says, whatever the others say that it names."""
+def references_of(template: Any) -> TemplateReferences:
+    """Return the references of a template itself, without those of the templates that it names."""
     text = repr(template).replace("\\n", " ")
-    return Said(frozenset(WORD.findall(text)), tuple(dict.fromkeys(_sources(template))), NAME in text)
+    return TemplateReferences(frozenset(WORD.findall(text)), tuple(dict.fromkeys(_sources(template))), NAME in text)
 
 
-def dependence_of(authored: Any, named: Mapping[str, Said]) -> Dependence:
+def dependence_of(authored: Any, named: Mapping[str, TemplateReferences]) -> Dependence:
     """Return what a template depends on; `named`: what the authored data types and resource files say, by name."""
-    own = said_by(authored)
+    own = references_of(authored)
     words, sources, refers = set(own.words), dict.fromkeys(own.sources), own.refers
     waiting = sorted(words & named.keys())
     while waiting:
-        said = named[waiting.pop()]
-        sources |= dict.fromkeys(said.sources)
-        refers = refers or said.refers
-        waiting += sorted((said.words & named.keys()) - words)
-        words |= said.words
+        references = named[waiting.pop()]
+        sources |= dict.fromkeys(references.sources)
+        refers = refers or references.refers
+        waiting += sorted((references.words & named.keys()) - words)
+        words |= references.words
     asks = {ASKING[word] for word in words & ASKING.keys()}
     return Dependence(own.sources, tuple(sources), "event" in asks, "today" in asks, "source" in asks, refers)
 

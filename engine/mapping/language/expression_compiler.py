@@ -10,7 +10,7 @@ from engine.mapping.language.check import Checks
 from engine.mapping.language.compared import Check
 from engine.mapping.language.compiled import NOTHING, Compiled, any_mask, applied, first_of, guarded, masked
 from engine.mapping.language.composite import Concatenated, Staged
-from engine.mapping.language.dependence import Dependence, Said, dependence_of, said_by
+from engine.mapping.language.dependence import Dependence, TemplateReferences, dependence_of, references_of
 from engine.mapping.language.expression import (
     Alternative,
     Call,
@@ -24,8 +24,8 @@ from engine.mapping.language.expression import (
     parse_path,
     unquoted,
 )
+from engine.mapping.language.function_context import Function, FunctionContext, Takes
 from engine.mapping.language.functions import FUNCTIONS
-from engine.mapping.language.kit import Function, Kit, Takes
 from engine.mapping.language.node import Apply, Node, Word
 from engine.mapping.language.path import check_of, field_node, part_node
 from engine.mapping.language.scope import DataType, Scope
@@ -39,16 +39,16 @@ class ExpressionCompiler(ABC):
     them.
     """
 
-    def __init__(self, kit: Kit, datatypes: dict[str, Document], problems: Problems) -> None:
-        self._kit = kit
+    def __init__(self, context: FunctionContext, datatypes: dict[str, Document], problems: Problems) -> None:
+        self._context = context
         self._problems = problems
-        self._checks = Checks(problems, kit, datatypes)
+        self._checks = Checks(problems, context, datatypes)
         self._documents = datatypes
         self._compiled: dict[str, DataType | None] = {}
         self._under_way: list[str] = []
         self.makers: dict[str, Apply] = {}
         self.makes: dict[str, str] = {}
-        self.named: dict[str, Said] = {name: said_by(one.value) for name, one in datatypes.items()}
+        self.named: dict[str, TemplateReferences] = {name: references_of(one.value) for name, one in datatypes.items()}
 
     def problem(self, scope: Scope, found: str, expected: str) -> Compiled:
         """Note a problem; what stands there makes nothing."""
@@ -74,7 +74,7 @@ class ExpressionCompiler(ABC):
 
     def referred(self, authored: Mapping[str, Any]) -> frozenset[str]:
         """Return the types of some files, and those that they refer to, directly or by what they name."""
-        waiting = [said_by(one).words for one in authored.values()]
+        waiting = [references_of(one).words for one in authored.values()]
         words: set[str] = set()
         while waiting:
             new = waiting.pop() - words
@@ -113,7 +113,7 @@ class ExpressionCompiler(ABC):
         for number, (call, function) in enumerate(zip(calls, known, strict=True)):
             if number and function.takes is not Takes.TEXT:
                 self.problem(scope, f"{call.name} after another function", "put it first")
-            apply = function.make(self._kit, call.arguments)
+            apply = function.make(self._context, call.arguments)
             if function.pieces:
                 node = Concatenated(node, tuple(self.piece(word, scope) for word in call.arguments), apply)
             else:
@@ -150,10 +150,10 @@ class ExpressionCompiler(ABC):
             return None
         if function.field:
             self._field(arguments[0], scope)
-        unknown = [table for table in arguments if most and table not in self._kit.tables]
+        unknown = [table for table in arguments if most and table not in self._context.tables]
         for table in unknown:
             self.problem(
-                scope, f"unknown table {table!r}", nearest(table, dict(self._kit.tables), "the files in tables/")
+                scope, f"unknown table {table!r}", nearest(table, dict(self._context.tables), "the files in tables/")
             )
         return None if unknown else function
 

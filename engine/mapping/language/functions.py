@@ -13,8 +13,8 @@ from urllib.parse import quote
 from engine.hl7.leaf import NULL, Null
 from engine.hl7.timestamp import Timestamp
 from engine.mapping.language.coding import code, coded, coding, coding_system, concept, text_at, texts, unmapped
+from engine.mapping.language.function_context import Function, FunctionContext, Takes
 from engine.mapping.language.identifier import Authority
-from engine.mapping.language.kit import Function, Kit, Takes
 from engine.mapping.language.node import Apply
 from engine.mapping.language.reading import Cells, Reading
 from engine.mapping.language.string_functions import MIDNIGHT, TEXT_FUNCTIONS
@@ -44,21 +44,21 @@ DECIMAL: Final = re.compile(r"[+-]?(\d{1,15})(\.\d{1,15})?")
 MOST_DIGITS: Final = 15
 
 
-def _date(kit: Kit, _: tuple[str, ...]) -> Apply:
-    return _timed(kit, lambda stamp: stamp.fhir_date())
+def _date(context: FunctionContext, _: tuple[str, ...]) -> Apply:
+    return _timed(context, lambda stamp: stamp.fhir_date())
 
 
-def _datetime(kit: Kit, _: tuple[str, ...]) -> Apply:
-    return _timed(kit, lambda stamp: stamp.fhir_datetime())
+def _datetime(context: FunctionContext, _: tuple[str, ...]) -> Apply:
+    return _timed(context, lambda stamp: stamp.fhir_datetime())
 
 
-def _birth_time(kit: Kit, _: tuple[str, ...]) -> Apply:
-    made = _datetime(kit, ())
+def _birth_time(context: FunctionContext, _: tuple[str, ...]) -> Apply:
+    made = _datetime(context, ())
     return lambda value, reading: made(value, reading) if MIDNIGHT.fullmatch(value[8:]) is None else None
 
 
-def _timed(kit: Kit, shape: Callable[[Timestamp], str]) -> Apply:
-    read = kit.stamps.read
+def _timed(context: FunctionContext, shape: Callable[[Timestamp], str]) -> Apply:
+    read = context.stamps.read
 
     def made(value: str, reading: Reading) -> Any:
         stamp = read(value, reading.offset)
@@ -67,8 +67,8 @@ def _timed(kit: Kit, shape: Callable[[Timestamp], str]) -> Apply:
     return made
 
 
-def _boolean(kit: Kit, names: tuple[str, ...]) -> Apply:
-    table = kit.tables[names[0]]
+def _boolean(context: FunctionContext, names: tuple[str, ...]) -> Apply:
+    table = context.tables[names[0]]
 
     def made(value: str, reading: Reading) -> bool | None:
         key = table.key(value)
@@ -91,8 +91,8 @@ def _decimal(value: str, reading: Reading) -> int | float | None:
     return float(value) if match[2] else int(value)
 
 
-def _if_past(kit: Kit, words: tuple[str, ...]) -> Apply:
-    read = kit.stamps.read
+def _if_past(context: FunctionContext, words: tuple[str, ...]) -> Apply:
+    read = context.stamps.read
 
     def made(value: str, reading: Reading) -> str | None:
         stamp = read(value, reading.offset)
@@ -113,9 +113,9 @@ def _name_text(cells: Cells, _: Reading) -> str | None:
     return _line(cells.first, (4, 1, 2, 0, 3))
 
 
-def _one_coding(number: int) -> Callable[[Kit, tuple[str, ...]], Apply]:
-    def make(kit: Kit, names: tuple[str, ...]) -> Apply:
-        concept_of = coded(kit, names)
+def _one_coding(number: int) -> Callable[[FunctionContext, tuple[str, ...]], Apply]:
+    def make(context: FunctionContext, names: tuple[str, ...]) -> Apply:
+        concept_of = coded(context, names)
 
         def made(cells: Cells, reading: Reading) -> Any:
             found = concept_of(cells, reading)
@@ -129,8 +129,8 @@ def _one_coding(number: int) -> Callable[[Kit, tuple[str, ...]], Apply]:
     return make
 
 
-def _entity_system(kit: Kit, words: tuple[str, ...]) -> Apply:
-    system = kit.identifiers.resource_system
+def _entity_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
+    system = context.identifiers.resource_system
 
     def made(cells: Cells, reading: Reading) -> str:
         authority = Authority(*(text_at(cells.first, index) for index in (1, 2, 3)))
@@ -139,8 +139,8 @@ def _entity_system(kit: Kit, words: tuple[str, ...]) -> Apply:
     return made
 
 
-def _identifier_type(kit: Kit, names: tuple[str, ...]) -> Apply:
-    named, type_of = concept(kit, names), kit.identifiers.type_of
+def _identifier_type(context: FunctionContext, names: tuple[str, ...]) -> Apply:
+    named, type_of = concept(context, names), context.identifiers.type_of
 
     def made(value: Cells, reading: Reading) -> dict[str, Any] | None:
         type_ = type_of(value, reading.place)
@@ -149,13 +149,13 @@ def _identifier_type(kit: Kit, names: tuple[str, ...]) -> Apply:
     return made
 
 
-def _identifier_system(kit: Kit, _: tuple[str, ...]) -> Apply:
-    system = kit.identifiers.system
+def _identifier_system(context: FunctionContext, _: tuple[str, ...]) -> Apply:
+    system = context.identifiers.system
     return lambda value, reading: system(value, reading.place).uri
 
 
-def _number_system(kit: Kit, words: tuple[str, ...]) -> Apply:
-    system = kit.identifiers.resource_system
+def _number_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
+    system = context.identifiers.resource_system
 
     def made(cells: Cells, reading: Reading) -> str:
         parts = [cells.leaf(4, part) for part in (1, 2, 3)]
@@ -165,13 +165,13 @@ def _number_system(kit: Kit, words: tuple[str, ...]) -> Apply:
     return made
 
 
-def _place_name(_: Kit, words: tuple[str, ...]) -> Apply:
+def _place_name(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     levels = range(int(words[0]) if words[0].isdigit() else 1)
     return lambda cells, _: _line(cells.first, levels)
 
 
-def _identifier_value(kit: Kit, _: tuple[str, ...]) -> Apply:
-    placeholder = kit.identifiers.placeholder
+def _identifier_value(context: FunctionContext, _: tuple[str, ...]) -> Apply:
+    placeholder = context.identifiers.placeholder
 
     def made(value: str, reading: Reading) -> str | None:
         return reading.warn("placeholder-identifier") if placeholder(value) else value
@@ -179,13 +179,13 @@ def _identifier_value(kit: Kit, _: tuple[str, ...]) -> Apply:
     return made
 
 
-def _identifier_use(kit: Kit, _: tuple[str, ...]) -> Apply:
-    expired = kit.identifiers.expired
+def _identifier_use(context: FunctionContext, _: tuple[str, ...]) -> Apply:
+    expired = context.identifiers.expired
     return lambda value, reading: "old" if expired(value, reading.today) else None
 
 
-def _own_system(kit: Kit, words: tuple[str, ...]) -> Apply:
-    base = kit.setting.base_uri + words[0]
+def _own_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
+    base = context.setting.base_uri + words[0]
     return lambda value, _: f"{base}:{quote(value, safe='')}"
 
 
@@ -205,7 +205,7 @@ def _person_name(cells: Cells, _: Reading) -> str | None:
     return _line(cells.first, (5, 2, 3, 1, 4))
 
 
-def _plain(apply: Apply) -> Callable[[Kit, tuple[str, ...]], Apply]:
+def _plain(apply: Apply) -> Callable[[FunctionContext, tuple[str, ...]], Apply]:
     """Return what makes a function that needs neither tables nor words."""
     return lambda _, __: apply
 

@@ -67,8 +67,8 @@ class System(NamedTuple):
     known: bool
 
 
-class Found(NamedTuple):
-    """An identity found in a message: its type, rank in the preferred order, system, field and repetition."""
+class MessageIdentifier(NamedTuple):
+    """An identifier of a message: its type, rank in the preferred order, system, field and repetition."""
 
     identity: Identity
     type_: str
@@ -131,7 +131,7 @@ class Identifiers:
         until = until[:8]
         return until < today[: len(until)]
 
-    def identity(self, cells: Cells, place: str, today: str, repetition: int = 1) -> Found | None:
+    def identity(self, cells: Cells, place: str, today: str, repetition: int = 1) -> MessageIdentifier | None:
         """Return the identity that an identifier is; None where it is empty, expired or of a type that is none.
 
         Placeholders are returned by `placeholder` alone and must be asked for first.
@@ -141,14 +141,14 @@ class Identifiers:
             if not value or self.expired(cells, today):
                 return None
             system = System(named.system, configured=True, known=True)
-            return Found(
+            return MessageIdentifier(
                 Identity(named.system, value), named.type_, self._rank("", named.type_), system, place, repetition
             )
         type_ = self.type_of(cells, place)
         if not value or type_ in self.rules.not_identity or self.expired(cells, today):
             return None
         system, rank = self._ranked(cells, type_, place)
-        return Found(Identity(system.uri, value), type_, rank, system, place, repetition)
+        return MessageIdentifier(Identity(system.uri, value), type_, rank, system, place, repetition)
 
     def system(self, cells: Cells, place: str) -> System:
         """Return the FHIR system of an identifier at a place (`PID-3`)."""
@@ -226,7 +226,7 @@ class Identifiers:
         return System(self._setting.base_uri + quote(name, safe=""), configured=False, known=False)
 
 
-def same_person(one: Sequence[Found], other: Sequence[Found]) -> bool:
+def same_person(one: Sequence[MessageIdentifier], other: Sequence[MessageIdentifier]) -> bool:
     """Say whether two PIDs name one patient: the number that either puts first is among those of the other."""
     listed = [{found.identity for found in side} for side in (other, one)]
     return any(side and side[0].identity in among for side, among in zip((one, other), listed, strict=True))

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, Protocol
 
 from engine.hl7.cells import BITS
 from engine.mapping.language.reading import EVERYTHING, Reading
-from engine.mapping.language.source import Found, Source
+from engine.mapping.language.source import SegmentNames, Source
 
 Step = Callable[[Any, Reading], Any]
 """Takes what is at hand and the reading; returns None where nothing is said, NULL for a deletion, else a value."""
@@ -227,7 +227,9 @@ class Every(NamedTuple):
 
 
 @contextmanager
-def field_source(source: Source, to: str, segment: str, at_hand: bool, place: str, field: int) -> Iterator[Found]:
+def field_source(
+    source: Source, to: str, segment: str, at_hand: bool, place: str, field: int
+) -> Iterator[SegmentNames]:
     """Write what finds a field, and notes its place if any; what is done where it holds something follows within.
 
     Yields what stands for its segment.

@@ -6,7 +6,7 @@ from engine.mapping.language.compared import Term as Compared
 from engine.mapping.language.comparison import comparison_fault, comparison_of, other_than
 from engine.mapping.language.composite import Staged
 from engine.mapping.language.expression import Condition, Field, Part, Term
-from engine.mapping.language.kit import Takes
+from engine.mapping.language.function_context import Takes
 from engine.mapping.language.node import Cell, Chosen, Every, Leaf, Node, Text, Whole
 from engine.mapping.language.reading import Cells, Reading
 

@@ -13,8 +13,8 @@ NAME: Final = "made"
 INDENT: Final = "    "
 
 
-class Found(NamedTuple):
-    """The names in a source of a segment, the mask of its fields that hold something, their texts, and `plain`."""
+class SegmentNames(NamedTuple):
+    """The variables of a segment in the source: segment, mask of its filled fields, their texts, and `plain`."""
 
     segment: str
     filled: str
@@ -22,7 +22,7 @@ class Found(NamedTuple):
     plain: str
 
 
-AT_HAND: Final = Found("scope", "filled", "texts", "plain")
+AT_HAND: Final = SegmentNames("scope", "filled", "texts", "plain")
 
 
 class Source:
@@ -34,7 +34,7 @@ class Source:
         self.depth = 2
         self._values: dict[str, Any] = {"NULL": NULL}
         self._known: dict[int, str] = {}
-        self._segments: dict[str, Found] = {}
+        self._segments: dict[str, SegmentNames] = {}
         self._variables = 0
 
     def function(self) -> Any:
@@ -74,18 +74,18 @@ class Source:
             self._values[known] = value
         return known
 
-    def segment(self, name: str) -> Found:
+    def segment(self, name: str) -> SegmentNames:
         """Return the names of what stands for the first segment of a name; its `filled` is 0 where there is none."""
         known = self._segments.get(name)
         if known is None:
-            known = self._segments[name] = Found(*[self.variable() for _ in Found._fields])
+            known = self._segments[name] = SegmentNames(*[self.variable() for _ in SegmentNames._fields])
             segment, filled, texts, plain = known
             self.head(f"{segment} = reading.first.get({self.name(name)})")
             self.head(f"if {segment} is None: {filled} = 0")
             self.head(f"else: {filled} = {segment}.filled; {texts} = {segment}.texts; {plain} = {segment}.plain")
         return known
 
-    def at_hand(self) -> Found:
+    def at_hand(self) -> SegmentNames:
         """Return the names of what stands for the segment at hand."""
         self.head("filled = scope.filled")
         self.head("texts = scope.texts")

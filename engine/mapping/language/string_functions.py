@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from engine.hl7.leaf import NULL
 from engine.mapping.language.expression import unquoted
-from engine.mapping.language.kit import Function, Kit, Takes
+from engine.mapping.language.function_context import Function, FunctionContext, Takes
 from engine.mapping.language.node import Apply
 from engine.mapping.language.reading import Reading
 
@@ -28,7 +28,7 @@ DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})(.*)", re.DOTALL)
 # One sign of the place, with a name before it and a domain of two parts or more after it.
 EMAIL: Final = re.compile(r"[^@\s,;<>]{1,64}@[^@\s,;<>.]+(?:\.[^@\s,;<>.]+)+")
 
-Made = Callable[[Kit, tuple[str, ...]], Apply]
+Made = Callable[[FunctionContext, tuple[str, ...]], Apply]
 
 
 def case(change: Callable[[str], str]) -> Made:
@@ -39,25 +39,25 @@ def case(change: Callable[[str], str]) -> Made:
 def stripped(strip: Callable[[str, str], str]) -> Made:
     """Return the maker of a function that takes characters off a text's ends, and then blanks."""
 
-    def make(_: Kit, words: tuple[str, ...]) -> Apply:
+    def make(_: FunctionContext, words: tuple[str, ...]) -> Apply:
         characters = unquoted(words[0])
         return lambda value, _reading: strip(value, characters).strip() or None
 
     return make
 
 
-def substring(_: Kit, words: tuple[str, ...]) -> Apply:
+def substring(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return the part of a text from a place on, counted from 1, of so many characters or to its end."""
     first = int(words[0]) - 1
     part = slice(first, first + int(words[1]) if len(words) > 1 else None)
     return lambda value, _reading: value[part].strip() or None
 
 
-def utc_minute(kit: Kit, _: tuple[str, ...]) -> Apply:
+def utc_minute(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     """Return the minute of a timestamp in UTC; of one without a time of day nothing, whatever is wrong with it."""
 
     def made(value: str, reading: Reading) -> str | None:
-        stamp = kit.stamps.read(value, reading.offset)
+        stamp = context.stamps.read(value, reading.offset)
         if stamp is None or stamp.precision < MINUTES or MIDNIGHT.fullmatch(value.strip()[8:]):
             return None
         return stamp.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
@@ -65,13 +65,13 @@ def utc_minute(kit: Kit, _: tuple[str, ...]) -> Apply:
     return made
 
 
-def pad(_: Kit, words: tuple[str, ...]) -> Apply:
+def pad(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return a text filled on the left to so many characters; a longer one as it is."""
     width, filler = int(words[0]), unquoted(words[1])
     return lambda value, _reading: value.rjust(width, filler)
 
 
-def replaced(_: Kit, words: tuple[str, ...]) -> Apply:
+def replaced(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return a text with one text in place of another, wherever that stands."""
     old, new = map(unquoted, words)
     # Past so many there is nothing left of them: a text of 1 MiB would be a gigabyte before it is cut.
@@ -79,7 +79,7 @@ def replaced(_: Kit, words: tuple[str, ...]) -> Apply:
     return lambda value, _reading: value.replace(old, new, times)[:MOST].strip() or None
 
 
-def split(_: Kit, words: tuple[str, ...]) -> Apply:
+def split(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return a part of a text that a separator parts, counted from 1; nothing where there are fewer."""
     separator, index = unquoted(words[0]), int(words[1]) - 1
 
@@ -90,7 +90,7 @@ def split(_: Kit, words: tuple[str, ...]) -> Apply:
     return made
 
 
-def concat(_: Kit, words: tuple[str, ...]) -> Apply:
+def concat(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return a text with others after it; what stands before a path that is empty is left out with it."""
     fixed = tuple(unquoted(word) if word[0] == "'" else None for word in words)
 
@@ -110,7 +110,7 @@ def concat(_: Kit, words: tuple[str, ...]) -> Apply:
 def shifted(sign: int) -> Made:
     """Return the maker of a function that moves a timestamp by whole days; its time of day stays as it is."""
 
-    def make(_: Kit, words: tuple[str, ...]) -> Apply:
+    def make(_: FunctionContext, words: tuple[str, ...]) -> Apply:
         return partial(_shifted, timedelta(days=sign * int(words[0])))
 
     return make
@@ -170,7 +170,7 @@ def _is_count(word: str, most: int) -> bool:
     return word.isascii() and word.isdigit() and len(word) <= 6 and 1 <= int(word) <= most
 
 
-def if_email(_: Kit, words: tuple[str, ...]) -> Apply:
+def if_email(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return the word named, where a text is an e-mail address."""
     return lambda value, _: words[0] if EMAIL.fullmatch(value) else None
 

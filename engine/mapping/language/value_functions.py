@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from engine.mapping.language.coding import is_cdc_code, text_at
 from engine.mapping.language.expression import Field, parse_path
+from engine.mapping.language.function_context import FunctionContext, Takes
 from engine.mapping.language.identifier import universal_uri
-from engine.mapping.language.kit import Kit, Takes
 from engine.mapping.language.node import Apply, function_of
 from engine.mapping.language.path import field_node
 from engine.mapping.language.reading import Cells, Reading
@@ -26,9 +26,9 @@ FIRST_ETHNICITY: Final = "2133"
 MEDIA_TYPES: Final = {"ap": "application", "au": "audio", "im": "image", "text": "text", "ft": "text"}
 
 
-def instant(kit: Kit, _: tuple[str, ...]) -> Apply:
+def instant(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     """Return a timestamp that has a time of day, with its offset; nothing for a mere date."""
-    read = kit.stamps.read
+    read = context.stamps.read
 
     def made(value: str, reading: Reading) -> Any:
         stamp = read(value, reading.offset)
@@ -39,9 +39,9 @@ def instant(kit: Kit, _: tuple[str, ...]) -> Apply:
     return made
 
 
-def minutes_after(kit: Kit, words: tuple[str, ...]) -> Apply:
+def minutes_after(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return the moment so many minutes after that of a field; nothing where that is a mere date."""
-    read, head = kit.stamps.read, parse_path(words[0])
+    read, head = context.stamps.read, parse_path(words[0])
     start = function_of(field_node(head, Takes.TEXT, "")) if isinstance(head, Field) else (lambda _, __: None)
 
     def made(value: str, reading: Reading) -> Any:
@@ -93,7 +93,7 @@ def lines(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
     return "\n".join(text for cells in repetitions if (text := text_at(cells.first, 0))) or None
 
 
-def media_type(_: Kit, words: tuple[str, ...]) -> Apply:
+def media_type(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return the media type that two components of an ED or RP name, the first of them by its number."""
     index = int(words[0]) - 1 if words[0].isdigit() else 1
 
@@ -127,9 +127,9 @@ def binary(value: str, reading: Reading) -> str | None:
     return plain if BASE64.fullmatch(plain) else reading.warn(BAD_VALUE)
 
 
-def sender_system(kit: Kit, words: tuple[str, ...]) -> Apply:
+def sender_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return the system of this engine for what is unique within the message's sender."""
-    base = kit.setting.base_uri + words[0]
+    base = context.setting.base_uri + words[0]
     return lambda _, reading: f"{base}:{quote(reading.source, safe='')}"
 
 

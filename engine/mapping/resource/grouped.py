@@ -26,7 +26,7 @@ BAR: Final = "|"
 SENDER: Final = Owner("", NOBODY)
 
 
-class Place(NamedTuple):
+class GroupSegment(NamedTuple):
     """One segment of a list: its name in the plan (`OBX-3.OBR-2`, the third of the second OBR), and what it reads."""
 
     name: str
@@ -117,21 +117,21 @@ class GroupedListing(Listing):
         rules = self.rules
         return rules.segment != self._grouping.parent and (rules.each or rules.complete)
 
-    def _places(self, group: Group) -> Iterator[Place]:
+    def _places(self, group: Group) -> Iterator[GroupSegment]:
         """Yield the segments of the list in a group: what leads it, or those of the name under it."""
         name, rules = self._grouping.parent, self.rules
         suffix = f".{name}-{group.number}"
         if rules.segment == name:
-            yield Place(f"{name}-{group.number}", suffix, group.own[name][0], group.everything())
+            yield GroupSegment(f"{name}-{group.number}", suffix, group.own[name][0], group.everything())
             return
         under = [(segment, held) for segment, held in group.under if segment.name == rules.segment]
         for number, (segment, held) in enumerate(under, 1):
             nearest = self._grouping.under[rules.segment]
             above = {one: some for one, some in group.own.items() if one not in nearest}
             mine = {**above, **held, segment.name: [segment]}
-            yield Place(f"{rules.segment}-{number}{suffix}", suffix, segment, mine)
+            yield GroupSegment(f"{rules.segment}-{number}{suffix}", suffix, segment, mine)
 
-    def _member(self, bare: Reading, place: Place, reading: Reading) -> Member:
+    def _member(self, bare: Reading, place: GroupSegment, reading: Reading) -> Member:
         """Return what a segment says; MappingError for one that cannot be told from others, or lacks what it needs."""
         member = self._read(at_hand(bare, place.held), (place.segment,))
         lacks = member.nothing or any(one.startswith(NOT_WHOLE) for one in member.warnings)

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from engine.fhir.plan import ElementChange, PatientRecord
-from engine.mapping.language.identifier import Found
+from engine.mapping.language.identifier import MessageIdentifier
 from engine.mapping.language.reading import Reading
 from engine.mapping.resource.resource import NUMBER_TYPE
 from engine.mapping.resource.slice_cache import Memo, SliceReader
@@ -34,7 +34,7 @@ class PatientMapping:
         self._people = people
         self._named = named
 
-    def record(self, found: Iterable[Found], reading: Reading, suffix: str = "") -> PatientRecord:
+    def record(self, found: Iterable[MessageIdentifier], reading: Reading, suffix: str = "") -> PatientRecord:
         """Return what the segments at hand say of the patient with these identities; `suffix` ends its local name."""
         identifiers, warnings = self._identifiers.of(reading)
         reading.warnings += warnings
@@ -76,7 +76,7 @@ class PatientMapping:
         return any(text in self._people.names or text.startswith(self._people.beginnings) for text in texts)
 
 
-def _not_carried(found: Sequence[Found], identifiers: Sequence[Any], named: AbstractSet[str]) -> list[Any]:
+def _not_carried(found: Sequence[MessageIdentifier], identifiers: Sequence[Any], named: AbstractSet[str]) -> list[Any]:
     """Return identities of named fields that the file does not make identifiers of: a record is found by what it has.
 
     Without them, it would be made again with the next message.

@@ -8,7 +8,7 @@ from engine.mapping.resource.lists import Lists
 from engine.mapping.resource.provenance import Attestation
 from engine.mapping.resource.resource_file import Resource
 from engine.mapping.subject.act import OF_IDENTITY, Act, Verb
-from engine.mapping.subject.events import BARE, Doing, Rule
+from engine.mapping.subject.events import BARE, EventAction, Rule
 
 
 class ResourcePlanner:
@@ -49,7 +49,7 @@ class ResourcePlanner:
             if act.type_ in self.resources:
                 earlier = _names(record, found) if self.resources[act.type_].refers else None
                 found += self._asked(act, rule, record, found, reading, suffix, earlier)
-        bare = rule.doing in BARE
+        bare = rule.action in BARE
         listed = self._lists.named(rule) if bare else self._lists.brought(rule)
         along = () if bare else self._along
         if historic or not (listed or along):
@@ -77,7 +77,7 @@ class ResourcePlanner:
         resource = self.resources[act.type_]
         number = record.identities[0] if record.identities else None
         kept = resource.keeps(act, rule.clears, reading, suffix, record.local, earlier, number)
-        if rule.doing is Doing.DELETE:
+        if rule.action is EventAction.DELETE:
             kept = [_if_there(one) for one in kept]
         on_visit = () if act.verb in OF_IDENTITY else resource.on_visit((*before, *kept), suffix)
         return [*kept, *on_visit]

@@ -9,7 +9,7 @@ from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import elements, kind_of, nearest
 from engine.mapping.files.table import Table
 from engine.mapping.language.check_path import path_fault
-from engine.mapping.language.dependence import said_by
+from engine.mapping.language.dependence import references_of
 from engine.mapping.language.expression import Field
 from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.node import Step
@@ -56,7 +56,7 @@ def compile_resources(
             continue
         if FROM in document.value:
             for maker, authored, made in makers(compiler, document, identifiers):
-                compiler.makers[maker], compiler.named[maker] = made, said_by(authored)
+                compiler.makers[maker], compiler.named[maker] = made, references_of(authored)
                 compiler.makes[maker] = name
         elif name != "Patient" and SEGMENTS not in document.value:
             found[name] = _resource(compiler, document, name, identifiers, tables)

@@ -41,8 +41,8 @@ SYSTEMS: Final = "coding-system"
 PEOPLE_KEYS: Final = frozenset({"names", "beginnings", "birth_dates"})
 
 
-class Doing(StrEnum):
-    """What an event does."""
+class EventAction(StrEnum):
+    """The action of an event."""
 
     UPSERT = "upsert patient"
     UPDATE = "update patient"
@@ -60,13 +60,15 @@ class Doing(StrEnum):
 
 # An event of ADT, or any other with the type of its message.
 EVENT: Final = re.compile(r"[AZ]\d\d|(?!ADT\^|ACK\^|MCF\^)[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d")
-# What nothing else can be done beside.
-ALONE: Final = frozenset({Doing.MERGE, Doing.RENAME, Doing.LINK, Doing.UNLINK, Doing.MOVE})
-# What is no doing of an event's `do`.
-ELSEWHERE: Final = frozenset({Doing.SKIP, Doing.UNHANDLED, Doing.REFUSE})
+# Actions that exclude every other one.
+ALONE: Final = frozenset(
+    {EventAction.MERGE, EventAction.RENAME, EventAction.LINK, EventAction.UNLINK, EventAction.MOVE}
+)
+# Actions that an event's `do` cannot name.
+ELSEWHERE: Final = frozenset({EventAction.SKIP, EventAction.UNHANDLED, EventAction.REFUSE})
 DATE: Final = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
 # What lists nothing and brings nothing along: of the patient there is nothing more to be said.
-BARE: Final = frozenset({Doing.IDENTIFY, Doing.DELETE})
+BARE: Final = frozenset({EventAction.IDENTIFY, EventAction.DELETE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class Rule:
     """
 
     name: str
-    doing: Doing
+    action: EventAction
     create: bool = True
     reactivate: bool = False
     ignore: bool = False
@@ -97,7 +99,11 @@ class Rule:
     @property
     def of_identity(self) -> bool:
         """Whether it says who somebody is, or that there is nobody of the number, or whose a visit is."""
-        return self.doing in ALONE or self.doing is Doing.DELETE or (self.thin and self.doing is not Doing.IDENTIFY)
+        return (
+            self.action in ALONE
+            or self.action is EventAction.DELETE
+            or (self.thin and self.action is not EventAction.IDENTIFY)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,18 +183,18 @@ def _with(table: Table, rows: Mapping[str, Target]) -> Table:
     return replace(table, codes={**table.codes, **rows}, displays=displays, folded={**folded, **table.folded})
 
 
-def _undone(given: list[Any], others: list[str], doings: set[Doing]) -> tuple[str, str]:
+def _undone(given: list[Any], others: list[str], actions: set[EventAction]) -> tuple[str, str]:
     """Return what is wrong where an event's `do` does not say once what is done with the patient."""
     if len(given) == 1:
-        return f"found {given[0]!r}", nearest(str(given[0]), doings, GUIDE)
+        return f"found {given[0]!r}", nearest(str(given[0]), actions, GUIDE)
     if given:
         return "found " + " and ".join(map(repr, given)), "say once what is done with the patient"
-    near = next((one for one in others if one.lower() in doings), "")
+    near = next((one for one in others if one.lower() in actions), "")
     if near or not others:
-        return f"found {near!r}", nearest(near.lower(), doings, GUIDE)
-    doubtful = next((one for one in others if get_close_matches(one, doings, n=1, cutoff=0.8)), "")
+        return f"found {near!r}", nearest(near.lower(), actions, GUIDE)
+    doubtful = next((one for one in others if get_close_matches(one, actions, n=1, cutoff=0.8)), "")
     if doubtful:
-        return f"found {doubtful!r}", nearest(doubtful, doings, GUIDE)
+        return f"found {doubtful!r}", nearest(doubtful, actions, GUIDE)
     return f"found {others[0]!r} alone", "say what is done with the patient as well: [update patient, ...]"
 
 
@@ -214,7 +220,7 @@ class _EventFile:
         rules = {event: rule for event in events if (rule := self._rule(event, events[event]))}
         if not rules and value:
             self._add(("events",), "no events", "map at least one event")
-        others = Rule(str(value.get("others") or "unknown-event"), Doing.UNHANDLED)
+        others = Rule(str(value.get("others") or "unknown-event"), EventAction.UNHANDLED)
         identity, people = self._identity(), self._people()
         sent = frozenset(listed(value.get(SENT)))
         return EventTable(rules, others, identity, people, self._historic(), sent, self._map(value, "assume"))
@@ -232,16 +238,16 @@ class _EventFile:
             self._add(path, "found " + (" and ".join(given) or "nothing to do"), "give one of do, skip, unhandled")
             return None
         if given[0] != "do":
-            return Rule(str(value[given[0]]), Doing(given[0]))
+            return Rule(str(value[given[0]]), EventAction(given[0]))
         return self._doing(event, value)
 
     def _doing(self, event: str, value: dict[str, Any]) -> Rule | None:
         path = ("events", event)
-        doings = set(Doing) - ELSEWHERE
+        actions = set(EventAction) - ELSEWHERE
         given, others = parted(value["do"])
         do = given[0] if len(given) == 1 else None
-        if do not in doings:
-            self._add((*path, "do"), *_undone(given, others, doings))
+        if do not in actions:
+            self._add((*path, "do"), *_undone(given, others, actions))
             return None
         if others and do in ALONE:
             self._add((*path, "do"), f"{others[0]!r} beside {do!r}", "such an event can do nothing else: take it out")
@@ -261,7 +267,7 @@ class _EventFile:
         verbs = {act.verb for act in acts}
         return Rule(
             str(value.get("rule") or event),
-            Doing(do),
+            EventAction(do),
             absent == "create",
             reactivate == "yes",
             absent == "ignore",
@@ -270,9 +276,9 @@ class _EventFile:
             Verb.MOVE in verbs,
             tuple(listed(value.get("clears"))),
             each == "PID",
-            thin=do == Doing.IDENTIFY or bool(identity_acts(others)),
+            thin=do == EventAction.IDENTIFY or bool(identity_acts(others)),
             unsent=tuple(name for name in identity_acts(others) if sent and name not in sent),
-            finds=do == Doing.IDENTIFY and absent == "hold",
+            finds=do == EventAction.IDENTIFY and absent == "hold",
         )
 
     def _historic(self) -> Historic | None:
@@ -284,7 +290,7 @@ class _EventFile:
         if field is None or not value.get("value") or not value.get("rule"):
             self._add(("historic",), "incomplete", "write {field: ZBE-5, value: Y, rule: historic-movement}")
             return None
-        return Historic(field[1], int(field[2]), str(value["value"]), Rule(str(value["rule"]), Doing.UPDATE))
+        return Historic(field[1], int(field[2]), str(value["value"]), Rule(str(value["rule"]), EventAction.UPDATE))
 
     def _identity(self) -> IdentityRules:
         value = self._map(self._value, "identity")

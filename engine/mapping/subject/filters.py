@@ -18,13 +18,13 @@ from engine.mapping.language.node import Test
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
-from engine.mapping.subject.events import Doing, Rule
+from engine.mapping.subject.events import EventAction, Rule
 from engine.mapping.subject.subject import AppliedFilter
 
 FILTERS: Final = "filters"
 SEND_TO: Final = "send_to"
 FILTER_KEYS: Final = frozenset({"rule", "when", "do"})
-DOES: Final = {"filter": Doing.SKIP, "refuse": Doing.REFUSE}
+DOES: Final = {"filter": EventAction.SKIP, "refuse": EventAction.REFUSE}
 # What a filter of a channel does that sends a message on.
 SENDS: Final = "send"
 SHAPE: Final = "write {rule: NAME, when: CONDITION, do: filter}"

@@ -9,15 +9,15 @@ from engine.hl7.message import Message
 from engine.hl7.taken import ADT
 from engine.mapping.files.group import NO_GROUP, merge_groups
 from engine.mapping.files.setting import Setting
-from engine.mapping.language.identifier import Found, Identifiers
+from engine.mapping.language.identifier import Identifiers, MessageIdentifier
 from engine.mapping.language.moment import Moment, Stamps, moment_of
-from engine.mapping.subject.events import Doing, EventTable, Rule
+from engine.mapping.subject.events import EventAction, EventTable, Rule
 from engine.mapping.subject.filters import Filter, first_of
 from engine.mapping.subject.identities import UNKNOWN_AUTHORITY, Identities, IdentityReader
 from engine.mapping.subject.subject import Action, Subject
 
 # What a mark of the past changes: an event about who somebody is speaks of no movement.
-MOVEMENTS: Final = frozenset({Doing.UPSERT, Doing.UPDATE, Doing.IDENTIFY})
+MOVEMENTS: Final = frozenset({EventAction.UPSERT, EventAction.UPDATE, EventAction.IDENTIFY})
 
 # The type of resource that a visit is.
 ENCOUNTER: Final = "Encounter"
@@ -49,15 +49,15 @@ class SubjectReader:
         self._beside_adt = table.taken.types - {ADT}
         self.identities = IdentityReader(identifiers, setting)
         self._setting = setting
-        self._read_as: dict[Doing, Callable[[Rule, Message, Moment], Subject]] = {
-            Doing.SKIP: self._filtered,
-            Doing.UNHANDLED: self._filtered,
-            Doing.REFUSE: self._refused,
-            Doing.MERGE: self._merge,
-            Doing.RENAME: self._rename,
-            Doing.LINK: self._link,
-            Doing.UNLINK: self._link,
-            Doing.MOVE: self._move,
+        self._read_as: dict[EventAction, Callable[[Rule, Message, Moment], Subject]] = {
+            EventAction.SKIP: self._filtered,
+            EventAction.UNHANDLED: self._filtered,
+            EventAction.REFUSE: self._refused,
+            EventAction.MERGE: self._merge,
+            EventAction.RENAME: self._rename,
+            EventAction.LINK: self._link,
+            EventAction.UNLINK: self._link,
+            EventAction.MOVE: self._move,
         }
 
     def rule(self, message: Message) -> Rule:
@@ -71,7 +71,7 @@ class SubjectReader:
             event = f"{type_}^{event}"
         rule = self._table.rules.get(event, self._table.others)
         historic = self._table.historic
-        if historic is None or message.first(historic.segment) is None or rule.doing not in MOVEMENTS:
+        if historic is None or message.first(historic.segment) is None or rule.action not in MOVEMENTS:
             return rule
         return historic.rule if message.leaf(historic.segment, historic.number) == historic.value else rule
 
@@ -90,7 +90,7 @@ class SubjectReader:
         at_door = first_of(self._at_door, message)
         ends = at_door if at_door is not None and at_door.rule else first_of(self._filters, message)
         rule = ends.rule if ends is not None and ends.rule else self._of_event(message)
-        subject = self._read_as.get(rule.doing, self._patient)(rule, message, self.moment(message))
+        subject = self._read_as.get(rule.action, self._patient)(rule, message, self.moment(message))
         if not subject.visit and self._visits and any(act.type_ == ENCOUNTER for act in rule.acts):
             subject = subject._replace(visit=self._visit_of(message))
         if (first := ends or at_door) is None:
@@ -106,7 +106,7 @@ class SubjectReader:
         return ""
 
     def _filtered(self, rule: Rule, message: Message, moment: Moment) -> Subject:
-        if rule.doing is Doing.UNHANDLED and self._setting.refuse_unhandled:
+        if rule.action is EventAction.UNHANDLED and self._setting.refuse_unhandled:
             finding = Finding(ErrorCode.UNSUPPORTED_EVENT, rule.name, ("MSH-9.2",), "the event is not supported here")
             return Subject(rule.name, Action.REFUSE, findings=(finding,), event_at=moment.at)
         pids = message.named("PID")
@@ -129,8 +129,8 @@ class SubjectReader:
         return _subject(rule, message, moment, groups, _faults(sides), flags)
 
     def _also_named(
-        self, message: Message, moment: Moment, groups: Sequence[Sequence[Found]]
-    ) -> list[tuple[Found, ...]]:
+        self, message: Message, moment: Moment, groups: Sequence[Sequence[MessageIdentifier]]
+    ) -> list[tuple[MessageIdentifier, ...]]:
         """Return whom MRG names otherwise than the PIDs do: their lanes are waited for, too."""
         known = {one.identity for group in groups for one in group}
         sides = [self.identities.merged_side(mrg, message, moment).found for mrg in message.named("MRG")]
@@ -186,7 +186,7 @@ def _visit(message: Message) -> str:
     return visit if isinstance(visit, str) else ""
 
 
-def _keys(found: Sequence[Found]) -> tuple[Identity, ...]:
+def _keys(found: Sequence[MessageIdentifier]) -> tuple[Identity, ...]:
     return tuple(dict.fromkeys([one.identity for one in found]))
 
 
@@ -194,7 +194,7 @@ def _subject(
     rule: Rule,
     message: Message,
     moment: Moment,
-    groups: Sequence[Sequence[Found]],
+    groups: Sequence[Sequence[MessageIdentifier]],
     findings: tuple[Finding, ...],
     flags: tuple[str, ...] = (),
 ) -> Subject:
@@ -213,6 +213,6 @@ def _faults(sides: Sequence[Identities]) -> tuple[Finding, ...]:
     return tuple(dict.fromkeys([finding for side in sides for finding in side.findings]))
 
 
-def _unknown(groups: Sequence[Sequence[Found]]) -> list[str]:
+def _unknown(groups: Sequence[Sequence[MessageIdentifier]]) -> list[str]:
     places = [one.location for group in groups for one in group if not one.system.known]
     return [f"{UNKNOWN_AUTHORITY} {place}.4" for place in dict.fromkeys(places)]

@@ -10,7 +10,7 @@ from engine.hl7.message import Message, Segment
 from engine.mapping.files.group import NO_GROUP, MergeGroup, merge_groups, number_of, patient_segments
 from engine.mapping.files.setting import Setting
 from engine.mapping.language.bounded_cache import BoundedCache
-from engine.mapping.language.identifier import MERGED, Found, Identifiers, same_person
+from engine.mapping.language.identifier import MERGED, Identifiers, MessageIdentifier, same_person
 from engine.mapping.language.moment import Moment
 from engine.mapping.subject.events import Rule
 from engine.mapping.subject.merge import Pair, judge, pair
@@ -29,7 +29,7 @@ RENAMED: Final = (1, 2, 4)
 class Identities(NamedTuple):
     """The identities of one side, the preferred first; how many numbers were placeholders, findings and flags."""
 
-    found: tuple[Found, ...]
+    found: tuple[MessageIdentifier, ...]
     placeholders: int
     findings: tuple[Finding, ...]
     flags: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class IdentityReader:
         further = [
             self._side(first[field[0]], (field,), message, moment.day) for field in self._named if field[0] in first
         ]
-        known: dict[Identity, Found] = {}
+        known: dict[Identity, MessageIdentifier] = {}
         for one in sorted((one for side in (found, *further) for one in side.found), key=_rank):
             known.setdefault(one.identity, one)
         placeholders = sum(side.placeholders for side in (found, *further))
@@ -170,7 +170,7 @@ class IdentityReader:
         return self._read_before.keep_if_again(key, self._read(segment, fields, today)) if side is None else side
 
     def _read(self, segment: Segment, fields: Sequence[tuple[str, int, str]], today: str) -> Identities:
-        known: dict[Identity, Found] = {}
+        known: dict[Identity, MessageIdentifier] = {}
         placeholders = 0
         identifiers = self._identifiers
         for _, number, place in fields:
@@ -185,7 +185,7 @@ class IdentityReader:
         found = sorted(known.values(), key=_rank)
         return Identities(tuple(found), placeholders, self._refusals(found))
 
-    def _refusals(self, found: Sequence[Found]) -> tuple[Finding, ...]:
+    def _refusals(self, found: Sequence[MessageIdentifier]) -> tuple[Finding, ...]:
         if not self._setting.refuse_unknown_authority:
             return ()
         places = tuple(f"{one.location}.4" for one in found if not one.system.known)
@@ -195,11 +195,11 @@ class IdentityReader:
         return (Finding(ErrorCode.UNKNOWN_KEY, UNKNOWN_AUTHORITY, places, text),)
 
 
-def _rank(found: Found) -> int:
+def _rank(found: MessageIdentifier) -> int:
     return found.rank
 
 
-def _self(side: Identities, apart: tuple[Found, ...]) -> tuple[Finding, ...]:
+def _self(side: Identities, apart: tuple[MessageIdentifier, ...]) -> tuple[Finding, ...]:
     if apart or not side.found:
         return ()
     places = (f"{side.found[0].location}.1",)

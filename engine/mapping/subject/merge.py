@@ -10,19 +10,19 @@ from typing import NamedTuple
 
 from engine.fhir.plan import Identity
 from engine.hl7.finding import ErrorCode, Finding
-from engine.mapping.language.identifier import Found
+from engine.mapping.language.identifier import MessageIdentifier
 
 
 class Pair(NamedTuple):
     """The pair to be merged, and all identities of either side that tell the two apart, the pair's own first."""
 
-    source: Found
-    target: Found
-    sources: tuple[Found, ...]
-    targets: tuple[Found, ...]
+    source: MessageIdentifier
+    target: MessageIdentifier
+    sources: tuple[MessageIdentifier, ...]
+    targets: tuple[MessageIdentifier, ...]
 
 
-def pair(sources: Sequence[Found], targets: Sequence[Found]) -> Pair | None:
+def pair(sources: Sequence[MessageIdentifier], targets: Sequence[MessageIdentifier]) -> Pair | None:
     """Return what is to be merged; None where a side is empty. The pair may be of one and the same identity."""
     left, right = _apart(sources, targets), _apart(targets, sources)
     pairs = _pairs(left, right)
@@ -30,7 +30,7 @@ def pair(sources: Sequence[Found], targets: Sequence[Found]) -> Pair | None:
         return None
     shared = {found.identity for found in left} & {found.identity for found in right}
 
-    def rank(one: tuple[Found, Found]) -> tuple[int, bool, int, tuple[Identity, ...]]:
+    def rank(one: tuple[MessageIdentifier, MessageIdentifier]) -> tuple[int, bool, int, tuple[Identity, ...]]:
         on_both = sum(side.identity in shared for side in one)
         # Which of such pairs is chosen decides what else is left out: never by the order in which they were sent.
         return one[1].rank, _same_identity(*one), on_both, tuple(side.identity for side in one) if on_both else ()
@@ -51,7 +51,9 @@ def judge(found: Pair) -> Finding | None:
     return None
 
 
-def _side(chosen: Found, side: Sequence[Found], shared: set[Identity]) -> tuple[Found, ...]:
+def _side(
+    chosen: MessageIdentifier, side: Sequence[MessageIdentifier], shared: set[Identity]
+) -> tuple[MessageIdentifier, ...]:
     """Return the chosen number, then the others that identify its side alone.
 
     A number that stands on both sides identifies neither, and is left out; but where the chosen one stands on both
@@ -62,17 +64,19 @@ def _side(chosen: Found, side: Sequence[Found], shared: set[Identity]) -> tuple[
     return (chosen, *others)
 
 
-def _apart(side: Sequence[Found], other: Sequence[Found]) -> list[Found]:
+def _apart(side: Sequence[MessageIdentifier], other: Sequence[MessageIdentifier]) -> list[MessageIdentifier]:
     """Return what one side lists and the other does not; of one system and type all, where the other lists them all."""
     listed = {one.identity for one in other}
     apart = {_kind(one) for one in side if one.identity not in listed}
     return [one for one in side if one.identity not in listed or _kind(one) not in apart]
 
 
-def _pairs(sources: Sequence[Found], targets: Sequence[Found]) -> list[tuple[Found, Found]]:
+def _pairs(
+    sources: Sequence[MessageIdentifier], targets: Sequence[MessageIdentifier]
+) -> list[tuple[MessageIdentifier, MessageIdentifier]]:
     """Return the pairs; by position only where no two different numbers go together otherwise."""
     left, right = _preferred(sources, targets), _preferred(targets, sources)
-    pairs: list[tuple[Found, Found]] = []
+    pairs: list[tuple[MessageIdentifier, MessageIdentifier]] = []
     for same in (_same_number, _same_kind, _same_identity, _same_system, _same_type):
         for target in tuple(right):
             source = next((one for one in left if same(one, target)), None)
@@ -86,36 +90,36 @@ def _pairs(sources: Sequence[Found], targets: Sequence[Found]) -> list[tuple[Fou
     return pairs
 
 
-def _preferred(side: Sequence[Found], other: Sequence[Found]) -> list[Found]:
+def _preferred(side: Sequence[MessageIdentifier], other: Sequence[MessageIdentifier]) -> list[MessageIdentifier]:
     listed = {one.identity for one in other}
     return sorted(
         _as_sent(side), key=lambda one: (one.rank, not one.system.configured, one.identity in listed, one.type_)
     )
 
 
-def _as_sent(side: Sequence[Found]) -> list[Found]:
+def _as_sent(side: Sequence[MessageIdentifier]) -> list[MessageIdentifier]:
     return sorted(side, key=lambda one: (one.place, one.repetition))
 
 
-def _kind(one: Found) -> tuple[str, str]:
+def _kind(one: MessageIdentifier) -> tuple[str, str]:
     return (one.system.uri, one.type_)
 
 
-def _same_number(one: Found, other: Found) -> bool:
+def _same_number(one: MessageIdentifier, other: MessageIdentifier) -> bool:
     return one.identity == other.identity and one.type_ == other.type_
 
 
-def _same_kind(one: Found, other: Found) -> bool:
+def _same_kind(one: MessageIdentifier, other: MessageIdentifier) -> bool:
     return _kind(one) == _kind(other)
 
 
-def _same_identity(one: Found, other: Found) -> bool:
+def _same_identity(one: MessageIdentifier, other: MessageIdentifier) -> bool:
     return one.identity == other.identity
 
 
-def _same_system(one: Found, other: Found) -> bool:
+def _same_system(one: MessageIdentifier, other: MessageIdentifier) -> bool:
     return one.system.uri == other.system.uri
 
 
-def _same_type(one: Found, other: Found) -> bool:
+def _same_type(one: MessageIdentifier, other: MessageIdentifier) -> bool:
     return bool(one.type_) and one.type_ == other.type_

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from engine.fhir.plan import Identity
 from engine.hl7.finding import ErrorCode, Finding
-from engine.mapping.language.identifier import Found
+from engine.mapping.language.identifier import MessageIdentifier
 
 LISTED: Final = "MRG-1"
 
@@ -13,12 +13,12 @@ LISTED: Final = "MRG-1"
 class Sides(NamedTuple):
     """Who gets the numbers, which of them stand for a person, and what else names the patient whom they leave."""
 
-    target: tuple[Found, ...]
-    moving: tuple[Found, ...]
-    source: tuple[Found, ...]
+    target: tuple[MessageIdentifier, ...]
+    moving: tuple[MessageIdentifier, ...]
+    source: tuple[MessageIdentifier, ...]
 
 
-def sides(pid: Sequence[Found], mrg: Sequence[Found]) -> Sides:
+def sides(pid: Sequence[MessageIdentifier], mrg: Sequence[MessageIdentifier]) -> Sides:
     """Return the sides of a move; what stands in MRG, too, does not say who gets it.
 
     MRG-1 lists what moves. MRG-4 and MRG-2, where the mapping's `identity` has their counterparts, name the patient
@@ -33,7 +33,7 @@ def sides(pid: Sequence[Found], mrg: Sequence[Found]) -> Sides:
     )
 
 
-def judge(found: Sides, pid: Sequence[Found]) -> tuple[Finding, ...]:
+def judge(found: Sides, pid: Sequence[MessageIdentifier]) -> tuple[Finding, ...]:
     """Return what forbids a move: nobody to get the numbers, or an authority that the channel does not name."""
     if pid and not found.target:
         text = "the PID has no identifier but the numbers being moved"
@@ -45,6 +45,6 @@ def judge(found: Sides, pid: Sequence[Found]) -> tuple[Finding, ...]:
     return ()
 
 
-def identities(side: Sequence[Found]) -> tuple[Identity, ...]:
+def identities(side: Sequence[MessageIdentifier]) -> tuple[Identity, ...]:
     """Return the identities of a side, each once."""
     return tuple(dict.fromkeys(one.identity for one in side))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.mapping.authoring.encoding import Really, fault, really
+from engine.mapping.authoring.encoding import DetectedEncoding, detected_encoding, fault
 from engine.mapping.authoring.feed import Authority, Charset, Feed, named_times, read_sample
 from engine.mapping.authoring.shape import code_shown, kind_of, name_shown
 
@@ -91,41 +91,43 @@ def test_fields_of_segments_of_ones_own() -> None:
 @pytest.mark.parametrize(
     ("raw", "expected"),
     [
-        pytest.param(_raw(PID), Charset("", Really.ASCII, ""), id="ascii"),
-        pytest.param(_raw("PID|1||1||Müller"), Charset("", Really.UTF8, ""), id="utf-8"),
+        pytest.param(_raw(PID), Charset("", DetectedEncoding.ASCII, ""), id="ascii"),
+        pytest.param(_raw("PID|1||1||Müller"), Charset("", DetectedEncoding.UTF8, ""), id="utf-8"),
         pytest.param(
             _raw("PID|1||1||Müller", charset="8859/1", codec="latin-1"),
-            Charset("8859/1", Really.LATIN, ""),
+            Charset("8859/1", DetectedEncoding.LATIN, ""),
             id="latin, as declared",
         ),
         pytest.param(
             _raw("PID|1||1||Müller", charset="8859/1"),
-            Charset("8859/1", Really.UTF8, "these bytes are UTF-8"),
+            Charset("8859/1", DetectedEncoding.UTF8, "these bytes are UTF-8"),
             id="utf-8, declared as latin",
         ),
         pytest.param(
             _raw("PID|1||1||Müller", codec="latin-1"),
-            Charset("", Really.LATIN, "MSH-18 is empty, which means UTF-8, and this is none"),
+            Charset("", DetectedEncoding.LATIN, "MSH-18 is empty, which means UTF-8, and this is none"),
             id="latin, not declared",
         ),
         pytest.param(
             _raw("PID|1||1||M\N{LEFT DOUBLE QUOTATION MARK}", codec="cp1252", charset="UNICODE UTF-8"),
-            Charset("UNICODE UTF-8", Really.PAGE, "bytes that are not of it"),
+            Charset("UNICODE UTF-8", DetectedEncoding.PAGE, "bytes that are not of it"),
             id="a code page, declared as utf-8",
         ),
-        pytest.param(_raw(PID, codec="utf-16"), Charset("", Really.WIDE, ""), id="utf-16"),
-        pytest.param(_raw(PID, codec="utf-8-sig"), Charset("", Really.MARKED, ""), id="with a mark"),
+        pytest.param(_raw(PID, codec="utf-16"), Charset("", DetectedEncoding.WIDE, ""), id="utf-16"),
+        pytest.param(_raw(PID, codec="utf-8-sig"), Charset("", DetectedEncoding.MARKED, ""), id="with a mark"),
         pytest.param(
-            _raw("PID|1||1||\x1b$B", charset="~ISO IR87"), Charset("~ISO IR87", Really.SWITCHING, ""), id="iso 2022"
+            _raw("PID|1||1||\x1b$B", charset="~ISO IR87"),
+            Charset("~ISO IR87", DetectedEncoding.SWITCHING, ""),
+            id="iso 2022",
         ),
         pytest.param(
             _raw(PID, charset="ISO IR999"),
-            Charset("ISO IR999", Really.ASCII, "MSH-18 is no character set of table 0211"),
+            Charset("ISO IR999", DetectedEncoding.ASCII, "MSH-18 is no character set of table 0211"),
             id="unknown",
         ),
         pytest.param(
             _raw(PID, charset="QUINTERO"),
-            Charset("(8 characters)", Really.ASCII, "MSH-18 is no character set of table 0211"),
+            Charset("(8 characters)", DetectedEncoding.ASCII, "MSH-18 is no character set of table 0211"),
             id="something else",
         ),
     ],
@@ -198,5 +200,5 @@ def test_no_bytes_are_too_strange(raw: bytes) -> None:
         assert found.messages + sum(found.unreadable.values()) in {1, 2}
         assert found.messages == 1 or sum(found.unreadable.values()) == 1
         assert isinstance(fault(sample), str)
-        assert isinstance(really(sample), Really)
+        assert isinstance(detected_encoding(sample), DetectedEncoding)
         assert isinstance(found.senders, Counter)

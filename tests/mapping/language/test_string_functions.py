@@ -143,25 +143,25 @@ class _Today:
 def test_no_text_makes_a_function_fail(text: str) -> None:
     """Each function that takes one text and gives one, and age."""
     reading: Any = _Today()
-    kit: Any = None
+    context: Any = None
     for make, words in ((substring, ("2", "3")), (split, ("'-'", "2")), (padded, ("5", "0"))):
-        assert isinstance(make(kit, words)(text, reading), str | None)
-    assert isinstance(concat(kit, ("', '", "PID-5"))((text or "x", None, text), reading), str)
+        assert isinstance(make(context, words)(text, reading), str | None)
+    assert isinstance(concat(context, ("', '", "PID-5"))((text or "x", None, text), reading), str)
     assert isinstance(age(text, reading), int | None)
-    assert isinstance(FUNCTIONS["plus-days"].make(kit, ("3",))(text, reading), str | None)
+    assert isinstance(FUNCTIONS["plus-days"].make(context, ("3",))(text, reading), str | None)
 
 
 @given(text=st.text("ab", max_size=30), old=st.sampled_from(["a", "ab", "b"]), new=st.sampled_from(["", "x", "xyzab"]))
 def test_replace_is_cut_where_it_always_was(text: str, old: str, new: str) -> None:
     """The first 1,000 characters are those of the text in which all of it is replaced."""
     whole = text * 60
-    replace = replaced(None, (f"'{old}'", f"'{new}'"))  # type: ignore[arg-type]  # needs no kit
+    replace = replaced(None, (f"'{old}'", f"'{new}'"))  # type: ignore[arg-type]  # needs no context
     assert replace(whole, None) == (whole.replace(old, new)[:1000].strip() or None)  # type: ignore[arg-type]
 
 
 def test_replace_takes_no_more_memory_than_its_text() -> None:
     """A message of 1 MiB and a rule of 1,000 characters would be 900 MiB before they are cut."""
-    replace, text = replaced(None, ("x", "y" * 900)), "x" * 1_000_000  # type: ignore[arg-type]  # needs no kit
+    replace, text = replaced(None, ("x", "y" * 900)), "x" * 1_000_000  # type: ignore[arg-type]  # needs no context
     tracemalloc.start()
     try:
         assert replace(text, None) == "y" * 1000  # type: ignore[arg-type]  # no reading

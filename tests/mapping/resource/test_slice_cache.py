@@ -7,10 +7,10 @@ from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.files.setting import Setting
 from engine.mapping.files.table import Table, Unmapped
-from engine.mapping.language.dependence import dependence_of, said_by
+from engine.mapping.language.dependence import dependence_of, references_of
+from engine.mapping.language.function_context import FunctionContext
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.identifier import Identifiers, IdentityRules
-from engine.mapping.language.kit import Kit
 from engine.mapping.language.moment import Stamps
 from engine.mapping.language.reading import Reading
 from engine.mapping.resource.slice_cache import MAX_SHAPES, Shapes
@@ -68,7 +68,7 @@ def test_one_field_is_its_own_key(message: Make) -> None:
     name = dependence_of("PID-5", {})
     assert name.field == ("PID", 5)
     assert name.key(reading) == "ROSSI^ANNA"
-    named = {"Place": said_by({"line": "PV1-3"})}
+    named = {"Place": references_of({"line": "PV1-3"})}
     for template in (["PID-5", "PID-7"], {"each": "NK1", "text": "NK1-2"}, {"a": "PID-5", "b": "Place"}, "constant"):
         assert dependence_of(template, named).field is None
     assert name._replace(event=True).field is None
@@ -95,11 +95,11 @@ def test_what_is_warned_of_belongs_to_what_was_read(mapping: Mapping, message: M
 def test_a_code_is_read_once_for_all_functions_of_it(message: Make) -> None:
     """The first code of a CWE is that of its concept; read by another table, it is another one."""
     setting, table = Setting(), Table("colours", "", Unmapped.KEEP, None, {"R": None}, {"R": "Red"})
-    kit = Kit(setting, {"colours": table}, Identifiers(IdentityRules(), setting), Stamps(setting.zone))
+    context = FunctionContext(setting, {"colours": table}, Identifiers(IdentityRules(), setting), Stamps(setting.zone))
     found = message("A08", "DG1|1||R^Red^L^SC^Scarlet^L")
     reading, (cells,) = Reading(found, found.groups, None, ""), found.named("DG1")[0].cells(3)
     whole, first, other, tabled = (
-        FUNCTIONS[name].make(kit, tables)(cells, reading)
+        FUNCTIONS[name].make(context, tables)(cells, reading)
         for name, tables in (("coded", ()), ("first-coding", ()), ("other-coding", ()), ("first-coding", ("colours",)))
     )
     assert (first, other) == tuple(whole["coding"])

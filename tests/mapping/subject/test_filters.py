@@ -23,8 +23,8 @@ from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Kept, Mapping, MappingSource, compile_mapping, load
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.setting import Setting
+from engine.mapping.language.function_context import FunctionContext
 from engine.mapping.language.identifier import Identifiers, IdentityRules
-from engine.mapping.language.kit import Kit
 from engine.mapping.language.moment import Stamps
 from engine.mapping.language.reading import Reading
 from engine.mapping.language.template import Compiler
@@ -243,7 +243,9 @@ def test_what_is_kept_of_one_channel_is_not_told_of_another(source: MappingSourc
 def light_compiler(problems: Problems) -> Compiler:
     """Return a compiler of conditions, without a mapping."""
     setting = Setting()
-    return Compiler(Kit(setting, {}, Identifiers(IdentityRules(), setting), Stamps(setting.zone), {}), {}, problems)
+    return Compiler(
+        FunctionContext(setting, {}, Identifiers(IdentityRules(), setting), Stamps(setting.zone), {}), {}, problems
+    )
 
 
 CONDITIONS = [

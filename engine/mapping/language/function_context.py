@@ -1,4 +1,4 @@
-"""What a function of expressions is: what it takes, what it gives, and what it is made with."""
+"""A function of expressions: what it takes, what it returns, and the context in which it is compiled."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from engine.mapping.language.node import Apply
 
 
 class Takes(StrEnum):
-    """What a function works on."""
+    """The input of a function."""
 
     TEXT = "text"
     CELLS = "cells"
@@ -21,12 +21,11 @@ class Takes(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
-    """What functions are made with: the channel's setting, the tables, how identifiers and timestamps are read.
+class FunctionContext:
+    """The context in which functions are compiled: setting of the channel, tables, identifiers and timestamps.
 
-    `files` are those of the tables, where faults in their rows are told. `by_table`: functions of codes, by what made
-    each of which tables, so that all that ask for one (the first code of a CWE, its alternate one) have a code read
-    once.
+    `files`: the files of the tables, for problems in their rows. `by_table`: the compiled functions of codes, by
+    function and tables, so that the first code of a CWE and its alternate one share them.
     """
 
     setting: Setting
@@ -37,7 +36,7 @@ class Kit:
     by_table: dict[tuple["Make", tuple[str, ...]], Apply] = field(default_factory=dict)
 
 
-Make = Callable[[Kit, tuple[str, ...]], Apply]
+Make = Callable[[FunctionContext, tuple[str, ...]], Apply]
 
 
 @dataclass(frozen=True, slots=True)
