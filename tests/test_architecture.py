@@ -58,7 +58,7 @@ HOMES = {
     "lxml": ("interchange/clinical/ccda/",),
     "yaml": ("config/source.py",),
     "markdown_it": ("ops/web/markdown.py",),
-    "fhir": ("fhir/opinion.py",),
+    "fhir": ("fhir/secondary_validator.py",),
     "re2": ("mapping/language/comparison.py",),
 }
 # Twisted's reactor must not be imported before it is installed on the running loop; what explains a mapping is a

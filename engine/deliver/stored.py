@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from engine.fhir.changes import NONE, Marks, still
-from engine.fhir.lasting import lasting
+from engine.fhir.compact_bytes import compact_bytes
 from engine.fhir.patient import number_of
 from engine.fhir.plan import Identity
 from engine.fhir.primitives import ID
@@ -116,7 +116,7 @@ class _Held(NamedTuple):
         body = self.patient.body
         marks = {element: digests for element, (_items, digests) in still(self.patient.marks, body).items()}
         owned = {source: dict(slices) for source, slices in self.owned.items()}
-        content = lasting(orjson.dumps((body, marks, owned)))
+        content = compact_bytes(orjson.dumps((body, marks, owned)))
         return _Packed(self.patient.tag, self.patient.type_, self.keys, content, self.at, self.era)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from engine.fhir.lasting import lasting
+from engine.fhir.compact_bytes import compact_bytes
 
 _SIZE: Final = 12
 # What is remembered takes 1.5 MiB at most: of items of up to so many bytes, and of the last ones alone.
@@ -22,7 +22,7 @@ def digest(item: Any) -> str:
     if isinstance(item, dict) and "id" in item:
         item = {key: value for key, value in item.items() if key != "id"}
     text = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
-    return _remembered(lasting(text)) if len(text) <= _SHORT else _hashed(text)
+    return _remembered(compact_bytes(text)) if len(text) <= _SHORT else _hashed(text)
 
 
 def _hashed(text: bytes) -> str:

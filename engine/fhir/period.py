@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from engine.fhir.digest import digest
-from engine.fhir.moves import PERIOD, Body, Slices
 from engine.fhir.plan import ElementChange
+from engine.fhir.status_transitions import PERIOD, Body, Slices
 
 REVERSED: Final = "period-reversed"
 DATE: Final = len("2026-03-01")

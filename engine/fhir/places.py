@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from engine.fhir.digest import digest
-from engine.fhir.moves import ACTIVE, COMPLETED, PERIOD, STATUS, Body, after
 from engine.fhir.plan import ElementChange, Trail
+from engine.fhir.status_transitions import ACTIVE, COMPLETED, PERIOD, STATUS, Body, after
 
 START: Final = "start"
 END: Final = "end"

@@ -7,8 +7,8 @@ message, mapping version and tables give the same plan.
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from engine.fhir.cached_property import CachedProperty
 from engine.fhir.digest import digest
-from engine.fhir.kept import Kept
 from engine.fhir.local import local_names
 
 Json = Any
@@ -42,12 +42,12 @@ class ElementChange(_ElementChange):
 
     resolved_as: "tuple[tuple[str | None, ...], ElementChange] | None" = None
 
-    @Kept
+    @CachedProperty
     def marks(self) -> tuple[str, ...]:
         """The digests of the items; once for a change that many plans share."""
         return tuple([digest(item) for item in self.items])
 
-    @Kept
+    @CachedProperty
     def refers(self) -> tuple[str, ...]:
         """The local names that the items refer to, in order; once, too."""
         return tuple(local_names(self.items))

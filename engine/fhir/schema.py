@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 import jsonschema_rs
 import orjson
 
-from engine.fhir.beyond import CHOICES, CONTAINED, Names, beyond, names_of
 from engine.fhir.bindings import R4_CODES, STU3_CODES, TOLERATED, bound
 from engine.fhir.defect import MOST, Defect, Kind
+from engine.fhir.extra_constraints import CHOICES, CONTAINED, Names, extra_defects, names_of
 from engine.fhir.padding import filled
 from engine.fhir.primitives import corrected, dated
 from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES, STU3_CHOICES, STU3_PRIMITIVES
@@ -64,7 +64,7 @@ def defects(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ..
     name = str(resource["resourceType"])
     found = (one for error in _errors(_validator(version, name), resource) for one in _defects(error, name))
     contained = _contained(resource.get(CONTAINED, ()), version, name)
-    checks = (found, beyond(resource, name, _names(version)), contained)
+    checks = (found, extra_defects(resource, name, _names(version)), contained)
     return tuple(dict.fromkeys(defect for check in checks for defect in islice(check, MOST)))
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.errors import MessageError
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.turn import turned
 from engine.hl7.message import parse
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.subject.subject import Action
@@ -79,7 +79,7 @@ def _faults(body: dict[str, Any]) -> list[str]:
     faults = []
     for version, package in MODELS.items():
         name = body["resourceType"]
-        shown = turned(body, Direction.TO_STU3) if version == "STU3" else body
+        shown = convert(body, Direction.TO_STU3) if version == "STU3" else body
         try:
             getattr(import_module(f"{package}.{name.lower()}"), name).model_validate(shown)
         except ValueError as error:

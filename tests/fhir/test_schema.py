@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from engine.fhir.beyond import valid_date
 from engine.fhir.defect import Kind
+from engine.fhir.extra_constraints import valid_date
 from engine.fhir.schema import MOST, FhirVersion, defects, resource_types
 
 GOOD: dict[str, Any] = {

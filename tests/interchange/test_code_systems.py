@@ -11,8 +11,8 @@ import pytest
 
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.addresses import IN_R4, IN_STU3, system_in_r4, system_in_stu3
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.turn import turned
 from engine.interchange.rest.resource.catalogue import EDITION, INDEXERS, KEPT
 from engine.interchange.store.store.index import Index
 from engine.interchange.store.store.store import Store
@@ -85,11 +85,11 @@ def test_a_record_has_the_addresses_of_its_base() -> None:
     }
     inner["physicalType"]["coding"][0]["system"] = f"{PRESENT}location-physical-type"
     kept = {**least("Observation", "p1"), "category": category, "dataAbsentReason": absent, "contained": [inner]}
-    shown = turned(kept, Direction.TO_STU3)
+    shown = convert(kept, Direction.TO_STU3)
     assert shown["category"][0]["coding"][0]["system"] == f"{FORMER}observation-category"
     assert shown["dataAbsentReason"]["coding"][0]["system"] == f"{FORMER}data-absent-reason"
     assert shown["contained"][0]["physicalType"]["coding"][0]["system"] == f"{FORMER}location-physical-type"
-    assert turned(shown, Direction.TO_R4) == kept
+    assert convert(shown, Direction.TO_R4) == kept
 
 
 @pytest.fixture(scope="module")

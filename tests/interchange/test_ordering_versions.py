@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.turn import turned
 from engine.interchange.kernel.view import kept
 from tests.interchange.resources import resources
 from tests.interchange.test_version_rules import LATER, R4, STU3, differing, whole
@@ -227,7 +227,7 @@ def test_real_differences(type_name: str, stu3: dict[str, Any], r4: dict[str, An
     old, new = whole(type_name, STU3, stu3), whole(type_name, R4, r4)
     assert (defects(old, STU3), defects(new, R4)) == ((), ())
     assert kept(copy.deepcopy(old), STU3) == new
-    assert turned(new, Direction.TO_STU3) == old
+    assert convert(new, Direction.TO_STU3) == old
 
 
 @pytest.mark.parametrize("definition", [{"reference": "two words"}, {"display": "a form"}])
@@ -236,25 +236,25 @@ def test_references_that_are_no_address(definition: dict[str, Any]) -> None:
     answers = whole("QuestionnaireResponse", STU3, {"questionnaire": definition})
     order = whole("RequestGroup", STU3, {"definition": [{"reference": "PlanDefinition/d"}, definition]})
     for resource in (answers, order):
-        made = turned(resource, Direction.TO_R4)
+        made = convert(resource, Direction.TO_R4)
         assert {"questionnaire", "instantiatesCanonical"}.isdisjoint(made)
         assert (defects(resource, STU3), defects(made, R4)) == ((), ())
-        assert turned(made, Direction.TO_STU3) == resource
+        assert convert(made, Direction.TO_STU3) == resource
 
 
 @pytest.mark.parametrize(("type_name", "r4", "place", "wanted"), SHOWN)
 def test_what_stu3_shows(type_name: str, r4: dict[str, Any], place: list[Any], wanted: Any) -> None:
     """C-249: of what it cannot say it shows what it can; unchanged it comes back whole, and a change of it counts."""
     new = whole(type_name, R4, r4)
-    shown = turned(new, Direction.TO_STU3)
+    shown = convert(new, Direction.TO_STU3)
     assert defects(shown, STU3) == ()
     holder: Any = shown
     for step in place[:-1]:
         holder = holder[step]
     assert holder[place[-1]] == wanted
-    assert turned(shown, Direction.TO_R4) == new
+    assert convert(shown, Direction.TO_R4) == new
     del holder[place[-1]]
-    assert turned(shown, Direction.TO_R4) != new
+    assert convert(shown, Direction.TO_R4) != new
 
 
 @pytest.mark.parametrize("version", FhirVersion)
@@ -264,14 +264,14 @@ def test_no_element_is_lost(version: FhirVersion, data: st.DataObject) -> None:
     """C-112: whatever elements one of these has, it is valid in the other version, and comes back the same."""
     resource = data.draw(resources(data.draw(st.sampled_from(TYPES)), version))
     assert defects(resource, version) == ()
-    other = turned(resource, THERE[version])
+    other = convert(resource, THERE[version])
     assert defects(other, THERE[version].target) == ()
-    assert turned(other, BACK[version]) == resource
+    assert convert(other, BACK[version]) == resource
 
 
 def test_a_language_that_r4_does_not_have() -> None:
     """An expression of STU3 may be in any language; R4 has three, and keeps what is in another one aside."""
     value = {"resourceType": "ActivityDefinition", "status": "active", "dynamicValue": [{"language": "a", "path": "x"}]}
-    made = turned(value, Direction.TO_R4)
+    made = convert(value, Direction.TO_R4)
     assert defects(made, FhirVersion.R4) == ()
-    assert turned(made, Direction.TO_STU3) == value
+    assert convert(made, Direction.TO_STU3) == value

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
 from engine.fhir.versions.codes import CODES
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import r4_name, stu3_name
-from engine.fhir.versions.turn import turned
 from engine.interchange.kernel.view import kept, tolerated
 from tests.interchange.kit import Running, patient
 from tests.interchange.least import least
@@ -338,7 +338,7 @@ def test_real_differences(type_name: str, stu3: dict[str, Any], r4: dict[str, An
     assert defects(old, STU3) == ()
     assert defects(new, R4) == ()
     assert kept(copy.deepcopy(old), STU3) == new
-    assert turned(new, Direction.TO_STU3) == old
+    assert convert(new, Direction.TO_STU3) == old
 
 
 @pytest.fixture(scope="module")
@@ -411,31 +411,31 @@ PARKED = [
 @pytest.mark.parametrize(("resource", "extensions"), PARKED)
 def test_elements_without_a_place(resource: dict[str, Any], extensions: list[Any]) -> None:
     """An element that only R4 has is HL7's inter-version extension in STU3, and comes home from there."""
-    shown = turned(resource, Direction.TO_STU3)
+    shown = convert(resource, Direction.TO_STU3)
     assert shown["extension"] == extensions
-    assert turned(shown, Direction.TO_R4) == resource
+    assert convert(shown, Direction.TO_R4) == resource
 
 
 def test_elements_that_change_the_meaning() -> None:
     """What says that a record is of the contrary stays a modifier where it is an extension."""
     history = whole("FamilyMemberHistory", STU3, {"notDone": True})
-    made = turned(history, Direction.TO_R4)
+    made = convert(history, Direction.TO_R4)
     assert made["modifierExtension"] == [{"url": f"{EARLIER}FamilyMemberHistory.notDone", "valueBoolean": True}]
     request = whole("MedicationRequest", R4, {"doNotPerform": True})
-    assert turned(request, Direction.TO_STU3)["modifierExtension"][0]["valueBoolean"] is True
+    assert convert(request, Direction.TO_STU3)["modifierExtension"][0]["valueBoolean"] is True
 
 
 @given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4))
 def test_one_and_many(texts: list[str]) -> None:
     """Of a list that STU3 has once it is shown the first; the rest comes home as long as that one is unchanged."""
     report = whole("DiagnosticReport", R4, {"category": [{"text": text} for text in texts]})
-    shown = turned(report, Direction.TO_STU3)
+    shown = convert(report, Direction.TO_STU3)
     assert shown["category"] == {"text": texts[0]}
-    assert turned(shown, Direction.TO_R4) == report
+    assert convert(shown, Direction.TO_R4) == report
     changed = {**shown, "category": {"text": "changed"}}
-    assert turned(changed, Direction.TO_R4)["category"] == [{"text": "changed"}]
+    assert convert(changed, Direction.TO_R4)["category"] == [{"text": "changed"}]
     del changed["category"]
-    assert "category" not in turned(changed, Direction.TO_R4)
+    assert "category" not in convert(changed, Direction.TO_R4)
 
 
 @pytest.mark.parametrize("path", sorted(CODES))
@@ -450,14 +450,14 @@ def test_codes(path: str, data: st.DataObject) -> None:
     resource = whole(type_name, R4, {"activity": [detail]} if "detail" in path else {element: code})
     if defects(resource, R4):
         return
-    shown = turned(resource, Direction.TO_STU3)
+    shown = convert(resource, Direction.TO_STU3)
     assert defects(shown, STU3) == ()
-    assert turned(shown, Direction.TO_R4) == resource
+    assert convert(shown, Direction.TO_R4) == resource
     holder = shown["activity"][0]["detail"] if "detail" in path else shown
     nearest = {**{r4: stu3 for stu3, r4 in codes.equals.items()}, **codes.only_r4}
     assert holder.get(element, "nothing") in {nearest.get(code, "nothing"), code}
     holder[element] = another = "Task" if element == "kind" else "completed"
-    home = turned(shown, Direction.TO_R4)
+    home = convert(shown, Direction.TO_R4)
     assert (home["activity"][0]["detail"] if "detail" in path else home)[element] == another
 
 
@@ -476,10 +476,10 @@ def test_codes(path: str, data: st.DataObject) -> None:
 def test_values_of_extensions(value: dict[str, Any], real: str) -> None:
     """A value of a type that STU3's extensions cannot have is shown as the nearest, with its type written in it."""
     patient = {"resourceType": "Patient", "extension": [{"url": "urn:mine", **value}]}
-    shown = turned(patient, Direction.TO_STU3)
+    shown = convert(patient, Direction.TO_STU3)
     assert defects(shown, STU3) == ()
     assert f"'{real}'" in str(shown)
-    assert turned(shown, Direction.TO_R4) == patient
+    assert convert(shown, Direction.TO_R4) == patient
 
 
 @pytest.mark.parametrize(
@@ -508,16 +508,16 @@ def test_what_is_no_element_stays_an_extension(extension: dict[str, Any]) -> Non
     """A client's extension that only looks like a parked element is kept as it is, and leaves R4 valid."""
     condition = whole("Condition", STU3, {"extension": [extension]})
     assert defects(condition, STU3) == ()
-    made = turned(condition, Direction.TO_R4)
+    made = convert(condition, Direction.TO_R4)
     assert defects(made, R4) == ()
     assert made["extension"] == [extension]
-    assert turned(made, Direction.TO_STU3) == condition
+    assert convert(made, Direction.TO_STU3) == condition
 
 
 def test_a_code_that_nobody_has_does_not_come_home() -> None:
     """A parked original that would not be valid in R4 leaves the resource as valid as it was."""
     use = {"extension": [{"url": f"{LATER}Identifier.use", "valueCode": "nonsense"}]}
-    made = turned({"resourceType": "Patient", "identifier": [{"_use": use, "value": "1"}]}, Direction.TO_R4)
+    made = convert({"resourceType": "Patient", "identifier": [{"_use": use, "value": "1"}]}, Direction.TO_R4)
     assert made["identifier"] == [{"_use": use, "value": "1"}]
 
 
@@ -527,9 +527,9 @@ def test_a_code_that_nobody_has_does_not_come_home() -> None:
 def test_references_to_types_with_two_names(reference: str) -> None:
     """A reference to a ServiceRequest is one to a ProcedureRequest in STU3, wherever it stands."""
     report = whole("DiagnosticReport", R4, {"basedOn": [{"reference": reference}]})
-    shown = turned(report, Direction.TO_STU3)
+    shown = convert(report, Direction.TO_STU3)
     assert shown["basedOn"][0]["reference"] == reference.replace("ServiceRequest/", "ProcedureRequest/")
-    assert turned(shown, Direction.TO_R4) == report
+    assert convert(shown, Direction.TO_R4) == report
 
 
 def test_contained_resources() -> None:
@@ -538,11 +538,11 @@ def test_contained_resources() -> None:
     order = {"resourceType": "ServiceRequest", "id": "s", **whole("ServiceRequest", R4, {})}
     odd = [{"resourceType": "Condition", "id": "c", "clinicalStatus": ["x"]}, {"resourceType": "Nonsense"}]
     request = whole("MedicationRequest", R4, {"contained": [medication, order, *odd]})
-    shown = turned(request, Direction.TO_STU3)
+    shown = convert(request, Direction.TO_STU3)
     assert shown["contained"][0]["extension"][0]["url"] == f"{LATER}Medication.amount"
     assert shown["contained"][1]["resourceType"] == "ProcedureRequest"
     assert shown["contained"][2:] == odd
-    assert turned(shown, Direction.TO_R4) == request
+    assert convert(shown, Direction.TO_R4) == request
 
 
 STRANGERS = [
@@ -586,10 +586,10 @@ def test_contained_types_of_one_version(version: FhirVersion, stranger: dict[str
         there, back = back, there
     observation = whole("Observation", version, {"contained": [stranger]})
     assert defects(observation, version) == ()
-    made = turned(observation, there)
+    made = convert(observation, there)
     assert defects(made, there.target) == ()
     assert made["contained"][0]["resourceType"] == "Basic"
-    assert turned(made, back) == observation
+    assert convert(made, back) == observation
 
 
 def test_basic_resources_are_their_own() -> None:
@@ -598,9 +598,9 @@ def test_basic_resources_are_their_own() -> None:
         code = {"coding": coding} if coding else TEXT
         basic = {"resourceType": "Basic", "id": "b", "code": code, "extension": [{"url": "urn:x", "valueString": "a"}]}
         observation = whole("Observation", STU3, {"contained": [basic]})
-        made = turned(observation, Direction.TO_R4)
+        made = convert(observation, Direction.TO_R4)
         assert made["contained"] == [basic]
-        assert turned(made, Direction.TO_STU3) == observation
+        assert convert(made, Direction.TO_STU3) == observation
 
 
 @pytest.mark.parametrize("type_name", ["Goal", "Immunization", "MedicationStatement", "Procedure", "CarePlan"])
@@ -614,10 +614,10 @@ def test_codes_that_are_none(named: Running, type_name: str, status: Any) -> Non
 def test_animals() -> None:
     """An animal is R4's own extension for it."""
     animal = {"species": TEXT, "breed": TEXT, "genderStatus": TEXT}
-    made = turned({"resourceType": "Patient", "animal": animal}, Direction.TO_R4)
+    made = convert({"resourceType": "Patient", "animal": animal}, Direction.TO_R4)
     assert made["extension"][0]["url"] == "http://hl7.org/fhir/StructureDefinition/patient-animal"
     assert [part["url"] for part in made["extension"][0]["extension"]] == ["species", "breed", "genderStatus"]
-    assert turned(made, Direction.TO_STU3)["animal"] == animal
+    assert convert(made, Direction.TO_STU3)["animal"] == animal
 
 
 def test_later_codes_are_tolerated() -> None:
@@ -655,11 +655,11 @@ def test_names() -> None:
 def test_no_meaning_is_invented(type_name: str, elements: dict[str, Any], absent: str) -> None:
     """C-112: a reason of a status is no reason why something was not done; it is an extension, and comes back."""
     resource = least(type_name, "p", **elements)
-    other = turned(resource, Direction.TO_STU3)
+    other = convert(resource, Direction.TO_STU3)
     assert absent not in other
     assert defects(other, FhirVersion.STU3) == ()
     assert "extension" in other
-    assert turned(other, Direction.TO_R4) == resource
+    assert convert(other, Direction.TO_R4) == resource
 
 
 def test_code_systems_in_the_form_of_the_base() -> None:
@@ -678,8 +678,8 @@ def test_code_systems_in_the_form_of_the_base() -> None:
         marital = {"coding": [coding(form, "v3-MaritalStatus", "M")]}
         return {"resourceType": "Patient", "identifier": [*numbers, RECORD], "maritalStatus": marital}
 
-    assert turned(made("R4"), Direction.TO_STU3) == made("STU3")
-    assert turned(made("STU3"), Direction.TO_R4) == made("R4")
+    assert convert(made("R4"), Direction.TO_STU3) == made("STU3")
+    assert convert(made("STU3"), Direction.TO_R4) == made("R4")
     # What a client of STU3 writes in STU3's form is told in the specification's.
     old = {"resourceType": "Patient", "identifier": [{**RECORD, "type": {"coding": [coding("STU3", "v2-0203", "MR")]}}]}
-    assert turned(turned(old, Direction.TO_R4), Direction.TO_STU3)["identifier"] == [RECORD]
+    assert convert(convert(old, Direction.TO_R4), Direction.TO_STU3)["identifier"] == [RECORD]

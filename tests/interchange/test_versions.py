@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import r4_name
-from engine.fhir.versions.turn import turned
 from engine.interchange.kernel.exact import read_json, write_json
 from engine.interchange.kernel.view import kept, shown
 from engine.interchange.rest.resource.catalogue import KEPT
@@ -39,11 +39,11 @@ def test_examples(version: FhirVersion, file: Path) -> None:
     """C-112, C-249: an example is valid in the other version, and comes back as it was, twice."""
     resource = read_json(file.read_bytes())
     assert defects(resource, version) == ()
-    other = turned(resource, THERE[version])
+    other = convert(resource, THERE[version])
     valid(other, THERE[version].target)
-    home = turned(other, BACK[version])
+    home = convert(other, BACK[version])
     assert home == resource
-    assert turned(home, THERE[version]) == other
+    assert convert(home, THERE[version]) == other
 
 
 def test_every_kept_type_has_examples() -> None:
@@ -67,9 +67,9 @@ def test_no_element_is_lost(version: FhirVersion, data: st.DataObject) -> None:
     name = type_name if version is FhirVersion.R4 else turned_name(type_name)
     resource = data.draw(resources(name, version))
     assert defects(resource, version) == ()
-    other = turned(resource, THERE[version])
+    other = convert(resource, THERE[version])
     assert defects(other, THERE[version].target) == ()
-    assert turned(other, BACK[version]) == resource
+    assert convert(other, BACK[version]) == resource
 
 
 BESIDE = {"extension": [{"url": "http://example.org/beside", "valueString": "b"}]}
@@ -90,9 +90,9 @@ def test_lists_that_only_extensions_stand_in(profile: dict[str, Any]) -> None:
     plan = {"resourceType": "CarePlan", "status": "active", "intent": "plan", "subject": {"display": "x"}, **renamed}
     for resource, version in ((meta, FhirVersion.STU3), (plan, FhirVersion.R4)):
         assert defects(resource, version) == ()
-        other = turned(resource, THERE[version])
+        other = convert(resource, THERE[version])
         assert defects(other, THERE[version].target) == ()
-        assert turned(other, BACK[version]) == resource
+        assert convert(other, BACK[version]) == resource
 
 
 def test_an_extension_that_holds_nothing_stays() -> None:
@@ -102,7 +102,7 @@ def test_an_extension_that_holds_nothing_stays() -> None:
         "extension": [{"url": "http://hl7.org/fhir/StructureDefinition/_datatype", "valueString": "uri"}],
     }
     plan = {"resourceType": "CarePlan", "status": "active", "intent": "plan", "subject": {"display": "x"}}
-    assert turned({**plan, "extension": [held]}, Direction.TO_R4) == {**plan, "extension": [held]}
+    assert convert({**plan, "extension": [held]}, Direction.TO_R4) == {**plan, "extension": [held]}
 
 
 NOT_GIVEN = {
@@ -130,9 +130,9 @@ NOT_TAKEN = {
 )
 def test_reasons_whose_status_r4_does_not_have(resource: dict[str, Any]) -> None:
     """C-112: a reason of what was not done comes back though R4's status, of an entry in error, does not say so."""
-    other = turned(resource, Direction.TO_R4)
+    other = convert(resource, Direction.TO_R4)
     assert defects(resource, FhirVersion.STU3) == defects(other, FhirVersion.R4) == ()
-    assert turned(other, Direction.TO_STU3) == resource
+    assert convert(other, Direction.TO_STU3) == resource
 
 
 CANONICAL = {"url": "http://example.org/a", "valueCanonical": "http://example.org/c"}
@@ -154,14 +154,14 @@ PERSON = {"resourceType": "Patient", "gender": "female"}
 def test_ids_beside_values_that_the_other_version_has_not(resource: dict[str, Any], version: FhirVersion) -> None:
     """C-112: the id of a primitive, which JSON keeps beside it, comes back with the value and its extensions."""
     assert defects(resource, version) == ()
-    other = turned(resource, THERE[version])
+    other = convert(resource, THERE[version])
     assert defects(other, THERE[version].target) == ()
-    assert turned(other, BACK[version]) == resource
+    assert convert(other, BACK[version]) == resource
 
 
 def turned_name(type_name: str) -> str:
     """Return the name that a kept type has in STU3."""
-    return str(turned({"resourceType": type_name}, Direction.TO_STU3)["resourceType"])
+    return str(convert({"resourceType": type_name}, Direction.TO_STU3)["resourceType"])
 
 
 def test_r4_is_kept_as_it_is() -> None:

@@ -10,7 +10,7 @@ from engine import fault
 from engine.deliver.stored import Stored
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import PermanentDeliveryError
-from engine.fhir.whose import held_by
+from engine.fhir.patient_compartment import held_by
 
 VISIT: Final = "Encounter"
 HOLDER: Final = "subject"

@@ -14,8 +14,8 @@ from engine.deliver.stored import Body, Stored
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import PermanentDeliveryError
 from engine.fhir.patient import carries, number_of
+from engine.fhir.patient_compartment import held_by
 from engine.fhir.plan import Admission, Identity, Keep, ResourceRecord
-from engine.fhir.whose import held_by
 
 TEMPORARY: Final = "temporary-visit"
 NUMBERED: Final = "visit-numbered"

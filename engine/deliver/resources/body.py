@@ -10,13 +10,13 @@ from engine.deliver.stored import Body, Slices, Stored
 from engine.deliver.wire.exchange import Exchange
 from engine.fhir.changes import alone, created, grow
 from engine.fhir.digest import digest
-from engine.fhir.moves import Moved, moved, remember_former, restate, settle, settled
 from engine.fhir.patient import number_of
+from engine.fhir.patient_compartment import held_by, holding
 from engine.fhir.period import REVERSED, keep_forward
 from engine.fhir.places import begun, traced
 from engine.fhir.plan import ElementChange, Keep, ResourceRecord, StatusMove
 from engine.fhir.references import resolved
-from engine.fhir.whose import held_by, holding
+from engine.fhir.status_transitions import Moved, moved, remember_former, restate, settle, settled
 
 NOT_REPEATED: Final = "results-not-repeated"
 

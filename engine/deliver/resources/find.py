@@ -4,9 +4,9 @@ from typing import Final
 
 from engine.deliver.resources.found import owner_of, search_kept, standing
 from engine.deliver.wire.exchange import Exchange
+from engine.fhir.patient_compartment import held_by
 from engine.fhir.plan import Find, Keep
 from engine.fhir.versions.names import stu3_name
-from engine.fhir.whose import held_by
 
 SEVERAL: Final = "multiple-matches"
 

@@ -13,8 +13,8 @@ from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.query import escaped
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries
+from engine.fhir.patient_compartment import PATIENT, asked_of, held_by
 from engine.fhir.plan import Identity, Keep
-from engine.fhir.whose import PATIENT, asked_of, held_by
 
 ENTERED_IN_ERROR: Final = "entered-in-error"
 # What a merge leaves behind: an account that is no longer used, whose number leads to the other one.

@@ -15,7 +15,7 @@ from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.recording_server import RecordedWrite
 from engine.errors import AmbiguousDeliveryError, DestinationError, HeldDeliveryError, PermanentDeliveryError
 from engine.fhir.patient import number_of
-from engine.fhir.whose import asked_of, patients_of
+from engine.fhir.patient_compartment import asked_of, patients_of
 
 IGNORED: Final = "if-none-exist-ignored"
 UNBELIEVED: Final = "transaction-unclear"

@@ -17,7 +17,7 @@ from engine.deliver.wire.client import Answer
 from engine.deliver.wire.continuity import Continuity
 from engine.deliver.wire.server import Caches, Server
 from engine.errors import PermanentDeliveryError
-from engine.fhir.whose import SEARCHES, asked_of, patients_of
+from engine.fhir.patient_compartment import SEARCHES, asked_of, patients_of
 
 MOST_READS: Final = 200
 ROOM: Final = 64

@@ -12,9 +12,9 @@ from engine.deliver.wire.client import Answer, Client
 from engine.deliver.wire.continuity import Continuity
 from engine.deliver.wire.failure import failure_of
 from engine.deliver.wire.oauth import Tokens
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import in_stu3, stu3_name
-from engine.fhir.versions.turn import turned
 
 MEDIA_TYPE = "application/fhir+json"
 # Some servers answer a search as they answered it a minute ago, which hides what was written since.
@@ -122,12 +122,12 @@ class Server:
 
     def outward(self, resource: Body) -> Body:
         """Return a resource in the server's FHIR version."""
-        return turned(resource, Direction.TO_STU3) if self._stu3 else resource
+        return convert(resource, Direction.TO_STU3) if self._stu3 else resource
 
     def inward(self, body: Any) -> Any:
         """Return a resource of the server in R4; anything else as it is."""
         read = self._stu3 and isinstance(body, dict) and "resourceType" in body
-        return turned(body, Direction.TO_R4) if read else body
+        return convert(body, Direction.TO_R4) if read else body
 
     async def close(self) -> None:
         """Close the connections."""

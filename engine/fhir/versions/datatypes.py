@@ -4,7 +4,7 @@ import re
 from typing import Any, Final
 
 from engine.fhir.versions.lens import Lens, Part, renamed
-from engine.fhir.versions.parking import CARRIERS, held, held_value, marked, value_key
+from engine.fhir.versions.preserve_as_extension import CARRIERS, held, held_value, marked, value_key
 
 Json = Any
 

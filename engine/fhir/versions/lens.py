@@ -1,7 +1,7 @@
 """One real difference between the versions: some elements of STU3 that are other elements of R4.
 
-A lens loses nothing: what its other side cannot say is parked whole beside it, and counts again on the way home as long
-as what was made of it is unchanged.
+A lens loses nothing: what its other side cannot say is preserved beside it, and is restored on the way back as long as
+the converted value is unchanged.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from engine.fhir.versions.direction import Direction
 
 Json = Any
 Part = dict[str, Json]
-Turn = Callable[[Part], Part]
+PartConversion = Callable[[Part], Part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Lens:
 
     stu3: tuple[str, ...]
     r4: tuple[str, ...]
-    to_r4: Turn
-    to_stu3: Turn
+    to_r4: PartConversion
+    to_stu3: PartConversion
     case: "Case | None" = None
 
 
@@ -40,8 +40,8 @@ class Case:
 
     stu3: Part
     r4: Part
-    to_r4: Turn
-    to_stu3: Turn
+    to_r4: PartConversion
+    to_stu3: PartConversion
 
 
 class Side:
@@ -62,9 +62,9 @@ class Side:
         self.touched = frozenset((*self._source, *self._target))
 
     def turn(self, part: Part, home: Part) -> Part:
-        """Replace this side's elements in a part by the other side's; return those that are to be parked.
+        """Replace this side's elements in a part by the other side's; return those that are to be preserved.
 
-        `home` has the other side's elements that were parked; those of the lens are taken out of it.
+        `home` has the other side's elements that were preserved; those of the lens are taken out of it.
         """
         given = {name: part.pop(name) for name in self._source if name in part}
         original = {name: home.pop(name) for name in self._target if name in home}
@@ -85,7 +85,7 @@ class Side:
 
 
 def nothing(_: Part) -> Part:
-    """Turn into nothing, so that what is given is parked."""
+    """Turn into nothing, so that what is given is preserved."""
     return {}
 
 
@@ -111,7 +111,7 @@ def first_of_stu3(stu3: str, r4: str) -> Lens:
 def only_if(name: str, fits: Callable[[Direction, Json], bool]) -> Lens:
     """Return the lens of an element of which each version takes some values only."""
 
-    def checked(direction: Direction) -> Turn:
+    def checked(direction: Direction) -> PartConversion:
         return lambda part: part if fits(direction, part.get(name)) else {}
 
     return Lens((name,), (name,), checked(Direction.TO_R4), checked(Direction.TO_STU3))
@@ -149,16 +149,16 @@ def concept(names: tuple[str, str], system: str, codes: dict[str, str], lesser: 
     return Lens((stu3,), (r4,), to_r4, to_stu3)
 
 
-def _renaming(old: str, new: str) -> Turn:
+def _renaming(old: str, new: str) -> PartConversion:
     names = {old: new, f"_{old}": f"_{new}"}
     return lambda part: {names[name]: value for name, value in part.items()}
 
 
-def _listed(old: str, new: str) -> Turn:
+def _listed(old: str, new: str) -> PartConversion:
     names = {old: new, f"_{old}": f"_{new}"}
     return lambda part: {names[name]: [value] for name, value in part.items()}
 
 
-def _first(old: str, new: str) -> Turn:
+def _first(old: str, new: str) -> PartConversion:
     names = {old: new, f"_{old}": f"_{new}"}
     return lambda part: {names[name]: value[0] for name, value in part.items() if value and value[0] is not None}

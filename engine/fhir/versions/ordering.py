@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from engine.fhir.versions.absent import ABSENT
+from engine.fhir.versions.data_absent import ABSENT
 from engine.fhir.versions.lens import Lens, Part, context, renamed
 
 Json = Any

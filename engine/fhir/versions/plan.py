@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from engine.fhir.schema import BINDINGS, Element, FhirVersion, definitions, resource_types
 from engine.fhir.versions import administration, clinical, datatypes, ordering, treatment
-from engine.fhir.versions.absent import fillings
 from engine.fhir.versions.addresses import TEXTS, Text
 from engine.fhir.versions.codes import CODES, Codes, CodeTurn
+from engine.fhir.versions.data_absent import fillings
 from engine.fhir.versions.direction import MODIFIERS, Direction, address, stem
 from engine.fhir.versions.lens import Lens, Side, first_of, first_of_stu3, only_if
 from engine.fhir.versions.names import r4_name, stu3_name
-from engine.fhir.versions.parking import CARRIERS, METADATA, MODIFIER, fits, parked_names, value_key
+from engine.fhir.versions.preserve_as_extension import CARRIERS, METADATA, MODIFIER, fits, preserved_names, value_key
 
 Json = Any
 
@@ -31,8 +31,8 @@ APART: Final = frozenset({"extension", "contained", "id"})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an element of the source is parked; a modifier is parked among modifiers."""
+class ExtensionTarget:
+    """The extension that preserves an element of the source; a modifier element becomes a modifierExtension."""
 
     element: Element
     url: str
@@ -52,7 +52,7 @@ class Plan:
     parts: dict[str, "Plan"] = field(default_factory=dict)
     texts: dict[str, Text] = field(default_factory=dict)
     codes: dict[str, CodeTurn] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, ExtensionTarget] = field(default_factory=dict)
     changes: bool = False
 
 
@@ -116,14 +116,14 @@ def _plan(source: str, target: str, direction: Direction, made: dict[tuple[str, 
     plan.texts = {name: turn for (holder, name), turn in TEXTS[direction].items() if holder == target}
     path = paths(direction.source).get(source, "")
     if "extension" in after:
-        parked = (away | given) & before.keys()
+        preserved = (away | given) & before.keys()
         plan.away = tuple(one for name in sorted(away) for one in (name, f"_{name}"))
-        plan.places = {name: _place(before, name, path, direction, after) for name in parked}
+        plan.places = {name: _place(before, name, path, direction, after) for name in preserved}
     home = paths(direction.target).get(target, "")
     for name in after if "extension" in after else ():
         if name not in APART and (name in lensed or name not in before or name in away):
             url = address(direction.target, f"{home}.{stem(after, name)}")
-            plan.homes.setdefault(url, {}).update(parked_names(after, name))
+            plan.homes.setdefault(url, {}).update(preserved_names(after, name))
     plan.changes = bool(plan.sides or plan.away or plan.clears)
     for name, element in after.items():
         if element.type == "code" and name in before and name not in lensed:
@@ -212,10 +212,12 @@ def _source_type(before: dict[str, Element], name: str, element: Element, away: 
     return element.type if element.type in CARRIERS or fits(element.type, *FhirVersion) else ""
 
 
-def _place(before: dict[str, Element], name: str, path: str, direction: Direction, after: dict[str, Element]) -> Place:
+def _place(
+    before: dict[str, Element], name: str, path: str, direction: Direction, after: dict[str, Element]
+) -> ExtensionTarget:
     full = f"{path}.{stem(before, name)}"
     modifier = full in MODIFIERS and MODIFIER in after
-    return Place(before[name], address(direction.source, full), MODIFIER if modifier else "extension")
+    return ExtensionTarget(before[name], address(direction.source, full), MODIFIER if modifier else "extension")
 
 
 Known = frozenset[str] | None

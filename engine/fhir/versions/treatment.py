@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from engine.fhir.versions.absent import ABSENT
-from engine.fhir.versions.lens import Case, Lens, Part, Turn, context, nothing, renamed
+from engine.fhir.versions.data_absent import ABSENT
+from engine.fhir.versions.lens import Case, Lens, Part, PartConversion, context, nothing, renamed
 
 Json = Any
 
@@ -31,7 +31,7 @@ REQUESTER: Final = Lens(("requester",), ("requester",), _agent, _requester)
 def _with_names(stu3: str, r4: str, names: dict[str, str]) -> Lens:
     """Return the lens of a list of backbone elements whose own elements have other names."""
 
-    def turn(old: str, new: str, inner: dict[str, str]) -> Turn:
+    def turn(old: str, new: str, inner: dict[str, str]) -> PartConversion:
         def turned(item: Part) -> Part:
             return {inner.get(name, name): value for name, value in item.items()}
 

@@ -3,10 +3,10 @@
 from typing import Any, Final
 
 from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.later import set_aside
 from engine.fhir.versions.plan import plans
-from engine.fhir.versions.turn import turned
+from engine.fhir.versions.r4_codes import set_aside
 from engine.interchange.kernel.exact import read_json, write_json
 
 Json = Any
@@ -24,7 +24,7 @@ def shown(body: bytes, type_name: str, version: FhirVersion) -> bytes:
         return write_json(_carrying(read_json(body)))
     if plans(type_name, Direction.TO_STU3) is None:
         return body
-    return write_json(turned(read_json(body), Direction.TO_STU3))
+    return write_json(convert(read_json(body), Direction.TO_STU3))
 
 
 def _carrying(carrier: dict[str, Json]) -> dict[str, Json]:
@@ -42,7 +42,7 @@ def _carrying(carrier: dict[str, Json]) -> dict[str, Json]:
 
 def _turned(resource: dict[str, Json]) -> dict[str, Json]:
     known = plans(resource["resourceType"], Direction.TO_STU3) is not None
-    return turned(resource, Direction.TO_STU3) if known else resource
+    return convert(resource, Direction.TO_STU3) if known else resource
 
 
 def tolerated(body: Json, version: FhirVersion) -> Json:
@@ -52,4 +52,4 @@ def tolerated(body: Json, version: FhirVersion) -> Json:
 
 def kept(resource: dict[str, Json], version: FhirVersion) -> dict[str, Json]:
     """Return a body of a version as the R4 resource that is kept."""
-    return resource if version is FhirVersion.R4 else turned(resource, Direction.TO_R4)
+    return resource if version is FhirVersion.R4 else convert(resource, Direction.TO_R4)

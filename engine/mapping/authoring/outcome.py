@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from engine.errors import MappingError
 from engine.fhir.changes import created
+from engine.fhir.patient_compartment import holding
 from engine.fhir.plan import (
     Attest,
     ElementChange,
@@ -20,7 +21,6 @@ from engine.fhir.plan import (
     Retire,
     Upsert,
 )
-from engine.fhir.whose import holding
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.subject.subject import Action, lane_key

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from engine.config.channel import Channel
-from engine.fhir.opinion import second_opinion
 from engine.fhir.schema import FhirVersion
+from engine.fhir.secondary_validator import second_opinion
 from engine.mapping.authoring.case import NO_CHANNELS, Case, Result, run_cases
 from engine.mapping.compile import MappingSource
 from engine.ops.views.answer import Json

@@ -8,8 +8,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.turn import turned
 from engine.interchange.clinical.ccda.document import Chart, write_ccd
 from engine.interchange.clinical.ccda.record import Custodian
 from engine.interchange.clinical.synthetic.chart import synthetic_chart
@@ -48,7 +48,7 @@ def the_least() -> list[Json]:
     for version in FhirVersion:
         for name in LEAST:
             made = least(name, "p1", version)
-            made = made if version is FhirVersion.R4 else turned(made, Direction.TO_R4)
+            made = made if version is FhirVersion.R4 else convert(made, Direction.TO_R4)
             chart.append({**made, "id": f"{version.name.lower()}-{name.lower()}"})
     return chart
 

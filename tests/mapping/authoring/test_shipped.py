@@ -11,8 +11,8 @@ from fhir.resources.R4B.patient import Patient
 from engine.config.shipped import shipped
 from engine.errors import MappingError, MessageError
 from engine.fhir.plan import Attest, Interaction, Keep, Link, Merge, Move, PatientRecord, Retire
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.turn import turned
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import Case, Result, cases_for, channel_of, read_cases, run_cases, sending
 from engine.mapping.authoring.outcome import origin, outcome, patient, resource
@@ -41,7 +41,7 @@ def test_case(case: Case, results: dict[tuple[str, int], Result]) -> None:
     for one in found.get("interactions", ()):
         if "attest" in one or one.get("if_absent", "").startswith("create"):
             valid(one["resource"])
-            valid(turned(one["resource"], Direction.TO_STU3), "STU3")
+            valid(convert(one["resource"], Direction.TO_STU3), "STU3")
 
 
 def valid(body: dict[str, Any], version: str = "R4B") -> None:
@@ -94,7 +94,7 @@ def test_corpus(corpus: tuple[CorpusFile, ...], source: MappingSource) -> None:
             planned += 1
             try:
                 valid(body)
-                valid(turned(body, Direction.TO_STU3), "STU3")
+                valid(convert(body, Direction.TO_STU3), "STU3")
             except ValueError as error:
                 invalid.append(f"{file.name}: {error}")
     assert invalid == []

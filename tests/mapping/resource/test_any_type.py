@@ -7,9 +7,9 @@ import pytest
 
 from engine.config.shipped import shipped
 from engine.errors import ConfigurationError
-from engine.fhir.opinion import second_opinion
 from engine.fhir.r4 import choices, r4_elements
 from engine.fhir.schema import FhirVersion, defects
+from engine.fhir.secondary_validator import second_opinion
 from engine.hl7.message import Message
 from engine.mapping.authoring.case import cases_of, channel_of, run_cases
 from engine.mapping.authoring.explain import explain

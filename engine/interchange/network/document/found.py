@@ -8,8 +8,8 @@ from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
 from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.turn import turned
 from engine.interchange.clinical.patient360.facts import UnreadableDocumentError
 from engine.interchange.network.patient360.connectors.connector import CCDA, Document, Subject
 from engine.interchange.network.patient360.connectors.read import read_document
@@ -84,7 +84,7 @@ def as_bundle(
     entries = [
         {
             "fullUrl": f"urn:uuid:{uuid5(NAMESPACE_URL, f'{subject.id}/{number}')}",
-            "resource": turned(one, Direction.TO_STU3) if version is FhirVersion.STU3 else one,
+            "resource": convert(one, Direction.TO_STU3) if version is FhirVersion.STU3 else one,
             "search": {"mode": "match"},
         }
         for number, one in known.items()

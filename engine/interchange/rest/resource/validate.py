@@ -24,7 +24,7 @@ from engine.interchange.store.store.transaction import Transaction
 
 Json = Any
 
-OPINION: Final = "engine.fhir.opinion"
+SECONDARY_VALIDATOR: Final = "engine.fhir.secondary_validator"
 OWN_CHECK: Final[dict[str, Check]] = {"Patient": check_patient}
 
 
@@ -57,5 +57,5 @@ async def validate(service: Service, request: Request) -> Answer:
 
 def _second_opinion(body: Json, version: FhirVersion) -> tuple[Issue, ...]:
     """Return what fhir.resources says of a body; it is imported at the first call: it takes a second and 25 MB."""
-    found = import_module(OPINION).second_opinion(body, version)
+    found = import_module(SECONDARY_VALIDATOR).second_opinion(body, version)
     return tuple(Issue(f"{one.path}: {one.text} (fhir.resources).", one.path) for one in found)

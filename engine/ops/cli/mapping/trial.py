@@ -11,8 +11,8 @@ from engine.acknowledge.code import code_for
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
 from engine.errors import MessageError, UsageError
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.turn import turned
 from engine.hl7.header import read_header
 from engine.journal.entry import State
 from engine.mapping.authoring.case import Case, Result, beside, cases_for, cases_of, read_cases
@@ -165,7 +165,7 @@ def _lines(made: Made) -> Iterator[str]:
         yield from (f"    {line}" for line in text.splitlines())
         for name in made.get("stu3", ()) if isinstance(body, dict) else ():
             yield f"    as {name} gets it, in STU3:"
-            text = orjson.dumps(turned(body, Direction.TO_STU3), option=orjson.OPT_INDENT_2).decode()
+            text = orjson.dumps(convert(body, Direction.TO_STU3), option=orjson.OPT_INDENT_2).decode()
             yield from (f"    {line}" for line in text.splitlines())
 
 

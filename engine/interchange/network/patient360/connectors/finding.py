@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.turn import turned
 from engine.interchange.clinical.patient360.facts import Identity
 from engine.interchange.kernel.outbound import OutboundError
 from engine.interchange.network.patient360.connectors.connector import Subject
@@ -38,7 +38,7 @@ async def _found(server: Server, subject: Subject, version: FhirVersion) -> Asyn
         "resourceType": "Patient",
         **{name: subject.patient[name] for name in TOLD if name in subject.patient},
     }
-    own = turned(told, Direction.TO_STU3) if version is FhirVersion.STU3 else told
+    own = convert(told, Direction.TO_STU3) if version is FhirVersion.STU3 else told
     asked = [
         {"name": "resource", "resource": own},
         {"name": "onlyCertainMatches", "valueBoolean": True},

@@ -11,8 +11,8 @@ from uuid import NAMESPACE_URL, uuid5
 from zoneinfo import ZoneInfo
 
 from engine.fhir.schema import FhirVersion
+from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.turn import turned
 from engine.interchange.clinical.ccda.document import Chart, write_ccd
 from engine.interchange.clinical.ccda.record import Custodian
 from engine.interchange.clinical.synthetic.chart import END, synthetic_chart
@@ -101,7 +101,7 @@ def _references(part: Json) -> list[str]:
 
 def _shown(one: dict[str, Json], places: dict[str, str], version: FhirVersion) -> dict[str, Json]:
     moved = _moved(one, places)
-    shown: dict[str, Json] = turned(moved, Direction.TO_STU3) if version is FhirVersion.STU3 else moved
+    shown: dict[str, Json] = convert(moved, Direction.TO_STU3) if version is FhirVersion.STU3 else moved
     return shown
 
 

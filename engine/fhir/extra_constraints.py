@@ -1,4 +1,4 @@
-"""What HL7's JSON Schemas let pass: empties, two choices of one element, impossible dates, integers with a point."""
+"""Constraints beyond HL7's JSON Schemas: no empties, one choice of an element, real dates, whole integers."""
 
 from collections.abc import Collection, Mapping
 from datetime import date
@@ -81,8 +81,8 @@ def chosen(name: str, choice: str, types: Collection[str]) -> bool:
     return name.startswith(choice) and any(name[len(choice) :] == one[0].upper() + one[1:] for one in types)
 
 
-def beyond(resource: dict[str, Json], name: str, names: Names) -> list[Defect]:
-    """Return the first faults of a resource that no schema tells; contained resources are not looked into."""
+def extra_defects(resource: dict[str, Json], name: str, names: Names) -> list[Defect]:
+    """Return the first defects that no schema finds; contained resources are not checked."""
     found: list[Defect] = []
     _look(resource, name, names, found)
     return found

@@ -1,4 +1,4 @@
-"""A value that is worked out when it is first asked for, and then kept with its object."""
+"""A property that is computed on first access and stored on its object."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -6,10 +6,10 @@ from typing import Any, Generic, TypeVar
 Value = TypeVar("Value")
 
 
-class Kept(Generic[Value]):
-    """As functools.cached_property, whose lock costs more until Python 3.12 than what is kept here.
+class CachedProperty(Generic[Value]):
+    """functools.cached_property without its lock, which costs more before Python 3.12 than the values here.
 
-    Two threads that ask at once may both work the value out; one of them is kept.
+    Two threads may both compute the value; one result is stored.
     """
 
     def __init__(self, make: Callable[[Any], Value]) -> None:
@@ -18,6 +18,6 @@ class Kept(Generic[Value]):
         self.__doc__ = make.__doc__
 
     def __get__(self, of: Any, _: type | None = None) -> Value:
-        """Return the value; another time it is found before this is asked."""
+        """Compute and store the value; later accesses find it on the object."""
         made = of.__dict__[self._name] = self._make(of)
         return made

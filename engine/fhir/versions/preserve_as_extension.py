@@ -1,4 +1,4 @@
-"""An element of one version as an extension in the other, and back: values as `value[x]`, backbone elements nested."""
+"""Preserves an element of one version as an extension in the other, and restores it: `value[x]`, or nested parts."""
 
 from typing import Any, Final, NamedTuple
 
@@ -71,7 +71,7 @@ def put(part: dict[str, Json], value: Value, element: Element) -> None:
             part[name] = [*part.get(name, [None] * count), one]
 
 
-def park(url: str, element: Element, value: Value, version: FhirVersion) -> dict[str, Json]:
+def to_extension(url: str, element: Element, value: Value, version: FhirVersion) -> dict[str, Json]:
     """Return one value of an element as an extension of the version that the element is of."""
     type_name = element.type
     if type_name == "Extension":
@@ -85,7 +85,7 @@ def park(url: str, element: Element, value: Value, version: FhirVersion) -> dict
     return {"url": url, **_nested(type_name, value.value, version, choice=not url.endswith(value.name))}
 
 
-def unpark(
+def from_extension(
     extension: dict[str, Json], names: dict[str, str], elements: dict[str, Element], version: FhirVersion
 ) -> Value | None:
     """Return the value that an extension holds of one of the named elements; None where it holds none.
@@ -107,8 +107,8 @@ def unpark(
     return None if whole is None else Value(name, whole, None)
 
 
-def parked_names(elements: dict[str, Element], name: str) -> dict[str, str]:
-    """Return the name of an element by that of the value of the extension that holds it, for `unpark`."""
+def preserved_names(elements: dict[str, Element], name: str) -> dict[str, str]:
+    """Return the name of an element by that of the value of the extension that holds it, for `from_extension`."""
     type_name = elements[name].type
     found = {value_key(type_name): name}
     if CARRIERS.get(type_name) == "uri" and stem(elements, name) == name:
@@ -185,7 +185,7 @@ def _nested(type_name: str, whole: dict[str, Json], version: FhirVersion, *, cho
     for name, element in elements.items():
         if name in {"id", "extension", MODIFIER} or not (name in whole or f"_{name}" in whole):
             continue
-        parts += [park(stem(elements, name), element, one, version) for one in values(whole, name, element)]
+        parts += [to_extension(stem(elements, name), element, one, version) for one in values(whole, name, element)]
     parts += whole.get("extension", [])
     if MODIFIER in whole:
         parts.append({"url": MODIFIER, "extension": whole[MODIFIER]})
@@ -196,7 +196,7 @@ def _whole(extension: dict[str, Json], type_name: str, version: FhirVersion) -> 
     elements = definitions(version)[type_name]
     named: dict[str, dict[str, str]] = {}
     for name in elements:
-        named.setdefault(stem(elements, name), {}).update(parked_names(elements, name))
+        named.setdefault(stem(elements, name), {}).update(preserved_names(elements, name))
     whole: dict[str, Json] = {"id": extension["id"]} if "id" in extension else {}
     own: list[Json] = []
     for part in extension.get("extension", []):
@@ -206,7 +206,7 @@ def _whole(extension: dict[str, Json], type_name: str, version: FhirVersion) -> 
         elif url == MODIFIER:
             whole[MODIFIER] = part.get("extension", [])
         else:
-            value = unpark(part, named.get(url, {}), elements, version)
+            value = from_extension(part, named.get(url, {}), elements, version)
             if value is None:
                 return None
             put(whole, value, elements[value.name])

@@ -1,4 +1,4 @@
-"""Elements that only one version requires: what stands in them where the other version's resource has none."""
+"""Elements that only one version requires: data-absent-reason where the other version's resource has none."""
 
 from typing import Any, Final
 

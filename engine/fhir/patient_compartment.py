@@ -1,4 +1,4 @@
-"""Whose a resource is: the element that refers to its patient, and how a search asks for what is a patient's."""
+"""The patient compartment: the element that refers to the patient, and the search for a patient's resources."""
 
 from typing import Any, Final
 from urllib.parse import quote

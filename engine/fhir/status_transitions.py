@@ -1,4 +1,4 @@
-"""Moves of a status: what an event makes of the one that is stored, and what lists keep of the time before."""
+"""Status transitions: the status that an event leads to from the stored one, and the history that lists keep."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime

@@ -1,14 +1,14 @@
-"""A resource of one version as one of the other: a walk along both versions' definitions that loses nothing."""
+"""Converts a resource between STU3 and R4 along the definitions of both versions, without loss."""
 
 from typing import Any, Final
 
 from engine.fhir.schema import defects, resource_types
-from engine.fhir.versions.absent import clear, fill
 from engine.fhir.versions.codes import CodeTurn, beside, without
+from engine.fhir.versions.data_absent import clear, fill
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.parking import MODIFIER, park, put, unpark, values
 from engine.fhir.versions.plan import Plan, Plans, plans
-from engine.fhir.versions.stranger import as_basic, from_basic
+from engine.fhir.versions.preserve_as_extension import MODIFIER, from_extension, put, to_extension, values
+from engine.fhir.versions.unknown_elements import as_basic, from_basic
 
 Json = Any
 Part = dict[str, Json]
@@ -16,32 +16,32 @@ Part = dict[str, Json]
 LISTS: Final = ("extension", MODIFIER)
 
 
-def turned(resource: Part, direction: Direction) -> Part:
-    """Return a resource of the source version as one of the target; as it is where a version does not have its type.
+def convert(resource: Part, direction: Direction) -> Part:
+    """Convert a resource to the target version; unchanged where a version does not have its type.
 
-    What an extension says in the name of the target version becomes the element again, unless the resource would not
-    be valid with it: then it stays an extension.
+    An extension that holds an element of the target version becomes the element again, unless the resource would then
+    be invalid: then it stays an extension.
     """
     found = plans(resource["resourceType"], direction)
     if found is None:
         return resource
-    turn = Turn(found, direction, homecoming=True)
-    made = turn.resource(resource)
-    if turn.came_home and defects(made, direction.target):
-        return Turn(found, direction, homecoming=False).resource(resource)
+    conversion = Conversion(found, direction, restoring=True)
+    made = conversion.resource(resource)
+    if conversion.restored_extension and defects(made, direction.target):
+        return Conversion(found, direction, restoring=False).resource(resource)
     return made
 
 
-class Turn:
-    """One conversion of one resource; `came_home` says whether an extension became an element."""
+class Conversion:
+    """The conversion of one resource; `restored_extension`: an extension became an element again."""
 
-    __slots__ = ("_direction", "_homecoming", "_plans", "came_home")
+    __slots__ = ("_direction", "_plans", "_restoring", "restored_extension")
 
-    def __init__(self, found: Plans, direction: Direction, *, homecoming: bool) -> None:
+    def __init__(self, found: Plans, direction: Direction, *, restoring: bool) -> None:
         self._plans = found
         self._direction = direction
-        self._homecoming = homecoming
-        self.came_home = False
+        self._restoring = restoring
+        self.restored_extension = False
 
     def resource(self, resource: Part) -> Part:
         """Return the resource in the target version."""
@@ -58,14 +58,14 @@ class Turn:
             part = dict(part)
             clear(part, plan.clears)
             away = {name: part.pop(name) for name in plan.away if name in part}
-            self._bring_home(plan, part, home)
+            self._restore_extensions(plan, part, home)
             for side in plan.sides:
                 if not (side.touched.isdisjoint(part) and side.touched.isdisjoint(home)):
                     away.update(side.turn(part, home))
             part.update({name: value for name, value in home.items() if name not in part})
         made = self._elements(plan, part)
         if away:
-            self._park(plan, away, made)
+            self._preserve(plan, away, made)
         for name in LISTS:
             if name in made:
                 made[name] = [self._part(self._plans.extension, one) for one in made[name]]
@@ -93,25 +93,25 @@ class Turn:
         return made
 
     def _beside(self, companion: Json) -> Json:
-        """Return what stands beside a primitive."""
+        """Convert what JSON keeps beside a primitive (`_name`)."""
         if isinstance(companion, list):
             return [self._beside(one) for one in companion]
         return self._part(self._plans.companion, companion) if isinstance(companion, dict) else companion
 
-    def _bring_home(self, plan: Plan, part: Part, home: Part) -> None:
-        """Move from a part's extensions to `home` what they say in the name of the target version."""
-        for name in LISTS if self._homecoming else ():
+    def _restore_extensions(self, plan: Plan, part: Part, home: Part) -> None:
+        """Move elements of the target version from the extensions of a part to `home`."""
+        for name in LISTS if self._restoring else ():
             if name not in part:
                 continue
-            staying = [one for one in part[name] if not self._comes_home(plan, one, home)]
+            staying = [one for one in part[name] if not self._restore_extension(plan, one, home)]
             if len(staying) != len(part[name]):
-                self.came_home = True
+                self.restored_extension = True
                 del part[name]
                 part.update({name: staying} if staying else {})
 
-    def _comes_home(self, plan: Plan, extension: Part, home: Part) -> bool:
+    def _restore_extension(self, plan: Plan, extension: Part, home: Part) -> bool:
         names = plan.homes.get(extension.get("url", ""))
-        value = unpark(extension, names, plan.elements, self._direction.target) if names else None
+        value = from_extension(extension, names, plan.elements, self._direction.target) if names else None
         if value is None:
             return False
         element = plan.elements[value.name]
@@ -120,20 +120,20 @@ class Turn:
         put(home, value, element)
         return True
 
-    def _park(self, plan: Plan, away: Part, made: Part) -> None:
-        """Write the elements that the target does not have as extensions, each still of the source version."""
+    def _preserve(self, plan: Plan, away: Part, made: Part) -> None:
+        """Preserve the elements that the target does not have as extensions, each still of the source version."""
         for name in dict.fromkeys(key.removeprefix("_") for key in away):
             place = plan.places[name]
             for value in values(away, name, place.element):
-                extension = park(place.url, place.element, value, self._direction.source)
+                extension = to_extension(place.url, place.element, value, self._direction.source)
                 made[place.list_name] = [*made.get(place.list_name, []), extension]
 
     def _code(self, turn: CodeTurn, name: str, part: Part, made: Part) -> None:
         """Set a code as the target calls it; where that says less, or nothing, the original stands beside it."""
         code, companion = part.get(name), part.get(f"_{name}")
-        original = turn.original(companion) if self._homecoming else None
+        original = turn.original(companion) if self._restoring else None
         if original is not None:
-            self.came_home = True
+            self.restored_extension = True
             companion = without(companion, turn.home)
         shown = original if original is not None and turn.shown_before(original) == code else turn.shown(code)
         if code is not None and turn.shown_before(shown) != code:
@@ -152,6 +152,6 @@ def contained(resource: Json, direction: Direction) -> Json:
         return resource
     if plans(resource["resourceType"], direction) is None:
         resource = as_basic(resource, direction.source)
-    made = turned(resource, direction)
-    stranger = from_basic(made, direction.target) if made["resourceType"] == "Basic" else None
-    return made if stranger is None or defects(stranger, direction.target) else stranger
+    made = convert(resource, direction)
+    unknown = from_basic(made, direction.target) if made["resourceType"] == "Basic" else None
+    return made if unknown is None or defects(unknown, direction.target) else unknown

@@ -1,4 +1,4 @@
-"""Codes of R4 in STU3 bodies: clients of STU3 send them too, and they are kept as if they were sent as extensions."""
+"""R4 codes in STU3 bodies: STU3 clients send them too; they are stored as if they were sent as extensions."""
 
 from functools import cache
 from typing import Any

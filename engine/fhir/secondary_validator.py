@@ -1,4 +1,4 @@
-"""A second opinion on a resource, by another implementation: fhir.resources, for authors and `$validate`.
+"""The secondary validator, by another implementation: fhir.resources, for authors and `$validate`.
 
 fhir.resources has models of STU3 (3.0.2) and R4B (4.3.0), none of R4 (4.0.1). R4B's stand in for R4's: of the types
 that are mapped and kept, elements, lists and what is required are the same in both, and R4B takes two more types as

@@ -6,8 +6,8 @@ from typing import Any, get_args
 import pytest
 
 from engine.fhir.defect import Kind
-from engine.fhir.opinion import MODELS, second_opinion
 from engine.fhir.schema import FhirVersion, definitions
+from engine.fhir.secondary_validator import MODELS, second_opinion
 from engine.interchange.rest.resource.catalogue import KEPT
 
 SECRET = "Quintero"

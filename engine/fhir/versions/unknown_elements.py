@@ -1,10 +1,10 @@
-"""Contained resources of types that only one version has: in the other they are Basic, which FHIR has for them."""
+"""Contained resources of types that the other version does not know: they become Basic resources there."""
 
 from typing import Any, Final
 
 from engine.fhir.schema import Element, FhirVersion, resource_types
 from engine.fhir.versions.direction import address
-from engine.fhir.versions.parking import NESTED, Value, park, unpark
+from engine.fhir.versions.preserve_as_extension import NESTED, Value, from_extension, to_extension
 
 Json = Any
 Part = dict[str, Json]
@@ -19,7 +19,7 @@ def as_basic(resource: Part, version: FhirVersion) -> Part:
     type_name = resource["resourceType"]
     same = {name: resource[name] for name in SAME if name in resource}
     rest = {name: value for name, value in resource.items() if name not in {"resourceType", *SAME}}
-    extension = park(address(version, type_name), _whole(type_name), Value(type_name, rest, None), version)
+    extension = to_extension(address(version, type_name), _whole(type_name), Value(type_name, rest, None), version)
     code = {"coding": [{"system": TYPES, "code": type_name}]}
     return {"resourceType": "Basic", **same, "extension": [extension], "code": code}
 
@@ -33,7 +33,7 @@ def from_basic(basic: Part, version: FhirVersion) -> Part | None:
         return None
     found = None
     if extensions[0].get("url") == address(version, type_name):
-        found = unpark(extensions[0], {NESTED: type_name}, {type_name: _whole(type_name)}, version)
+        found = from_extension(extensions[0], {NESTED: type_name}, {type_name: _whole(type_name)}, version)
     same = {name: basic[name] for name in SAME if name in basic}
     return {"resourceType": type_name, **same, **found.value} if found else None
 
