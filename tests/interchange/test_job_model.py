@@ -161,7 +161,7 @@ async def cancels(world: World, job_id: str, *, by_command: bool) -> None:
     known = world.known[job_id]
     if by_command and known.state == "unfinished":
         await asyncio.to_thread(cancel_job, world.folder / DATABASE, job_id, world.service.clock)
-        world.service.board.bell.set()
+        world.service.job_signals.wakeup.set()
     elif not by_command:
         status = await called(world, job_id, DELETE.run)
         assert status == (404 if known.state in {"cancelled", "forgotten"} else 202)

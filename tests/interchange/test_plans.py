@@ -11,7 +11,7 @@ import pytest
 
 from engine.database.connection import Connection
 from engine.fhir.schema import FhirVersion
-from engine.interchange.rest.binary.owner import IN_CHART_OF, REFERRING
+from engine.interchange.rest.binary.patient_compartment import IN_CHART_OF, REFERRING
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.chain import linked_criteria
 from engine.interchange.store.search.criterion import Kind, Parameter

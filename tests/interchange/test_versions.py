@@ -12,7 +12,7 @@ from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import r4_name
 from engine.interchange.kernel.exact import read_json, write_json
-from engine.interchange.kernel.view import kept, shown
+from engine.interchange.kernel.view import to_stored, to_version
 from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.resources import resources
 
@@ -167,19 +167,19 @@ def turned_name(type_name: str) -> str:
 def test_r4_is_kept_as_it_is() -> None:
     """R4 bodies are neither read nor written on their way."""
     body = b'{ "resourceType" : "Patient" }'
-    assert shown(body, "Patient", FhirVersion.R4) is body
+    assert to_version(body, "Patient", FhirVersion.R4) is body
     resource = {"resourceType": "Patient"}
-    assert kept(resource, FhirVersion.R4) is resource
+    assert to_stored(resource, FhirVersion.R4) is resource
 
 
 def test_decimals_keep_their_digits() -> None:
     """A decimal has the digits in STU3 that it has in R4, within an extension too."""
     body = b'{"resourceType":"Observation","status":"final","code":{"text":"x"},"valueQuantity":{"value":1.50}'
     component = b',"component":[{"code":{"text":"y"},"valueQuantity":{"value":0.10}}],"hasMember":[]}'
-    text = shown(body + component.replace(b',"hasMember":[]', b""), "Observation", FhirVersion.STU3)
+    text = to_version(body + component.replace(b',"hasMember":[]', b""), "Observation", FhirVersion.STU3)
     assert b'"value":1.50}' in text
     assert b'"value":0.10}' in text
     aged = b'{"resourceType":"Procedure","status":"completed","subject":{"display":"x"},"performedAge":{"value":2.0}}'
-    text = shown(aged, "Procedure", FhirVersion.STU3)
+    text = to_version(aged, "Procedure", FhirVersion.STU3)
     assert b'"value":2.0,' in text
-    assert write_json(kept(read_json(text), FhirVersion.STU3)).count(b'"performedAge":{"value":2.0}') == 1
+    assert write_json(to_stored(read_json(text), FhirVersion.STU3)).count(b'"performedAge":{"value":2.0}') == 1

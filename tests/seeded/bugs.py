@@ -1469,8 +1469,8 @@ SERVICE: Final = (
     Bug(
         "one patient's token reads another's former versions",
         "interchange/rest/resource/context.py",
-        "        return _free if directory else _kept\n",
-        '        return _free if directory or code == "vread" else _kept\n',
+        "        return _allow if directory else _check_instance\n",
+        '        return _allow if directory or code == "vread" else _check_instance\n',
         ("interchange/test_context_walk.py",),
     ),
     Bug(
@@ -1616,7 +1616,7 @@ SERVICE: Final = (
     Bug(
         "one patient's token writes into another's record by a Bundle",
         "interchange/web/bundles/plan.py",
-        "        request = confine(service, plan.request, plan.interaction, needed(plan.interaction))\n",
+        "        request = restrict_to_patient(service, plan.request, plan.interaction, needed(plan.interaction))\n",
         "        request = plan.request\n",
         ("interchange/test_context_walk.py",),
     ),
@@ -1630,7 +1630,7 @@ SERVICE: Final = (
     Bug(
         "anybody of the tenant reads what was fetched for another patient's app",
         "interchange/jobs/jobs/handle.py",
-        "            confine_to(service, request.principal, kept.job.patient, one, needed(one))\n",
+        "            restrict_patient_id(service, request.principal, kept.job.patient, one, needed(one))\n",
         "",
         ("interchange/test_job_rights.py",),
     ),
@@ -2034,15 +2034,15 @@ ORDERS: Final = (
     Bug(
         "that an order is being sent is not on disk before its bytes leave",
         "interchange/store/store/transmission.py",
-        "    begun = move(transaction, sent, Standing.SENDING, tried=1)\n",
+        "    begun = move(transaction, sent, TransmissionStatus.SENDING, tried=1)\n",
         "    begun = sent\n",
         ("interchange/laboratory/test_transmission.py", "interchange/laboratory/test_order_kills.py"),
     ),
     Bug(
         "an order of which nobody knows whether the laboratory has it is sent again by itself",
         "interchange/orders/laboratory/settling.py",
-        "    }.get(verdict.outcome, Standing.HELD)",
-        "    }.get(verdict.outcome, Standing.WAITING)",
+        "    }.get(verdict.outcome, TransmissionStatus.HELD)",
+        "    }.get(verdict.outcome, TransmissionStatus.WAITING)",
         ("interchange/laboratory/test_transmitter.py",),
     ),
     Bug(
@@ -2281,7 +2281,7 @@ WEBHOOKS: Final = (
     ),
     Bug(
         "a subscriber reads of another patient's visit",
-        "interchange/events/alerts/whose.py",
+        "interchange/events/alerts/patient_compartment.py",
         'return bool(visit.resource().get("subject", {}).get("reference") == f"Patient/{patient.id}")',
         "return True",
         ("interchange/webhooks/test_messages.py", "interchange/webhooks/test_alerts.py"),

@@ -9,14 +9,14 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Answer, Request, Return
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import success
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.store.store.transaction import Stored
 
 HISTORY: Final = "_history"
 Show = Callable[[bytes, str, FhirVersion], bytes]
 
 
-def resource_answer(stored: Stored, request: Request, show: Show = shown) -> Answer:
+def resource_answer(stored: Stored, request: Request, show: Show = to_version) -> Answer:
     """Return a kept resource as the answer to a read; `show` makes its bytes."""
     return Answer(200, show(stored.body, stored.type, request.version), version_headers(stored))
 
@@ -37,7 +37,7 @@ def written_answer(status: int, stored: Stored, request: Request, *, location: b
         return Answer(status, write_json(told), headers)
     if request.prefer.returns is Return.MINIMAL or not seen:
         return Answer(status, b"", headers)
-    return Answer(status, shown(stored.body, stored.type, request.version), headers)
+    return Answer(status, to_version(stored.body, stored.type, request.version), headers)
 
 
 def version_headers(stored: Stored) -> tuple[tuple[str, str], ...]:

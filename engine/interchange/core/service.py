@@ -9,7 +9,7 @@ from typing import Final
 from engine.config.service import ServiceConfiguration, Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.recorder import Recorder
-from engine.interchange.core.jobs.board import Board
+from engine.interchange.core.jobs.signals import JobSignals
 from engine.interchange.kernel.http.throttle import Throttle
 from engine.interchange.kernel.outbound import Outbound
 from engine.interchange.store.store.job import Job
@@ -28,8 +28,8 @@ IMPORTS_AT_ONCE: Final = 1
 class Service:
     """What an interaction works with; `configuration` may be replaced while running, and is read at each request.
 
-    `seal_secret` signs what clients carry from one page to the next. `laboratory_bell` rings when an order may be sent,
-    `webhook_bell` when a webhook is owed an event.
+    `seal_secret` signs what clients carry from one page to the next. `laboratory_wakeup` is set when an order may be
+    sent, `webhook_wakeup` when a webhook has an event queued.
     """
 
     configuration: ServiceConfiguration
@@ -43,9 +43,9 @@ class Service:
     recorder: Recorder = field(init=False)
     throttle: Throttle = field(default_factory=Throttle)
     outbound: Outbound = field(default_factory=Outbound)
-    board: Board = field(default_factory=Board)
-    laboratory_bell: asyncio.Event = field(default_factory=asyncio.Event)
-    webhook_bell: asyncio.Event = field(default_factory=asyncio.Event)
+    job_signals: JobSignals = field(default_factory=JobSignals)
+    laboratory_wakeup: asyncio.Event = field(default_factory=asyncio.Event)
+    webhook_wakeup: asyncio.Event = field(default_factory=asyncio.Event)
     documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DOCUMENTS_AT_ONCE))
     imports: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(IMPORTS_AT_ONCE))
 

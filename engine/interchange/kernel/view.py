@@ -1,4 +1,4 @@
-"""A kept resource as a version shows it, and a body of a version as it is kept."""
+"""Converts a stored resource to a FHIR version, and a body of a version to what is stored."""
 
 from typing import Any, Final
 
@@ -16,8 +16,8 @@ CARRIERS: Final = {"Bundle": "entry", "Parameters": "parameter"}
 TIMESTAMP: Final = "timestamp"
 
 
-def shown(body: bytes, type_name: str, version: FhirVersion) -> bytes:
-    """Return the bytes of a kept resource in a version."""
+def to_version(body: bytes, type_name: str, version: FhirVersion) -> bytes:
+    """Return the bytes of a stored resource in a version."""
     if version is FhirVersion.R4:
         return body
     if type_name in CARRIERS:
@@ -50,6 +50,6 @@ def tolerated(body: Json, version: FhirVersion) -> Json:
     return body if version is FhirVersion.R4 else set_aside(body)
 
 
-def kept(resource: dict[str, Json], version: FhirVersion) -> dict[str, Json]:
-    """Return a body of a version as the R4 resource that is kept."""
+def to_stored(resource: dict[str, Json], version: FhirVersion) -> dict[str, Json]:
+    """Return a body of a version as the R4 resource that is stored."""
     return resource if version is FhirVersion.R4 else convert(resource, Direction.TO_R4)

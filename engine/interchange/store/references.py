@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.versions.names import r4_name
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
-from engine.interchange.store.store.transaction import DELETED, Standing, Stored, Transaction
+from engine.interchange.store.store.transaction import DELETED, ReferenceStatus, Stored, Transaction
 
 Json = Any
 # Where it stands, the object that holds it, and under which key.
@@ -134,7 +134,7 @@ def local_target(reference: str) -> str:
     return "" if reference.startswith("#") else reference.partition("/_history/")[0]
 
 
-def _look_up(transaction: Transaction, reference: str) -> Standing | None:
+def _look_up(transaction: Transaction, reference: str) -> ReferenceStatus | None:
     type_name, _, resource_id = local_target(reference).partition("/")
     return transaction.standing(type_name, resource_id)
 

@@ -38,7 +38,7 @@ class Bench:
 
     def ring(self) -> None:
         """Ring the bell, as whoever places an order does."""
-        self.inside.loop.call_soon_threadsafe(self.inside.app.service.laboratory_bell.set)
+        self.inside.loop.call_soon_threadsafe(self.inside.app.service.laboratory_wakeup.set)
 
     def advance(self, seconds: float) -> None:
         """Put the clock forward."""

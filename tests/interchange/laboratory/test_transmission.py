@@ -12,7 +12,7 @@ import pytest
 from engine.interchange.store.store import transmission
 from engine.interchange.store.store.store import Store
 from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.transmission import Outcome, Sent, Standing, Try
+from engine.interchange.store.store.transmission import Outcome, Sent, TransmissionStatus, Try
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ def moved(store: Store, to: str) -> Sent | None:
     now = found(store)
     if to == "sending":
         return write(store, lambda transaction: transmission.begin(transaction, now, "C1"))
-    return write(store, lambda transaction: transmission.move(transaction, now, Standing(to), "why"))
+    return write(store, lambda transaction: transmission.move(transaction, now, TransmissionStatus(to), "why"))
 
 
 @pytest.mark.parametrize(("start", "to"), [*itertools.product(ALLOWED, ALLOWED)])
@@ -97,7 +97,7 @@ def test_a_move_of_what_has_moved_does_nothing(store: Store) -> None:
     first = placed(store)
     assert write(store, lambda transaction: transmission.begin(transaction, first, "C1")) is not None
     assert write(store, lambda transaction: transmission.begin(transaction, first, "C1")) is None
-    assert write(store, lambda transaction: transmission.move(transaction, first, Standing.WITHDRAWN)) is None
+    assert write(store, lambda transaction: transmission.move(transaction, first, TransmissionStatus.WITHDRAWN)) is None
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,10 @@ def test_an_order_that_was_refused_begins_a_new_attempt(store: Store) -> None:
     placed(store, "other")
     again = placed(store)
     assert (again.attempt, again.tries, again.standing) == (2, 1, "waiting")
-    assert [one.order_id for one in transmission.in_standing(store.reader(), Standing.WAITING)] == ["other", "o"]
+    assert [one.order_id for one in transmission.in_standing(store.reader(), TransmissionStatus.WAITING)] == [
+        "other",
+        "o",
+    ]
     assert [one.reason for one in transmission.tries_of(store.reader(), again)] == ["AE"]
     with pytest.raises(Exception, match="UNIQUE"):
         placed(store)

@@ -4,10 +4,13 @@ from engine.interchange.orders.orders.moving import find_order, move
 from engine.interchange.orders.orders.status import Event
 from engine.interchange.store.store import transmission
 from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.transmission import Outcome, Standing
+from engine.interchange.store.store.transmission import Outcome, TransmissionStatus
 from tests.interchange.kit import SYSTEM, Inside
 
-TOLD = {Event.TRANSMITTED: (Outcome.ACCEPTED, Standing.ACCEPTED), Event.REFUSED: (Outcome.REFUSED, Standing.REFUSED)}
+TOLD = {
+    Event.TRANSMITTED: (Outcome.ACCEPTED, TransmissionStatus.ACCEPTED),
+    Event.REFUSED: (Outcome.REFUSED, TransmissionStatus.REFUSED),
+}
 
 
 def laboratory(transaction: Transaction, order_id: str, event: Event, note: str = "") -> None:
@@ -18,7 +21,7 @@ def laboratory(transaction: Transaction, order_id: str, event: Event, note: str 
     sent = transmission.find_sent(transaction, order_id)
     assert sent is not None
     outcome, standing = TOLD[event]
-    if sent.standing is Standing.WAITING:
+    if sent.standing is TransmissionStatus.WAITING:
         begun = transmission.begin(transaction, sent, "c-1")
         assert begun is not None
         transmission.tried(transaction, begun, outcome, "")

@@ -7,7 +7,7 @@ import pytest
 
 from engine.interchange.orders.orders.status import Event, WrongStateError
 from engine.interchange.store.store import transmission
-from engine.interchange.store.store.transmission import Standing, find_sent
+from engine.interchange.store.store.transmission import TransmissionStatus, find_sent
 from tests.interchange.kit import SYSTEM, Inside, issue, merge_body, running_inside
 from tests.interchange.orders.happening import happen
 from tests.interchange.orders.ordering import R4, Clinic, clinic, codes, id_of_test, said, status_of, to
@@ -22,7 +22,7 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
         yield found
 
 
-def standing(inside: Inside, order_id: str) -> Standing | None:
+def standing(inside: Inside, order_id: str) -> TransmissionStatus | None:
     """Return where an order is on its way."""
     found = inside.app.service.store.read("riverbend", lambda one: find_sent(one, order_id))
     return found.standing if found is not None else None
@@ -56,7 +56,7 @@ def test_an_order_is_cancelled(inside: Inside, base: str, status: str) -> None:
     order = answer.json()
     assert (order["status"], status_of(order)) == (said(base, "revoked"), "cancelled")
     assert {one["status"] for one in here.tests_of(order)} == {said(base, "revoked")}
-    assert standing(inside, order_id) in {None, Standing.WITHDRAWN, Standing.REFUSED}
+    assert standing(inside, order_id) in {None, TransmissionStatus.WITHDRAWN, TransmissionStatus.REFUSED}
     assert here.cancel(order_id).status_code == 200
     assert issue(here.submit(order_id), 409, "conflict")
 
@@ -85,7 +85,7 @@ def test_it_may_have_it(inside: Inside, base: str) -> None:
     inside.run(store.write("riverbend", begin))
     assert issue(here.cancel(order_id), 409, "conflict")["details"]["coding"][0]["code"] == "order-transmitted"
     assert status_of(here.read(order_id)) == "pending"
-    assert standing(inside, order_id) is Standing.SENDING
+    assert standing(inside, order_id) is TransmissionStatus.SENDING
 
 
 def test_a_failed_order_says_why_and_goes_again(inside: Inside, base: str) -> None:
@@ -99,7 +99,7 @@ def test_a_failed_order_says_why_and_goes_again(inside: Inside, base: str) -> No
     again = here.submit(order_id)
     assert again.status_code == 200, again.text
     assert (status_of(again.json()), again.json()["note"]) == ("pending", order["note"])
-    assert standing(inside, order_id) is Standing.WAITING
+    assert standing(inside, order_id) is TransmissionStatus.WAITING
     happen(inside, order_id, Event.TRANSMITTED)
     history = here.ask("GET", f"RequestGroup/{order_id}/_history").json()
     assert [status_of(one["resource"]) for one in history["entry"]] == ["sent", "pending", "failed", "pending"]
@@ -158,7 +158,7 @@ def test_an_order_is_cancelled_by_put_too(inside: Inside, base: str) -> None:
     assert answer.status_code == 200, answer.text
     order = here.read(order_id)
     assert (status_of(order), order["note"]) == ("cancelled", why["note"])
-    assert standing(inside, order_id) is Standing.WITHDRAWN
+    assert standing(inside, order_id) is TransmissionStatus.WITHDRAWN
 
 
 @pytest.mark.parametrize("status", ["draft", "pending", "sent", "completed", "failed", "cancelled"])

@@ -18,7 +18,7 @@ from engine.interchange.orders.orders.order import status_of
 from engine.interchange.orders.orders.status import Event, WrongStateError
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.transmission import Standing, find_sent
+from engine.interchange.store.store.transmission import TransmissionStatus, find_sent
 from engine.interchange.store.store.verify import verify
 from engine.interchange.web.http.route import INTERACTIONS
 from tests.interchange.jobs import asked_by
@@ -160,7 +160,7 @@ class Driven:
         statuses = tuple(one.resource()["status"] for one in tests if one is not None)
         return str(status_of(order, SYSTEM)), order["status"], statuses
 
-    def queued(self, transaction: Transaction) -> Standing | None:
+    def queued(self, transaction: Transaction) -> TransmissionStatus | None:
         """Return where the order is on its way."""
         sent = find_sent(transaction, self.order_id)
         return sent.standing if sent is not None else None
@@ -211,8 +211,12 @@ def test_an_order_is_what_the_model_says(ordered: Clinic, history: list[list[Act
         model = fitting[0]
         queued = store.read("riverbend", driven.queued)
         # An order that is pending waits for its laboratory, and one that was cancelled never gets there.
-        assert (queued is Standing.WAITING) >= (model.status == "pending"), (model, queued)
-        assert (model.status != "cancelled") or queued in {None, Standing.WITHDRAWN, Standing.REFUSED}
+        assert (queued is TransmissionStatus.WAITING) >= (model.status == "pending"), (model, queued)
+        assert (model.status != "cancelled") or queued in {
+            None,
+            TransmissionStatus.WITHDRAWN,
+            TransmissionStatus.REFUSED,
+        }
 
 
 def wanted_by(here: Clinic) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.clinical.patient360.facts import PATIENT, Reason, UnreadableDocumentError
 from engine.interchange.clinical.synthetic.chart import synthetic_chart, transaction
 from engine.interchange.kernel.exact import read_json, write_json
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.network.patient360.own import repointed, resolved
 from engine.interchange.network.patient360.reading_bundle import READ, read_bundle
 from tests.interchange.ccda.written import the, valid
@@ -67,7 +67,7 @@ def test_a_whole_chart_is_read_in_both_versions(version: FhirVersion) -> None:
     """Of a chart of every type each resource becomes a fact, and the references among them lead to each other."""
     chart = synthetic_chart("reading", facts=120)
     if version is FhirVersion.STU3:
-        chart = [read_json(shown(write_json(one), one["resourceType"], version)) for one in chart]
+        chart = [read_json(to_version(write_json(one), one["resourceType"], version)) for one in chart]
     facts = read_bundle(write_json(transaction(chart)), version)
     found = valid(facts)
     assert (len(found), facts.unread) == (len(chart) - 1, 0)
@@ -266,7 +266,7 @@ def test_any_valid_resource_becomes_a_valid_fact(version: FhirVersion, data: st.
     for holder in ("subject", "patient", "beneficiary"):
         made |= {holder: {"reference": "Patient/p1"}} if holder in made else {}
     made["id"] = "x"
-    patient = read_json(shown(write_json(MARISOL), "Patient", version))
+    patient = read_json(to_version(write_json(MARISOL), "Patient", version))
     valid(read_bundle(bundle(patient, made), version))
 
 

@@ -15,7 +15,7 @@ from engine.interchange.orders.laboratory.overview import (
     show_order,
 )
 from engine.interchange.store.store.place import place_of
-from engine.interchange.store.store.transmission import Standing
+from engine.interchange.store.store.transmission import TransmissionStatus
 from engine.terminal.options import DATABASE, Database, Json, Yes, agreed
 from engine.terminal.table import output, print_json, print_line, table, utc
 
@@ -31,7 +31,7 @@ app = typer.Typer(help="List, show, send again and take back orders to laborator
 @app.command(name="list")
 def list_(
     tenant: Tenant = "",
-    state: Annotated[Standing | None, typer.Option(help="Only orders in this state.")] = None,
+    state: Annotated[TransmissionStatus | None, typer.Option(help="Only orders in this state.")] = None,
     laboratory: Annotated[str, typer.Option(help="Only orders to this laboratory (id of its Organization).")] = "",
     database: Database = DATABASE,
     as_json: Json = False,

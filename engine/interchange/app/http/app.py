@@ -16,7 +16,7 @@ from engine.interchange.core.exchange import Answer
 from engine.interchange.core.service import Service
 from engine.interchange.events.messages import operation as messages
 from engine.interchange.events.subscriptions.ending import FOLLOWERS
-from engine.interchange.events.subscriptions.matching import Matcher
+from engine.interchange.events.subscriptions.matching import SubscriptionMatcher
 from engine.interchange.events.webhooks.sender import Sender
 from engine.interchange.jobs.jobs.job import Work
 from engine.interchange.jobs.jobs.runner import Runner
@@ -26,7 +26,7 @@ from engine.interchange.orders.orders.completion import followers
 from engine.interchange.rest.resource.catalogue import EDITION, INDEXERS
 from engine.interchange.store.store.place import Place
 from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Told
+from engine.interchange.store.store.transaction import ChangeListeners
 from engine.interchange.tokens.oauth.code import Codes
 from engine.interchange.tokens.oauth.vault import Vault
 from engine.interchange.web.http.call import Call
@@ -82,7 +82,10 @@ def create_app(
         INDEXERS,
         environment=environment,
         edition=EDITION,
-        told=Told({**followers(configuration.service_identifier_system), **FOLLOWERS, **messages.FOLLOWERS}, Matcher()),
+        listeners=ChangeListeners(
+            {**followers(configuration.service_identifier_system), **FOLLOWERS, **messages.FOLLOWERS},
+            SubscriptionMatcher(),
+        ),
     )
     lifetimes = (configuration.access_token_lifetime_s, configuration.refresh_token_lifetime_s)
     vault = Vault(store, own_clock, tokens, lifetimes)
@@ -90,7 +93,7 @@ def create_app(
         defects(MINIMAL, version)
     codes = Codes(store, vault, own_clock, tokens)
     service = Service(configuration, store, vault, codes, own_clock, ids, store.secret("seal", tokens().encode()))
-    store.ring = service.webhook_bell.set
+    store.notify = service.webhook_wakeup.set
     hooks = Hooks(own_clock) if configuration.test_hooks else None
     return App(service, hooks, SignIn(service, tokens), partial(Runner, service, works, TELLINGS))
 
@@ -109,7 +112,7 @@ class App:
         meter = self._meter = Meter(service.store, service.clock)
         self.renew()
         self.refused = meter.refused
-        service.board.ended = meter.job_ended
+        service.job_signals.ended = meter.job_ended
         self._calls = Calls(service, hooks, meter)
         site = Site(service, self._calls, Entrance(service, new_token, meter.issued))
         orders = OrderPages(service, site, new_token)

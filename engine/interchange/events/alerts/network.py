@@ -12,8 +12,8 @@ from typing import Final
 from engine.config.service import Tenant
 from engine.interchange.core.service import Service
 from engine.interchange.events.alerts.alert import CLINICAL_ALERT, LEADING_INDICATOR, alert, with_visit
+from engine.interchange.events.alerts.patient_compartment import find_visit, is_of, last_visit, living
 from engine.interchange.events.alerts.roster import enrolled
-from engine.interchange.events.alerts.whose import find_visit, is_of, last_visit, living
 from engine.interchange.store.store.transaction import Stored, Transaction
 
 TREATMENT: Final = "TREATMENT"

@@ -7,12 +7,12 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.service import Service
 from engine.interchange.events.alerts.alert import CLINICAL_ALERT, alert, with_visit
+from engine.interchange.events.alerts.patient_compartment import find_visit, is_of, living
 from engine.interchange.events.alerts.roster import enrolled
-from engine.interchange.events.alerts.whose import find_visit, is_of, living
 from engine.interchange.events.messages.message import BUNDLE, Notice, message_of, read_notice, response_to
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.subscriptions import criteria
 from engine.interchange.store.store.message import Message, add_message, forget_messages, is_known
 from engine.interchange.store.store.notification import Event, announce
@@ -34,7 +34,7 @@ async def process(service: Service, request: Request) -> Answer:
     tenant = request.principal.tenant
     await service.store.write(tenant, partial(_take, service, tenant, notice))
     made = response_to(notice, service.new_id(), request.base, service.clock())
-    return Answer(200, shown(write_json(made), BUNDLE, request.version))
+    return Answer(200, to_version(write_json(made), BUNDLE, request.version))
 
 
 def _take(service: Service, tenant: str, notice: Notice, transaction: Transaction) -> None:

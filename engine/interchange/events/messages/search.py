@@ -9,12 +9,12 @@ from engine.interchange.core.exchange import Access, Answer, Interaction, Level,
 from engine.interchange.core.service import Service
 from engine.interchange.events.messages.message import ADMIN_NOTIFY, BUNDLE
 from engine.interchange.kernel.outcome import Category, refuse, unsupported
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.search.bundle import address_with, page_pairs, write_searchset
 from engine.interchange.store.search.criterion import Kind
 from engine.interchange.store.search.page import FORMAT, Page, Paging, take_page
-from engine.interchange.store.store.message import Asked, find_message, find_messages
+from engine.interchange.store.store.message import MessageQuery, find_message, find_messages
 from engine.interchange.tokens.oauth.role import Action
 
 EVENT: Final = "message.event"
@@ -29,7 +29,7 @@ async def read(service: Service, request: Request) -> Answer:
     found = service.store.read(request.principal.tenant, partial(find_message, message_id=request.id))
     if found is None:
         raise refuse(Category.NOT_FOUND, "There is no message of this id.", location="http.id")
-    return Answer(200, shown(found, BUNDLE, request.version), (("etag", 'W/"1"'),))
+    return Answer(200, to_version(found, BUNDLE, request.version), (("etag", 'W/"1"'),))
 
 
 async def search(service: Service, request: Request) -> Answer:
@@ -47,7 +47,7 @@ async def search(service: Service, request: Request) -> Answer:
         raise refuse(Category.BAD_VALUE, "The value of patient names no Patient.", location="http.patient")
     if "_id" in given and ID.fullmatch(given["_id"]) is None:
         raise refuse(Category.BAD_VALUE, "The value of _id is no id of a message.", location="http._id")
-    asked = Asked(given.get("_id", ""), _events(given), whose)
+    asked = MessageQuery(given.get("_id", ""), _events(given), whose)
     find = partial(find_messages, asked=asked, most=page.count, offset=page.offset)
     total, found = await asyncio.to_thread(service.store.read, request.principal.tenant, find)
     address = f"{request.base}/{BUNDLE}"
@@ -55,7 +55,7 @@ async def search(service: Service, request: Request) -> Answer:
     if found and page.offset + len(found) < total:
         following = Page(page.count, page.offset + len(found), form=page.form)
         links.append(("next", address_with(address, page_pairs(criteria, following))))
-    resources = [(f"{address}/{one.id}", shown(one.body, BUNDLE, request.version)) for one in found]
+    resources = [(f"{address}/{one.id}", to_version(one.body, BUNDLE, request.version)) for one in found]
     return Answer(200, write_searchset(service.new_id(), links, total, resources))
 
 

@@ -55,14 +55,14 @@ class OfType:
         return [*self.others, *found.values()]
 
 
-class Matcher:
-    """Owes the events of writes to those who subscribed to them; what it has compiled holds for a tenant's token."""
+class SubscriptionMatcher:
+    """Queues the events of writes for their subscribers; compiled criteria are cached by the tenant's token."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, dict[str, OfType]]] = {}
 
-    def written(self, transaction: Transaction, stored: Stored, index: Callable[[], Index]) -> None:
-        """Owe a version that was just written to each subscription that it matches."""
+    def on_write(self, transaction: Transaction, stored: Stored, index: Callable[[], Index]) -> None:
+        """Queue a version that was just written for each subscription that it matches."""
         of_type = self._of(transaction).get(stored.type)
         if of_type is None:
             return

@@ -16,7 +16,7 @@ from engine.errors import UsageError
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
 from engine.interchange.store.store import notification
 from engine.interchange.store.store.access import append, by_command
-from engine.interchange.store.store.notification import LISTED, Outcome, Owed
+from engine.interchange.store.store.notification import LISTED, Outcome, PendingNotification
 from engine.interchange.store.store.place import Place, open_known
 from engine.interchange.store.store.store import Store
 from engine.interchange.store.store.subscription import find_subscription
@@ -79,7 +79,7 @@ def list_events(database: Place, tenant: str = "", subscription: str = "", state
     arguments = (tenant, tenant, subscription, subscription, *values, MOST)
     try:
         rows = connection.execute(FOUND.format(state=test), arguments).fetchall()
-        return tuple(_seen(Owed(*row)) for row in reversed(rows))
+        return tuple(_seen(PendingNotification(*row)) for row in reversed(rows))
     finally:
         connection.close()
 
@@ -116,7 +116,7 @@ def retry_events(
         store.close()
 
 
-def _again(transaction: Transaction, owed: Owed) -> Seen:
+def _again(transaction: Transaction, owed: PendingNotification) -> Seen:
     present = _one(transaction.connection, owed.number)
     if present.outcome and present.outcome not in AGAIN:
         raise UsageError(f"event {owed.number} is {present.outcome}: only one that waits or was given up is sent again")
@@ -131,10 +131,10 @@ def _again(transaction: Transaction, owed: Owed) -> Seen:
     return _whole(transaction.connection, _one(transaction.connection, owed.number))
 
 
-def _given_up(connection: Connection, subscription: str) -> list[Owed]:
+def _given_up(connection: Connection, subscription: str) -> list[PendingNotification]:
     query = FOUND.format(state=ENDED_AS)
     found = [
-        Owed(*row)
+        PendingNotification(*row)
         for state in sorted(AGAIN)
         for row in connection.execute(query, ("", "", subscription, subscription, str(state), MOST))
     ]
@@ -143,14 +143,14 @@ def _given_up(connection: Connection, subscription: str) -> list[Owed]:
     return sorted(found)
 
 
-def _one(connection: Connection, number: int) -> Owed:
+def _one(connection: Connection, number: int) -> PendingNotification:
     row = connection.execute(NUMBERED, (number,)).fetchone()
     if row is None:
         raise UsageError(f"there is no event {number}: adt-engine interchange webhooks list tells which there are")
-    return Owed(*row)
+    return PendingNotification(*row)
 
 
-def _whole(connection: Connection, owed: Owed) -> Seen:
+def _whole(connection: Connection, owed: PendingNotification) -> Seen:
     tenant = int(connection.execute("SELECT number FROM tenant WHERE name=?", (owed.tenant,)).fetchone()[0])
     row = find_subscription(connection, tenant, owed.subscription)
     told = notification.tries(connection, owed.number)
@@ -158,7 +158,7 @@ def _whole(connection: Connection, owed: Owed) -> Seen:
     return replace(_seen(owed), server=urlsplit(row.endpoint).netloc if row is not None else "", attempts=attempts)
 
 
-def _seen(owed: Owed) -> Seen:
+def _seen(owed: PendingNotification) -> Seen:
     return Seen(
         number=owed.number,
         tenant=owed.tenant,

@@ -1,6 +1,6 @@
-"""The one who sends webhooks: of each subscription a few at a time, so that one slow receiver delays no other.
+"""The one who sends webhooks: of each subscription a few at a time, so that one slow subscriber delays no other.
 
-An event waits on disk until its receiver has taken it, or was asked often enough. What was under way when a process
+An event waits on disk until its subscriber has taken it, or was asked often enough. What was under way when a process
 ended is sent again: receivers see each event at least once, and know a repeat by the version in its `meta`.
 """
 
@@ -20,9 +20,9 @@ from engine.interchange.events.webhooks.delivery import TIMEOUT_SECONDS, headers
 from engine.interchange.events.webhooks.servers import Place, Servers
 from engine.interchange.events.webhooks.settling import Settled, settle
 from engine.interchange.kernel.outbound import OutboundError
-from engine.interchange.kernel.rounds import rounds
+from engine.interchange.kernel.poll_loop import poll_loop
 from engine.interchange.store.store import notification
-from engine.interchange.store.store.notification import Attempt, Due, Receiver
+from engine.interchange.store.store.notification import Attempt, QueuedNotification, Subscriber
 from engine.interchange.store.store.transaction import Transaction, milliseconds
 from engine.interchange.store.store.writer import StoreBusyError, StoreFailedError
 from engine.telemetry import logger
@@ -42,7 +42,7 @@ AT_ONCE: Final = 4
 LANES: Final = 64
 TROUBLED_LANES: Final = 32
 SLOW_MS: Final = 2000
-# How long a subscription rests whose receiver has failed or was slow: each try costs what others could be sent with.
+# How long a subscription rests whose subscriber has failed or was slow: each try costs what others could be sent with.
 REST_SECONDS: Final = 0.25
 # What came of events is kept at common moments, unless more of them wait: all writes wait for each commit.
 TOGETHER_SECONDS: Final = 0.1
@@ -70,7 +70,7 @@ class Sender:
         """Send what is owed until cancelled; then let what is being sent come to an end."""
         store = self._service.store
         try:
-            await rounds(self._look, self._service.webhook_bell, LOOK_SECONDS, lambda: store.failed)
+            await poll_loop(self._look, self._service.webhook_wakeup, LOOK_SECONDS, lambda: store.failed)
         finally:
             await self._leave()
 
@@ -103,13 +103,13 @@ class Sender:
         for one in going_ill:
             self._begin(one, troubled=True)
 
-    def _begin(self, receiver: Receiver, *, troubled: bool) -> None:
-        lane = _lane(receiver)
+    def _begin(self, subscriber: Subscriber, *, troubled: bool) -> None:
+        lane = _lane(subscriber)
         self._turn += 1
         self._served[lane] = self._turn
         if troubled:
             self._troubled.add(lane)
-        task = asyncio.create_task(self._serve(receiver, 1 if troubled else AT_ONCE))
+        task = asyncio.create_task(self._serve(subscriber, 1 if troubled else AT_ONCE))
         self._lanes[lane] = task
         task.add_done_callback(partial(self._free, lane))
 
@@ -122,10 +122,10 @@ class Sender:
         if (error := task.exception()) is not None:
             logger().error("webhooks not sent", error=type(error).__name__, file=place_of(error))
         elif self._waiting or not task.result():
-            self._service.webhook_bell.set()
+            self._service.webhook_wakeup.set()
 
-    async def _serve(self, receiver: Receiver, at_once: int) -> bool:
-        """Send what a subscription is owed, until there is no more or its receiver fails or is slow.
+    async def _serve(self, subscriber: Subscriber, at_once: int) -> bool:
+        """Send what a subscription is owed, until there is no more or its subscriber fails or is slow.
 
         Return whether there was no more.
         """
@@ -133,24 +133,24 @@ class Sender:
         going = True
         while going and not self._leaving:
             now_ms = milliseconds(service.clock())
-            owed = notification.due(service.store.reader(), receiver, now_ms, at_once)
+            owed = notification.due(service.store.reader(), subscriber, now_ms, at_once)
             if not owed:
                 return True
-            attempts = await asyncio.gather(*(self._send(receiver, one) for one in owed))
+            attempts = await asyncio.gather(*(self._send(subscriber, one) for one in owed))
             fault.point("F45")
             if len(owed) < at_once and not self._leaving:
                 await asyncio.sleep(TOGETHER_SECONDS - asyncio.get_running_loop().time() % TOGETHER_SECONDS)
-            going = await self._settle(receiver, owed, attempts)
+            going = await self._settle(subscriber, owed, attempts)
         if not self._leaving:
             await asyncio.sleep(REST_SECONDS)
         return False
 
-    async def _send(self, receiver: Receiver, owed: Due) -> Attempt:
+    async def _send(self, subscriber: Subscriber, owed: QueuedNotification) -> Attempt:
         """Send an event once, and return what came of it."""
         began_ms = milliseconds(self._service.clock())
         status = 0
         try:
-            status, reason = await self._post(receiver, owed)
+            status, reason = await self._post(subscriber, owed)
         except TimeoutError:
             reason = "did not answer in time"
         except (AddressError, OutboundError) as error:
@@ -160,37 +160,41 @@ class Sender:
             reason = "the service had an internal error while it was being sent"
         return Attempt(owed.number, began_ms, milliseconds(self._service.clock()), status, reason)
 
-    async def _post(self, receiver: Receiver, owed: Due) -> tuple[int, str]:
-        """Return the status that a receiver answers, or 0 and why nothing can be sent."""
+    async def _post(self, subscriber: Subscriber, owed: QueuedNotification) -> tuple[int, str]:
+        """Return the status that a subscriber answers, or 0 and why nothing can be sent."""
         service = self._service
-        lines = unseal(service.seal_secret, receiver.number, receiver.id, receiver.headers)
+        lines = unseal(service.seal_secret, subscriber.number, subscriber.id, subscriber.headers)
         if owed.body is None:
             return 0, GONE
         if lines is None:
             return 0, UNREADABLE
         body, headers = shown_body(owed), headers_of(owed, lines)
-        parts = urlsplit(receiver.endpoint)
+        parts = urlsplit(subscriber.endpoint)
         host, port = parts.hostname or "", parts.port or 443
-        allow = service.configuration.tenants[receiver.tenant].webhook_allow
-        place = Place(receiver.number, f"{host}:{port}", service.configuration.webhooks.ca_bundle)
+        allow = service.configuration.tenants[subscriber.tenant].webhook_allow
+        place = Place(subscriber.number, f"{host}:{port}", service.configuration.webhooks.ca_bundle)
         async with self._servers.turn(place) as peer, asyncio.timeout(TIMEOUT_SECONDS):
             address = await resolve(host, port, allow)
             fault.point("F46")
-            return await peer.post_to(address, receiver.endpoint, headers, body), ""
+            return await peer.post_to(address, subscriber.endpoint, headers, body), ""
 
-    async def _settle(self, receiver: Receiver, owed: tuple[Due, ...], attempts: list[Attempt]) -> bool:
+    async def _settle(
+        self, subscriber: Subscriber, owed: tuple[QueuedNotification, ...], attempts: list[Attempt]
+    ) -> bool:
         """Keep what came of some events, and say whether their subscription may go on."""
-        settled = await self._write(receiver.tenant, partial(settle, receiver=receiver, owed=owed, attempts=attempts))
-        lane = _lane(receiver)
+        settled = await self._write(
+            subscriber.tenant, partial(settle, subscriber=subscriber, owed=owed, attempts=attempts)
+        )
+        lane = _lane(subscriber)
         slow = any(one.ended_ms - one.began_ms >= SLOW_MS for one in attempts)
         (self._slow.add if slow else self._slow.discard)(lane)
-        self._tell(receiver, settled)
+        self._tell(subscriber, settled)
         return not slow and settled.failed == 0
 
-    def _tell(self, receiver: Receiver, settled: Settled) -> None:
+    def _tell(self, subscriber: Subscriber, settled: Settled) -> None:
         for outcome in settled.outcomes:
             self.count(outcome)
-        about = {"tenant": receiver.tenant, "subscription": receiver.id}
+        about = {"tenant": subscriber.tenant, "subscription": subscriber.id}
         if settled.failed:
             logger().warning("webhook failed", **about, count=settled.failed, reason=settled.reason)
         if settled.dropped:
@@ -219,8 +223,8 @@ class Sender:
         await self._servers.close_idle(0)
 
 
-def _lane(receiver: Receiver) -> Lane:
-    return receiver.number, receiver.id
+def _lane(subscriber: Subscriber) -> Lane:
+    return subscriber.number, subscriber.id
 
 
 def _uncounted(_outcome: str) -> None:

@@ -8,7 +8,7 @@ from engine.interchange.events.subscriptions.ending import end_subscription
 from engine.interchange.events.webhooks.delivery import TAKEN
 from engine.interchange.store.store import notification
 from engine.interchange.store.store import subscription as rows
-from engine.interchange.store.store.notification import Attempt, Due, Outcome, Receiver
+from engine.interchange.store.store.notification import Attempt, Outcome, QueuedNotification, Subscriber
 from engine.interchange.store.store.subscription import Subscribed
 from engine.interchange.store.store.transaction import Transaction, milliseconds
 
@@ -33,7 +33,9 @@ class Settled(NamedTuple):
     suspended: bool = False
 
 
-def settle(transaction: Transaction, receiver: Receiver, owed: Sequence[Due], attempts: Sequence[Attempt]) -> Settled:
+def settle(
+    transaction: Transaction, subscriber: Subscriber, owed: Sequence[QueuedNotification], attempts: Sequence[Attempt]
+) -> Settled:
     """Keep what came of some events of a subscription, in the order of their attempts."""
     connection, tenant = transaction.connection, transaction.tenant
     outcomes: list[str] = []
@@ -42,7 +44,7 @@ def settle(transaction: Transaction, receiver: Receiver, owed: Sequence[Due], at
     for one, attempt in zip(owed, attempts, strict=True):
         if attempt.status in TAKEN:
             notification.end(connection, attempt, Outcome.DELIVERED)
-            rows.succeeded(connection, tenant, receiver.id, attempt.ended_ms)
+            rows.succeeded(connection, tenant, subscriber.id, attempt.ended_ms)
             outcomes.append("delivered")
         elif one.body is None:
             notification.end(connection, attempt, Outcome.GONE)
@@ -50,7 +52,7 @@ def settle(transaction: Transaction, receiver: Receiver, owed: Sequence[Due], at
         else:
             failed += 1
             reason = attempt.reason or f"answered {attempt.status}"
-            rows.failed(connection, tenant, receiver.id)
+            rows.failed(connection, tenant, subscriber.id)
             last = one.tries + 1 >= MOST_TRIES
             dropped += last
             if last:
@@ -58,16 +60,16 @@ def settle(transaction: Transaction, receiver: Receiver, owed: Sequence[Due], at
             else:
                 notification.again(connection, attempt, attempt.began_ms + RETRY_MS)
             outcomes.append("dropped" if last else "failed")
-    suspended = bool(dropped) and _suspend(transaction, receiver, reason)
+    suspended = bool(dropped) and _suspend(transaction, subscriber, reason)
     return Settled(tuple(outcomes), failed, dropped, reason, suspended)
 
 
-def _suspend(transaction: Transaction, receiver: Receiver, reason: str) -> bool:
-    row = rows.find_subscription(transaction.connection, transaction.tenant, receiver.id)
+def _suspend(transaction: Transaction, subscriber: Subscriber, reason: str) -> bool:
+    row = rows.find_subscription(transaction.connection, transaction.tenant, subscriber.id)
     if row is None or not is_hopeless(row, milliseconds(transaction.at)):
         return False
     text = f"Suspended: the endpoint took no event, {row.failures} attempts failed, the last one: {reason}."
-    return end_subscription(transaction, receiver.id, text + " Make it active again once the endpoint is well.")
+    return end_subscription(transaction, subscriber.id, text + " Make it active again once the endpoint is well.")
 
 
 def is_hopeless(row: Subscribed, now_ms: int) -> bool:

@@ -11,7 +11,7 @@ from engine import fault
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
-from engine.interchange.store.store.job import Job, Kept, State, add_job, count_waiting, find_job, find_unfinished
+from engine.interchange.store.store.job import Job, State, StoredJob, add_job, count_waiting, find_job, find_unfinished
 from engine.interchange.store.store.transaction import Transaction
 
 Json = Any
@@ -54,7 +54,7 @@ async def ask(
     )
     most = service.configuration.jobs.waiting_per_tenant
     job = await service.store.write(principal.tenant, lambda transaction: _joined(transaction, new, most, apart=apart))
-    service.board.bell.set()
+    service.job_signals.wakeup.set()
     until = monotonic() + wait_seconds
     while monotonic() < until:
         kept = service.store.read(principal.tenant, lambda transaction: find_job(transaction, job.id))
@@ -64,7 +64,7 @@ async def ask(
     return accepted(service, job)
 
 
-def ended_answer(kept: Kept) -> Answer:
+def ended_answer(kept: StoredJob) -> Answer:
     """Return what the handle of a job answers that is done; RefusedError (422) for one that has failed."""
     if kept.state is State.FAILED:
         raise RefusedError(Category.FAILED_JOB, tuple(Issue(*one) for one in orjson.loads(kept.body)))

@@ -15,8 +15,8 @@ from engine.interchange.jobs.jobs.retention import kept_since
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.http.access import authorise, check_plain, needed
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.rest.resource.context import confine_to
-from engine.interchange.store.store.job import Kept, State, cancel, find_job, patient_of_job
+from engine.interchange.rest.resource.context import restrict_patient_id
+from engine.interchange.store.store.job import State, StoredJob, cancel, find_job, patient_of_job
 from engine.interchange.store.store.transaction import Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.tokens.oauth.role import Action
@@ -52,7 +52,7 @@ def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
         """Answer DELETE /RequestResult/{id}: 202, and the job is cancelled."""
         check_plain(list(request.query))
 
-        def work(transaction: Transaction) -> Kept:
+        def work(transaction: Transaction) -> StoredJob:
             found = _find(service, request, transaction)
             cancel(transaction.connection, found, transaction.at)
             return found
@@ -62,8 +62,8 @@ def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
         kept = await service.store.write(tenant, work)
         if kept.state is State.WAITING:
             # What is worked on is counted by the one who does that, once it has stopped.
-            service.board.ended(kept.job.kind, State.CANCELLED, 0)
-        service.board.bell.set()
+            service.job_signals.ended(kept.job.kind, State.CANCELLED, 0)
+        service.job_signals.wakeup.set()
         return Answer(202)
 
     return tuple(
@@ -81,7 +81,7 @@ def patient_of(service: Service, request: Request) -> tuple[str, ...]:
     return (found,) if found else ()
 
 
-def _find(service: Service, request: Request, transaction: Transaction) -> Kept:
+def _find(service: Service, request: Request, transaction: Transaction) -> StoredJob:
     """Return the job of a handle; RefusedError (404) where there is none, or none any more, or not at this base."""
     kept = find_job(transaction, request.id)
     if (
@@ -94,13 +94,13 @@ def _find(service: Service, request: Request, transaction: Transaction) -> Kept:
     return kept
 
 
-def _demand(service: Service, request: Request, operations: Operations, kept: Kept) -> None:
+def _demand(service: Service, request: Request, operations: Operations, kept: StoredJob) -> None:
     """Refuse (403) who may not carry out the operation itself, in any of the ways in which it is offered."""
     refusal = refuse(Category.NOT_FOUND, "The operation of this handle is no longer offered.", location="http.id")
     for one in operations.get(kept.job.kind, ()):
         try:
             authorise(service, request.principal, one)
-            confine_to(service, request.principal, kept.job.patient, one, needed(one))
+            restrict_patient_id(service, request.principal, kept.job.patient, one, needed(one))
         except RefusedError as error:
             refusal = error
         else:
@@ -108,13 +108,13 @@ def _demand(service: Service, request: Request, operations: Operations, kept: Ke
     raise refusal
 
 
-def _answer(kept: Kept) -> Answer:
+def _answer(kept: StoredJob) -> Answer:
     if kept.state in ENDED:
         return ended_answer(kept)
     return Answer(202, b"", (("x-progress", progress_text(kept)), ("retry-after", str(RETRY_SECONDS))))
 
 
-def _seen(service: Service, request: Request, kept: Kept) -> Answer:
+def _seen(service: Service, request: Request, kept: StoredJob) -> Answer:
     """Return the answer, without the resource that a write has made where the token may not read such."""
     answer = _answer(kept)
     found = RESOURCE.match(answer.body)
@@ -125,7 +125,7 @@ def _seen(service: Service, request: Request, kept: Kept) -> Answer:
     return replace(answer, body=b"")
 
 
-def progress_text(kept: Kept) -> str:
+def progress_text(kept: StoredJob) -> str:
     """Return how far a job is, in words: as many as a header holds (FHIR: X-Progress has less than 100 characters)."""
     if kept.state is State.WAITING:
         return "waiting"

@@ -11,7 +11,7 @@ from engine.database.connection import Connection
 from engine.errors import UsageError
 from engine.interchange.jobs.jobs.handle import NAME, progress_text
 from engine.interchange.store.store.access import Access, append, by_command
-from engine.interchange.store.store.job import Kept, State, cancel, every_job, jobs_of_id
+from engine.interchange.store.store.job import State, StoredJob, cancel, every_job, jobs_of_id
 from engine.interchange.store.store.place import Place, open_known
 from engine.interchange.store.store.store import Store
 from engine.interchange.store.store.transaction import iso, milliseconds
@@ -82,19 +82,19 @@ def cancel_job(database: Place, job_id: str, clock: Callable[[], datetime], tena
         store.close()
 
 
-def _row(kept: Kept, at_ms: int) -> Access:
+def _row(kept: StoredJob, at_ms: int) -> Access:
     job = kept.job
     return by_command(at_ms, job.tenant, job.version, "delete", (NAME, job.id), job.patient)
 
 
-def _one(connection: Connection, job_id: str, tenant: str) -> Kept:
+def _one(connection: Connection, job_id: str, tenant: str) -> StoredJob:
     found = [one for one in jobs_of_id(connection, job_id) if tenant in {"", one.job.tenant}]
     if not found:
         raise UsageError(f"there is no job {job_id}: adt-engine interchange jobs list tells which there are")
     return found[0]
 
 
-def _seen(kept: Kept) -> Seen:
+def _seen(kept: StoredJob) -> Seen:
     job = kept.job
     failed = kept.state is State.FAILED and kept.body
     return Seen(

@@ -17,9 +17,9 @@ from engine.interchange.jobs.jobs.job import CancelledJobError, Job, JobFailedEr
 from engine.interchange.jobs.jobs.telling import Ended, Telling, tell
 from engine.interchange.jobs.jobs.turns import Last, Taken, next_job
 from engine.interchange.kernel.outcome import Issue, RefusedError
-from engine.interchange.kernel.rounds import rounds
+from engine.interchange.kernel.poll_loop import poll_loop
 from engine.interchange.store.store import job as rows
-from engine.interchange.store.store.job import Kept
+from engine.interchange.store.store.job import StoredJob
 from engine.interchange.store.store.transaction import Transaction
 from engine.interchange.store.store.writer import StoreBusyError, StoreFailedError
 from engine.telemetry import logger
@@ -43,7 +43,7 @@ def _written(issues: tuple[Issue, ...]) -> bytes:
 class _Run:
     """One attempt at a job."""
 
-    kept: Kept
+    kept: StoredJob
     service: Service
     began: float = field(default_factory=monotonic)
     told: float = 0.0
@@ -91,7 +91,7 @@ class Runner:
         """Take up what waits, and what another process left behind, until cancelled; then leave the rest in order."""
         store = self._service.store
         try:
-            await rounds(self._look, self._service.board.bell, LOOK_SECONDS, lambda: store.failed)
+            await poll_loop(self._look, self._service.job_signals.wakeup, LOOK_SECONDS, lambda: store.failed)
         finally:
             await self._leave()
 
@@ -154,7 +154,7 @@ class Runner:
         if not task.cancelled() and (error := task.exception()) is not None:
             # Its job is found by the next process.
             logger().error("job lost", job=run.job.id, error=type(error).__name__, file=place_of(error))
-        self._service.board.bell.set()
+        self._service.job_signals.wakeup.set()
 
     async def _carry_out(self, run: _Run) -> None:
         job = run.job
@@ -209,7 +209,7 @@ class Runner:
             self._ended(run, State.FAILED if done else State.CANCELLED)
 
     def _keep_end(
-        self, kept: Kept, state: State, body: bytes, transaction: Transaction, keep: Keep | None = None
+        self, kept: StoredJob, state: State, body: bytes, transaction: Transaction, keep: Keep | None = None
     ) -> bool:
         """Keep the end of a job, what goes with it, and who is told; False where this attempt is over."""
         connection, job = transaction.connection, kept.job
@@ -240,7 +240,7 @@ class Runner:
     def _ended(self, run: _Run, state: State) -> None:
         seconds = monotonic() - run.began
         job = run.job
-        self._service.board.ended(job.kind, state, seconds)
+        self._service.job_signals.ended(job.kind, state, seconds)
         logger().info(
             "job ended",
             job=job.id,

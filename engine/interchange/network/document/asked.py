@@ -5,7 +5,7 @@ from typing import Any
 from engine.interchange.core.exchange import Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, unsupported
-from engine.interchange.rest.resource.context import beyond
+from engine.interchange.rest.resource.context import outside_compartment
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.search.page import FORMAT
 from engine.interchange.store.store.transaction import Transaction
@@ -30,7 +30,7 @@ def patient_asked(service: Service, request: Request) -> str:
             raise refuse(category, text, location="http.patient")
         [patient] = named
         if request.within and patient not in request.within:
-            raise beyond()
+            raise outside_compartment()
         return live_patient(transaction, patient)
 
     return service.store.read(request.principal.tenant, look)

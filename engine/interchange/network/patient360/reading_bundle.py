@@ -16,7 +16,7 @@ from engine.interchange.clinical.patient360.facts import (
     fact_id,
 )
 from engine.interchange.kernel.exact import TooDeepError, read_strictly
-from engine.interchange.kernel.view import kept, tolerated
+from engine.interchange.kernel.view import to_stored, tolerated
 from engine.interchange.network.patient360.reading_references import (
     ABSOLUTE,
     Entry,
@@ -115,7 +115,7 @@ def _entry(address: str, source: Resource, version: FhirVersion) -> Entry | None
     source = tolerated(source, version)
     if defects(source, version):
         return None
-    made = kept(source, version)
+    made = to_stored(source, version)
     if version is not FhirVersion.R4 and (
         made["resourceType"] not in resource_types(FhirVersion.R4) or defects(made, FhirVersion.R4)
     ):

@@ -10,7 +10,7 @@ from engine.interchange.orders.laboratory.connectors.connector import Verdict
 from engine.interchange.orders.laboratory.results import return_results
 from engine.interchange.store.store import transmission
 from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.transmission import Outcome, Sent, Standing
+from engine.interchange.store.store.transmission import Outcome, Sent, TransmissionStatus
 
 Json = Any
 
@@ -38,7 +38,7 @@ async def laboratory_hook(service: Service, body: Json) -> Json:
         raise LaboratoryHookError(404, f"the order {order_id[:64]} was never pending here: $submit it first")
     tenant = found[0].tenant
 
-    def work(transaction: Transaction) -> Standing:
+    def work(transaction: Transaction) -> TransmissionStatus:
         sent = transmission.find_sent(transaction, order_id)
         if sent is None:
             raise LaboratoryHookError(404, f"the order {order_id[:64]} is no longer there")
@@ -46,7 +46,7 @@ async def laboratory_hook(service: Service, body: Json) -> Json:
         return DONE[event](service, transaction, sent, laboratory)
 
     standing = await service.store.write(tenant, work)
-    service.laboratory_bell.set()
+    service.laboratory_wakeup.set()
     return {"status": "done", "order": order_id, "standing": str(standing)}
 
 
@@ -58,41 +58,49 @@ def _asked(body: Json) -> tuple[str, str]:
     return order_id, event
 
 
-def _accept(service: Service, transaction: Transaction, sent: Sent, laboratory: Laboratory | None) -> Standing:
-    _demand(sent, "accepted", Standing.WAITING)
+def _accept(
+    service: Service, transaction: Transaction, sent: Sent, laboratory: Laboratory | None
+) -> TransmissionStatus:
+    _demand(sent, "accepted", TransmissionStatus.WAITING)
     if laboratory is None or laboratory.connector.type != SIMULATED:
         raise LaboratoryHookError(409, f"the laboratory {sent.laboratory} is not simulated: it answers for itself")
     return _sent(service, transaction, sent, Verdict(Outcome.ACCEPTED), laboratory)
 
 
-def _refuse(service: Service, transaction: Transaction, sent: Sent, laboratory: Laboratory | None) -> Standing:
-    _demand(sent, "refused", Standing.WAITING, Standing.ACCEPTED)
-    if sent.standing is Standing.WAITING:
+def _refuse(
+    service: Service, transaction: Transaction, sent: Sent, laboratory: Laboratory | None
+) -> TransmissionStatus:
+    _demand(sent, "refused", TransmissionStatus.WAITING, TransmissionStatus.ACCEPTED)
+    if sent.standing is TransmissionStatus.WAITING:
         return _sent(service, transaction, sent, ASKED_BY_A_TEST, laboratory)
-    moved = transmission.move(transaction, sent, Standing.REFUSED, ASKED_BY_A_TEST.reason)
+    moved = transmission.move(transaction, sent, TransmissionStatus.REFUSED, ASKED_BY_A_TEST.reason)
     if moved is not None:
         settling.refused(transaction, moved, ASKED_BY_A_TEST, service.configuration.service_identifier_system)
-    return Standing.REFUSED
+    return TransmissionStatus.REFUSED
 
 
-def _transmit(service: Service, transaction: Transaction, sent: Sent, laboratory: Laboratory | None) -> Standing:
-    _demand(sent, "transmitted", Standing.WAITING)
+def _transmit(
+    service: Service, transaction: Transaction, sent: Sent, laboratory: Laboratory | None
+) -> TransmissionStatus:
+    _demand(sent, "transmitted", TransmissionStatus.WAITING)
     if laboratory is not None and laboratory.connector.type == SIMULATED:
         return _accept(service, transaction, sent, laboratory)
     transmission.hurry(transaction, sent)
-    return Standing.WAITING
+    return TransmissionStatus.WAITING
 
 
-def _complete(service: Service, transaction: Transaction, sent: Sent, _laboratory: Laboratory | None) -> Standing:
-    _demand(sent, "completed", Standing.ACCEPTED)
+def _complete(
+    service: Service, transaction: Transaction, sent: Sent, _laboratory: Laboratory | None
+) -> TransmissionStatus:
+    _demand(sent, "completed", TransmissionStatus.ACCEPTED)
     if not return_results(transaction, sent, service.configuration.service_identifier_system, service.new_id):
         raise LaboratoryHookError(409, f"the order {sent.order_id} has results of all its tests")
-    return Standing.ACCEPTED
+    return TransmissionStatus.ACCEPTED
 
 
 def _sent(
     service: Service, transaction: Transaction, sent: Sent, verdict: Verdict, laboratory: Laboratory | None
-) -> Standing:
+) -> TransmissionStatus:
     """Send an order and have its answer, both in this commit."""
     sis = service.configuration.service_identifier_system
     taken = settling.take(transaction, sent, sis)
@@ -101,7 +109,7 @@ def _sent(
     return settling.settle(transaction, taken.sent, verdict, laboratory, sis)
 
 
-def _demand(sent: Sent, done: str, *standings: Standing) -> None:
+def _demand(sent: Sent, done: str, *standings: TransmissionStatus) -> None:
     if sent.standing not in standings:
         wanted = " or ".join(standings)
         raise LaboratoryHookError(
@@ -109,7 +117,7 @@ def _demand(sent: Sent, done: str, *standings: Standing) -> None:
         )
 
 
-DONE: Final[dict[str, Callable[[Service, Transaction, Sent, Laboratory | None], Standing]]] = {
+DONE: Final[dict[str, Callable[[Service, Transaction, Sent, Laboratory | None], TransmissionStatus]]] = {
     "accept": _accept,
     "refuse": _refuse,
     "transmit": _transmit,

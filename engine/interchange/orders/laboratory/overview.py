@@ -13,7 +13,7 @@ import orjson
 
 from engine.database.connection import Connection
 from engine.errors import UsageError
-from engine.interchange.events.subscriptions.matching import Matcher
+from engine.interchange.events.subscriptions.matching import SubscriptionMatcher
 from engine.interchange.orders.laboratory.message.ordered import OWN_NOTE
 from engine.interchange.orders.laboratory.settling import control_id
 from engine.interchange.orders.orders.moving import find_order, move
@@ -24,8 +24,8 @@ from engine.interchange.store.store import transmission
 from engine.interchange.store.store.access import append, by_command, patients_in
 from engine.interchange.store.store.place import Place, open_known
 from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Told, Transaction, iso, milliseconds
-from engine.interchange.store.store.transmission import Sent, Standing
+from engine.interchange.store.store.transaction import ChangeListeners, Transaction, iso, milliseconds
+from engine.interchange.store.store.transmission import Sent, TransmissionStatus
 
 Json = Any
 
@@ -37,7 +37,12 @@ VERSIONS: Final = (
 )
 PRESENT: Final = "SELECT body FROM resource WHERE tenant=(SELECT number FROM tenant WHERE name=?) AND type=? AND id=?"
 # What is listed where nothing else is asked for: what waits, what nobody knows of, and what failed.
-LISTED: Final = (Standing.WAITING, Standing.SENDING, Standing.HELD, Standing.REFUSED)
+LISTED: Final = (
+    TransmissionStatus.WAITING,
+    TransmissionStatus.SENDING,
+    TransmissionStatus.HELD,
+    TransmissionStatus.REFUSED,
+)
 TAKEN_BACK: Final = "taken back by an operator"
 MAY_HAVE_IT: Final = "the laboratory may have it"
 
@@ -100,13 +105,13 @@ def list_orders(database: Place, tenant: str = "", state: str = "", laboratory: 
     """
     connection = open_known(database)
     try:
-        standings = (Standing(state),) if state else LISTED
+        standings = (TransmissionStatus(state),) if state else LISTED
         found = [one for standing in standings for one in transmission.in_standing(connection, standing)]
         return tuple(
             _seen(one)
             for one in sorted(found, key=lambda one: one.number)
             if tenant in {"", one.tenant} and laboratory in {"", one.laboratory}
-            if state or one.standing is not Standing.REFUSED or _failed(connection, one)
+            if state or one.standing is not TransmissionStatus.REFUSED or _failed(connection, one)
         )
     finally:
         connection.close()
@@ -125,7 +130,7 @@ def retry_order(asked: Asked, clock: Callable[[], datetime]) -> Seen:
     """Let an order wait again that is held, and record that; UsageError where it is not held."""
 
     def work(transaction: Transaction, sent: Sent) -> None:
-        if sent.standing is not Standing.HELD or transmission.release(transaction, sent) is None:
+        if sent.standing is not TransmissionStatus.HELD or transmission.release(transaction, sent) is None:
             raise UsageError(f"order {sent.order_id} is {sent.standing}: only one that is held is sent again")
 
     return _changed(asked, clock, work)
@@ -140,8 +145,8 @@ def cancel_order(asked: Asked, clock: Callable[[], datetime]) -> Seen:
     def work(transaction: Transaction, sent: Sent) -> None:
         doubtful = transmission.doubtful(transaction, sent.order_id)
         told = f"{TAKEN_BACK}; {MAY_HAVE_IT}" if doubtful else TAKEN_BACK
-        held_up = sent.standing in {Standing.WAITING, Standing.HELD}
-        if not held_up or transmission.move(transaction, sent, Standing.WITHDRAWN, told) is None:
+        held_up = sent.standing in {TransmissionStatus.WAITING, TransmissionStatus.HELD}
+        if not held_up or transmission.move(transaction, sent, TransmissionStatus.WITHDRAWN, told) is None:
             raise UsageError(f"order {sent.order_id} is {sent.standing}: only one that waits or is held is taken back")
         stored = find_order(transaction, sent.order_id)
         sis = system_of(stored.resource()) if stored is not None else ""
@@ -165,7 +170,9 @@ def _changed(asked: Asked, clock: Callable[[], datetime], work: Callable[[Transa
         tenant = _one(connection, asked).tenant
     finally:
         connection.close()
-    store = Store(asked.database, (), clock, INDEXERS, alone=False, told=Told(watch=Matcher()))
+    store = Store(
+        asked.database, (), clock, INDEXERS, alone=False, listeners=ChangeListeners(listener=SubscriptionMatcher())
+    )
 
     def recorded(transaction: Transaction) -> Seen:
         sent = _one(transaction.connection, asked)
@@ -219,7 +226,11 @@ def _history(connection: Connection, sent: Sent) -> list[Version]:
 
 
 def _seen(sent: Sent) -> Seen:
-    since = {Standing.WAITING: sent.placed_ms, Standing.SENDING: sent.sent_ms, Standing.HELD: sent.sent_ms}
+    since = {
+        TransmissionStatus.WAITING: sent.placed_ms,
+        TransmissionStatus.SENDING: sent.sent_ms,
+        TransmissionStatus.HELD: sent.sent_ms,
+    }
     return Seen(
         order=sent.order_id,
         tenant=sent.tenant,
@@ -227,7 +238,7 @@ def _seen(sent: Sent) -> Seen:
         standing=str(sent.standing),
         since=iso(since.get(sent.standing, sent.ended_ms) or sent.placed_ms),
         placed_at=iso(sent.placed_ms),
-        due_at=iso(sent.due_ms) if sent.standing is Standing.WAITING else "",
+        due_at=iso(sent.due_ms) if sent.standing is TransmissionStatus.WAITING else "",
         tries=sent.tries,
         attempt=sent.attempt,
         control_id=control_id(sent),

@@ -15,7 +15,7 @@ from engine.interchange.orders.orders.order import status_of
 from engine.interchange.orders.orders.status import Event, OrderStatus
 from engine.interchange.store.store import transmission
 from engine.interchange.store.store.transaction import EPOCH, Transaction
-from engine.interchange.store.store.transmission import Outcome, Sent, Standing
+from engine.interchange.store.store.transmission import Outcome, Sent, TransmissionStatus
 
 SHORTEST_WAIT: Final = timedelta(seconds=5)
 LONGEST_WAIT: Final = timedelta(minutes=5)
@@ -23,8 +23,8 @@ LONGEST_WAIT: Final = timedelta(minutes=5)
 CONTROL_ID_LENGTH: Final = 20
 # What an order that is no longer pending means for one that waits or is held.
 OVERTAKEN: Final = {
-    OrderStatus.SENT: Standing.ACCEPTED,
-    OrderStatus.COMPLETED: Standing.ACCEPTED,
+    OrderStatus.SENT: TransmissionStatus.ACCEPTED,
+    OrderStatus.COMPLETED: TransmissionStatus.ACCEPTED,
 }
 
 
@@ -45,13 +45,13 @@ def control_id(sent: Sent) -> str:
 def take(transaction: Transaction, head: Sent, sis: str) -> Taken | None:
     """Note that an order is being sent; None where it is not to be sent: it has moved on, or cannot be told."""
     sent = transmission.find_sent(transaction, head.order_id)
-    if sent is None or sent.number != head.number or sent.standing is not Standing.WAITING:
+    if sent is None or sent.number != head.number or sent.standing is not TransmissionStatus.WAITING:
         return None
     if overtaken(transaction, sent, sis):
         return None
     order = read_order(transaction, sent.tenant, sis, sent.order_id)
     if order is None:
-        transmission.move(transaction, sent, Standing.HELD, "its patient, or one of its tests, is not there")
+        transmission.move(transaction, sent, TransmissionStatus.HELD, "its patient, or one of its tests, is not there")
         return None
     named = control_id(sent)
     begun = transmission.begin(transaction, sent, named)
@@ -65,12 +65,14 @@ def overtaken(transaction: Transaction, sent: Sent, sis: str) -> bool:
     status = status_of(stored.resource(), sis) if stored is not None else None
     if status is OrderStatus.PENDING:
         return False
-    to = OVERTAKEN.get(status, Standing.WITHDRAWN) if status is not None else Standing.WITHDRAWN
+    to = OVERTAKEN.get(status, TransmissionStatus.WITHDRAWN) if status is not None else TransmissionStatus.WITHDRAWN
     reason = f"the order is {status}" if status is not None else "the order is not there"
     return transmission.move(transaction, sent, to, reason) is not None
 
 
-def settle(transaction: Transaction, sent: Sent, verdict: Verdict, laboratory: Laboratory | None, sis: str) -> Standing:
+def settle(
+    transaction: Transaction, sent: Sent, verdict: Verdict, laboratory: Laboratory | None, sis: str
+) -> TransmissionStatus:
     """Note what came of sending an order, and move the order; return where it stands now."""
     transmission.tried(transaction, sent, verdict.outcome, _told(verdict))
     to = _standing(transaction, sent, verdict, laboratory)
@@ -79,9 +81,9 @@ def settle(transaction: Transaction, sent: Sent, verdict: Verdict, laboratory: L
     moved = transmission.move(transaction, sent, to, told, due=due)
     if moved is None:
         return sent.standing
-    if to is Standing.ACCEPTED:
+    if to is TransmissionStatus.ACCEPTED:
         accepted(transaction, moved, laboratory, sis)
-    elif to is Standing.REFUSED:
+    elif to is TransmissionStatus.REFUSED:
         refused(transaction, moved, verdict, sis)
     fault.point("F42")
     return to
@@ -110,16 +112,18 @@ def _move_order(
         move(transaction, sis, stored, event, note)
 
 
-def _standing(transaction: Transaction, sent: Sent, verdict: Verdict, laboratory: Laboratory | None) -> Standing:
+def _standing(
+    transaction: Transaction, sent: Sent, verdict: Verdict, laboratory: Laboratory | None
+) -> TransmissionStatus:
     if verdict.outcome is Outcome.UNREACHABLE:
         waited = transaction.at - (EPOCH + timedelta(milliseconds=sent.placed_ms))
         patient = laboratory is None or waited < timedelta(seconds=laboratory.give_up_s)
-        return Standing.WAITING if patient else Standing.HELD
+        return TransmissionStatus.WAITING if patient else TransmissionStatus.HELD
     return {
-        Outcome.ACCEPTED: Standing.ACCEPTED,
-        Outcome.REFUSED: Standing.REFUSED,
-        Outcome.NEVER_HAD_IT: Standing.WAITING,
-    }.get(verdict.outcome, Standing.HELD)
+        Outcome.ACCEPTED: TransmissionStatus.ACCEPTED,
+        Outcome.REFUSED: TransmissionStatus.REFUSED,
+        Outcome.NEVER_HAD_IT: TransmissionStatus.WAITING,
+    }.get(verdict.outcome, TransmissionStatus.HELD)
 
 
 def _wait(transaction: Transaction, sent: Sent) -> timedelta:

@@ -15,14 +15,14 @@ from engine import fault
 from engine.config.laboratory import SIMULATED, Laboratory
 from engine.errors import place_of
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.rounds import rounds
+from engine.interchange.kernel.poll_loop import poll_loop
 from engine.interchange.orders.laboratory import settling
 from engine.interchange.orders.laboratory.connectors.connected import connected
 from engine.interchange.orders.laboratory.connectors.connector import CANNOT_BE_ASKED, Verdict, stay
 from engine.interchange.orders.laboratory.results import return_results
 from engine.interchange.store.store import transmission
 from engine.interchange.store.store.transaction import EPOCH, Transaction
-from engine.interchange.store.store.transmission import Outcome, Sent, Standing
+from engine.interchange.store.store.transmission import Outcome, Sent, TransmissionStatus
 from engine.interchange.store.store.writer import StoreBusyError, StoreFailedError
 from engine.telemetry import logger
 
@@ -59,7 +59,7 @@ class Transmitter:
         """Send what waits, and settle what another process left behind, until cancelled; then leave in order."""
         store = self._service.store
         try:
-            await rounds(self._look, self._service.laboratory_bell, LOOK_SECONDS, lambda: store.failed)
+            await poll_loop(self._look, self._service.laboratory_wakeup, LOOK_SECONDS, lambda: store.failed)
         finally:
             await self._leave()
 
@@ -79,7 +79,7 @@ class Transmitter:
 
     async def _take_over(self) -> None:
         """Ask for what was being sent when the process before ended."""
-        left = transmission.in_standing(self._service.store.reader(), Standing.SENDING)
+        left = transmission.in_standing(self._service.store.reader(), TransmissionStatus.SENDING)
         if left:
             logger().warning("orders were interrupted", count=len(left))
         for sent in left:
@@ -91,7 +91,7 @@ class Transmitter:
             return
         self._sweep_at = monotonic() + HELD_SECONDS
         sis = self._service.configuration.service_identifier_system
-        for sent in transmission.in_standing(self._service.store.reader(), Standing.HELD):
+        for sent in transmission.in_standing(self._service.store.reader(), TransmissionStatus.HELD):
             await self._write(sent.tenant, partial(settling.overtaken, sent=sent, sis=sis))
 
     def _take_up(self) -> None:
@@ -117,7 +117,7 @@ class Transmitter:
         if not task.cancelled() and (error := task.exception()) is not None:
             # It is found by the next process.
             logger().error("order lost", destination=lane[1], error=type(error).__name__, file=place_of(error))
-        self._service.laboratory_bell.set()
+        self._service.laboratory_wakeup.set()
 
     def _due(self, head: Sent, now: datetime) -> bool:
         """Say whether an order may be sent now; a simulated laboratory takes its time, or waits for a test's word."""
@@ -142,12 +142,12 @@ class Transmitter:
                 standing = await self._send(head)
             except StoreFailedError:
                 return
-            if standing is Standing.WAITING or self._leaving or len(self._lanes) >= AT_ONCE:
+            if standing is TransmissionStatus.WAITING or self._leaving or len(self._lanes) >= AT_ONCE:
                 return
             following = transmission.next_waiting(self._service.store.reader(), head.tenant, head.laboratory)
             head = following if following is not None and self._due(following, self._service.clock()) else None
 
-    async def _send(self, head: Sent) -> Standing | None:
+    async def _send(self, head: Sent) -> TransmissionStatus | None:
         """Send an order, and return where it stands then; None where it was not to be sent.
 
         StoreFailedError: what becomes of it cannot be kept, or is no longer this process's business.
@@ -188,12 +188,12 @@ class Transmitter:
         said = await connected(self._service, laboratory).ask(settling.control_id(sent))
         return otherwise if said.outcome is Outcome.UNKNOWN else said
 
-    async def _settle(self, sent: Sent, verdict: Verdict, began: float) -> Standing:
+    async def _settle(self, sent: Sent, verdict: Verdict, began: float) -> TransmissionStatus:
         sis = self._service.configuration.service_identifier_system
         note = partial(settling.settle, sent=sent, verdict=verdict, laboratory=self._laboratory(sent), sis=sis)
         standing = await self._write(sent.tenant, note)
         self.count(verdict.outcome)
-        tell = logger().warning if standing in {Standing.HELD, Standing.REFUSED} else logger().info
+        tell = logger().warning if standing in {TransmissionStatus.HELD, TransmissionStatus.REFUSED} else logger().info
         tell(
             f"order {standing}",
             tenant=sent.tenant,

@@ -8,12 +8,12 @@ from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.jobs.asking import ask
 from engine.interchange.jobs.jobs.job import Job, Report, Result
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.orders.orders.order import NAME, of_patient
 from engine.interchange.orders.orders.status import FHIR, OrderStatus
 from engine.interchange.orders.orders.structure import check_order
 from engine.interchange.orders.orders.validation import check_kept
-from engine.interchange.orders.orders.writing import desk_of, judge, keep_change, keep_order, ring
+from engine.interchange.orders.orders.writing import desk_of, judge, keep_change, keep_order, notify
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.draft import Draft, check_chart, check_status, make_draft, read_draft
 from engine.interchange.rest.resource.links import check_links
@@ -72,7 +72,7 @@ async def create(service: Service, request: Request) -> Answer:
             return await ask(service, request, KIND, patient, asked, apart=True)
         return written_answer(200, match, request, location=True, seen=seen)
     status, stored = await service.store.write(tenant, work)
-    ring(service)
+    notify(service)
     return written_answer(status, stored, request, location=True, seen=status == 201 or seen)
 
 
@@ -90,7 +90,7 @@ async def work(service: Service, job: Job, _report: Report) -> Result:
             stored = keep_order(transaction, desk, order_id, order, OrderStatus.DRAFT)
         elif not job.asked["seen"]:
             return b""
-        return shown(stored.body, NAME, job.version)
+        return to_version(stored.body, NAME, job.version)
 
     return Result(b"", keep)
 

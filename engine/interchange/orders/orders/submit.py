@@ -8,12 +8,12 @@ from engine.interchange.core.service import Service
 from engine.interchange.jobs.jobs.asking import ask
 from engine.interchange.jobs.jobs.job import Job, Report, Result
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.orders.orders.moving import move
 from engine.interchange.orders.orders.order import NAME, of_patient, status_of
 from engine.interchange.orders.orders.status import OPEN, Event, OrderStatus
 from engine.interchange.orders.orders.validation import check_complete
-from engine.interchange.orders.orders.writing import Desk, desk_of, place, ring
+from engine.interchange.orders.orders.writing import Desk, desk_of, notify, place
 from engine.interchange.rest.resource.precondition import Expected, parse_expected
 from engine.interchange.rest.resource.read import absent, deleted
 from engine.interchange.store.store.transaction import Stored, Transaction
@@ -52,7 +52,7 @@ async def submit(service: Service, request: Request) -> Answer:
         patient = of_patient(stored.resource()).removeprefix("Patient/")
         return await ask(service, request, KIND, patient, asked, apart=True)
     stored = await service.store.write(tenant, lambda transaction: _submit(transaction, desk, look(transaction)))
-    ring(service)
+    notify(service)
     return written_answer(200, stored, request, location=False, seen=seen)
 
 
@@ -70,9 +70,9 @@ async def work(service: Service, job: Job, _report: Report) -> Result:
         expected.check(stored, job.version)
         _check_open(stored, desk.sis)
         after = _submit(transaction, desk, stored)
-        return shown(after.body, NAME, job.version) if job.asked["seen"] else b""
+        return to_version(after.body, NAME, job.version) if job.asked["seen"] else b""
 
-    return Result(b"", keep, service.laboratory_bell.set)
+    return Result(b"", keep, service.laboratory_wakeup.set)
 
 
 def _submit(transaction: Transaction, desk: Desk, stored: Stored) -> Stored:

@@ -13,7 +13,7 @@ from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import read_json
 from engine.interchange.kernel.extension import url
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.kernel.view import kept, shown
+from engine.interchange.kernel.view import to_stored, to_version
 from engine.interchange.orders.orders.belonging import numbered, order_id_of, order_number_system
 from engine.interchange.orders.orders.materialise import contained_tests, taken_apart
 from engine.interchange.orders.orders.moving import follow
@@ -29,7 +29,7 @@ from engine.interchange.orders.orders.order import (
 from engine.interchange.orders.orders.status import FHIR, OPEN, TRANSITIONS, Event, OrderStatus
 from engine.interchange.orders.orders.validation import Rules, check_complete, check_kept, lab_codes
 from engine.interchange.store.store.transaction import Change, Stored, Transaction
-from engine.interchange.store.store.transmission import Standing, enqueue, find_sent, withdraw
+from engine.interchange.store.store.transmission import TransmissionStatus, enqueue, find_sent, withdraw
 
 Json = Any
 
@@ -96,13 +96,13 @@ def place(transaction: Transaction, sis: str, order_id: str, order: dict[str, Js
     fault.point("F44")
 
 
-def ring(service: Service) -> None:
+def notify(service: Service) -> None:
     """Let the laboratories' queue be looked at, now that the commit is on disk.
 
     Within a transaction of a Bundle, in the thread of the writer, it is not yet, and will be looked at by itself.
     """
     with suppress(RuntimeError):
-        asyncio.get_running_loop().call_soon(service.laboratory_bell.set)
+        asyncio.get_running_loop().call_soon(service.laboratory_wakeup.set)
 
 
 def judge(
@@ -116,7 +116,9 @@ def judge(
     before = stored.resource()
     status, asked = status_of(before, desk.sis), resource.get("status")
     marked = _marked(resource, desk.sis, stored.id, status)
-    known = before if version is FhirVersion.R4 else kept(read_json(shown(stored.body, NAME, version)), version)
+    known = (
+        before if version is FhirVersion.R4 else to_stored(read_json(to_version(stored.body, NAME, version)), version)
+    )
     known = _marked(known, desk.sis, stored.id, status)
     changed = {name for name in {*marked, *known} if _without_stamps(marked, name) != _without_stamps(known, name)}
     if asked == REVOKED and status is not OrderStatus.CANCELLED:
@@ -223,7 +225,7 @@ def _name(transaction: Transaction, desk: Desk, order_id: str, test: dict[str, J
 def _check_unsent(transaction: Transaction, deleted: Stored) -> None:
     """Refuse (409) to bring back an order that a laboratory has had: its numbers are known there."""
     sent = find_sent(transaction, deleted.id)
-    if sent is not None and sent.standing not in {Standing.REFUSED, Standing.WITHDRAWN}:
+    if sent is not None and sent.standing not in {TransmissionStatus.REFUSED, TransmissionStatus.WITHDRAWN}:
         text = f"{NAME}/{deleted.id} was transmitted before it was deleted; give the new order an id of its own."
         raise refuse(Category.CONFLICT, text, location="http.id", detail="order-transmitted")
 

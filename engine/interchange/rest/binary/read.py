@@ -8,7 +8,7 @@ from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import read_json
 from engine.interchange.rest.binary.content import Content, content_of, raw_answer, wants_resource
-from engine.interchange.rest.binary.owner import owners
+from engine.interchange.rest.binary.patient_compartment import owners
 from engine.interchange.store.references import local_target
 
 Reading = Callable[[Service, Request], Awaitable[Answer]]

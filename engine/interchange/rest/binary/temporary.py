@@ -13,7 +13,7 @@ from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, refuse, unsupported
 from engine.interchange.rest.binary.content import ELEMENT, Content, raw_answer, wants_resource
 from engine.interchange.rest.everything.operation import SCOPES
-from engine.interchange.rest.resource.context import beyond
+from engine.interchange.rest.resource.context import outside_compartment
 from engine.interchange.store.search.page import FORMAT
 from engine.interchange.store.store import temporary
 from engine.interchange.store.store.temporary import Temporary
@@ -48,7 +48,7 @@ async def read_temporary(service: Service, request: Request) -> Answer:
     if found is None:
         raise refuse(Category.NOT_FOUND, f"Binary/{request.id[:64]} does not exist.", location="http.id")
     if request.within and found.patient not in request.within:
-        raise beyond()
+        raise outside_compartment()
     if expired:
         text = f"Binary/{found.id} could be fetched for a limited time only; ask for the document again."
         raise refuse(Category.GONE, text, location="http.id")

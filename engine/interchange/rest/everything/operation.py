@@ -10,7 +10,7 @@ from engine.interchange.core.exchange import Access, Answer, Interaction, Level,
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.kernel.search.seal import Payload, seal, unseal
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.everything.chart import chart_keys, fitting, records
 from engine.interchange.rest.everything.parameters import CURSOR, Question, read_question
 from engine.interchange.store.parameters import as_query
@@ -124,7 +124,7 @@ def _bundle(bundle_id: str, request: Request, page: Page, found: list[Stored], l
     resources = [
         (
             f"{request.base}/{name_in(request.version, one.type)}/{one.id}",
-            shown(one.body, one.type, request.version),
+            to_version(one.body, one.type, request.version),
         )
         for one in found
     ]

@@ -8,9 +8,9 @@ from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.reply import resource_answer, version_headers
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.history.retention import kept_since
-from engine.interchange.rest.resource.context import belongs, beyond
+from engine.interchange.rest.resource.context import belongs, outside_compartment
 from engine.interchange.rest.resource.precondition import is_known
 from engine.interchange.rest.resource.read import absent, asked_part
 from engine.interchange.store.store.history import former_version, last_unknown
@@ -29,7 +29,7 @@ async def vread(service: Service, request: Request) -> Answer:
         raise refuse(Category.DELETED, text, location="http.vid")
     if is_known(request, stored):
         return Answer(304, b"", version_headers(stored))
-    return resource_answer(stored, request, part.shown if part is not None else shown)
+    return resource_answer(stored, request, part.shown if part is not None else to_version)
 
 
 def _find(transaction: Transaction, request: Request, kept_ms: int) -> Stored:
@@ -43,7 +43,7 @@ def _find(transaction: Transaction, request: Request, kept_ms: int) -> Stored:
         raise refuse(Category.NOT_FOUND, f"{_name(request)} has no such version.", location="http.vid")
     former = former_version(transaction, present, number, kept_ms) or _missing(transaction, request, present, number)
     if not belongs(transaction, request, former):
-        raise beyond()
+        raise outside_compartment()
     return former
 
 

@@ -8,7 +8,7 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.search.seal import Payload, seal, unseal
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.history.bundle import Entry, history_bundle
 from engine.interchange.rest.history.parameters import CURSOR, Question, read_question
 from engine.interchange.rest.history.retention import kept_since
@@ -19,7 +19,7 @@ from engine.interchange.store.search.bundle import address_with
 from engine.interchange.store.search.date import EVER
 from engine.interchange.store.search.page import Pairs
 from engine.interchange.store.store.history import (
-    Place,
+    HistoryPosition,
     Span,
     Versions,
     first_kept,
@@ -28,7 +28,7 @@ from engine.interchange.store.store.history import (
 )
 from engine.interchange.store.store.transaction import Stored, Transaction, milliseconds
 
-START: Final = Place(EVER, EVER, EVER)
+START: Final = HistoryPosition(EVER, EVER, EVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Walk:
         one = self.request
         return ("history", one.principal.tenant, one.version, one.type, one.id)
 
-    def asked(self) -> tuple[Question, Place | None]:
+    def asked(self) -> tuple[Question, HistoryPosition | None]:
         """Return what is asked for, and behind which version; RefusedError 400 or 410 for a bad link."""
         question = read_question(self.request.query)
         if question.cursor is None:
@@ -53,7 +53,7 @@ class Walk:
         now_ms = milliseconds(self.service.clock())
         secret = self.service.seal_secret
         since, count, *place = map(int, unseal(secret, self.bound, question.cursor, now_ms, f"http.{CURSOR}"))
-        return Question(since, count, question.cursor, question.form), Place(*place)
+        return Question(since, count, question.cursor, question.form), HistoryPosition(*place)
 
     def link(self, question: Question, last: Stored) -> Pairs:
         """Return the parameters of the link to the page behind a version."""
@@ -107,7 +107,7 @@ def _answer(walk: Walk, question: Question, found: Versions, shows: list[Stored]
     if found.more:
         links.append(("next", address_with(address, walk.link(question, found.page[-1]))))
     part = read_projection(question.form, request.type, request.version)
-    show = part.shown if part is not None else shown
+    show = part.shown if part is not None else to_version
     entries = [
         Entry(request.base, name, one, show(one.body, one.type, request.version) if one.body else b"") for one in shows
     ]

@@ -33,7 +33,7 @@ def merge(transaction: Transaction, pair: Pair) -> None:
     survivor = {**repoint(survivor, source, target), "link": _with(links, source, "replaces")}
     transaction.update(pair.target, survivor)
     for key in followed:
-        transaction.look_again(key)
+        transaction.notify_rewritten(key)
 
 
 def _with(links: list[Json], other: str, kind: str) -> list[Json]:

@@ -8,7 +8,7 @@ from engine.interchange.core.exchange import Access, Answer, Interaction, Level,
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import read_json, write_json
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.merge.effect import merge
 from engine.interchange.rest.merge.order import MergeOrder, parse_order
 from engine.interchange.rest.merge.pair import find_pair
@@ -53,7 +53,7 @@ def _preview(service: Service, request: Request, order: MergeOrder, transaction:
 
 def shown_value(body: bytes, request: Request) -> dict[str, Json]:
     """Return a kept Patient as a value in the version of the request."""
-    value: dict[str, Json] = read_json(shown(body, "Patient", request.version))
+    value: dict[str, Json] = read_json(to_version(body, "Patient", request.version))
     return value
 
 

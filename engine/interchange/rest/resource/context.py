@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 from engine.interchange.core.exchange import Interaction, Level, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-from engine.interchange.rest.binary.owner import owners
+from engine.interchange.rest.binary.patient_compartment import owners
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.definition import Definition
 from engine.interchange.rest.resource.elements import values
-from engine.interchange.rest.resource.pages import read_asked
+from engine.interchange.rest.resource.pages import read_page_request
 from engine.interchange.rest.resource.roster import GROUP
 from engine.interchange.rest.resource.subscription import CRITERIA, SUBSCRIPTION, patients_of
 from engine.interchange.store.references import local_target, relative
@@ -47,11 +47,11 @@ class Known(NamedTuple):
     owners: frozenset[str] = frozenset()
 
 
-def confine(service: Service, request: Request, interaction: Interaction, access: str) -> Request:
-    """Return a request as it may be carried out; RefusedError (403) for one that leaves the token's patient.
+def restrict_to_patient(service: Service, request: Request, interaction: Interaction, access: str) -> Request:
+    """Restrict a request to the patient of its token; RefusedError (403) where it reaches beyond that patient.
 
-    A token without a patient, and one whose scopes reach further by themselves (`user/`, `system/`), is let through,
-    unless its client must have a patient.
+    A token without a patient, or whose scopes reach further (`user/`, `system/`), is not restricted, unless its client
+    requires a patient.
     """
     if interaction.own_rights:
         return request
@@ -64,17 +64,19 @@ def confine(service: Service, request: Request, interaction: Interaction, access
     if not principal.patient:
         raise refuse(Category.FORBIDDEN, "The token names no patient.", location="http.Authorization")
     if request.type not in KEPT:
-        raise beyond()
+        raise outside_compartment()
     known = service.store.read(principal.tenant, lambda transaction: _look_up(transaction, request))
     definition = KEPT[request.type]
     step = _step(interaction, definition)
     return step(service, request, definition, known)
 
 
-def confine_to(service: Service, principal: Principal, patient_id: str, interaction: Interaction, access: str) -> None:
-    """Refuse (403) what an interaction made of a patient, '' for none or all, to a token that is for another one.
+def restrict_patient_id(
+    service: Service, principal: Principal, patient_id: str, interaction: Interaction, access: str
+) -> None:
+    """Refuse (403) the result of an interaction on a patient ('' for none or all) to a token of another patient.
 
-    It is refused to all of these where the interaction itself is.
+    It is refused to every token with a patient where the interaction itself is.
     """
     required = service.configuration.clients[principal.client].patient_context == REQUIRED
     if not principal.patient and not required:
@@ -84,7 +86,7 @@ def confine_to(service: Service, principal: Principal, patient_id: str, interact
     _step(interaction, KEPT[interaction.type])
     ids = service.store.read(principal.tenant, lambda transaction: _ids(transaction, principal.patient))
     if not principal.patient or patient_id not in ids:
-        raise beyond()
+        raise outside_compartment()
 
 
 def reached_by(interaction: Interaction) -> str:
@@ -100,35 +102,35 @@ def _step(interaction: Interaction, definition: Definition) -> Step:
     code, level = interaction.code, interaction.level
     directory = definition.reading is Action.DIRECTORY and not definition.patient and definition.name != "Patient"
     if level is Level.INSTANCE and code in READS:
-        return _free if directory else _kept
+        return _allow if directory else _check_instance
     if code == "search-type" and level is Level.TYPE and definition.name not in OF_NOBODY:
         return _searched_freely if directory else _searched
     if code in {"everything", "export-ccda", "submit", "chart"}:
-        return _kept
+        return _check_instance
     if code == "cq-search":
-        return _kept if level is Level.INSTANCE else _told
+        return _check_instance if level is Level.INSTANCE else _check_parameters
     if not directory and level is Level.INSTANCE and code in CHANGES:
         return _changed
     if code == "create" and level is Level.TYPE and definition.name != "Patient" and not directory:
         return _created
-    raise beyond()
+    raise outside_compartment()
 
 
-def _free(_service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
+def _allow(_service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
     return request
 
 
-def _told(_service: Service, request: Request, _definition: Definition, known: Known) -> Request:
-    """Let an operation see to it itself whom its parameters name."""
+def _check_parameters(_service: Service, request: Request, _definition: Definition, known: Known) -> Request:
+    """Let an operation check the patients that its parameters name."""
     return replace(request, within=known.ids)
 
 
-def _kept(_service: Service, request: Request, definition: Definition, known: Known) -> Request:
-    """Let what exists be read where it is the patient's, and what does not be told so."""
+def _check_instance(_service: Service, request: Request, definition: Definition, known: Known) -> Request:
+    """Allow reads of the patient's resources, and of ids that do not exist."""
     stored = known.stored
     # What was deleted has no body any more that could say whose it was.
     if stored is not None and not (stored.body and _owns(known, definition, request.id, stored.resource())):
-        raise beyond()
+        raise outside_compartment()
     return replace(request, within=known.ids)
 
 
@@ -150,12 +152,12 @@ def belongs(transaction: Transaction, request: Request, version: Stored) -> bool
 
 
 def _changed(service: Service, request: Request, definition: Definition, known: Known) -> Request:
-    _kept(service, request, definition, known)
+    _check_instance(service, request, definition, known)
     element = _element(definition)
     if isinstance(request.body, list):
         # The steps of a JSON Patch: none may move the resource out of the record, or replace it whole.
         if any(_first(step, place) in {element, ""} for step in request.body for place in _changing(step)):
-            raise beyond()
+            raise outside_compartment()
     elif request.body is not None:
         _created(service, request, definition, known)
     return replace(request, within=known.ids)
@@ -165,20 +167,20 @@ def _created(service: Service, request: Request, definition: Definition, known: 
     """Let a body in that is of the patient; what it lacks or misshapes is told by the interaction itself."""
     body = request.body
     if "if-none-exist" in request.headers or not isinstance(body, dict) or body.get("resourceType") == "Parameters":
-        raise beyond()
+        raise outside_compartment()
     base_url = service.configuration.base_url
     if definition.name != "Patient":
         named = {relative(one, base_url) or one for one in _named(body, definition)}
         if not _only(known, named):
-            raise beyond()
+            raise outside_compartment()
     elif request.id not in known.ids:
-        raise beyond()
+        raise outside_compartment()
     return replace(request, within=known.ids)
 
 
 def _searched(service: Service, request: Request, definition: Definition, known: Known) -> Request:
     """Limit a search to the patient; RefusedError where it names another one, or leads beyond."""
-    query = read_asked(service, request).query
+    query = read_page_request(service, request).query
     _searched_freely(service, request, definition, known)
     name, owners = ("_id", {"_id"}) if definition.name == "Patient" else ("patient", OWNERS)
     given = [(key, value) for key, value in query if key.partition(":")[0] in owners]
@@ -186,23 +188,23 @@ def _searched(service: Service, request: Request, definition: Definition, known:
     for key, value in given:
         target = (relative(value, base_url) or value).removeprefix("Patient/")
         if key not in owners or target not in known.ids:
-            raise beyond()
+            raise outside_compartment()
     if request.id:
         # The compartment of a patient, whose id stands in the address.
         given = [(name, request.id)]
         if request.id not in known.ids:
-            raise beyond()
+            raise outside_compartment()
     if not given and query != request.query:
         # A link to a page of a search that was not this token's.
-        raise beyond()
+        raise outside_compartment()
     return request if given else replace(request, query=(*query, (name, known.ids[-1])))
 
 
 def _searched_freely(service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
     # Also of a link to a page: whoever made it may have been allowed more.
-    query = read_asked(service, request).query
+    query = read_page_request(service, request).query
     if any("." in key or key.partition(":")[0] in BEYOND for key, _ in query):
-        raise beyond()
+        raise outside_compartment()
     return request
 
 
@@ -261,7 +263,7 @@ def _first(step: Json, place: str) -> str:
     return path.strip("/").partition("/")[0] if isinstance(path, str) else ""
 
 
-def beyond() -> RefusedError:
+def outside_compartment() -> RefusedError:
     """Return the refusal (403) of what is not of the patient whom a token is for."""
     text = "The token is for one patient, and this is beyond that patient's record."
     return refuse(Category.FORBIDDEN, text, location="http.Authorization")

@@ -7,7 +7,7 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse, unsupported
-from engine.interchange.rest.binary.owner import owners
+from engine.interchange.rest.binary.patient_compartment import owners
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.conditional import conditional
 from engine.interchange.rest.resource.precondition import match_condition, parse_criteria, parse_expected

@@ -10,9 +10,9 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-from engine.interchange.kernel.view import kept, tolerated
-from engine.interchange.rest.binary.owner import owners
-from engine.interchange.rest.resource.context import beyond
+from engine.interchange.kernel.view import to_stored, tolerated
+from engine.interchange.rest.binary.patient_compartment import owners
+from engine.interchange.rest.resource.context import outside_compartment
 from engine.interchange.rest.resource.definition import Definition
 from engine.interchange.rest.resource.items import named
 from engine.interchange.rest.resource.projection import SUBSETTED, TAG_SYSTEMS
@@ -59,7 +59,7 @@ class Draft:
                 continue
             whose = owners(transaction, binary.id, binary.resource())
             if not whose or not whose <= {*self.within}:
-                raise beyond()
+                raise outside_compartment()
 
 
 async def read_draft(service: Service, request: Request, check: Check) -> Draft:
@@ -80,7 +80,7 @@ def make_draft(service: Service, request: Request, check: Check) -> Draft:
         invalid = invalid or refusal
     invalid = invalid or _of_a_part(body)
     strays = find_strays(body, references, request.version)
-    return Draft(kept(body, request.version), invalid, references, strays, request.version, request.within)
+    return Draft(to_stored(body, request.version), invalid, references, strays, request.version, request.within)
 
 
 def _of_a_part(body: dict[str, Json]) -> RefusedError | None:

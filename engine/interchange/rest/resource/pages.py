@@ -25,18 +25,18 @@ PAGE: Final = "_page"
 LOCATION: Final = f"http.{PAGE}"
 
 
-class Asked(NamedTuple):
-    """What a request asks for: its parameters, and whether its pages are linked by sealed continuations."""
+class PageRequest(NamedTuple):
+    """A request for a page: its parameters, and whether its pages are linked by sealed continuations."""
 
     query: Pairs
     sealed: bool
 
 
-def read_asked(service: Service, request: Request) -> Asked:
+def read_page_request(service: Service, request: Request) -> PageRequest:
     """Return what a search asks for; RefusedError 400 for a changed continuation, 410 for an expired one."""
     given = [value for name, value in request.query if name == PAGE]
     if not given:
-        return Asked(request.query, request.form)
+        return PageRequest(request.query, request.form)
     if len(given) > 1 or any(name not in {PAGE, *FORM} for name, _ in request.query):
         text = "The link to the next page takes no further parameters; follow it as it was given."
         raise refuse(Category.BAD_VALUE, text, location=LOCATION)
@@ -49,7 +49,7 @@ def read_asked(service: Service, request: Request) -> Asked:
         raise refuse(Category.GONE, text, location=LOCATION)
     pairs: Pairs = tuple((name, value) for name, value in orjson.loads(zlib.decompress(kept.packed)))
     place = (("_cursor", str(cursor)),) if cursor else (("_offset", str(offset)),)
-    return Asked((*pairs, ("_count", str(count)), *place), sealed=True)
+    return PageRequest((*pairs, ("_count", str(count)), *place), sealed=True)
 
 
 async def links(

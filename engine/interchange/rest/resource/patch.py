@@ -13,7 +13,7 @@ from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import read_json
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.resource.json_patch import patched
 from engine.interchange.rest.resource.precondition import parse_expected
 from engine.interchange.rest.resource.read import absent, deleted
@@ -60,7 +60,7 @@ def _tests(patch: Json) -> bool:
 
 def _result(request: Request, stored: Stored) -> Json:
     """Return the resource that a patch makes, in the client's version; RefusedError where it touches what is ours."""
-    before = read_json(shown(stored.body, stored.type, request.version))
+    before = read_json(to_version(stored.body, stored.type, request.version))
     after = patched(before, request.body)
     _drop_emptied(after, request.body)
     if not isinstance(after, dict):

@@ -14,7 +14,7 @@ from engine.fhir.versions.direction import stem
 from engine.fhir.versions.names import name_in
 from engine.interchange.kernel.exact import read_json, write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.summary import SUMMARY
 from engine.interchange.store.search.page import Pairs
@@ -48,7 +48,7 @@ class Projection:
 
     def shown(self, body: bytes, type_name: str, version: FhirVersion) -> bytes:
         """Return the bytes of a part of a kept resource in a version; of other types, elements leave all as it is."""
-        whole = shown(body, type_name, version)
+        whole = to_version(body, type_name, version)
         if self.elements and type_name != self.type:
             return whole
         resource = read_json(whole)

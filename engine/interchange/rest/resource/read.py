@@ -7,7 +7,7 @@ from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.reply import resource_answer, version_headers
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, unsupported
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.resource.precondition import is_known
 from engine.interchange.rest.resource.projection import Projection, read_projection
 from engine.interchange.store.search.page import FORMAT, PART
@@ -26,7 +26,7 @@ async def read(service: Service, request: Request) -> Answer:
         raise deleted(request, stored)
     if is_known(request, stored):
         return Answer(304, b"", version_headers(stored))
-    return resource_answer(stored, request, part.shown if part is not None else shown)
+    return resource_answer(stored, request, part.shown if part is not None else to_version)
 
 
 def asked_part(request: Request) -> Projection | None:

@@ -11,19 +11,19 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, left_out, refuse, repeatable
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.chain import HAS, is_known, linked_criteria, names_a_patient
 from engine.interchange.rest.resource.definition import Definition
 from engine.interchange.rest.resource.includes import included
-from engine.interchange.rest.resource.pages import links, read_asked
+from engine.interchange.rest.resource.pages import links, read_page_request
 from engine.interchange.rest.resource.shape import Shape, read_shape
 from engine.interchange.store.search.bundle import write_searchset
 from engine.interchange.store.search.criterion import Criterion, Kind, Parameter, Search
 from engine.interchange.store.search.cursor import Walk, walk_of
 from engine.interchange.store.search.page import Page, Pairs, take_page
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.store.query import Found, find, is_kept
+from engine.interchange.store.store.query import SearchPage, find, is_kept
 from engine.interchange.store.store.transaction import Stored, Transaction, milliseconds
 from engine.interchange.tokens.oauth.rights import may
 
@@ -37,7 +37,7 @@ NEAR: Final = 200
 async def search(service: Service, request: Request) -> Answer:
     """Answer GET /{type}, POST /{type}/_search, GET /Patient/{id}/{type}: a searchset Bundle in order of creation."""
     definition = KEPT[request.type]
-    asked = read_asked(service, request)
+    asked = read_page_request(service, request)
     page, criteria = take_page(asked.query, definition.paging)
     shape = read_shape(page, request.type, request.version)
     parameters = definition.search_parameters(request.version)
@@ -73,13 +73,13 @@ def _wanted(service: Service, request: Request, parameters: Mapping[str, Paramet
 
 async def _found(
     service: Service, request: Request, wanted: Search, page: Page, shape: Shape, walk: Walk | None
-) -> tuple[Found, list[Stored]]:
+) -> tuple[SearchPage, list[Stored]]:
     """Return the matches of a page, and what comes along with them."""
     tenant = request.principal.tenant
     after = walk.start(page) if walk else 0
     count = 0 if shape.count_only else page.count
 
-    def look(transaction: Transaction) -> tuple[Found, list[Stored]]:
+    def look(transaction: Transaction) -> tuple[SearchPage, list[Stored]]:
         followed = follow_merges(transaction, wanted)
         found = find(
             transaction,
@@ -94,7 +94,7 @@ async def _found(
             return found, []
         return found, included(transaction, found.records, shape.includes, partial(_may, service, request))
 
-    def work() -> tuple[Found, list[Stored]]:
+    def work() -> tuple[SearchPage, list[Stored]]:
         return service.store.read(tenant, look)
 
     # What takes long is looked for beside the event loop; the way there and back costs as much as a short search.
@@ -104,7 +104,7 @@ async def _found(
 
 def _entries(request: Request, shape: Shape, records: Sequence[Stored]) -> list[tuple[str, bytes]]:
     """Return addresses and bodies of some resources, as the client's version shows them."""
-    show = shape.part.shown if shape.part is not None else shown
+    show = shape.part.shown if shape.part is not None else to_version
     version = request.version
     addresses = {name: f"{request.base}/{name_in(version, name)}/" for name in {one.type for one in records}}
     return [(addresses[one.type] + one.id, show(one.body, one.type, version)) for one in records]
@@ -132,7 +132,7 @@ def _walk(service: Service, request: Request, page: Page, criteria: Pairs) -> Wa
     return Walk(service.seal_secret, bound, now_ms, service.configuration.cursor_validity_s)
 
 
-def _following(walk: Walk | None, page: Page, found: Found) -> Page | None:
+def _following(walk: Walk | None, page: Page, found: SearchPage) -> Page | None:
     if not found.more:
         return None
     if walk is not None:

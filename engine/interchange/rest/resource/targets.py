@@ -8,7 +8,7 @@ from engine.fhir.targets import target_types
 from engine.fhir.versions.names import name_in, r4_name
 from engine.interchange.kernel.exact import read_json
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
-from engine.interchange.kernel.view import shown
+from engine.interchange.kernel.view import to_version
 from engine.interchange.store.references import Reference, placed_references
 from engine.interchange.store.store.transaction import Stored
 
@@ -73,7 +73,7 @@ def check_strays(strays: tuple[Stray, ...], stored: Stored | None, version: Fhir
 
 
 def _known(stored: Stored, version: FhirVersion) -> set[tuple[str, str, str]]:
-    resource = read_json(shown(stored.body, stored.type, version))
+    resource = read_json(to_version(stored.body, stored.type, version))
     strays = find_strays(resource, placed_references(resource), version)
     return {(one.element, one.target, one.type) for one in strays}
 

@@ -47,8 +47,8 @@ ENDED: Final = "SELECT number FROM version WHERE tenant=? AND type=? AND updated
 TAKE: Final = "DELETE FROM version WHERE number=?"
 
 
-class Place(NamedTuple):
-    """Where a page of history starts: behind this version, in the order of moment, resource and number."""
+class HistoryPosition(NamedTuple):
+    """The position after which a page of history starts, in the order of moment, resource and number."""
 
     updated_ms: int
     key: int
@@ -88,7 +88,9 @@ def first_kept(transaction: Transaction, present: Stored, kept_ms: int) -> int:
     return int(row[0]) if row else present.version
 
 
-def versions_of_one(transaction: Transaction, present: Stored, span: Span, count: int, after: Place | None) -> Versions:
+def versions_of_one(
+    transaction: Transaction, present: Stored, span: Span, count: int, after: HistoryPosition | None
+) -> Versions:
     """Return versions of a resource, the present one among them."""
     execute = transaction.connection.execute
     lead = [present] if after is None and present.updated_ms >= span.since_ms else []
@@ -100,7 +102,9 @@ def versions_of_one(transaction: Transaction, present: Stored, span: Span, count
     return Versions(page, total + (present.updated_ms >= span.since_ms), more and bool(page))
 
 
-def versions_of_type(transaction: Transaction, type_name: str, span: Span, count: int, after: Place) -> Versions:
+def versions_of_type(
+    transaction: Transaction, type_name: str, span: Span, count: int, after: HistoryPosition
+) -> Versions:
     """Return versions of all resources of a type."""
     execute = transaction.connection.execute
     of = (transaction.tenant, type_name)

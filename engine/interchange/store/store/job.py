@@ -97,8 +97,8 @@ class Job:
     attempts: int = 0
 
 
-class Kept(NamedTuple):
-    """A job with its number, where it is, and what came of it; `body` only where one job is looked up by its id."""
+class StoredJob(NamedTuple):
+    """A stored job: number, state and result; `body` only where one job is looked up by its id."""
 
     number: int
     job: Job
@@ -126,25 +126,25 @@ def add_job(transaction: Transaction, new: Job, *, apart: bool = False) -> None:
     transaction.connection.execute(ADD, (*row, milliseconds(new.asked_at), b"", int(apart)))
 
 
-def find_unfinished(transaction: Transaction, of: Job) -> Kept | None:
+def find_unfinished(transaction: Transaction, of: Job) -> StoredJob | None:
     """Return the job of the same kind, patient and version that has not ended; None for none, and for no patient."""
     asked = (transaction.tenant, of.kind, of.patient, str(of.version))
     row = transaction.connection.execute(UNFINISHED, asked).fetchone()
     return _kept(row) if row else None
 
 
-def find_job(transaction: Transaction, job_id: str) -> Kept | None:
+def find_job(transaction: Transaction, job_id: str) -> StoredJob | None:
     """Return a job of the tenant by its id."""
     row = transaction.connection.execute(BY_ID, (transaction.tenant, job_id)).fetchone()
     return _kept(row) if row else None
 
 
-def jobs_of_id(connection: Connection, job_id: str) -> tuple[Kept, ...]:
+def jobs_of_id(connection: Connection, job_id: str) -> tuple[StoredJob, ...]:
     """Return the jobs of all tenants that have an id: one, if any."""
     return tuple(_kept(row) for row in connection.execute(OF_ID, (job_id,)))
 
 
-def every_job(connection: Connection) -> tuple[Kept, ...]:
+def every_job(connection: Connection) -> tuple[StoredJob, ...]:
     """Return the jobs of all tenants in the order in which they were asked for, without what came of them."""
     return tuple(_kept(row) for row in connection.execute(EVERY))
 
@@ -175,7 +175,7 @@ def unfinished(connection: Connection) -> tuple[tuple[str, str, int], ...]:
     return tuple(connection.execute(COUNTS))
 
 
-def take_up(connection: Connection, number: int, at: datetime) -> Kept | None:
+def take_up(connection: Connection, number: int, at: datetime) -> StoredJob | None:
     """Let a job that waits be worked on; None where it waits no longer."""
     if not connection.execute(TAKE, (milliseconds(at), number)).fetchall():
         return None
@@ -204,7 +204,7 @@ def put_back(connection: Connection, taken: Iterable[tuple[int, int]]) -> None:
         connection.execute(PUT_BACK, (number, attempt))
 
 
-def cancel(connection: Connection, kept: Kept, at: datetime) -> None:
+def cancel(connection: Connection, kept: StoredJob, at: datetime) -> None:
     """Cancel a job; of one that has ended the result is forgotten."""
     if kept.ended_ms is None:
         connection.execute(CANCEL, (milliseconds(at), kept.number))
@@ -212,7 +212,7 @@ def cancel(connection: Connection, kept: Kept, at: datetime) -> None:
         connection.execute(FORGET, (kept.number,))
 
 
-def take_over(connection: Connection, most_crashes: int) -> tuple[int, tuple[Kept, ...]]:
+def take_over(connection: Connection, most_crashes: int) -> tuple[int, tuple[StoredJob, ...]]:
     """Let what a process left behind wait again; return how many, and those that have seen too many ends for that."""
     taken = connection.execute(TAKE_BACK, (most_crashes - 1,)).fetchall()
     hopeless = connection.execute(HOPELESS, (most_crashes - 1,)).fetchall()
@@ -229,7 +229,7 @@ def forget(connection: Connection, numbers: Iterable[int]) -> None:
     connection.executemany(FORGET, [(number,) for number in numbers])
 
 
-def _kept(row: tuple[Any, ...]) -> Kept:
+def _kept(row: tuple[Any, ...]) -> StoredJob:
     number, job_id, tenant, kind, patient, version, asked, client, user, asked_ms, attempts, *rest = row
     state, crashes, started_ms, ended_ms, progress, body = rest
     asked_at = EPOCH + timedelta(milliseconds=asked_ms)
@@ -237,4 +237,4 @@ def _kept(row: tuple[Any, ...]) -> Kept:
         job_id, tenant, kind, patient, FhirVersion(version), orjson.loads(asked), client, user, asked_at, attempts
     )
     told = orjson.loads(progress) if progress else {}
-    return Kept(number, job, State(state), crashes, started_ms, ended_ms, told, bytes(body or b""))
+    return StoredJob(number, job, State(state), crashes, started_ms, ended_ms, told, bytes(body or b""))

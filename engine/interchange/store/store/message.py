@@ -46,16 +46,16 @@ class Message(NamedTuple):
     body: bytes
 
 
-class Asked(NamedTuple):
-    """What is searched for: an id, events, the id of a patient; all where nothing is given."""
+class MessageQuery(NamedTuple):
+    """A search of messages: by id, events and the id of a patient; all where nothing is given."""
 
     id: str = ""
     events: tuple[str, ...] = ()
     patient: str = ""
 
 
-class Kept(NamedTuple):
-    """A message that subscribers were told, in R4."""
+class StoredMessage(NamedTuple):
+    """A stored message that subscribers were sent, in R4."""
 
     id: str
     body: bytes
@@ -78,7 +78,9 @@ def find_message(transaction: Transaction, message_id: str) -> bytes | None:
     return bytes(row[0]) if row else None
 
 
-def find_messages(transaction: Transaction, asked: Asked, most: int, offset: int) -> tuple[int, tuple["Kept", ...]]:
+def find_messages(
+    transaction: Transaction, asked: MessageQuery, most: int, offset: int
+) -> tuple[int, tuple["StoredMessage", ...]]:
     """Return how many messages are asked for, and a page of them, oldest first."""
     where, arguments = ["tenant=?", "length(body)>0"], list[int | str]([transaction.tenant])
     if asked.id:
@@ -93,7 +95,7 @@ def find_messages(transaction: Transaction, asked: Asked, most: int, offset: int
     condition = " AND ".join(where)
     total = transaction.connection.execute(COUNT.format(where=condition), arguments).fetchone()[0]
     rows = transaction.connection.execute(PAGE.format(where=condition), (*arguments, most, offset))
-    return total, tuple(Kept(*row) for row in rows)
+    return total, tuple(StoredMessage(*row) for row in rows)
 
 
 def forget_messages(transaction: Transaction, patient_id: str) -> None:

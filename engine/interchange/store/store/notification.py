@@ -118,10 +118,10 @@ class Outcome(StrEnum):
     GONE = "gone"
 
 
-class Receiver(NamedTuple):
-    """An active subscription that is owed something: its tenant's name and number, its id, and where events go.
+class Subscriber(NamedTuple):
+    """An active subscription with queued events: its tenant's name and number, its id, and its endpoint.
 
-    `failures` is how often it has failed since it last took one.
+    `failures`: failed attempts since the last event that it accepted.
     """
 
     tenant: str
@@ -133,8 +133,8 @@ class Receiver(NamedTuple):
     failures: int
 
 
-class Due(NamedTuple):
-    """An event that is to be sent; `type` is that of a kept resource, and `body` None once that version is gone."""
+class QueuedNotification(NamedTuple):
+    """An event to be sent now; `type` is that of a stored resource, and `body` None once that version is gone."""
 
     number: int
     version: str
@@ -154,8 +154,8 @@ class Attempt(NamedTuple):
     reason: str
 
 
-class Owed(NamedTuple):
-    """An event as operators see it: moments in milliseconds, `edition` the version of a kept resource."""
+class PendingNotification(NamedTuple):
+    """An event as operators see it: moments in milliseconds, `edition` the version of a stored resource."""
 
     number: int
     tenant: str
@@ -212,14 +212,16 @@ def announce(transaction: Transaction, criteria: str, event: Event) -> int:
     return len(found)
 
 
-def ready(connection: Connection, at_ms: int) -> tuple[Receiver, ...]:
+def ready(connection: Connection, at_ms: int) -> tuple[Subscriber, ...]:
     """Return the active subscriptions that are owed something by now."""
-    return tuple(Receiver(*row) for row in connection.execute(READY, (at_ms,)))
+    return tuple(Subscriber(*row) for row in connection.execute(READY, (at_ms,)))
 
 
-def due(connection: Connection, receiver: Receiver, at_ms: int, most: int) -> tuple[Due, ...]:
+def due(connection: Connection, subscriber: Subscriber, at_ms: int, most: int) -> tuple[QueuedNotification, ...]:
     """Return the first events that a subscription is owed by now, those due first first."""
-    return tuple(Due(*row) for row in connection.execute(DUE, (receiver.number, receiver.id, at_ms, most)))
+    return tuple(
+        QueuedNotification(*row) for row in connection.execute(DUE, (subscriber.number, subscriber.id, at_ms, most))
+    )
 
 
 def end(connection: Connection, attempt: Attempt, outcome: Outcome) -> None:

@@ -49,8 +49,8 @@ COUNT_DRIVEN: Final = "SELECT count(*) FROM (SELECT DISTINCT key FROM ({drive}) 
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One page of a search, how many records match in all, and whether some of them stand behind the page."""
+class SearchPage:
+    """One page of a search, the total of matches, and whether there are more after it."""
 
     records: tuple[Stored, ...]
     total: int
@@ -66,7 +66,7 @@ def find(
     after: int = 0,
     order: tuple[SortKey, ...] = (),
     counted: bool = True,
-) -> Found:
+) -> SearchPage:
     """Return the matches in order of creation, behind the key `after`; merged-away records are never among them.
 
     With an `order` they come in that, and those that are equal by id. There are fewer than `count` where they are
@@ -87,15 +87,15 @@ def find(
         with closing(execute(statement, (*arguments, count + 1, offset))) as rows:
             page, more = fitting((Stored(*row) for row in rows), count)
     if not counted:
-        return Found(page, 0, more)
+        return SearchPage(page, 0, more)
     if count and not after and not more and (page or not offset):
-        return Found(page, offset + len(page))
+        return SearchPage(page, offset + len(page))
     statement, arguments = (
         kept_total(transaction.tenant, search)
         or (total_in_order(ordered) if ordered else None)
         or total_statement(transaction.tenant, search)
     )
-    return Found(page, int(execute(statement, arguments).fetchone()[0]), more)
+    return SearchPage(page, int(execute(statement, arguments).fetchone()[0]), more)
 
 
 def fitting(records: Iterable[Stored], count: int) -> tuple[tuple[Stored, ...], bool]:

@@ -11,7 +11,7 @@ from engine.interchange.store.store.access import PENDING
 from engine.interchange.store.store.backend import Reader
 from engine.interchange.store.store.indexing import bring_up_to
 from engine.interchange.store.store.place import Place, backend_of
-from engine.interchange.store.store.transaction import NOBODY, Indexer, Stored, Told, Transaction
+from engine.interchange.store.store.transaction import NOBODY, ChangeListeners, Indexer, Stored, Transaction
 
 T = TypeVar("T")
 
@@ -25,8 +25,8 @@ class Store:
     """What the service keeps. Reads see the last commit; a write answers when its commit is on disk.
 
     `alone` false: a command beside a running service, which writes a row or two. `edition` is that of the search
-    parameters; resources that were indexed by another one are indexed again first. `told` are those who learn of
-    each write, in its transaction; `ring` is called once a commit has owed an event to anybody.
+    parameters; resources that were indexed by another one are indexed again first. `listeners` are those who learn of
+    each write, in its transaction; `notify` is called once a commit has owed an event to anybody.
     StartError: the database cannot be used, another service uses the file, or it belongs to another environment.
     """
 
@@ -40,13 +40,13 @@ class Store:
         alone: bool = True,
         environment: str = "",
         edition: str = "",
-        told: Told = NOBODY,
+        listeners: ChangeListeners = NOBODY,
     ) -> None:
         self._backend = backend_of(place)
         self._clock = clock
         self._indexers = indexers
-        self._told = told
-        self.ring: Callable[[], None] = lambda: None
+        self._listeners = listeners
+        self.notify: Callable[[], None] = lambda: None
         self._local = threading.local()
         self._readers: list[Reader] = []
         self._numbers: dict[str, int] = {}
@@ -113,7 +113,7 @@ class Store:
 
         result = await self._writer.write(recorded)
         if any(owed):
-            self.ring()
+            self.notify()
         return result
 
     async def write_raw(self, work: Callable[[Connection], T]) -> T:
@@ -155,4 +155,4 @@ class Store:
         return reader
 
     def _transaction(self, connection: Connection, tenant: str) -> Transaction:
-        return Transaction(connection, self._numbers[tenant], self._clock(), self._indexers, self._told)
+        return Transaction(connection, self._numbers[tenant], self._clock(), self._indexers, self._listeners)

@@ -100,8 +100,8 @@ class Stored:
         return value
 
 
-class Standing(NamedTuple):
-    """What references ask of a resource: its id, and that of its survivor where it was merged away, '' once deleted."""
+class ReferenceStatus(NamedTuple):
+    """The status of a reference's target: its id, and that of its survivor once merged away, '' once deleted."""
 
     id: str
     survivor: str | None
@@ -111,7 +111,7 @@ class Transaction:
     """One tenant's view within one transaction; `at` is the moment that its writes bear.
 
     `promised` are type and id of what is not there yet, and will be before its end: references may name it.
-    `told` are those who learn of its writes. `owed`: whether any of these is an event that somebody subscribed to.
+    `listeners` are those who learn of its writes. `owed`: whether any of these is an event that somebody subscribed to.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class Transaction:
         tenant: int,
         at: datetime,
         indexers: Mapping[str, Indexer],
-        told: "Told | None" = None,
+        listeners: "ChangeListeners | None" = None,
     ) -> None:
         self.connection = connection
         self.tenant = tenant
         self.at = at
         self.promised: frozenset[tuple[str, str]] = frozenset()
         self._indexers = indexers
-        self._followers, self._watch = told or NOBODY
+        self._followers, self._listener = listeners or NOBODY
         self.owed = False
         self._parts: dict[bytes, Index] = {}
         # Whose records were written, for the access log: also those whom a resource named before.
@@ -138,12 +138,12 @@ class Transaction:
         row = self.connection.execute(BY_ID, (self.tenant, type_name, resource_id)).fetchone()
         return Stored(*row) if row else None
 
-    def standing(self, type_name: str, resource_id: str) -> Standing | None:
+    def standing(self, type_name: str, resource_id: str) -> ReferenceStatus | None:
         """Return whether a resource is live, merged away or deleted, without its body; None where there was none."""
         if (type_name, resource_id) in self.promised:
-            return Standing(resource_id, None)
+            return ReferenceStatus(resource_id, None)
         row = self.connection.execute(SURVIVOR, (self.tenant, type_name, resource_id)).fetchone()
-        return Standing(resource_id, row[0]) if row else None
+        return ReferenceStatus(resource_id, row[0]) if row else None
 
     def by_key(self, key: int) -> Stored:
         """Return a resource by its key."""
@@ -208,16 +208,16 @@ class Transaction:
     def rewrite(self, stored: Stored, resource: Body) -> Stored:
         """Keep the next version of a live resource in which only references changed; `redirected` moves their rows.
 
-        Who follows or watches it is told by `look_again`, once all that belongs together has been rewritten.
+        Who follows or watches it is told by `notify_rewritten`, once all that belongs together has been rewritten.
         """
         return self._write(stored, resource, None, Change.PUT)
 
     def followed(self, type_name: str) -> bool:
         """Say whether writes of a type are followed or watched."""
-        return type_name in self._followers or (self._watch is not None and self._watch.watches(self, type_name))
+        return type_name in self._followers or (self._listener is not None and self._listener.watches(self, type_name))
 
-    def look_again(self, key: int) -> None:
-        """Tell of a resource that was rewritten."""
+    def notify_rewritten(self, key: int) -> None:
+        """Notify the listeners of a resource that was rewritten."""
         stored = self.by_key(key)
         resource = stored.resource()
         self._tell(stored, None, resource, lambda: self._indexers[stored.type](resource))
@@ -229,8 +229,8 @@ class Transaction:
         write_index(self.connection, self.tenant, stored.key, before, kept)
         self.connection.execute(MOVE_IDENTIFIERS, (survivor.key, stored.key))
         self.connection.execute(MOVE_SURVIVOR, (survivor.id, self.tenant, stored.type, stored.id))
-        if self._watch is not None:
-            self._watch.merged(self)
+        if self._listener is not None:
+            self._listener.merged(self)
         return self._write(stored, resource, survivor.id, Change.PUT)
 
     def holders(self, parameter: str, system: str, value: str) -> tuple[int, ...]:
@@ -289,8 +289,8 @@ class Transaction:
 
     def _tell(self, stored: Stored, before: Body | None, after: Body, index: Callable[[], Index]) -> None:
         self._follow(stored.type, before, after)
-        if self._watch is not None:
-            self._watch.written(self, stored, index)
+        if self._listener is not None:
+            self._listener.on_write(self, stored, index)
 
     def _follow(self, type_name: str, before: Body | None, after: Body | None) -> None:
         follower = self._followers.get(type_name)
@@ -306,27 +306,27 @@ class Transaction:
 Follower = Callable[[Transaction, Body | None, Body | None], None]
 
 
-class Watch(Protocol):
-    """Owes events of writes, in their transactions, to those who subscribed to them."""
+class ChangeListener(Protocol):
+    """Queues the events of writes for their subscribers, in the transaction of the write."""
 
-    def written(self, transaction: Transaction, stored: Stored, index: Callable[[], Index]) -> None:
-        """Owe a version that was just written; `index` makes all of its rows."""
+    def on_write(self, transaction: Transaction, stored: Stored, index: Callable[[], Index]) -> None:
+        """Called after a version was written; `index` makes all of its rows."""
 
     def watches(self, transaction: Transaction, type_name: str) -> bool:
         """Say whether anybody asks for writes of a type."""
 
     def merged(self, transaction: Transaction) -> None:
-        """Take note that a resource was merged away: what names it means the survivor."""
+        """Called after a resource was merged away: references to it now mean the survivor."""
 
 
-class Told(NamedTuple):
-    """Who learns of writes: followers, by type, which may write themselves, and who owes events to subscribers."""
+class ChangeListeners(NamedTuple):
+    """The listeners of writes: followers by type, which may write themselves, and the listener of subscriptions."""
 
     followers: Mapping[str, Follower] = MappingProxyType({})
-    watch: Watch | None = None
+    listener: ChangeListener | None = None
 
 
-NOBODY: Final = Told()
+NOBODY: Final = ChangeListeners()
 
 
 def milliseconds(at: datetime) -> int:

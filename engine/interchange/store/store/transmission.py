@@ -77,8 +77,8 @@ DOUBT: Final = "SELECT 1 FROM transmission_try WHERE tenant=? AND order_id=? AND
 COUNTS: Final = "SELECT standing, count(*), min(placed_ms) FROM transmission WHERE ended_ms IS NULL GROUP BY standing"
 
 
-class Standing(StrEnum):
-    """Where an order is on its way: it waits, is being sent, is held for a person, or has come to an end."""
+class TransmissionStatus(StrEnum):
+    """The status of an order's transmission: waiting, sending, held for a person, or ended."""
 
     WAITING = "waiting"
     SENDING = "sending"
@@ -99,19 +99,29 @@ class Outcome(StrEnum):
     NEVER_HAD_IT = "never had it"
 
 
-ENDED: Final = frozenset({Standing.ACCEPTED, Standing.REFUSED, Standing.WITHDRAWN})
+ENDED: Final = frozenset({TransmissionStatus.ACCEPTED, TransmissionStatus.REFUSED, TransmissionStatus.WITHDRAWN})
 # Where an order may go from where it is.
-MOVES: Final[Mapping[Standing, frozenset[Standing]]] = {
+MOVES: Final[Mapping[TransmissionStatus, frozenset[TransmissionStatus]]] = {
     # Accepted without being sent: its results are here, or a test says so.
-    Standing.WAITING: frozenset(
-        {Standing.SENDING, Standing.HELD, Standing.ACCEPTED, Standing.REFUSED, Standing.WITHDRAWN}
+    TransmissionStatus.WAITING: frozenset(
+        {
+            TransmissionStatus.SENDING,
+            TransmissionStatus.HELD,
+            TransmissionStatus.ACCEPTED,
+            TransmissionStatus.REFUSED,
+            TransmissionStatus.WITHDRAWN,
+        }
     ),
-    Standing.SENDING: frozenset({Standing.WAITING, Standing.HELD, Standing.ACCEPTED, Standing.REFUSED}),
-    Standing.HELD: frozenset({Standing.WAITING, Standing.ACCEPTED, Standing.WITHDRAWN}),
+    TransmissionStatus.SENDING: frozenset(
+        {TransmissionStatus.WAITING, TransmissionStatus.HELD, TransmissionStatus.ACCEPTED, TransmissionStatus.REFUSED}
+    ),
+    TransmissionStatus.HELD: frozenset(
+        {TransmissionStatus.WAITING, TransmissionStatus.ACCEPTED, TransmissionStatus.WITHDRAWN}
+    ),
     # A laboratory may reject later what it has accepted.
-    Standing.ACCEPTED: frozenset({Standing.REFUSED}),
-    Standing.REFUSED: frozenset({Standing.WITHDRAWN}),
-    Standing.WITHDRAWN: frozenset(),
+    TransmissionStatus.ACCEPTED: frozenset({TransmissionStatus.REFUSED}),
+    TransmissionStatus.REFUSED: frozenset({TransmissionStatus.WITHDRAWN}),
+    TransmissionStatus.WITHDRAWN: frozenset(),
 }
 
 
@@ -125,7 +135,7 @@ class Sent(NamedTuple):
     number: int
     order_id: str
     laboratory: str
-    standing: Standing
+    standing: TransmissionStatus
     attempt: int
     tries: int
     placed_ms: int
@@ -167,11 +177,11 @@ def enqueue(transaction: Transaction, order_id: str, laboratory: str) -> None:
 def withdraw(transaction: Transaction, order_id: str) -> bool:
     """See to it that an order is never sent; False where the laboratory may have it, or is being sent it."""
     found = find_sent(transaction, order_id)
-    if found is None or found.standing is Standing.WITHDRAWN:
+    if found is None or found.standing is TransmissionStatus.WITHDRAWN:
         return True
     if doubtful(transaction, order_id):
         return False
-    return move(transaction, found, Standing.WITHDRAWN) is not None
+    return move(transaction, found, TransmissionStatus.WITHDRAWN) is not None
 
 
 def doubtful(transaction: Transaction, order_id: str) -> bool:
@@ -201,7 +211,7 @@ def next_waiting(connection: Connection, tenant: str, laboratory: str) -> Sent |
     return _sent(row) if row else None
 
 
-def in_standing(connection: Connection, standing: Standing) -> tuple[Sent, ...]:
+def in_standing(connection: Connection, standing: TransmissionStatus) -> tuple[Sent, ...]:
     """Return the orders of all tenants that are in a standing, in the order of placing."""
     sql = ENDED_IN if standing in ENDED else IN_STANDING
     return tuple(map(_sent, connection.execute(sql, (str(standing),))))
@@ -220,7 +230,7 @@ def counts(connection: Connection) -> tuple[Count, ...]:
 def move(
     transaction: Transaction,
     sent: Sent,
-    to: Standing,
+    to: TransmissionStatus,
     reason: str = "",
     *,
     due: datetime | None = None,
@@ -230,7 +240,7 @@ def move(
     if to not in MOVES[sent.standing]:
         return None
     at_ms = milliseconds(transaction.at)
-    begins = at_ms if to is Standing.SENDING else None
+    begins = at_ms if to is TransmissionStatus.SENDING else None
     new = (str(to), reason, milliseconds(due) if due else sent.due_ms, tried, begins, at_ms if to in ENDED else None)
     moved = transaction.connection.execute(MOVE, (*new, sent.number, str(sent.standing), sent.tries)).fetchall()
     return _sent(transaction.connection.execute(BY_NUMBER, (sent.number,)).fetchone()) if moved else None
@@ -238,7 +248,7 @@ def move(
 
 def release(transaction: Transaction, sent: Sent) -> Sent | None:
     """Let an order that is held wait again, as if it had just been placed; None where it is no longer held."""
-    moved = move(transaction, sent, Standing.WAITING, due=transaction.at)
+    moved = move(transaction, sent, TransmissionStatus.WAITING, due=transaction.at)
     if moved is not None:
         transaction.connection.execute(PLACED, (milliseconds(transaction.at), sent.number))
     return moved
@@ -251,7 +261,7 @@ def hurry(transaction: Transaction, sent: Sent) -> None:
 
 def begin(transaction: Transaction, sent: Sent, control_id: str) -> Sent | None:
     """Note on disk that an order is being sent, before any byte of it leaves; None where it does not wait."""
-    begun = move(transaction, sent, Standing.SENDING, tried=1)
+    begun = move(transaction, sent, TransmissionStatus.SENDING, tried=1)
     if begun is not None:
         whose = (transaction.tenant, begun.order_id)
         transaction.connection.execute(UNSENT, whose)
@@ -282,4 +292,4 @@ def told_results(transaction: Transaction, sent: Sent) -> None:
 
 def _sent(row: tuple[object, ...]) -> Sent:
     made = Sent(*row)  # type: ignore[arg-type] # as the columns are
-    return made._replace(standing=Standing(made.standing))
+    return made._replace(standing=TransmissionStatus(made.standing))

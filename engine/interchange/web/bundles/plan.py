@@ -8,7 +8,7 @@ from engine.interchange.core.exchange import Answer, Interaction, Prefer, Reques
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.http.access import authorise, check_plain, needed, queried, read_query
-from engine.interchange.rest.resource.context import confine
+from engine.interchange.rest.resource.context import restrict_to_patient
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.bundles.step import Step, placed
 from engine.interchange.web.http.route import Address, Route, find_route
@@ -89,7 +89,7 @@ def planned(service: Service, sender: Sender, step: Step) -> Plan:
 async def carried_out(service: Service, plan: Plan) -> Answer:
     """Carry out one step and return its answer; RefusedError says in which entry it is refused."""
     try:
-        request = confine(service, plan.request, plan.interaction, needed(plan.interaction))
+        request = restrict_to_patient(service, plan.request, plan.interaction, needed(plan.interaction))
         return await plan.interaction.run(service, request)
     except RefusedError as refusal:
         raise placed(refusal, plan.step.number) from refusal

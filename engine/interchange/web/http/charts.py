@@ -10,7 +10,7 @@ from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.rest.http.access import authorise, check_plain, needed, read_query
-from engine.interchange.rest.resource.context import confine
+from engine.interchange.rest.resource.context import restrict_to_patient
 from engine.interchange.web.chart.openapi import openapi
 from engine.interchange.web.chart.operation import JSON
 from engine.interchange.web.chart.parameters import as_search
@@ -66,7 +66,7 @@ async def _interact(service: Service, call: Call) -> Answer:
         principal=principal,
         body=None,
     )
-    return await interaction.run(service, confine(service, request, interaction, needed(interaction)))
+    return await interaction.run(service, restrict_to_patient(service, request, interaction, needed(interaction)))
 
 
 def _document(service: Service, call: Call) -> Answer:

@@ -26,7 +26,7 @@ from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_strict
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, outcome, refuse
 from engine.interchange.rest.binary.content import as_resource
 from engine.interchange.rest.http.access import authorise, check_plain, needed, queried, read_query
-from engine.interchange.rest.resource.context import confine
+from engine.interchange.rest.resource.context import restrict_to_patient
 from engine.interchange.store.store.access import PENDING, Pending
 from engine.interchange.tokens.oauth.account import former_principal, principal_of
 from engine.interchange.tokens.oauth.vault import Principal, TokenKind
@@ -110,7 +110,7 @@ async def _carry_out(service: Service, address: Address, call: Call, principal: 
     call.named = named_in(route.interaction, route.id, request.query, told, request.base)
     if route.interaction.type == handle.NAME:
         call.named = handle.patient_of(service, request)
-    request = confine(service, request, route.interaction, needed(route.interaction))
+    request = restrict_to_patient(service, request, route.interaction, needed(route.interaction))
     if route.interaction.access is Access.WRITE:
         PENDING.set(Pending(access_of(service, call, principal, route.interaction, None)))
     return await route.interaction.run(service, request)

@@ -188,5 +188,5 @@ async def _hook(service: Service, hooks: Hooks, request: HttpRequest) -> Respons
         return _json({"error": str(error)}, 400)
     # What the time has ended has ended before the answer.
     await end_those_over(service)
-    service.webhook_bell.set()
+    service.webhook_wakeup.set()
     return _json({"status": "done"})

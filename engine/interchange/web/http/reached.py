@@ -12,7 +12,7 @@ from engine.interchange.core.exchange import Interaction
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.jobs import handle
 from engine.interchange.kernel.exact import NO_JSON, read_strictly
-from engine.interchange.rest.binary.owner import owners
+from engine.interchange.rest.binary.patient_compartment import owners
 from engine.interchange.rest.patient.index import IDENTIFIER
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION

@@ -1,4 +1,4 @@
-"""Whom an event is about: the patient who lives under an id, and the visits of that patient."""
+"""The patient of an event: the record that is live under an id, and the visits of that patient."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Whose a Binary is: of the patient whom its security context names, else of those in whose chart it is attached."""
+"""The patients of a Binary: that of its security context, else those in whose chart it is attached."""
 
 from typing import Any, Final
 
