@@ -15,7 +15,7 @@ import pytest
 from engine.fhir.schema import FhirVersion
 from engine.interchange.app.http import process
 from engine.interchange.rest.resource import draft
-from engine.interchange.web.http import door
+from engine.interchange.web.http import fhir_endpoint
 from tests.interchange.kit import Inside, Running, issue, patient, running, running_inside
 
 JSON = {"content-type": "application/fhir+json"}
@@ -286,7 +286,7 @@ def test_others_are_served_while_a_large_body_is_checked(inside: Inside, monkeyp
 
     patient_id = inside.create()["id"]
     monkeypatch.setattr(draft, "tolerated", check_slowly)
-    monkeypatch.setattr(door, "LARGE_BYTES", 2_000)
+    monkeypatch.setattr(fhir_endpoint, "LARGE_BYTES", 2_000)
     answers: list[int] = []
     large = patient(id=patient_id, photo=[{"data": "AAAA" * 1_000}])
     path = f"/fhir/R4/Patient/{patient_id}"

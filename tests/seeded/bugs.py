@@ -1249,14 +1249,14 @@ OAUTH: Final = (
     ),
     Bug(
         "an expired token goes on opening the service",
-        "interchange/web/http/door.py",
+        "interchange/web/http/fhir_endpoint.py",
         "    if service.vault.seconds_left(found) <= 0:\n",
         "    if service.vault.seconds_left(found) <= -1_000_000_000:\n",
         ("interchange/test_access.py", "interchange/test_oauth.py"),
     ),
     Bug(
         "a refresh token opens the service",
-        "interchange/web/http/door.py",
+        "interchange/web/http/fhir_endpoint.py",
         " or found.kind != TokenKind.ACCESS:",
         ":",
         ("interchange/test_access.py", "interchange/test_oauth.py"),
@@ -1510,7 +1510,7 @@ SERVICE: Final = (
     ),
     Bug(
         "a refused look at a chart is not found by its patient",
-        "interchange/web/http/door.py",
+        "interchange/web/http/fhir_endpoint.py",
         "        await name_refused(service, call, address.version)\n        raise\n\n\nasync def _carry_out",
         "        raise\n\n\nasync def _carry_out",
         ("interchange/test_access_log.py",),
@@ -1953,7 +1953,7 @@ RETRIEVAL: Final = (
     ),
     Bug(
         "what a clinician changed is overwritten by the next retrieval",
-        "interchange/network/patient360/standing.py",
+        "interchange/network/patient360/chart_index.py",
         "    return former is None or _content(",
         "    return former is None and _content(",
         ("interchange/patient360/test_importing.py",),
@@ -2110,7 +2110,7 @@ ORDERS: Final = (
     ),
     Bug(
         "what must be asked once a specimen is collected is not",
-        "interchange/orders/compendium/asked.py",
+        "interchange/orders/compendium/questionnaire_item.py",
         "(collected and _when_collected(self.item))",
         "(not collected and _when_collected(self.item))",
         ("interchange/compendium/test_answers.py",),
@@ -2222,7 +2222,7 @@ ORDERS: Final = (
     ),
     Bug(
         "a NUL in a text is taken for no JSON, and the sender looks for its fault elsewhere",
-        "interchange/web/http/door.py",
+        "interchange/web/http/fhir_endpoint.py",
         "        raise refuse(Category.INVALID, str(error), location=error.place) from None\n",
         "        raise refuse(Category.STRUCTURE, str(error), location=error.place) from None\n",
         ("interchange/test_limits.py",),

@@ -7,7 +7,7 @@ import typer
 
 from engine.clock import now
 from engine.interchange.orders.laboratory.overview import (
-    Asked,
+    OrderQuery,
     Seen,
     cancel_order,
     list_orders,
@@ -57,7 +57,7 @@ def show(order: OrderId, tenant: Tenant = "", database: Database = DATABASE, as_
 
     Example: adt-engine interchange orders show 9c1d5f0e7a2b4c6d8e0f1a2b
     """
-    _print(show_order(Asked(place_of(database), order, tenant)), as_json=as_json)
+    _print(show_order(OrderQuery(place_of(database), order, tenant)), as_json=as_json)
 
 
 @app.command()
@@ -69,7 +69,7 @@ def retry(
     Example: adt-engine interchange orders retry 9c1d5f0e7a2b4c6d8e0f1a2b --yes
     """
     _confirm(TWICE, yes=yes, as_json=as_json)
-    _print(retry_order(Asked(place_of(database), order, tenant), now), as_json=as_json)
+    _print(retry_order(OrderQuery(place_of(database), order, tenant), now), as_json=as_json)
 
 
 @app.command()
@@ -81,7 +81,7 @@ def cancel(
     Example: adt-engine interchange orders cancel 9c1d5f0e7a2b4c6d8e0f1a2b --yes
     """
     _confirm(HAS_IT, yes=yes, as_json=as_json)
-    _print(cancel_order(Asked(place_of(database), order, tenant), now), as_json=as_json)
+    _print(cancel_order(OrderQuery(place_of(database), order, tenant), now), as_json=as_json)
 
 
 def _confirm(question: str, *, yes: bool, as_json: bool) -> None:

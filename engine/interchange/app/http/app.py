@@ -40,7 +40,7 @@ from engine.interchange.web.http.pages import Pages
 from engine.interchange.web.http.sign_in import SignIn
 from engine.interchange.web.http.wire import Body, Receive, Scope, Send, read_headers, send_answer
 from engine.interchange.web.viewer.asking import ORIGIN
-from engine.interchange.web.viewer.entrance import Entrance
+from engine.interchange.web.viewer.login_flow import LoginFlow
 from engine.interchange.web.viewer.ordering import OrderPages
 from engine.interchange.web.viewer.site import Site
 
@@ -114,7 +114,7 @@ class App:
         self.refused = meter.refused
         service.job_signals.ended = meter.job_ended
         self._calls = Calls(service, hooks, meter)
-        site = Site(service, self._calls, Entrance(service, new_token, meter.issued))
+        site = Site(service, self._calls, LoginFlow(service, new_token, meter.issued))
         orders = OrderPages(service, site, new_token)
         self._pages = Pages(service, hooks, meter, sign_in, [*site.routes(), *orders.routes()])
         self._prefix = service.configuration.path_prefix

@@ -17,7 +17,7 @@ from engine.interchange.events.subscriptions.ending import end_those_over
 from engine.interchange.events.subscriptions.sealing import unseal
 from engine.interchange.events.webhooks.address import AddressError, resolve
 from engine.interchange.events.webhooks.delivery import TIMEOUT_SECONDS, headers_of, shown_body
-from engine.interchange.events.webhooks.servers import Place, Servers
+from engine.interchange.events.webhooks.servers import ServerAddress, Servers
 from engine.interchange.events.webhooks.settling import Settled, settle
 from engine.interchange.kernel.outbound import OutboundError
 from engine.interchange.kernel.poll_loop import poll_loop
@@ -172,7 +172,7 @@ class Sender:
         parts = urlsplit(subscriber.endpoint)
         host, port = parts.hostname or "", parts.port or 443
         allow = service.configuration.tenants[subscriber.tenant].webhook_allow
-        place = Place(subscriber.number, f"{host}:{port}", service.configuration.webhooks.ca_bundle)
+        place = ServerAddress(subscriber.number, f"{host}:{port}", service.configuration.webhooks.ca_bundle)
         async with self._servers.turn(place) as peer, asyncio.timeout(TIMEOUT_SECONDS):
             address = await resolve(host, port, allow)
             fault.point("F46")

@@ -18,8 +18,8 @@ AT_ONCE: Final = 8
 IDLE_SECONDS: Final = 30.0
 
 
-class Place(NamedTuple):
-    """A server as a tenant's subscriptions reach it: number of the tenant, `host:port`, and what is trusted."""
+class ServerAddress(NamedTuple):
+    """The address of a server for a tenant's subscriptions: tenant number, `host:port`, and trusted CAs."""
 
     tenant: int
     server: str
@@ -41,10 +41,10 @@ class Servers:
     def __init__(self, outbound: Outbound, seconds: float) -> None:
         self._outbound = outbound
         self._seconds = seconds
-        self._known: dict[Place, _Server] = {}
+        self._known: dict[ServerAddress, _Server] = {}
 
     @asynccontextmanager
-    async def turn(self, place: Place) -> AsyncIterator[Peer]:
+    async def turn(self, place: ServerAddress) -> AsyncIterator[Peer]:
         """Wait for a turn with a server, and keep it for as long as the block lasts; OutboundError."""
         server = self._known.get(place)
         if server is None:

@@ -11,7 +11,7 @@ from engine.interchange.jobs.jobs.job import Job, JobFailedError, Report, Result
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Issue
 from engine.interchange.network.document.asked import live_patient, patient_asked
-from engine.interchange.network.document.found import Found, as_bundle, found_in
+from engine.interchange.network.document.source_document import SourceDocument, as_bundle, found_in
 from engine.interchange.network.patient360.connectors.configured import connectors_of
 from engine.interchange.network.patient360.connectors.connector import Connector, Subject, subject_of
 from engine.interchange.network.patient360.connectors.failing import reason_of
@@ -61,9 +61,9 @@ async def work(service: Service, job: Job, report: Report) -> Result:
     return Result(await asyncio.to_thread(write_json, bundle))
 
 
-async def _asked(source: Connector, subject: Subject) -> tuple[list[Found], str]:
+async def _asked(source: Connector, subject: Subject) -> tuple[list[SourceDocument], str]:
     """Return what one source has of the patient, and why it failed, '' where it did not."""
-    found: list[Found] = []
+    found: list[SourceDocument] = []
     try:
         async with asyncio.timeout(LONGEST_SECONDS):
             async for document in source.retrieve(subject):

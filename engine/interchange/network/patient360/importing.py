@@ -20,11 +20,12 @@ from engine.interchange.clinical.patient360.facts import Facts, UnreadableDocume
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.jobs.job import CancelledJobError, Job, State
 from engine.interchange.jobs.jobs.subject import subject
+from engine.interchange.network.patient360.chart_index import Backing, ChartIndex, Entry, read_standing
 from engine.interchange.network.patient360.connectors.connector import Document
 from engine.interchange.network.patient360.deduplicate import Key
 from engine.interchange.network.patient360.match import matches
 from engine.interchange.network.patient360.own import in_our_terms
-from engine.interchange.network.patient360.plan import Came, Plan, Source, Step, make_plan
+from engine.interchange.network.patient360.plan import FactOutcome, Plan, Source, Step, make_plan
 from engine.interchange.network.patient360.record import (
     MOST_TARGETS,
     Ledger,
@@ -36,7 +37,6 @@ from engine.interchange.network.patient360.record import (
     document_reference,
     stated,
 )
-from engine.interchange.network.patient360.standing import Backing, Entry, Standing, read_standing
 from engine.interchange.store.store.job import find_job
 from engine.interchange.store.store.transaction import Stored, Transaction, milliseconds
 from engine.telemetry import logger
@@ -65,7 +65,7 @@ class Outcome:
 
     ended: Ended
     reason: str = ""
-    counts: Counter[Came] = field(default_factory=Counter)
+    counts: Counter[FactOutcome] = field(default_factory=Counter)
     invalid: int = 0
 
 
@@ -94,7 +94,7 @@ class Importer:
     job: Job
     read: Reader
     words: Words
-    standing: Standing | None = None
+    standing: ChartIndex | None = None
     seen: set[str] = field(default_factory=set)
 
     async def take(self, document: Document) -> Outcome:
@@ -129,7 +129,7 @@ class Importer:
     def _prepare(self, document: Document) -> Ready | Outcome:
         store, tenant = self.service.store, self.job.tenant
         patient = store.read(tenant, self._look)
-        standing = self.standing or Standing()
+        standing = self.standing or ChartIndex()
         known = self._known(standing, digest(document.body))
         if known is not None:
             return known
@@ -148,7 +148,7 @@ class Importer:
             self.standing = read_standing(transaction, patient, self.words)
         return patient
 
-    def _known(self, standing: Standing, hashed: str) -> Outcome | None:
+    def _known(self, standing: ChartIndex, hashed: str) -> Outcome | None:
         """Return what became of a document whose bytes are here already; None where they are not, or not to their end.
 
         One that was imported after the job was asked for is the job's own, from before the process ended.
@@ -164,7 +164,7 @@ class Importer:
         return Outcome(Ended.SKIPPED, "known-document")
 
     def _planned(
-        self, transaction: Transaction, standing: Standing, document: Document, facts: Facts
+        self, transaction: Transaction, standing: ChartIndex, document: Document, facts: Facts
     ) -> Ready | Outcome:
         number = self.words.number(document, facts)
         kept = standing.documents.get((number["system"], number["value"]))
@@ -244,12 +244,15 @@ def _check_attempt(transaction: Transaction, job: Job) -> None:
         raise CancelledJobError
 
 
-def _counted(ledger: Ledger) -> Counter[Came]:
+def _counted(ledger: Ledger) -> Counter[FactOutcome]:
     """Return what came of the facts of a document of which a part was imported before the process ended."""
     targets = (one for record in ledger.records for one in record.targets)
     facts = (one for one in targets if one.reference != f"DocumentReference/{ledger.records[0].document_id}")
     return Counter(
-        Came.KEPT if one.kept else (Came.KNOWN, Came.ADDED, Came.UPDATED)[min(one.version, 2)] for one in facts
+        FactOutcome.KEPT
+        if one.kept
+        else (FactOutcome.KNOWN, FactOutcome.ADDED, FactOutcome.UPDATED)[min(one.version, 2)]
+        for one in facts
     )
 
 

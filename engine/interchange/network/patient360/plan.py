@@ -15,17 +15,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from engine.interchange.network.patient360.chart_index import Backing, ChartIndex, Entry, Number, Turn, numbers
 from engine.interchange.network.patient360.combine import differs, filled, led, withdrawn
 from engine.interchange.network.patient360.deduplicate import EVENTS, Key, in_error, key_of
 from engine.interchange.network.patient360.own import Incoming, references, resolved
 from engine.interchange.network.patient360.record import Target, stated
-from engine.interchange.network.patient360.standing import Backing, Entry, Number, Standing, Turn, numbers
 
 Json = Any
 
 
-class Came(StrEnum):
-    """What came of a fact, for the counters."""
+class FactOutcome(StrEnum):
+    """The outcome of a fact, for the counters."""
 
     ADDED = "added"
     UPDATED = "updated"
@@ -38,7 +38,7 @@ class Move(NamedTuple):
     """The resource that stands for a fact, None for none; whether the fact leads there, or adds what is lacking."""
 
     entry: Entry | None
-    came: Came
+    came: FactOutcome
     leads: bool = False
     adds: bool = False
 
@@ -63,12 +63,12 @@ class Source(NamedTuple):
 class Plan:
     """What the import of one document writes, in an order in which what is referred to comes first."""
 
-    standing: Standing
+    standing: ChartIndex
     source: Source
     new_id: Callable[[], str]
     steps: dict[str, Step] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
-    counts: Counter[Came] = field(default_factory=Counter)
+    counts: Counter[FactOutcome] = field(default_factory=Counter)
 
     def lead(self, entry: Entry, content: dict[str, Json], stated_ms: int) -> None:
         """Write the document itself first, and let it stand behind its DocumentReference too."""
@@ -81,7 +81,7 @@ class Plan:
         self.targets = {entry.reference: Target(entry.reference, entry.version, stated_ms), **self.targets}
 
 
-def make_plan(standing: Standing, facts: tuple[Incoming, ...], source: Source, new_id: Callable[[], str]) -> Plan:
+def make_plan(standing: ChartIndex, facts: tuple[Incoming, ...], source: Source, new_id: Callable[[], str]) -> Plan:
     """Return what a document's facts do to a chart; `standing` is then the chart as it will be."""
     plan = Plan(standing, source, new_id)
     facts = _identified(facts)
@@ -116,25 +116,25 @@ def _choose(plan: Plan, fact: Incoming, key: Key, prior: Entry | None) -> Move:
         if prior is not None and prior is not same and _may_replace(prior, turn):
             _withdraw(plan, prior, fact.stated_at)
         # What another document tells of one that was imported changes nothing of that.
-        return Move(same, Came.KNOWN) if same.id in plan.standing.imports else _said_again(same, turn)
+        return Move(same, FactOutcome.KNOWN) if same.id in plan.standing.imports else _said_again(same, turn)
     if prior is None and error and same is not None and same.only_of(turn[1]):
         prior = same
     prior = prior or _taken_back(plan.standing.errors.get((turn[1], key)), turn, error=error)
     if prior is None or not (prior.edited or turn <= prior.newest_of(turn[1]) or prior.only_of(turn[1])):
         if prior is not None and error:
-            return Move(None, Came.KNOWN)
+            return Move(None, FactOutcome.KNOWN)
         entry = Entry(key.type, plan.new_id(), 0, fact.resource, key, [Backing(turn, 1)], edited=False)
         plan.standing.add(entry)
-        return Move(entry, Came.WITHDRAWN if error else Came.ADDED, leads=True)
+        return Move(entry, FactOutcome.WITHDRAWN if error else FactOutcome.ADDED, leads=True)
     if prior.edited:
-        return Move(prior, Came.KEPT)
+        return Move(prior, FactOutcome.KEPT)
     if not _may_replace(prior, turn):
-        return Move(prior, Came.KNOWN)
+        return Move(prior, FactOutcome.KNOWN)
     plan.standing.drop_key(prior)
     prior.key = key
     if not error:
         plan.standing.by_key[key] = prior
-    return Move(prior, Came.KNOWN, leads=True)
+    return Move(prior, FactOutcome.KNOWN, leads=True)
 
 
 def _taken_back(found: Entry | None, turn: Turn, *, error: bool) -> Entry | None:
@@ -146,10 +146,10 @@ def _said_again(same: Entry, turn: Turn) -> Move:
     """Return what is done where a resource states the fact already."""
     if same.edited:
         imported = any(one.version for one in same.backings)
-        return Move(same, Came.KEPT if imported and turn > same.lead else Came.KNOWN)
+        return Move(same, FactOutcome.KEPT if imported and turn > same.lead else FactOutcome.KNOWN)
     if turn > same.lead:
-        return Move(same, Came.KNOWN, leads=True)
-    return Move(same, Came.KNOWN, adds=turn == same.lead or not same.only_of(turn[1]))
+        return Move(same, FactOutcome.KNOWN, leads=True)
+    return Move(same, FactOutcome.KNOWN, adds=turn == same.lead or not same.only_of(turn[1]))
 
 
 def _may_replace(prior: Entry, turn: Turn) -> bool:
@@ -160,7 +160,7 @@ def _turn(plan: Plan, fact: Incoming) -> Turn:
     return stated(fact.stated_at), *plan.source
 
 
-def _prior(standing: Standing, fact: Incoming, key: Key, organization: str) -> Entry | None:
+def _prior(standing: ChartIndex, fact: Incoming, key: Key, organization: str) -> Entry | None:
     """Return the resource that an earlier version of a fact became; None for none, and where it is not sure which."""
     found = {
         id(entry): entry
@@ -182,17 +182,17 @@ def _carry_out(plan: Plan, entry: Entry, move: Move, said: dict[str, Json], stat
         lead, other = (said, before) if move.leads else (before, said)
         entry.resource = led(said, before) if alone else filled(lead, other)
         if differs(entry.resource, before):
-            came = Came.UPDATED if entry.version else came
+            came = FactOutcome.UPDATED if entry.version else came
             plan.steps.setdefault(entry.reference, Step(entry, said, entry.version)).content = entry.resource
     plan.counts[came] += 1
-    _stand_behind(plan, entry, turn, stated_at, kept=move.came is Came.KEPT)
+    _stand_behind(plan, entry, turn, stated_at, kept=move.came is FactOutcome.KEPT)
 
 
 def _withdraw(plan: Plan, entry: Entry, stated_at: str) -> None:
     """Enter in error what its only source has corrected to what another resource states."""
     entry.resource = withdrawn(entry.resource)
     plan.steps[entry.reference] = Step(entry, entry.resource, entry.version)
-    plan.counts[Came.WITHDRAWN] += 1
+    plan.counts[FactOutcome.WITHDRAWN] += 1
     _stand_behind(plan, entry, (stated(stated_at), *plan.source), stated_at, kept=False)
 
 

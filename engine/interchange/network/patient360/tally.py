@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.network.patient360.importing import Ended, Outcome
-from engine.interchange.network.patient360.plan import Came
+from engine.interchange.network.patient360.plan import FactOutcome
 
 Json = Any
 
@@ -20,11 +20,11 @@ DOCUMENTS: Final = {
     "documentsFailed": Ended.FAILED,
 }
 FACTS: Final = {
-    "factsAdded": Came.ADDED,
-    "factsUpdated": Came.UPDATED,
-    "factsKnown": Came.KNOWN,
-    "factsKept": Came.KEPT,
-    "factsWithdrawn": Came.WITHDRAWN,
+    "factsAdded": FactOutcome.ADDED,
+    "factsUpdated": FactOutcome.UPDATED,
+    "factsKnown": FactOutcome.KNOWN,
+    "factsKept": FactOutcome.KEPT,
+    "factsWithdrawn": FactOutcome.WITHDRAWN,
 }
 
 
@@ -34,7 +34,7 @@ class Count:
 
     ended: Counter[Ended] = field(default_factory=Counter)
     reasons: Counter[tuple[Ended, str]] = field(default_factory=Counter)
-    facts: Counter[Came] = field(default_factory=Counter)
+    facts: Counter[FactOutcome] = field(default_factory=Counter)
     invalid: int = 0
 
     def add(self, outcome: Outcome) -> None:

@@ -4,9 +4,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from engine.interchange.orders.compendium.asked import DISPLAY, GROUP, Asked, Given, asked_by, by_link_id, value_of
 from engine.interchange.orders.compendium.condition import same_coding
 from engine.interchange.orders.compendium.entry import Entry
+from engine.interchange.orders.compendium.questionnaire_item import (
+    DISPLAY,
+    GROUP,
+    Given,
+    QuestionnaireItem,
+    by_link_id,
+    items_of,
+    value_of,
+)
 
 Json = Any
 
@@ -51,7 +59,7 @@ def unanswered(questionnaire: dict[str, Json], response: dict[str, Json] | None,
     An item that must be answered when a specimen is collected counts where one is. What `enableWhen` leaves out is not
     asked, nor what stands below a question without an answer. A group is answered once anything in it is.
     """
-    asked = asked_by(questionnaire)
+    asked = items_of(questionnaire)
     given = Given(response or {})
     entry = Entry(by_link_id(asked), given, collected=collected)
     return tuple(dict.fromkeys(entry.missing(asked, (("", given.root),))))
@@ -59,10 +67,10 @@ def unanswered(questionnaire: dict[str, Json], response: dict[str, Json] | None,
 
 def wrong(questionnaire: dict[str, Json], response: dict[str, Json]) -> tuple[Problem, ...]:
     """Return every answer that does not fit a Questionnaire, in their order; what is missing is none of it."""
-    return tuple(_items(by_link_id(asked_by(questionnaire)), response, ""))
+    return tuple(_items(by_link_id(items_of(questionnaire)), response, ""))
 
 
-def _items(asked: Mapping[str, Asked], holder: dict[str, Json], above: str) -> Iterator[Problem]:
+def _items(asked: Mapping[str, QuestionnaireItem], holder: dict[str, Json], above: str) -> Iterator[Problem]:
     seen: Counter[str] = Counter()
     for number, item in enumerate(holder.get("item", ())):
         place = f"{above}item[{number}]"
@@ -77,7 +85,7 @@ def _items(asked: Mapping[str, Asked], holder: dict[str, Json], above: str) -> I
             yield from _items(asked, answer, f"{place}.answer[{at}].")
 
 
-def _answers(one: Asked, item: dict[str, Json], place: str, times: int) -> Iterator[Problem]:
+def _answers(one: QuestionnaireItem, item: dict[str, Json], place: str, times: int) -> Iterator[Problem]:
     answers = item.get("answer", ())
     if not one.repeats and (times > 1 or len(answers) > 1):
         yield Problem(place, one.link_id, "one answer" if answers else "the item once")
@@ -87,7 +95,7 @@ def _answers(one: Asked, item: dict[str, Json], place: str, times: int) -> Itera
             yield Problem(f"{place}.answer[{number}]", one.link_id, expected)
 
 
-def _expected(one: Asked, name: str, value: Json) -> str:
+def _expected(one: QuestionnaireItem, name: str, value: Json) -> str:
     """Return what would do in place of an answer; '' for one that fits."""
     options = [value_of(option) for option in one.item.get("answerOption", ())]
     fitting = ELEMENTS.get(one.kind)

@@ -7,7 +7,7 @@ both say theirs.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from engine.interchange.orders.compendium.asked import value_of
+from engine.interchange.orders.compendium.questionnaire_item import value_of
 from engine.interchange.store.search.date import span
 
 Json = Any

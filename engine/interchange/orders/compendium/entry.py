@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from engine.interchange.orders.compendium.asked import DISPLAY, GROUP, Asked, Given, by_link_id
 from engine.interchange.orders.compendium.condition import holds
+from engine.interchange.orders.compendium.questionnaire_item import DISPLAY, GROUP, Given, QuestionnaireItem, by_link_id
 
 Json = Any
 # The repetitions that an item stands in: the linkId of what repeats, and the part of the response; the root first.
@@ -19,7 +19,7 @@ ALL: Final = "all"
 class Entry:
     """One order entry: what is asked of whom, given the answers."""
 
-    def __init__(self, asked: dict[str, Asked], given: Given, *, collected: bool) -> None:
+    def __init__(self, asked: dict[str, QuestionnaireItem], given: Given, *, collected: bool) -> None:
         self.asked = asked
         self.given = given
         self.collected = collected
@@ -28,13 +28,13 @@ class Entry:
         # Repetitions that are not in the response, kept so that no other part of it takes their place in memory.
         self._empty: list[dict[str, Json]] = []
 
-    def missing(self, items: tuple[Asked, ...], context: Context) -> Iterator[str]:
+    def missing(self, items: tuple[QuestionnaireItem, ...], context: Context) -> Iterator[str]:
         """Yield the linkIds of unanswered items within a repetition."""
         for one in items:
             if one.kind != DISPLAY and self._is_enabled(one, context, 0):
                 yield from self._group(one, context) if one.kind == GROUP else self._question(one, context)
 
-    def _question(self, one: Asked, context: Context) -> Iterator[str]:
+    def _question(self, one: QuestionnaireItem, context: Context) -> Iterator[str]:
         answers = self.given.answers(context[-1][1], one.link_id)
         if not answers:
             if one.required(collected=self.collected):
@@ -43,7 +43,7 @@ class Entry:
         for inner in self._repetitions(one, answers, context):
             yield from self.missing(one.items, inner)
 
-    def _group(self, one: Asked, context: Context) -> Iterator[str]:
+    def _group(self, one: QuestionnaireItem, context: Context) -> Iterator[str]:
         node, required = context[-1][1], one.required(collected=self.collected)
         parts = self.given.parts(node, one.link_id)
         if one.repeats and not parts and required:
@@ -54,10 +54,10 @@ class Entry:
         if required and not below and not any(self.given.answers(node, name) for name in by_link_id(one.items)):
             yield one.link_id
 
-    def _repetitions(self, one: Asked, parts: list[dict[str, Json]], context: Context) -> list[Context]:
+    def _repetitions(self, one: QuestionnaireItem, parts: list[dict[str, Json]], context: Context) -> list[Context]:
         return [(*context, (one.link_id, part)) for part in parts] if one.repeats else [context]
 
-    def _is_enabled(self, one: Asked, context: Context, depth: int) -> bool:
+    def _is_enabled(self, one: QuestionnaireItem, context: Context, depth: int) -> bool:
         context = self._shared(one, context)
         known = (one.link_id, tuple(id(part) for _, part in context))
         if known not in self._enabled:
@@ -73,17 +73,17 @@ class Entry:
         question = self.asked.get(condition.get("question", ""))
         return holds(condition, [] if question is None else self._answers(question, context, depth + 1))
 
-    def _answers(self, question: Asked, context: Context, depth: int) -> list[dict[str, Json]]:
+    def _answers(self, question: QuestionnaireItem, context: Context, depth: int) -> list[dict[str, Json]]:
         """Return the answers to a question in the nearest repetition that it shares; none where it is not asked."""
         within = self._shared(question, context)
-        above: Asked | None = question
+        above: QuestionnaireItem | None = question
         while above is not None:
             if not self._is_enabled(above, within, depth):
                 return []
             above = self.asked.get(above.parent) if above.parent else None
         return self.given.answers(within[-1][1], question.link_id)
 
-    def _shared(self, one: Asked, context: Context) -> Context:
+    def _shared(self, one: QuestionnaireItem, context: Context) -> Context:
         shared = 1
         for name, (repeating, _) in zip(one.within, context[1:], strict=False):
             if name != repeating:

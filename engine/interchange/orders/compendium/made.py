@@ -6,12 +6,12 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.primitives import ID
 from engine.interchange.kernel.extension import url
-from engine.interchange.orders.compendium.asked import WHEN_COLLECTED
-from engine.interchange.orders.compendium.files.asking import ids_of, standing
+from engine.interchange.orders.compendium.files.asking import ids_of, placed_questions
 from engine.interchange.orders.compendium.files.authored import Kind, Laboratory, Question, Required, Specimen
 from engine.interchange.orders.compendium.files.examine import Asking
 from engine.interchange.orders.compendium.files.when import UCUM, Condition, condition
 from engine.interchange.orders.compendium.lookup import ACTIVE, system_of
+from engine.interchange.orders.compendium.questionnaire_item import WHEN_COLLECTED
 
 Json = Any
 
@@ -81,7 +81,7 @@ def _own_coding(asking: Asking, laboratory: Laboratory) -> dict[str, str]:
 
 
 def _questionnaire(asking: Asking, laboratory: Laboratory, sis: str) -> dict[str, Json]:
-    known = {one.question.id: one.question for one in standing(asking.questions)}
+    known = {one.question.id: one.question for one in placed_questions(asking.questions)}
     return {
         "resourceType": QUESTIONNAIRE,
         "meta": {"tag": [tag(sis, laboratory.id)]},

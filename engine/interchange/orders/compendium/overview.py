@@ -6,7 +6,6 @@ from typing import Any, Final, NamedTuple
 
 from engine.config.wording import nearest
 from engine.errors import UsageError
-from engine.interchange.orders.compendium.asked import Asked, asked_by
 from engine.interchange.orders.compendium.lookup import (
     ACTIVE,
     QUESTIONS,
@@ -16,6 +15,7 @@ from engine.interchange.orders.compendium.lookup import (
     system_of,
     title_of,
 )
+from engine.interchange.orders.compendium.questionnaire_item import QuestionnaireItem, items_of
 from engine.interchange.rest.resource.elements import values
 from engine.interchange.store.search.text import fold, short
 from engine.interchange.store.store.place import Place, open_known
@@ -94,7 +94,7 @@ def show_test(database: Place, tenant: str, laboratory: str, code: str) -> tuple
         # The one that may be ordered, where there are several.
         test = next((one for one in found if one.status == ACTIVE), found[0])
         asked = transaction.get("Questionnaire", test.questionnaire) if test.questionnaire else None
-        return test, tuple(_questions(asked_by(asked.resource()))) if asked is not None else ()
+        return test, tuple(_questions(items_of(asked.resource()))) if asked is not None else ()
 
 
 def _near(code: str, codes: set[str]) -> str:
@@ -161,7 +161,7 @@ def _code(definition: dict[str, Json], laboratory: str) -> str:
     return next((one["code"] for one in codings if one.get("system") == system_of(laboratory)), "")
 
 
-def _questions(asked: Sequence[Asked], depth: int = 0) -> Iterator[QuestionSeen]:
+def _questions(asked: Sequence[QuestionnaireItem], depth: int = 0) -> Iterator[QuestionSeen]:
     for one in asked:
         item = one.item
         options = tuple(map(_option, item.get("answerOption", ())))

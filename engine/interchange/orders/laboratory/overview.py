@@ -90,8 +90,8 @@ class Seen:
     history: tuple[Version, ...] = ()
 
 
-class Asked(NamedTuple):
-    """Which order is meant, in which database; `tenant` is '' where the id says enough."""
+class OrderQuery(NamedTuple):
+    """A query for one order in a database; `tenant` is '' where the id is enough."""
 
     database: Place
     order: str
@@ -117,7 +117,7 @@ def list_orders(database: Place, tenant: str = "", state: str = "", laboratory: 
         connection.close()
 
 
-def show_order(asked: Asked) -> Seen:
+def show_order(asked: OrderQuery) -> Seen:
     """Return an order with its versions and each time that it was sent; UsageError for none."""
     connection = open_known(asked.database)
     try:
@@ -126,7 +126,7 @@ def show_order(asked: Asked) -> Seen:
         connection.close()
 
 
-def retry_order(asked: Asked, clock: Callable[[], datetime]) -> Seen:
+def retry_order(asked: OrderQuery, clock: Callable[[], datetime]) -> Seen:
     """Let an order wait again that is held, and record that; UsageError where it is not held."""
 
     def work(transaction: Transaction, sent: Sent) -> None:
@@ -136,7 +136,7 @@ def retry_order(asked: Asked, clock: Callable[[], datetime]) -> Seen:
     return _changed(asked, clock, work)
 
 
-def cancel_order(asked: Asked, clock: Callable[[], datetime]) -> Seen:
+def cancel_order(asked: OrderQuery, clock: Callable[[], datetime]) -> Seen:
     """Take an order back that waits or is held, cancel it, and record that.
 
     UsageError: it is being sent, or has ended.
@@ -163,7 +163,7 @@ def system_of(order: dict[str, Json]) -> str:
     return next((one.removesuffix(ending) for one in addresses if one.endswith(ending)), "")
 
 
-def _changed(asked: Asked, clock: Callable[[], datetime], work: Callable[[Transaction, Sent], None]) -> Seen:
+def _changed(asked: OrderQuery, clock: Callable[[], datetime], work: Callable[[Transaction, Sent], None]) -> Seen:
     """Do something to an order, with a row of the access log in the same commit; return how it is then."""
     connection = open_known(asked.database)
     try:
@@ -193,7 +193,7 @@ def _changed(asked: Asked, clock: Callable[[], datetime], work: Callable[[Transa
         store.close()
 
 
-def _one(connection: Connection, asked: Asked) -> Sent:
+def _one(connection: Connection, asked: OrderQuery) -> Sent:
     found = [one for one in transmission.sent_of_id(connection, asked.order) if asked.tenant in {"", one.tenant}]
     if not found:
         raise UsageError(

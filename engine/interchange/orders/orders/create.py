@@ -13,7 +13,7 @@ from engine.interchange.orders.orders.order import NAME, of_patient
 from engine.interchange.orders.orders.status import FHIR, OrderStatus
 from engine.interchange.orders.orders.structure import check_order
 from engine.interchange.orders.orders.validation import check_kept
-from engine.interchange.orders.orders.writing import desk_of, judge, keep_change, keep_order, notify
+from engine.interchange.orders.orders.writing import judge, keep_change, keep_order, notify, order_policy
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.draft import Draft, check_chart, check_status, make_draft, read_draft
 from engine.interchange.rest.resource.links import check_links
@@ -48,13 +48,13 @@ async def create(service: Service, request: Request) -> Answer:
     condition = _condition(service, request.version, pairs)
     draft = await read_draft(service, request, check_order)
     seen = may_see(service.configuration, request.principal, NAME, own=bool(request.within))
-    desk, new_id = desk_of(service, tenant), service.new_id()
+    policy, new_id = order_policy(service, tenant), service.new_id()
 
     def look(transaction: Transaction) -> Stored | None:
         match = match_condition(transaction, condition)
         if match is None:
             _judge_new(transaction, request, draft)
-            check_kept(transaction, desk.rules, new_id, draft.resource)
+            check_kept(transaction, policy.rules, new_id, draft.resource)
         return match
 
     def work(transaction: Transaction) -> tuple[int, Stored]:
@@ -62,7 +62,7 @@ async def create(service: Service, request: Request) -> Answer:
         if match is not None:
             return 200, match
         _judge_new(transaction, request, draft)
-        return 201, keep_order(transaction, desk, new_id, draft.resource, _first(draft.resource))
+        return 201, keep_order(transaction, policy, new_id, draft.resource, _first(draft.resource))
 
     if request.prefer.respond_async:
         match = service.store.read(tenant, look)
@@ -80,14 +80,14 @@ async def work(service: Service, job: Job, _report: Report) -> Result:
     """Make the draft that was asked for, in the commit that ends the job: it is there once, under the id given then."""
     order_id, order = str(job.asked["id"]), job.asked["order"]
     condition = _condition(service, job.version, tuple((name, value) for name, value in job.asked["condition"]))
-    desk = desk_of(service, job.tenant)
+    policy = order_policy(service, job.tenant)
     references = placed_references(order)
 
     def keep(transaction: Transaction) -> bytes:
         stored = match_condition(transaction, condition)
         if stored is None:
             check_references(transaction, references)
-            stored = keep_order(transaction, desk, order_id, order, OrderStatus.DRAFT)
+            stored = keep_order(transaction, policy, order_id, order, OrderStatus.DRAFT)
         elif not job.asked["seen"]:
             return b""
         return to_version(stored.body, NAME, job.version)
@@ -101,7 +101,7 @@ def replacing(service: Service, request: Request, change: Change) -> Work:
     check_id(request.id)
     draft = make_draft(service, request, check_order)
     check_same_id(request)
-    desk = desk_of(service, request.principal.tenant)
+    policy = order_policy(service, request.principal.tenant)
 
     def work(transaction: Transaction) -> tuple[int, Stored]:
         stored = transaction.get(NAME, request.id)
@@ -110,11 +110,11 @@ def replacing(service: Service, request: Request, change: Change) -> Work:
             demand(request.principal.role, KEPT[NAME].creating)
             _judge_new(transaction, request, draft, stored)
             status = _first(draft.resource)
-            order = keep_order(transaction, desk, request.id, draft.resource, status, stored, Change.NEW)
+            order = keep_order(transaction, policy, request.id, draft.resource, status, stored, Change.NEW)
             return 201, order
-        judged = judge(transaction, desk, stored, draft.resource, request.version)
+        judged = judge(transaction, policy, stored, draft.resource, request.version)
         _judge(transaction, request, draft, stored)
-        return 200, keep_change(transaction, desk, stored, *judged, change)
+        return 200, keep_change(transaction, policy, stored, *judged, change)
 
     return work
 

@@ -13,7 +13,7 @@ from engine.interchange.orders.orders.moving import move
 from engine.interchange.orders.orders.order import NAME, of_patient, status_of
 from engine.interchange.orders.orders.status import OPEN, Event, OrderStatus
 from engine.interchange.orders.orders.validation import check_complete
-from engine.interchange.orders.orders.writing import Desk, desk_of, notify, place
+from engine.interchange.orders.orders.writing import OrderPolicy, notify, order_policy, place
 from engine.interchange.rest.resource.precondition import Expected, parse_expected
 from engine.interchange.rest.resource.read import absent, deleted
 from engine.interchange.store.store.transaction import Stored, Transaction
@@ -33,7 +33,7 @@ async def submit(service: Service, request: Request) -> Answer:
     """
     _check_body(request.body)
     expected = parse_expected(request)
-    tenant, desk = request.principal.tenant, desk_of(service, request.principal.tenant)
+    tenant, policy = request.principal.tenant, order_policy(service, request.principal.tenant)
     seen = may_see(service.configuration, request.principal, NAME, own=bool(request.within))
 
     def look(transaction: Transaction) -> Stored:
@@ -43,7 +43,7 @@ async def submit(service: Service, request: Request) -> Answer:
         if stored.deleted:
             raise deleted(request, stored)
         expected.check(stored, request.version)
-        _check_open(stored, desk.sis)
+        _check_open(stored, policy.sis)
         return stored
 
     if request.prefer.respond_async:
@@ -51,14 +51,14 @@ async def submit(service: Service, request: Request) -> Answer:
         asked = {"id": stored.id, "versions": _versions(expected), "seen": seen}
         patient = of_patient(stored.resource()).removeprefix("Patient/")
         return await ask(service, request, KIND, patient, asked, apart=True)
-    stored = await service.store.write(tenant, lambda transaction: _submit(transaction, desk, look(transaction)))
+    stored = await service.store.write(tenant, lambda transaction: _submit(transaction, policy, look(transaction)))
     notify(service)
     return written_answer(200, stored, request, location=False, seen=seen)
 
 
 async def work(service: Service, job: Job, _report: Report) -> Result:
     """Submit an order in the commit that ends the job, so that what is done again finds it as it was."""
-    desk, order_id = desk_of(service, job.tenant), str(job.asked["id"])
+    policy, order_id = order_policy(service, job.tenant), str(job.asked["id"])
     versions = job.asked["versions"]
     expected = Expected(frozenset(versions) if versions is not None else None, None)
 
@@ -68,18 +68,18 @@ async def work(service: Service, job: Job, _report: Report) -> Result:
             text = f"{NAME}/{order_id} was deleted before this was done."
             raise refuse(Category.NOT_FOUND, text, location="http.id")
         expected.check(stored, job.version)
-        _check_open(stored, desk.sis)
-        after = _submit(transaction, desk, stored)
+        _check_open(stored, policy.sis)
+        after = _submit(transaction, policy, stored)
         return to_version(after.body, NAME, job.version) if job.asked["seen"] else b""
 
     return Result(b"", keep, service.laboratory_wakeup.set)
 
 
-def _submit(transaction: Transaction, desk: Desk, stored: Stored) -> Stored:
+def _submit(transaction: Transaction, policy: OrderPolicy, stored: Stored) -> Stored:
     order = stored.resource()
-    check_complete(transaction, desk.rules, stored.id, order)
-    after = move(transaction, desk.sis, stored, Event.SUBMIT)
-    place(transaction, desk.sis, stored.id, order)
+    check_complete(transaction, policy.rules, stored.id, order)
+    after = move(transaction, policy.sis, stored, Event.SUBMIT)
+    place(transaction, policy.sis, stored.id, order)
     return after
 
 

@@ -39,8 +39,8 @@ WHY: Final = frozenset({"note"})
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """By what a tenant's orders are judged and kept."""
+class OrderPolicy:
+    """The rules by which a tenant's orders are checked and stored."""
 
     rules: Rules
     new_id: Callable[[], str]
@@ -51,19 +51,19 @@ class Desk:
         return self.rules.sis
 
 
-def desk_of(service: Service, tenant: str) -> Desk:
-    """Return the desk of a tenant."""
+def order_policy(service: Service, tenant: str) -> OrderPolicy:
+    """Return the order policy of a tenant."""
     configuration = service.configuration
 
     def connected(organization_id: str) -> bool:
         return configuration.laboratory(tenant, organization_id) is not None
 
-    return Desk(Rules(configuration.service_identifier_system, connected), service.new_id)
+    return OrderPolicy(Rules(configuration.service_identifier_system, connected), service.new_id)
 
 
 def keep_order(
     transaction: Transaction,
-    desk: Desk,
+    policy: OrderPolicy,
     order_id: str,
     resource: dict[str, Json],
     status: OrderStatus,
@@ -76,16 +76,16 @@ def keep_order(
     """
     if deleted is not None:
         _check_unsent(transaction, deleted)
-    check_kept(transaction, desk.rules, order_id, resource)
+    check_kept(transaction, policy.rules, order_id, resource)
     if status is OrderStatus.PENDING:
-        check_complete(transaction, desk.rules, order_id, resource)
-    order = _with_tests(transaction, desk, order_id, _marked(resource, desk.sis, order_id, status), status)
+        check_complete(transaction, policy.rules, order_id, resource)
+    order = _with_tests(transaction, policy, order_id, _marked(resource, policy.sis, order_id, status), status)
     if deleted is not None:
         stored = transaction.bring_back(deleted, order)
     else:
         stored = transaction.create(NAME, order_id, order, change)
     if status is OrderStatus.PENDING:
-        place(transaction, desk.sis, stored.id, order)
+        place(transaction, policy.sis, stored.id, order)
     return stored
 
 
@@ -106,7 +106,7 @@ def notify(service: Service) -> None:
 
 
 def judge(
-    transaction: Transaction, desk: Desk, stored: Stored, resource: dict[str, Json], version: FhirVersion
+    transaction: Transaction, policy: OrderPolicy, stored: Stored, resource: dict[str, Json], version: FhirVersion
 ) -> tuple[dict[str, Json], OrderStatus]:
     """Return what a client's version of an order is kept as, and its status then.
 
@@ -114,12 +114,12 @@ def judge(
     revoked: until it is being sent. RefusedError (409) for all else; what changes nothing may always be written.
     """
     before = stored.resource()
-    status, asked = status_of(before, desk.sis), resource.get("status")
-    marked = _marked(resource, desk.sis, stored.id, status)
+    status, asked = status_of(before, policy.sis), resource.get("status")
+    marked = _marked(resource, policy.sis, stored.id, status)
     known = (
         before if version is FhirVersion.R4 else to_stored(read_json(to_version(stored.body, NAME, version)), version)
     )
-    known = _marked(known, desk.sis, stored.id, status)
+    known = _marked(known, policy.sis, stored.id, status)
     changed = {name for name in {*marked, *known} if _without_stamps(marked, name) != _without_stamps(known, name)}
     if asked == REVOKED and status is not OrderStatus.CANCELLED:
         if (status, Event.CANCEL) not in TRANSITIONS or (status not in OPEN and changed - WHY):
@@ -139,7 +139,7 @@ def judge(
 
 def keep_change(
     transaction: Transaction,
-    desk: Desk,
+    policy: OrderPolicy,
     stored: Stored,
     resource: dict[str, Json],
     status: OrderStatus,
@@ -150,8 +150,8 @@ def keep_change(
     if of_patient(resource) != of_patient(before):
         text = "The patient of an order does not change: cancel it, and make another order."
         raise refuse(Category.RULE, text, location=f"{NAME}.subject.reference", detail="cross-patient-order")
-    check_kept(transaction, desk.rules, stored.id, resource)
-    order = _with_tests(transaction, desk, stored.id, with_status(resource, desk.sis, status), status)
+    check_kept(transaction, policy.rules, stored.id, resource)
+    order = _with_tests(transaction, policy, stored.id, with_status(resource, policy.sis, status), status)
     named = tests_of(order)
     for test_id in {*tests_of(before), *named}:
         follow(transaction, test_id, FHIR[status] if test_id in named else REVOKED)
@@ -173,18 +173,18 @@ def _marked(resource: dict[str, Json], sis: str, order_id: str, status: OrderSta
 
 
 def _with_tests(
-    transaction: Transaction, desk: Desk, order_id: str, order: dict[str, Json], status: OrderStatus
+    transaction: Transaction, policy: OrderPolicy, order_id: str, order: dict[str, Json], status: OrderStatus
 ) -> dict[str, Json]:
     """Return an order whose tests are kept beside it, as its own."""
     used = set(tests_of(order))
     ids: dict[str, str] = {}
     for within in contained_tests(order):
         part = next(one for one in order["contained"] if one.get("id") == within)
-        ids[within] = _name(transaction, desk, order_id, part, used)
+        ids[within] = _name(transaction, policy, order_id, part, used)
         used.add(ids[within])
     made = taken_apart(order, order_id, ids)
     for test_id, test in made.tests.items():
-        new = {**numbered(test, desk.sis, order_id, test_id), "status": FHIR[status]}
+        new = {**numbered(test, policy.sis, order_id, test_id), "status": FHIR[status]}
         new.pop("_status", None)
         former = transaction.get(TEST, test_id)
         if former is None:
@@ -194,7 +194,7 @@ def _with_tests(
         else:
             transaction.update(former, new)
     for test_id in tests_of(order):
-        _claim(transaction, desk.sis, order_id, test_id, FHIR[status])
+        _claim(transaction, policy.sis, order_id, test_id, FHIR[status])
     return made.order
 
 
@@ -208,7 +208,7 @@ def _claim(transaction: Transaction, sis: str, order_id: str, test_id: str, stat
         transaction.update(stored, {**numbered(test, sis, order_id, test_id), "status": status})
 
 
-def _name(transaction: Transaction, desk: Desk, order_id: str, test: dict[str, Json], used: set[str]) -> str:
+def _name(transaction: Transaction, policy: OrderPolicy, order_id: str, test: dict[str, Json], used: set[str]) -> str:
     """Return the id of a test: that of its order and its code, where such a one is legal and free; else another."""
     codes = [*lab_codes(test).values(), *(one.get("code", "") for one in test.get("code", {}).get("coding", ()))]
     named = f"{order_id}-{next(iter(codes), '')}"
@@ -216,10 +216,10 @@ def _name(transaction: Transaction, desk: Desk, order_id: str, test: dict[str, J
         if not codes or ID.fullmatch(candidate) is None:
             break
         former = transaction.get(TEST, candidate)
-        own = former is None or former.deleted or order_id_of(former.resource(), desk.sis) == order_id
+        own = former is None or former.deleted or order_id_of(former.resource(), policy.sis) == order_id
         if candidate not in used and own:
             return candidate
-    return desk.new_id()
+    return policy.new_id()
 
 
 def _check_unsent(transaction: Transaction, deleted: Stored) -> None:

@@ -7,9 +7,9 @@ from engine.interchange.clinical.ccda.quantities import shown_range
 from engine.interchange.orders.laboratory.order import requester_of
 from engine.interchange.orders.orders.belonging import order_id_of
 from engine.interchange.orders.orders.order import NAME as ORDER
+from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CODED, CONCEPT, INTERPRETATION, PROVIDER, provider, status, value_of
 from engine.interchange.web.chart.field import TEXT, Field, Resource, Shape, listed, many, moment, one, several
-from engine.interchange.web.chart.look import Look
 
 Json = Any
 
@@ -17,19 +17,19 @@ Json = Any
 DEEPEST: Final = 3
 
 
-def _coded(resource: Resource, look: Look, at: int) -> Json:
-    return CODED[at].read(resource.get("code", {}), look)
+def _coded(resource: Resource, reader: ChartReader, at: int) -> Json:
+    return CODED[at].read(resource.get("code", {}), reader)
 
 
-def _range(resource: Resource, _look: Look) -> Json:
+def _range(resource: Resource, _reader: ChartReader) -> Json:
     told = (one.get("text") or shown_range(one) for one in listed(resource.get("referenceRange")))
     return "; ".join(filter(None, told))
 
 
 MEASURED: Final = (
-    Field("code", TEXT, lambda resource, look: _coded(resource, look, 0)),
-    Field("codeSystem", TEXT, lambda resource, look: _coded(resource, look, 1)),
-    Field("display", TEXT, lambda resource, look: _coded(resource, look, 2)),
+    Field("code", TEXT, lambda resource, reader: _coded(resource, reader, 0)),
+    Field("codeSystem", TEXT, lambda resource, reader: _coded(resource, reader, 1)),
+    Field("display", TEXT, lambda resource, reader: _coded(resource, reader, 2)),
     Field("value", TEXT, lambda resource, _: value_of(resource)[0]),
     Field("unit", TEXT, lambda resource, _: value_of(resource)[1]),
     one("interpretation", INTERPRETATION, "interpretation"),
@@ -43,13 +43,13 @@ OBSERVATION: Final = Shape(
 )
 
 
-def results_of(report: Resource, look: Look) -> Iterator[Resource]:
+def results_of(report: Resource, reader: ChartReader) -> Iterator[Resource]:
     """Yield the observations of a report in order, those of a panel behind it."""
     seen: set[str] = set()
 
     def below(references: Json, within: Resource, depth: int) -> Iterator[Resource]:
         for reference in listed(references):
-            found = look.find(reference, within)
+            found = reader.find(reference, within)
             name = reference.get("reference", "")
             if found is None or found["resourceType"] != "Observation" or name in seen:
                 continue
@@ -61,35 +61,37 @@ def results_of(report: Resource, look: Look) -> Iterator[Resource]:
     yield from below(report.get("result"), report, 1)
 
 
-def _observations(report: Resource, look: Look) -> Json:
-    return [OBSERVATION.of(one, look) for one in results_of(report, look)]
+def _observations(report: Resource, reader: ChartReader) -> Json:
+    return [OBSERVATION.of(one, reader) for one in results_of(report, reader)]
 
 
-def _orderer(report: Resource, look: Look) -> Json:
+def _orderer(report: Resource, reader: ChartReader) -> Json:
     """Return who ordered a test: who asked for what the report, or a result of it, is based on."""
-    results = (part for one in results_of(report, look) for part in listed(one.get("basedOn")))
+    results = (part for one in results_of(report, reader) for part in listed(one.get("basedOn")))
     for reference in (*listed(report.get("basedOn")), *results):
-        ordered = look.find(reference, report)
-        found = _asked_by(ordered, look) if ordered is not None else None
+        ordered = reader.find(reference, report)
+        found = _asked_by(ordered, reader) if ordered is not None else None
         if found:
             return found
     return None
 
 
-def _asked_by(ordered: Resource, look: Look) -> Json:
+def _asked_by(ordered: Resource, reader: ChartReader) -> Json:
     """Return the requester of a test, else that of the order it belongs to, else who wrote that."""
-    own = provider(ordered.get("requester"), look, ordered)
-    system = look.words.system
+    own = provider(ordered.get("requester"), reader, ordered)
+    system = reader.words.system
     order_id = order_id_of(dict(ordered), system)
-    order = look.find({"reference": f"{ORDER}/{order_id}"}) if order_id else ordered
+    order = reader.find({"reference": f"{ORDER}/{order_id}"}) if order_id else ordered
     if own or order is None or order["resourceType"] != ORDER:
         return own
-    return provider(requester_of(dict(order), system)[0] or order.get("author"), look, order)
+    return provider(requester_of(dict(order), system)[0] or order.get("author"), reader, order)
 
 
-def _meaning(report: Resource, look: Look) -> Json:
+def _meaning(report: Resource, reader: ChartReader) -> Json:
     """Return what all results mean, where those that say so agree; nobody says it of the whole."""
-    told = [INTERPRETATION.of(part, look) for one in results_of(report, look) for part in one.get("interpretation", ())]
+    told = [
+        INTERPRETATION.of(part, reader) for one in results_of(report, reader) for part in one.get("interpretation", ())
+    ]
     codes = {one.get("code", "") for one in told}
     return told[0] if len(codes) == 1 else None
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 from engine.interchange.clinical.ccda.people import shown_name
 from engine.interchange.clinical.ccda.quantities import number, shown_quantity, shown_range
 from engine.interchange.orders.laboratory.message.datatypes import name_of, npi_of
+from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.field import TEXT, Field, Resource, Shape, element, listed, text
-from engine.interchange.web.chart.look import Look
 
 Json = Any
 
@@ -45,26 +45,26 @@ def person_name(resource: Json) -> str:
     return shown_name(name_of(resource)) if resource else ""
 
 
-def called(reference: Json, look: Look, within: Resource) -> str:
+def called(reference: Json, reader: ChartReader, within: Resource) -> str:
     """Return the name of whom, or of what, a Reference names: of somebody in a role the person's; '' for nobody."""
-    found = person_of(reference, look, within)
+    found = person_of(reference, reader, within)
     said = reference.get("display", "") if isinstance(reference, dict) else ""
     return person_name(found) or str(said)
 
 
-def person_of(reference: Json, look: Look, within: Resource) -> Json:
+def person_of(reference: Json, reader: ChartReader, within: Resource) -> Json:
     """Return whom a Reference names, of somebody in a role the person; None for nobody who may be seen."""
-    found = look.find(reference, within)
+    found = reader.find(reference, within)
     if found is not None and found["resourceType"] == "PractitionerRole":
-        return look.find(found.get("practitioner"), found)
+        return reader.find(found.get("practitioner"), found)
     return found
 
 
-def provider(reference: Json, look: Look, within: Resource) -> Json:
+def provider(reference: Json, reader: ChartReader, within: Resource) -> Json:
     """Return name and National Provider Identifier of whom a Reference names; empty for nobody."""
     said = reference.get("identifier") if isinstance(reference, dict) else None
-    npi = npi_of(person_of(reference, look, within)) or npi_of({"identifier": listed(said)})
-    told = {"name": called(reference, look, within), "npi": npi}
+    npi = npi_of(person_of(reference, reader, within)) or npi_of({"identifier": listed(said)})
+    told = {"name": called(reference, reader, within), "npi": npi}
     return {name: value for name, value in told.items() if value}
 
 
@@ -74,9 +74,9 @@ PROVIDER: Final = Shape("Provider", (text("name"), text("npi")))
 def provider_at(name: str, *paths: str) -> Field:
     """Return a field of the first provider that one of some elements names."""
 
-    def read(resource: Resource, look: Look) -> Json:
+    def read(resource: Resource, reader: ChartReader) -> Json:
         named = (part for path in paths for part in listed(resource.get(path)))
-        return next(filter(None, (provider(part, look, resource) for part in named)), None)
+        return next(filter(None, (provider(part, reader, resource) for part in named)), None)
 
     return Field(name, PROVIDER.link, read)
 

@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
+from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CONCEPT, called, status
 from engine.interchange.web.chart.field import TEXT, Field, Resource, Shape, listed, many, moment, one, several, text
-from engine.interchange.web.chart.look import Look
 
 Json = Any
 
@@ -12,10 +12,10 @@ BINARY: Final = "Binary/"
 SIZE: Final = {"type": "integer"}
 
 
-def _address(attachment: Resource, look: Look) -> Json:
+def _address(attachment: Resource, reader: ChartReader) -> Json:
     """Return where content is read: on this service, or where the document says; what is inline has none."""
     url = attachment.get("url", "")
-    return f"{look.base_url}/fhir/R4/{url}" if url.startswith(BINARY) else url
+    return f"{reader.base_url}/fhir/R4/{url}" if url.startswith(BINARY) else url
 
 
 ATTACHMENT: Final = Shape(
@@ -30,17 +30,17 @@ ATTACHMENT: Final = Shape(
 )
 
 
-def _title(document: Resource, _look: Look) -> Json:
+def _title(document: Resource, _reader: ChartReader) -> Json:
     titles = (part["attachment"].get("title") for part in listed(document.get("content")))
     return document.get("description") or next(filter(None, titles), None)
 
 
-def _authors(document: Resource, look: Look) -> Json:
-    return [name for part in listed(document.get("author")) if (name := called(part, look, document))]
+def _authors(document: Resource, reader: ChartReader) -> Json:
+    return [name for part in listed(document.get("author")) if (name := called(part, reader, document))]
 
 
-def _attachments(document: Resource, look: Look) -> Json:
-    return [ATTACHMENT.of(part["attachment"], look) for part in listed(document.get("content"))]
+def _attachments(document: Resource, reader: ChartReader) -> Json:
+    return [ATTACHMENT.of(part["attachment"], reader) for part in listed(document.get("content"))]
 
 
 DOCUMENT: Final = Shape(
@@ -52,7 +52,7 @@ DOCUMENT: Final = Shape(
         status(),
         moment("date", "date"),
         Field("authors", many(TEXT), _authors),
-        Field("custodian", TEXT, lambda document, look: called(document.get("custodian"), look, document)),
+        Field("custodian", TEXT, lambda document, reader: called(document.get("custodian"), reader, document)),
         Field("attachments", many(ATTACHMENT.link), _attachments),
     ),
 )

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.interchange.web.chart.look import Look
+from engine.interchange.web.chart.chart_reader import ChartReader
 
 Json = Any
 Resource = Mapping[str, Json]
-Read = Callable[[Resource, Look], Json]
+Read = Callable[[Resource, ChartReader], Json]
 
 TEXT: Final = {"type": "string"}
 YES_NO: Final = {"type": "boolean"}
@@ -33,9 +33,9 @@ class Shape:
     name: str
     fields: tuple[Field, ...]
 
-    def of(self, resource: Resource, look: Look) -> dict[str, Json]:
+    def of(self, resource: Resource, reader: ChartReader) -> dict[str, Json]:
         """Return the object that a resource, or a part of one, makes."""
-        made = {one.name: one.read(resource, look) for one in self.fields}
+        made = {one.name: one.read(resource, reader) for one in self.fields}
         return {name: value for name, value in made.items() if value not in (None, "", [], {})}
 
     def schema(self) -> Json:
@@ -68,20 +68,20 @@ def text(name: str, path: str = "", *, always: bool = False) -> Field:
 def one(name: str, shape: Shape, path: str) -> Field:
     """Return a field of one object, of the element at a path, the first where there are several."""
 
-    def read(resource: Resource, look: Look) -> Json:
+    def read(resource: Resource, reader: ChartReader) -> Json:
         found = listed(resource.get(path))
-        return shape.of(found[0], look) if found else None
+        return shape.of(found[0], reader) if found else None
 
     return Field(name, shape.link, read)
 
 
 def several(name: str, shape: Shape, path: str) -> Field:
     """Return a field of a list of objects, one of each that stands at an element."""
-    return Field(name, many(shape.link), lambda resource, look: _each(listed(resource.get(path)), shape, look))
+    return Field(name, many(shape.link), lambda resource, reader: _each(listed(resource.get(path)), shape, reader))
 
 
-def _each(parts: list[Json], shape: Shape, look: Look) -> list[Json]:
-    return [made for part in parts if (made := shape.of(part, look))]
+def _each(parts: list[Json], shape: Shape, reader: ChartReader) -> list[Json]:
+    return [made for part in parts if (made := shape.of(part, reader))]
 
 
 def listed(value: Json) -> list[Json]:

@@ -4,31 +4,31 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from engine.interchange.store.store.transaction import Stored
+from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.field import Shape
-from engine.interchange.web.chart.look import Look
 from engine.interchange.web.chart.origin import channel_of
 from engine.interchange.web.chart.rows import Part, keys_of
 
 Json = Any
 # How many there are in all, and those of the part that is asked for.
 Items = tuple[int, list[dict[str, Json]]]
-Listing = Callable[[Look, Part], Items]
+Listing = Callable[[ChartReader, Part], Items]
 
 CHANNEL: Final = "resourceChannelType"
 
 
-def item(shape: Shape, look: Look, stored: Stored) -> dict[str, Json]:
+def item(shape: Shape, reader: ChartReader, stored: Stored) -> dict[str, Json]:
     """Return a kept resource as an item."""
     resource = stored.resource()
-    return {"id": stored.id, **shape.of(resource, look), CHANNEL: channel_of(look, stored, resource)}
+    return {"id": stored.id, **shape.of(resource, reader), CHANNEL: channel_of(reader, stored, resource)}
 
 
 def records(types: Sequence[str], shape: Shape) -> Listing:
     """Return the listing of the records of some types, newest first."""
 
-    def listing(look: Look, part: Part) -> Items:
-        total, keys = keys_of(look.transaction, look.patient, types, part)
+    def listing(reader: ChartReader, part: Part) -> Items:
+        total, keys = keys_of(reader.transaction, reader.patient, types, part)
         # One at a time: a document may be megabytes, and is not shown.
-        return total, [item(shape, look, look.transaction.by_key(key)) for key in keys]
+        return total, [item(shape, reader, reader.transaction.by_key(key)) for key in keys]
 
     return listing

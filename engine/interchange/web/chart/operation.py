@@ -15,8 +15,8 @@ from engine.interchange.rest.resource.search import search
 from engine.interchange.store.store.transaction import Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.web.chart.category import ChartCategory
+from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.items import item
-from engine.interchange.web.chart.look import Look
 from engine.interchange.web.chart.parameters import take_part
 from engine.interchange.web.chart.people import FOUND, PATIENT
 
@@ -38,7 +38,7 @@ async def list_items(category: ChartCategory, service: Service, request: Request
         patient = _find(transaction, request)
         # As searches have it: the chart of a merged-away patient is the survivor's.
         patient_id = patient.survivor or patient.id
-        total, items = category.listing(_look_of(service, request, transaction, patient_id, whole=True), part)
+        total, items = category.listing(_reader_of(service, request, transaction, patient_id, whole=True), part)
         return patient_id, {"total": total, "items": items}
 
     patient_id, made = await _read(service, request, look)
@@ -51,7 +51,7 @@ async def read_patient(service: Service, request: Request) -> Answer:
 
     def look(transaction: Transaction) -> Json:
         patient = _find(transaction, request)
-        return item(PATIENT, _look_of(service, request, transaction, patient.id), patient)
+        return item(PATIENT, _reader_of(service, request, transaction, patient.id), patient)
 
     return _answer(await _read(service, request, look), request.id)
 
@@ -64,7 +64,7 @@ async def find_patients(service: Service, request: Request) -> Answer:
     def look(transaction: Transaction) -> list[Json]:
         found = (transaction.get("Patient", one) for one in ids)
         live = (one for one in found if one is not None and not one.deleted)
-        return [item(FOUND, _look_of(service, request, transaction, one.id), one) for one in live]
+        return [item(FOUND, _reader_of(service, request, transaction, one.id), one) for one in live]
 
     items = await _read(service, request, look)
     return _answer({"total": bundle["total"], "items": items}, *(one["id"] for one in items))
@@ -93,10 +93,10 @@ def _find(transaction: Transaction, request: Request) -> Stored:
     return stored
 
 
-def _look_of(
+def _reader_of(
     service: Service, request: Request, transaction: Transaction, patient_id: str, *, whole: bool = False
-) -> Look:
+) -> ChartReader:
     """Return what the making of an answer sees of one patient's chart."""
     words = Words(service.configuration.service_identifier_system)
     seeing = partial(may_see, service.configuration, request.principal)
-    return Look(transaction, patient_id, words, seeing, service.configuration.base_url, whole)
+    return ChartReader(transaction, patient_id, words, seeing, service.configuration.base_url, whole)

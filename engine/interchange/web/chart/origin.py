@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
+from engine.interchange.network.patient360.chart_index import changed_here
 from engine.interchange.network.patient360.record import read_record
-from engine.interchange.network.patient360.standing import changed_here
 from engine.interchange.orders.orders.belonging import order_id_of
 from engine.interchange.store.store.transaction import Stored
 from engine.interchange.store.store.transmission import find_sent
-from engine.interchange.web.chart.look import Look
+from engine.interchange.web.chart.chart_reader import ChartReader
 
 Json = Any
 
@@ -29,17 +29,17 @@ class Channel(StrEnum):
     BOTH = "BOTH"
 
 
-def channel_of(look: Look, stored: Stored, resource: dict[str, Json]) -> Channel:
+def channel_of(reader: ChartReader, stored: Stored, resource: dict[str, Json]) -> Channel:
     """Return from where a live resource came, with what the store knows of it."""
-    written = _written_by_imports(look, stored)
-    tagged = look.words.external in resource.get("meta", {}).get("tag", ())
+    written = _written_by_imports(reader, stored)
+    tagged = reader.words.external in resource.get("meta", {}).get("tag", ())
     if tagged and written:
-        return Channel.BOTH if changed_here(look.transaction, stored, max(written)) else Channel.EXTERNAL
+        return Channel.BOTH if changed_here(reader.transaction, stored, max(written)) else Channel.EXTERNAL
     if tagged:
         return Channel.EXTERNAL
     if written:
         return Channel.BOTH
-    return Channel.EXTERNAL if _of_a_laboratory(look, resource) else Channel.INTERNAL
+    return Channel.EXTERNAL if _of_a_laboratory(reader, resource) else Channel.INTERNAL
 
 
 def joined(channels: Iterable[Channel]) -> Channel:
@@ -48,20 +48,20 @@ def joined(channels: Iterable[Channel]) -> Channel:
     return found.pop() if len(found) == 1 else Channel.BOTH
 
 
-def _written_by_imports(look: Look, stored: Stored) -> list[int]:
+def _written_by_imports(reader: ChartReader, stored: Stored) -> list[int]:
     """Return the versions that imported documents wrote of a resource, 0 for one that only states it too."""
     reference = f"{stored.type}/{stored.id}"
-    referrers = look.transaction.referrers(reference, STATED)
-    records = (read_record(look.words, one.resource(), one.updated_ms) for one in referrers)
+    referrers = reader.transaction.referrers(reference, STATED)
+    records = (read_record(reader.words, one.resource(), one.updated_ms) for one in referrers)
     targets = (target for record in records if record is not None for target in record.targets)
     return [target.version for target in targets if target.reference == reference]
 
 
-def _of_a_laboratory(look: Look, resource: dict[str, Json]) -> bool:
+def _of_a_laboratory(reader: ChartReader, resource: dict[str, Json]) -> bool:
     for reference in resource.get("basedOn", ()):
-        test = look.find(reference, resource) or {}
-        order_id = order_id_of(test, look.words.system)
-        sent = find_sent(look.transaction, order_id) if order_id else None
+        test = reader.find(reference, resource) or {}
+        order_id = order_id_of(test, reader.words.system)
+        sent = find_sent(reader.transaction, order_id) if order_id else None
         # Results may end an order that never left.
         if sent is not None and sent.sent_ms is not None:
             return True

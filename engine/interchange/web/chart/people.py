@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from engine.interchange.rest.patient.index import is_record_number
+from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CONCEPT, PROVIDER, person_name, provider
 from engine.interchange.web.chart.field import (
     TEXT,
@@ -18,7 +19,6 @@ from engine.interchange.web.chart.field import (
     several,
     text,
 )
-from engine.interchange.web.chart.look import Look
 
 Json = Any
 
@@ -40,21 +40,21 @@ LANGUAGE: Final = Shape(
 )
 
 
-def _record_numbers(patient: Resource, look: Look) -> Json:
+def _record_numbers(patient: Resource, reader: ChartReader) -> Json:
     numbers = (part for part in listed(patient.get("identifier")) if is_record_number(part) and part.get("value"))
-    return [NUMBER.of(part, look) for part in numbers]
+    return [NUMBER.of(part, reader) for part in numbers]
 
 
-def _deceased(patient: Resource, _look: Look) -> Json:
+def _deceased(patient: Resource, _reader: ChartReader) -> Json:
     return "deceasedDateTime" in patient or patient.get("deceasedBoolean")
 
 
-def _practitioners(patient: Resource, look: Look) -> Json:
-    named = (provider(part, look, patient) for part in listed(patient.get("generalPractitioner")))
+def _practitioners(patient: Resource, reader: ChartReader) -> Json:
+    named = (provider(part, reader, patient) for part in listed(patient.get("generalPractitioner")))
     return [part for part in named if part]
 
 
-def _survivor(patient: Resource, _look: Look) -> Json:
+def _survivor(patient: Resource, _reader: ChartReader) -> Json:
     """Return the id of the record that this one was merged into."""
     links = (part for part in listed(patient.get("link")) if part.get("type") == "replaced-by")
     return next((part["other"].get("reference", "").removeprefix("Patient/") for part in links), None)
@@ -63,7 +63,7 @@ def _survivor(patient: Resource, _look: Look) -> Json:
 def _said(name: str) -> Field:
     """Return a field of the text of a US Core extension."""
 
-    def read(patient: Resource, _look: Look) -> Json:
+    def read(patient: Resource, _reader: ChartReader) -> Json:
         own = (part for part in listed(patient.get("extension")) if part.get("url", "").endswith(f"/us-core-{name}"))
         parts = (inner for part in own for inner in listed(part.get("extension")))
         return next((inner.get("valueString") for inner in parts if inner.get("url") == "text"), None)

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import (
     CONCEPT,
     PROVIDER,
@@ -29,7 +30,6 @@ from engine.interchange.web.chart.field import (
     text,
     when,
 )
-from engine.interchange.web.chart.look import Look
 
 Json = Any
 
@@ -88,15 +88,15 @@ ALLERGY: Final = Shape(
 )
 
 
-def _medication(resource: Resource, look: Look) -> Json:
+def _medication(resource: Resource, reader: ChartReader) -> Json:
     """Return the concept of a medication, also of one that is contained."""
     concept = resource.get("medicationCodeableConcept")
     reference = resource.get("medicationReference", {})
-    concept = concept or (look.find(reference, resource) or {}).get("code") or {"text": reference.get("display", "")}
-    return CONCEPT.of(concept, look)
+    concept = concept or (reader.find(reference, resource) or {}).get("code") or {"text": reference.get("display", "")}
+    return CONCEPT.of(concept, reader)
 
 
-def _dosages(resource: Resource, _look: Look) -> Json:
+def _dosages(resource: Resource, _reader: ChartReader) -> Json:
     told = listed(resource.get("dosageInstruction")) or listed(resource.get("dosage"))
     return [one["text"] for one in told if one.get("text")]
 
@@ -122,7 +122,7 @@ MEDICATION: Final = Shape(
 )
 
 
-def _dose(resource: Resource, _look: Look) -> Json:
+def _dose(resource: Resource, _reader: ChartReader) -> Json:
     return (
         " ".join(value_of({"doseQuantity": resource["doseQuantity"]}, "dose")).strip()
         if "doseQuantity" in resource
@@ -130,9 +130,9 @@ def _dose(resource: Resource, _look: Look) -> Json:
     )
 
 
-def _given_by(resource: Resource, look: Look) -> Json:
+def _given_by(resource: Resource, reader: ChartReader) -> Json:
     actors = [one.get("actor") for one in listed(resource.get("performer"))]
-    return next(filter(None, (provider(one, look, resource) for one in actors)), None)
+    return next(filter(None, (provider(one, reader, resource) for one in actors)), None)
 
 
 IMMUNIZATION: Final = Shape(
@@ -144,7 +144,7 @@ IMMUNIZATION: Final = Shape(
         moment("occurrence", "occurrence"),
         Field("primarySource", YES_NO, element("primarySource")),
         text("lotNumber"),
-        Field("manufacturer", TEXT, lambda resource, look: called(resource.get("manufacturer"), look, resource)),
+        Field("manufacturer", TEXT, lambda resource, reader: called(resource.get("manufacturer"), reader, resource)),
         Field("dose", TEXT, _dose),
         one("site", CONCEPT, "site"),
         one("route", CONCEPT, "route"),
@@ -154,17 +154,17 @@ IMMUNIZATION: Final = Shape(
 )
 
 
-def _takes_part(participant: Resource, look: Look) -> Json:
-    return provider(participant.get("individual"), look, participant)
+def _takes_part(participant: Resource, reader: ChartReader) -> Json:
+    return provider(participant.get("individual"), reader, participant)
 
 
-def _places(resource: Resource, look: Look) -> Json:
-    return [name for one in listed(resource.get("location")) if (name := called(one.get("location"), look, resource))]
+def _places(resource: Resource, reader: ChartReader) -> Json:
+    return [name for one in listed(resource.get("location")) if (name := called(one.get("location"), reader, resource))]
 
 
-def _disposition(resource: Resource, look: Look) -> Json:
+def _disposition(resource: Resource, reader: ChartReader) -> Json:
     concept = resource.get("hospitalization", {}).get("dischargeDisposition")
-    return CONCEPT.of(concept, look) if concept else None
+    return CONCEPT.of(concept, reader) if concept else None
 
 
 PARTICIPANT: Final = Shape(
@@ -181,7 +181,7 @@ ENCOUNTER: Final = Shape(
         several("reasons", CONCEPT, "reasonCode"),
         several("participants", PARTICIPANT, "participant"),
         Field("locations", many(TEXT), _places),
-        Field("organization", TEXT, lambda resource, look: called(resource.get("serviceProvider"), look, resource)),
+        Field("organization", TEXT, lambda resource, reader: called(resource.get("serviceProvider"), reader, resource)),
         Field("dischargeDisposition", CONCEPT.link, _disposition),
     ),
 )

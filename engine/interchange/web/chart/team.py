@@ -7,10 +7,10 @@ from hashlib import sha256
 from typing import Any, Final
 
 from engine.interchange.store.references import local_target
+from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CONCEPT, provider
 from engine.interchange.web.chart.field import Field, Resource, Shape, listed, many, moment, text
 from engine.interchange.web.chart.items import CHANNEL, Items
-from engine.interchange.web.chart.look import Look
 from engine.interchange.web.chart.origin import Channel, channel_of, joined
 from engine.interchange.web.chart.rows import Part, all_keys
 
@@ -29,13 +29,13 @@ MEMBER: Final = Shape(
 )
 
 
-def members(look: Look, part: Part) -> Items:
+def members(reader: ChartReader, part: Part) -> Items:
     """Return a part of the members, each once with all roles, and how many there are."""
     found: dict[str, dict[str, Json]] = {}
     channels: dict[str, list[Channel]] = {}
 
     def add(reference: Json, within: Resource, roles: list[Json], seen: str, channel: Channel) -> None:
-        who = provider(reference, look, within)
+        who = provider(reference, reader, within)
         if not who.get("name"):
             return
         key = _key(reference, who["name"])
@@ -44,22 +44,22 @@ def members(look: Look, part: Part) -> Items:
         member["seen"] = member["seen"] or seen
         channels.setdefault(key, []).append(channel)
 
-    transaction = look.transaction
-    patient = transaction.get("Patient", look.patient)
+    transaction = reader.transaction
+    patient = transaction.get("Patient", reader.patient)
     if patient is not None and not patient.deleted:
         own = patient.resource()
         for reference in listed(own.get("generalPractitioner")):
-            add(reference, own, [CONCEPT.of(GENERAL, look)], "", channel_of(look, patient, own))
-    for key in all_keys(transaction, look.patient, ("Encounter",)):
+            add(reference, own, [CONCEPT.of(GENERAL, reader)], "", channel_of(reader, patient, own))
+    for key in all_keys(transaction, reader.patient, ("Encounter",)):
         stored = transaction.by_key(key)
         visit = stored.resource()
         taking_part = [one for one in listed(visit.get("participant")) if "individual" in one]
-        channel = channel_of(look, stored, visit) if taking_part else Channel.INTERNAL
+        channel = channel_of(reader, stored, visit) if taking_part else Channel.INTERNAL
         for one in taking_part:
-            roles = [CONCEPT.of(role, look) for role in listed(one.get("type"))]
+            roles = [CONCEPT.of(role, reader) for role in listed(one.get("type"))]
             add(one["individual"], visit, roles, visit.get("period", {}).get("start", ""), channel)
     shown = list(found.items())[part.offset : part.offset + part.limit]
-    return len(found), [{"id": key, **MEMBER.of(one, look), CHANNEL: joined(channels[key])} for key, one in shown]
+    return len(found), [{"id": key, **MEMBER.of(one, reader), CHANNEL: joined(channels[key])} for key, one in shown]
 
 
 def _key(reference: Json, name: str) -> str:

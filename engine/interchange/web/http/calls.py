@@ -17,7 +17,7 @@ from engine.interchange.store.store.deadline import set_deadline
 from engine.interchange.store.store.writer import OutcomeUnknownError, StoreAwayError, StoreBusyError, StoreFailedError
 from engine.interchange.web.http.call import BUNDLES, WITH_BODY, Call
 from engine.interchange.web.http.charts import answer_chart
-from engine.interchange.web.http.door import answer_call, refused
+from engine.interchange.web.http.fhir_endpoint import answer_call, refused
 from engine.interchange.web.http.hooks import Hooks
 from engine.interchange.web.http.meter import Meter
 from engine.interchange.web.http.recording import access_of
@@ -107,12 +107,12 @@ class Calls:
 
     async def _carry_out(self, call: Call) -> Answer:
         answering = answer_chart if call.chart else answer_call
-        trouble = self._hooks.strike(call.method, call.address) if self._hooks is not None else None
-        if trouble is None:
+        fault = self._hooks.match(call.method, call.address) if self._hooks is not None else None
+        if fault is None:
             return await answering(self._service, call)
-        await trouble.befall()
+        await fault.apply()
         answer = await answering(self._service, call)
-        trouble.befall_after_commit()
+        fault.apply_after_commit()
         return answer
 
     def _failed(self, call: Call, category: Category, version: FhirVersion, error: BaseException) -> Answer:

@@ -16,7 +16,7 @@ from engine.interchange.web.chart.operation import JSON
 from engine.interchange.web.chart.parameters import as_search
 from engine.interchange.web.chart.route import READ, SEARCH, find_chart_route
 from engine.interchange.web.http.call import Call
-from engine.interchange.web.http.door import identify, negotiate, refused, throttle
+from engine.interchange.web.http.fhir_endpoint import identify, negotiate, refused, throttle
 from engine.interchange.web.http.route import wrong_method
 
 VERSION: Final = FhirVersion.R4

@@ -18,8 +18,8 @@ class AskedForError(Exception):
 
 
 @dataclass(slots=True)
-class Trouble:
-    """What befalls the next `times` requests at a path (and below it), of one method or of any."""
+class InjectedFault:
+    """A fault injected into the next `times` requests at a path (and below it), of one method or of any."""
 
     path: str
     method: str
@@ -28,22 +28,22 @@ class Trouble:
     fails: bool = False
     after_commit: bool = False
 
-    def strikes(self, method: str, path: str) -> bool:
-        """Say whether this request is one of them, and count it."""
+    def matches(self, method: str, path: str) -> bool:
+        """Return whether the fault applies to a request, and count it."""
         here = path == self.path or path.startswith(self.path.rstrip("/") + "/")
         if self.times <= 0 or not here or self.method not in {"", method}:
             return False
         self.times -= 1
         return True
 
-    async def befall(self) -> None:
-        """Let the time pass, then fail where that was asked for."""
+    async def apply(self) -> None:
+        """Delay the request, then fail it where that was asked for."""
         await asyncio.sleep(self.seconds)
         if self.fails and not self.after_commit:
             raise AskedForError
 
-    def befall_after_commit(self) -> None:
-        """Fail as a request does whose end nobody learns: TimeoutError."""
+    def apply_after_commit(self) -> None:
+        """Fail as a request whose result is never known: TimeoutError."""
         if self.fails:
             raise TimeoutError
 
@@ -53,7 +53,7 @@ class Hooks:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._troubles: list[Trouble] = []
+        self._faults: list[InjectedFault] = []
 
     def ask(self, name: str, body: Json) -> None:
         """Do or note what a hook's JSON body says; HookError for what cannot be understood."""
@@ -61,23 +61,27 @@ class Hooks:
             if name == "clock":
                 self._clock.advance(float(body["advance_seconds"]))
             elif name == "slow":
-                self._troubles.append(_trouble(body, seconds=float(body["seconds"])))
+                self._faults.append(_injected_fault(body, seconds=float(body["seconds"])))
             elif name == "fail":
-                self._troubles.append(_trouble(body, fails=True, after_commit=bool(body.get("after_commit", False))))
+                self._faults.append(
+                    _injected_fault(body, fails=True, after_commit=bool(body.get("after_commit", False)))
+                )
             elif name == "reset":
-                self._troubles.clear()
+                self._faults.clear()
             else:
                 raise HookError(f"there is no hook /_test/{name[:20]}")
         except (KeyError, TypeError, AttributeError) as error:
             raise HookError(f"/_test/{name}: a key is missing or of the wrong kind") from error
 
-    def strike(self, method: str, path: str) -> Trouble | None:
-        """Return what befalls a request, None for nothing."""
-        struck = next((trouble for trouble in self._troubles if trouble.strikes(method, path)), None)
-        self._troubles = [trouble for trouble in self._troubles if trouble.times > 0]
-        return struck
+    def match(self, method: str, path: str) -> InjectedFault | None:
+        """Return the fault to apply to a request, None for none."""
+        matched = next((fault for fault in self._faults if fault.matches(method, path)), None)
+        self._faults = [fault for fault in self._faults if fault.times > 0]
+        return matched
 
 
-def _trouble(body: Json, *, seconds: float = 0.0, fails: bool = False, after_commit: bool = False) -> Trouble:
+def _injected_fault(
+    body: Json, *, seconds: float = 0.0, fails: bool = False, after_commit: bool = False
+) -> InjectedFault:
     times = int(body.get("times", 1))
-    return Trouble(str(body["path"]), str(body.get("method", "")).upper(), times, seconds, fails, after_commit)
+    return InjectedFault(str(body["path"]), str(body.get("method", "")).upper(), times, seconds, fails, after_commit)

@@ -85,14 +85,14 @@ class Pages:
 
     async def _carry_out(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        trouble = None
+        fault = None
         if self._hooks is not None and not path.startswith("/_test/"):
-            trouble = self._hooks.strike(scope["method"], path)
-        if trouble is not None:
-            await trouble.befall()
-        await self._router(scope, receive, _swallow if trouble is not None and trouble.after_commit else send)
-        if trouble is not None:
-            trouble.befall_after_commit()
+            fault = self._hooks.match(scope["method"], path)
+        if fault is not None:
+            await fault.apply()
+        await self._router(scope, receive, _swallow if fault is not None and fault.after_commit else send)
+        if fault is not None:
+            fault.apply_after_commit()
 
     def _routes(self) -> list[Route]:
         routes = [

@@ -20,7 +20,13 @@ from engine.interchange.tokens.oauth.password import NOBODY, is_password
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.http.chooser import FIELDS, find_people, is_patient
 from engine.interchange.web.http.tokens import read_form
-from engine.interchange.web.oauth.authorize import Asked, Pairs, SentBackError, UnknownCallerError, read_request
+from engine.interchange.web.oauth.authorize import (
+    AuthorizationRequest,
+    Pairs,
+    SentBackError,
+    UnknownCallerError,
+    read_request,
+)
 from engine.interchange.web.oauth.endpoint import parse_fields, read_pairs
 from engine.interchange.web.oauth.page import (
     Choice,
@@ -87,7 +93,9 @@ class SignIn:
         chosen = self._chosen if chooses else self._proven
         return await chosen(request, asked, login, fields)
 
-    async def _proven(self, request: Request, asked: Asked, login: str, fields: dict[str, str]) -> Response:
+    async def _proven(
+        self, request: Request, asked: AuthorizationRequest, login: str, fields: dict[str, str]
+    ) -> Response:
         """Go on from the page on which a person signs in: check the password."""
         address = request.client.host if request.client else ""
         wait = self._attempts.begin(login, address)
@@ -101,13 +109,15 @@ class SignIn:
         self._attempts.succeed(login, address)
         return await self._signed_in(request, asked, login)
 
-    async def _signed_in(self, request: Request, asked: Asked, login: str) -> Response:
+    async def _signed_in(self, request: Request, asked: AuthorizationRequest, login: str) -> Response:
         """Send a person back to the client, or first let a patient be chosen where the client asks for one."""
         if asked.wants_patient:
             return self._choice(request, asked, login, {})
         return await self._allow(asked, login)
 
-    async def _chosen(self, request: Request, asked: Asked, login: str, fields: dict[str, str]) -> Response:
+    async def _chosen(
+        self, request: Request, asked: AuthorizationRequest, login: str, fields: dict[str, str]
+    ) -> Response:
         """Go on from the page on which a patient is chosen: look for patients, or take the one who was chosen."""
         user = self._service.configuration.users.get(login)
         if user is None or user.disabled or user.tenant != asked.client.tenant:
@@ -120,13 +130,13 @@ class SignIn:
         people, alarm = await find_people(self._service, principal, fields, address)
         return self._choice(request, asked, login, fields, people, alarm)
 
-    def _asked(self, pairs: Pairs) -> Asked:
+    def _asked(self, pairs: Pairs) -> AuthorizationRequest:
         return read_request(self._service.configuration, pairs)
 
-    async def _allow(self, asked: Asked, login: str, patient: str = "") -> Response:
+    async def _allow(self, asked: AuthorizationRequest, login: str, patient: str = "") -> Response:
         return _redirect(asked.answer(code=await self._service.codes.issue(asked.allowed_by(login, patient))))
 
-    async def _is_user(self, asked: Asked, login: str, password: str) -> bool:
+    async def _is_user(self, asked: AuthorizationRequest, login: str, password: str) -> bool:
         """Say whether a password is a user's of the client's tenant; takes as long for one that is unknown."""
         user = self._service.configuration.users.get(login)
         known = user is not None and user.tenant == asked.client.tenant and user.may_sign_in
@@ -138,7 +148,7 @@ class SignIn:
     def _form(
         self,
         request: Request,
-        asked: Asked,
+        asked: AuthorizationRequest,
         status: int,
         login: str = "",
         alarm: str = "",
@@ -158,7 +168,7 @@ class SignIn:
     def _choice(
         self,
         request: Request,
-        asked: Asked,
+        asked: AuthorizationRequest,
         login: str,
         entered: dict[str, str],
         people: tuple[Person, ...] = (),
@@ -182,7 +192,7 @@ class SignIn:
         answer.set_cookie(self._cookie, browser, path="/", secure=self._secure, httponly=True, samesite="lax")
         return answer
 
-    def _seal(self, browser: str, asked: Asked, login: str = "") -> str:
+    def _seal(self, browser: str, asked: AuthorizationRequest, login: str = "") -> str:
         """Return what says that this service made the form, for this browser and this request, just now.
 
         `login`: and that this user has signed in.
@@ -190,7 +200,7 @@ class SignIn:
         until = milliseconds(self._service.clock()) + FORM_LIFETIME_MS
         return seal(self._service.seal_secret, _bound(browser, asked, login), (), until)
 
-    def _sealed(self, browser: str, asked: Asked, text: str, login: str) -> bool:
+    def _sealed(self, browser: str, asked: AuthorizationRequest, text: str, login: str) -> bool:
         now = milliseconds(self._service.clock())
         try:
             unseal(self._service.seal_secret, _bound(browser, asked, login), text, now, "")
@@ -217,7 +227,7 @@ class SignIn:
         return "__Host-sign-in" if self._secure else "sign-in"
 
 
-def _bound(browser: str, asked: Asked, login: str) -> tuple[str, ...]:
+def _bound(browser: str, asked: AuthorizationRequest, login: str) -> tuple[str, ...]:
     return ("patient", browser, asked.text, login) if login else ("sign-in", browser, asked.text)
 
 

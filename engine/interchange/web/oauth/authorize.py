@@ -43,8 +43,8 @@ class SentBackError(ServiceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request in order: who asks for what. `state` is None where the client sent none, `text` is what was read.
+class AuthorizationRequest:
+    """A valid authorization request. `state` is None where the client sent none, `text` is the text as sent.
 
     `silent`: the person is to be shown nothing (`prompt=none`, OpenID Connect Core 3.1.2.1).
     """
@@ -77,7 +77,7 @@ class Asked:
         return self.answer(error=code, error_description=description)
 
 
-def read_request(configuration: ServiceConfiguration, pairs: Pairs) -> Asked:
+def read_request(configuration: ServiceConfiguration, pairs: Pairs) -> AuthorizationRequest:
     """Return a request; UnknownCallerError where nobody may be sent anywhere, SentBackError for all other faults."""
     given = Counter(name for name, _ in pairs)
     fields = {name: value for name, value in pairs if name in PARAMETERS}
@@ -97,7 +97,9 @@ def read_request(configuration: ServiceConfiguration, pairs: Pairs) -> Asked:
         raise SentBackError(location(redirect_uri, told, state)) from error
     challenge, nonce = fields.get("code_challenge", ""), fields.get("nonce", "")
     silent = fields.get("prompt") == NO_PROMPT
-    return Asked(client_id, client, scope, redirect_uri, challenge, state, nonce, silent, urlencode(fields))
+    return AuthorizationRequest(
+        client_id, client, scope, redirect_uri, challenge, state, nonce, silent, urlencode(fields)
+    )
 
 
 def location(redirect_uri: str, parameters: dict[str, str], state: str | None) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from engine.interchange.web.viewer.asking import Asker, RefusedPageError
-from engine.interchange.web.viewer.look import HEADERS
+from engine.interchange.web.viewer.rendering import HEADERS
 
 Json = Any
 

@@ -14,10 +14,10 @@ from engine.interchange.rest.http.access import authorise
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.http.route import INTERACTIONS
 from engine.interchange.web.viewer.asking import Asker, RefusedPageError
-from engine.interchange.web.viewer.look import redirect
 from engine.interchange.web.viewer.orders import orders_of
 from engine.interchange.web.viewer.placing import CHOSEN, chosen, laboratories, offers, place
 from engine.interchange.web.viewer.questions import Fields
+from engine.interchange.web.viewer.rendering import redirect
 from engine.interchange.web.viewer.session import HOME, Session
 from engine.interchange.web.viewer.site import Site
 

@@ -5,14 +5,21 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from engine.interchange.orders.compendium.asked import DISPLAY, GROUP, Asked, asked_by, by_link_id, value_of
 from engine.interchange.orders.compendium.made import UNIT
+from engine.interchange.orders.compendium.questionnaire_item import (
+    DISPLAY,
+    GROUP,
+    QuestionnaireItem,
+    by_link_id,
+    items_of,
+    value_of,
+)
 from engine.interchange.store.search.date import span
 
 Json = Any
 Fields = Mapping[str, str]
 # An element of an answer and its value; ValueError for what was entered and is none.
-Read = Callable[[Asked, str], tuple[str, Json]]
+Read = Callable[[QuestionnaireItem, str], tuple[str, Json]]
 
 # What is chosen from, by value of the form and text.
 YES_NO: Final = (("true", "Yes"), ("false", "No"))
@@ -37,7 +44,7 @@ class Question:
 
 def questions_of(questionnaire: Json, prefix: str) -> list[Question]:
     """Return what a Questionnaire asks, in order; the names of the fields begin with `prefix`."""
-    asked = asked_by(questionnaire)
+    asked = items_of(questionnaire)
     known = by_link_id(asked)
     return [_question(one, known, prefix) for one in known.values()]
 
@@ -46,7 +53,7 @@ def answers_to(questionnaire: Json, fields: Fields, prefix: str) -> tuple[list[J
     """Return the items of a response with what was entered, and the names of fields that hold what is no answer."""
     items: list[Json] = []
     wrong: list[str] = []
-    for one in by_link_id(asked_by(questionnaire)).values():
+    for one in by_link_id(items_of(questionnaire)).values():
         name = f"{prefix}{one.link_id}"
         entered = fields.get(name, "").strip()
         if not entered or one.kind not in CONTROLS:
@@ -60,7 +67,7 @@ def answers_to(questionnaire: Json, fields: Fields, prefix: str) -> tuple[list[J
     return items, wrong
 
 
-def _question(one: Asked, known: Mapping[str, Asked], prefix: str) -> Question:
+def _question(one: QuestionnaireItem, known: Mapping[str, QuestionnaireItem], prefix: str) -> Question:
     control = CONTROLS[one.kind][0] if one.kind in CONTROLS else "" if one.kind in {GROUP, DISPLAY} else "none"
     options = YES_NO if one.kind == "boolean" else tuple(_options(one))
     text = str(one.item.get("text", "") or one.link_id)
@@ -70,7 +77,7 @@ def _question(one: Asked, known: Mapping[str, Asked], prefix: str) -> Question:
     )
 
 
-def _options(one: Asked) -> Iterator[tuple[str, str]]:
+def _options(one: QuestionnaireItem) -> Iterator[tuple[str, str]]:
     """Yield each option by its place, which is what the form sends; of an open choice by its text."""
     for number, option in enumerate(one.item.get("answerOption", ())):
         _, value = value_of(option)
@@ -78,16 +85,16 @@ def _options(one: Asked) -> Iterator[tuple[str, str]]:
         yield (str(shown) if one.kind == "open-choice" else str(number)), str(shown)
 
 
-def _unit(one: Asked) -> str:
+def _unit(one: QuestionnaireItem) -> str:
     coding = _unit_coding(one)
     return str(coding.get("display") or coding.get("code") or "")
 
 
-def _unit_coding(one: Asked) -> Json:
+def _unit_coding(one: QuestionnaireItem) -> Json:
     return next((part.get("valueCoding", {}) for part in one.item.get("extension", ()) if part.get("url") == UNIT), {})
 
 
-def _condition(one: Asked, known: Mapping[str, Asked]) -> str:
+def _condition(one: QuestionnaireItem, known: Mapping[str, QuestionnaireItem]) -> str:
     """Return in words when a question is asked; the service judges it."""
     told = []
     for condition in one.item.get("enableWhen", ()):
@@ -100,7 +107,7 @@ def _condition(one: Asked, known: Mapping[str, Asked]) -> str:
     return joint.join(told)
 
 
-def _worded(other: Asked | None, wanted: Json) -> str:
+def _worded(other: QuestionnaireItem | None, wanted: Json) -> str:
     """Return the words that a question has for an answer."""
     if isinstance(wanted, bool):
         return "Yes" if wanted else "No"
@@ -113,19 +120,19 @@ def _worded(other: Asked | None, wanted: Json) -> str:
     return str(next(same, "") or wanted.get("display") or wanted.get("code") or wanted.get("value", ""))
 
 
-def _chosen(one: Asked, entered: str) -> tuple[str, Json]:
+def _chosen(one: QuestionnaireItem, entered: str) -> tuple[str, Json]:
     options = one.item.get("answerOption", ())
     return value_of(options[int(entered)]) if options else ("valueCoding", {"code": entered})
 
 
-def _chosen_or_said(one: Asked, entered: str) -> tuple[str, Json]:
+def _chosen_or_said(one: QuestionnaireItem, entered: str) -> tuple[str, Json]:
     for number, (text, _) in enumerate(_options(one)):
         if text == entered:
             return value_of(one.item["answerOption"][number])
     return "valueString", entered
 
 
-def _quantity(one: Asked, entered: str) -> tuple[str, Json]:
+def _quantity(one: QuestionnaireItem, entered: str) -> tuple[str, Json]:
     unit = _unit_coding(one)
     named = {"unit": _unit(one), **{name: unit[name] for name in ("system", "code") if name in unit}} if unit else {}
     return "valueQuantity", {"value": _decimal(entered), **named}

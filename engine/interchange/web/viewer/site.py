@@ -15,8 +15,8 @@ from engine.interchange.web.http.tokens import read_form
 from engine.interchange.web.viewer import wording
 from engine.interchange.web.viewer.asking import ORIGIN, Asker, RefusedPageError
 from engine.interchange.web.viewer.documents import content_of, find_document, narrative, parts_of
-from engine.interchange.web.viewer.entrance import Entrance
-from engine.interchange.web.viewer.look import FILES, HEADERS, page
+from engine.interchange.web.viewer.login_flow import LoginFlow
+from engine.interchange.web.viewer.rendering import FILES, HEADERS, page
 from engine.interchange.web.viewer.session import HOME, RETURN, Session, form_token, is_ours, session_of
 from engine.interchange.web.viewer.trend import USUAL, series
 
@@ -50,7 +50,7 @@ Do = Callable[[Asker, Request, Fields], Awaitable[Response]]
 class Site:
     """The pages of one service."""
 
-    def __init__(self, service: Service, calls: Calls, entrance: Entrance) -> None:
+    def __init__(self, service: Service, calls: Calls, entrance: LoginFlow) -> None:
         self._service = service
         self._calls = calls
         self._entrance = entrance

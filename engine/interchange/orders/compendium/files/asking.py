@@ -12,20 +12,22 @@ Path = tuple[Step, ...]
 HELP: Final = ".help"
 
 
-class Standing(NamedTuple):
-    """A question, where it stands, and the ids of those that it stands in, outermost first."""
+class PlacedQuestion(NamedTuple):
+    """A question, its path, and the ids of the questions around it, outermost first."""
 
     question: Question
     path: Path
     above: tuple[str, ...]
 
 
-def standing(questions: Sequence[Question], path: Path = (), above: tuple[str, ...] = ()) -> Iterator[Standing]:
+def placed_questions(
+    questions: Sequence[Question], path: Path = (), above: tuple[str, ...] = ()
+) -> Iterator[PlacedQuestion]:
     """Yield questions at every depth, in their order."""
     for number, question in enumerate(questions):
         at = (*path, number)
-        yield Standing(question, at, above)
-        yield from standing(question.items, (*at, "items"), (*above, question.id))
+        yield PlacedQuestion(question, at, above)
+        yield from placed_questions(question.items, (*at, "items"), (*above, question.id))
 
 
 def ids_of(question: Question) -> tuple[str, ...]:
@@ -35,8 +37,8 @@ def ids_of(question: Question) -> tuple[str, ...]:
 
 def faults(questions: Sequence[Question], beside: Mapping[str, Question]) -> Iterator[Placed]:
     """Yield what is wrong among questions that stand together; `beside` are others whose answers they may go by."""
-    every = tuple(standing(questions))
-    first: dict[str, Standing] = {}
+    every = tuple(placed_questions(questions))
+    first: dict[str, PlacedQuestion] = {}
     for one in every:
         for name in ids_of(one.question):
             if name in first:
@@ -48,7 +50,7 @@ def faults(questions: Sequence[Question], beside: Mapping[str, Question]) -> Ite
     yield from _circles(every)
 
 
-def _conditions(one: Standing, known: Mapping[str, Question]) -> Iterator[Placed]:
+def _conditions(one: PlacedQuestion, known: Mapping[str, Question]) -> Iterator[Placed]:
     when, path = one.question.when, (*one.path, "when")
     if len(when) > 1 and any(len(texts) > 1 for texts in when.values()):
         yield path, "several questions with several answers", "either several questions, or several answers to one"
@@ -62,7 +64,7 @@ def _conditions(one: Standing, known: Mapping[str, Question]) -> Iterator[Placed
                 yield (*path, name), f"found {text!r}", wanted
 
 
-def _circles(every: Sequence[Standing]) -> Iterator[Placed]:
+def _circles(every: Sequence[PlacedQuestion]) -> Iterator[Placed]:
     """Yield each question that is asked only after itself: what it goes by, and what it stands in."""
     goes_by: dict[str, set[str]] = {}
     for one in every:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from engine.config.source import Source
 from engine.config.wording import Placed, Step, nearest
-from engine.interchange.orders.compendium.files.asking import faults, ids_of, standing
+from engine.interchange.orders.compendium.files.asking import faults, ids_of, placed_questions
 from engine.interchange.orders.compendium.files.authored import Authored, Orderable, Question
 
 
@@ -29,7 +29,7 @@ class Examined:
 
     def __post_init__(self) -> None:
         for name, questions in self.authored.question_sets.items():
-            self._known[name] = {one.question.id: one.question for one in standing(questions)}
+            self._known[name] = {one.question.id: one.question for one in placed_questions(questions)}
 
     def sets(self) -> Iterator[Placed]:
         """Yield what is wrong in the sets of questions, each by itself, and in the defaults."""
@@ -85,7 +85,7 @@ class Examined:
         if not test.questions:
             return
         yield from _below((*at, "questions"), faults(test.questions, beside))
-        for asked in standing(test.questions, (*at, "questions")):
+        for asked in placed_questions(test.questions, (*at, "questions")):
             for one in ids_of(asked.question):
                 if one in taken:
                     yield (*asked.path, "id"), f"the id {one} a second time", f"the set {taken[one]} has it already"

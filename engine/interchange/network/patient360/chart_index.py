@@ -72,8 +72,8 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Standing:
-    """A chart by keys and by the numbers that sources gave; its documents by their number; the imports of these.
+class ChartIndex:
+    """The index of a chart: by keys, by the numbers of sources, documents by number, and their imports.
 
     `errors` are the resources that were entered in error, by organization and key: they are no facts. `imports` are
     by the id of the DocumentReference, `hashes` lead from the SHA-256 of a document to that.
@@ -113,11 +113,11 @@ def numbers(organization: str, resource: dict[str, Json]) -> set[Number]:
     }
 
 
-def read_standing(transaction: Transaction, patient: Stored, words: Words) -> Standing:
+def read_standing(transaction: Transaction, patient: Stored, words: Words) -> ChartIndex:
     """Return what stands in the chart of a live patient; a large chart takes a while."""
     keys = chart_keys(transaction, patient, WANTED)
     kept = [one for at in range(0, len(keys), PAGE) for one in records(transaction, patient, keys[at : at + PAGE])]
-    standing = Standing()
+    standing = ChartIndex()
     entries: dict[str, tuple[Stored, Entry]] = {}
     for stored in kept:
         resource = stored.resource()
@@ -138,7 +138,7 @@ def read_standing(transaction: Transaction, patient: Stored, words: Words) -> St
     return standing
 
 
-def _add_document(standing: Standing, transaction: Transaction, entry: Entry, words: Words) -> None:
+def _add_document(standing: ChartIndex, transaction: Transaction, entry: Entry, words: Words) -> None:
     number = entry.resource.get("masterIdentifier", {})
     if "value" in number:
         standing.documents[number.get("system", ""), number["value"]] = entry

@@ -15,7 +15,7 @@ from engine.interchange.core.service import Service
 from engine.interchange.tokens.oauth.account import allowed_now
 from engine.interchange.tokens.oauth.code import Exchange, challenge_of
 from engine.interchange.tokens.oauth.scope import right
-from engine.interchange.web.viewer.look import page, redirect
+from engine.interchange.web.viewer.rendering import page, redirect
 from engine.interchange.web.viewer.session import HOME, RETURN, Cookie, viewers
 
 SIGN_IN_SECONDS: Final = 600
@@ -25,8 +25,8 @@ UNDER_WAY: Final = re.compile(r"(\S+):([\w-]{20,}):([\w-]{43,})")
 UNUSED: Final = frozenset({"offline_access", "openid", "profile", "fhirUser"})
 
 
-class Entrance:
-    """Sends people to the sign-in and takes them back."""
+class LoginFlow:
+    """The login flow of the viewer: to the sign-in, and back with a code."""
 
     def __init__(self, service: Service, new_secret: Callable[[], str], issued: Callable[[str], None]) -> None:
         self._service = service

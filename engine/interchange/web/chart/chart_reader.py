@@ -1,4 +1,4 @@
-"""What the making of an answer sees beside the resource at hand: what it refers to, as far as the token may."""
+"""Reads the resources that a resource of a chart refers to, as far as the token may."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ OPEN: Final = frozenset(one.name for one in (*CHART, *SUPPORTING))
 
 
 @dataclass(slots=True)
-class Look:
-    """One snapshot of the store; `patient` is whose chart it is, `may_see` says which types the token reads.
+class ChartReader:
+    """One snapshot of the store for the chart of `patient`; `may_see`: whether the token reads a type.
 
     `whole`: the token may read the whole chart, whatever it says of single types. `base_url` is the service's own.
     """

@@ -1,4 +1,4 @@
-"""Templates, escaped everywhere, in which what a record does not say is empty; the style sheet; headers of pages."""
+"""Renders templates, escaped everywhere, with missing values empty; the style sheet; headers of pages."""
 
 from collections.abc import Mapping
 from pathlib import Path

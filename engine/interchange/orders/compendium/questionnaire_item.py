@@ -16,7 +16,7 @@ DISPLAY: Final = "display"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionnaireItem:
     """One item of a Questionnaire; `parent` is the linkId of the item that holds it, '' for none.
 
     `within` are the linkIds of the items that repeat and hold it, outermost first.
@@ -26,7 +26,7 @@ class Asked:
     link_id: str
     parent: str
     within: tuple[str, ...]
-    items: tuple["Asked", ...]
+    items: tuple["QuestionnaireItem", ...]
 
     @property
     def kind(self) -> str:
@@ -43,28 +43,28 @@ class Asked:
         return self.item.get("required") is True or (collected and _when_collected(self.item))
 
 
-def asked_by(questionnaire: dict[str, Json]) -> tuple[Asked, ...]:
-    """Return what a Questionnaire asks."""
+def items_of(questionnaire: dict[str, Json]) -> tuple[QuestionnaireItem, ...]:
+    """Return the items of a Questionnaire."""
     return _items(questionnaire, "", ())
 
 
-def by_link_id(asked: tuple[Asked, ...]) -> dict[str, Asked]:
+def by_link_id(asked: tuple[QuestionnaireItem, ...]) -> dict[str, QuestionnaireItem]:
     """Return items at every depth by their linkIds, in their order; of several of one linkId the first."""
-    found: dict[str, Asked] = {}
+    found: dict[str, QuestionnaireItem] = {}
     for one in asked:
         for each in (one, *by_link_id(one.items).values()):
             found.setdefault(each.link_id, each)
     return found
 
 
-def _items(holder: dict[str, Json], parent: str, within: tuple[str, ...]) -> tuple[Asked, ...]:
+def _items(holder: dict[str, Json], parent: str, within: tuple[str, ...]) -> tuple[QuestionnaireItem, ...]:
     return tuple(_asked(item, parent, within) for item in holder.get("item", ()))
 
 
-def _asked(item: dict[str, Json], parent: str, within: tuple[str, ...]) -> Asked:
+def _asked(item: dict[str, Json], parent: str, within: tuple[str, ...]) -> QuestionnaireItem:
     link_id = item.get("linkId") or item.get("id", "")
     inner = (*within, link_id) if item.get("repeats") is True else within
-    return Asked(item, link_id, parent, within, _items(item, link_id, inner))
+    return QuestionnaireItem(item, link_id, parent, within, _items(item, link_id, inner))
 
 
 def _when_collected(item: dict[str, Json]) -> bool:

@@ -28,14 +28,14 @@ CCD: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A document of the patient that a source has: its id, the same each time, and its DocumentReference (R4)."""
+class SourceDocument:
+    """A document of the patient at a source: its id, the same each time, and its DocumentReference (R4)."""
 
     id: str
     resource: dict[str, Json]
 
 
-def found_in(document: Document, subject: Subject) -> Found | None:
+def found_in(document: Document, subject: Subject) -> SourceDocument | None:
     """Return a document as it is shown; None for one that cannot be read, or is not the patient's.
 
     Takes CPU time: call it off the event loop.
@@ -66,7 +66,7 @@ def found_in(document: Document, subject: Subject) -> Found | None:
         **({"author": [{"display": organization}], "custodian": {"display": organization}} if organization else {}),
         "content": [{"attachment": attachment, **({"format": CCD} if document.media_type == CCDA else {})}],
     }
-    return Found(number, resource)
+    return SourceDocument(number, resource)
 
 
 def _identifier(number: str) -> dict[str, Json]:
@@ -77,7 +77,12 @@ def _identifier(number: str) -> dict[str, Json]:
 
 
 def as_bundle(
-    bundle_id: str, address: str, subject: Subject, found: Iterable[Found], failed: Iterable[str], version: FhirVersion
+    bundle_id: str,
+    address: str,
+    subject: Subject,
+    found: Iterable[SourceDocument],
+    failed: Iterable[str],
+    version: FhirVersion,
 ) -> dict[str, Json]:
     """Return documents as a searchset of a version, each once; `failed` sources are told in an outcome at the end."""
     known = {one.id: one.resource for one in found}

@@ -1,4 +1,4 @@
-"""The FHIR door: who asks, for what, in which form; then the interaction, and its answer or refusal."""
+"""The FHIR endpoint: authentication, routing and negotiation, then the interaction and its answer or refusal."""
 
 import asyncio
 from contextlib import suppress
