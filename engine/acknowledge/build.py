@@ -62,7 +62,7 @@ def build(
     """
     separator, encoding, delimiters = _delimiters(header)
     spoken = _spoken(header, findings, version)
-    pen = _pen(delimiters, "utf-8" if header.wide else charset)
+    writer = _ack_writer(delimiters, "utf-8" if header.wide else charset)
     field = header.field
     msh = [
         b"MSH",
@@ -73,21 +73,21 @@ def build(
         field(4),
         at.strftime("%Y%m%d%H%M%S%z").encode(),
         b"",
-        _message_type(header, pen, spoken),
+        _message_type(header, writer, spoken),
         control_id.encode(),
         field(11),
-        field(12) if spoken == header.version else pen.text(spoken),
+        field(12) if spoken == header.version else writer.text(spoken),
     ]
     if header.charset_field:
         msh += [b"", b"", b"", b"", b"", header.charset_field]
-    segments = [separator.join(msh), _msa(header, code, findings, pen, spoken, text)]
+    segments = [separator.join(msh), _msa(header, code, findings, writer, spoken, text)]
     if findings:
-        segments += _errors(findings[:MAX_ERRORS], pen, spoken)
+        segments += _errors(findings[:MAX_ERRORS], writer, spoken)
     said = b"\r".join(segments) + b"\r"
     return said.decode("utf-8", "replace").encode(header.wide, "replace") if header.wide else said
 
 
-class _Pen:
+class _AckWriter:
     """Writes our own text with the delimiters and in the character set of the message."""
 
     __slots__ = ("_charset", "_delimiters", "component", "field", "repetition", "subcomponent")
@@ -104,7 +104,7 @@ class _Pen:
         return _encode(_escape(text, self._delimiters), self._charset)
 
 
-_pen = lru_cache(maxsize=256)(_Pen)
+_ack_writer = lru_cache(maxsize=256)(_AckWriter)
 
 
 def _join(separator: bytes, parts: Sequence[bytes]) -> bytes:
@@ -154,53 +154,55 @@ def _release(version: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2] or 0)) if match else (5, 1)
 
 
-def _message_type(header: Header, pen: _Pen, version: str) -> bytes:
-    parts = header.field(9).split(pen.component) if pen.component else [header.field(9)]
+def _message_type(header: Header, writer: _AckWriter, version: str) -> bytes:
+    parts = header.field(9).split(writer.component) if writer.component else [header.field(9)]
     if len(parts) < 2 or not parts[1]:
         return b"ACK"
     event = parts[1]
-    return _join(pen.component, [b"ACK", event, b"ACK"] if _release(version) >= (3, 1) else [b"ACK", event])
+    return _join(writer.component, [b"ACK", event, b"ACK"] if _release(version) >= (3, 1) else [b"ACK", event])
 
 
-def _msa(header: Header, code: AckCode, findings: Sequence[Finding], pen: _Pen, version: str, text: str) -> bytes:
+def _msa(
+    header: Header, code: AckCode, findings: Sequence[Finding], writer: _AckWriter, version: str, text: str
+) -> bytes:
     fields = [b"MSA", code.value.encode(), header.control_id]
     said = next((finding.text for finding in findings if finding.severity is Severity.ERROR), text)
     if said and _release(version) < (7, 0):
-        fields.append(pen.text(said))
-    return _join(pen.field, fields)
+        fields.append(writer.text(said))
+    return _join(writer.field, fields)
 
 
-def _errors(findings: Sequence[Finding], pen: _Pen, version: str) -> list[bytes]:
+def _errors(findings: Sequence[Finding], writer: _AckWriter, version: str) -> list[bytes]:
     if _release(version) >= (5, 0):
-        return [_error(finding, pen) for finding in findings]
+        return [_error(finding, writer) for finding in findings]
     old = [
-        _old_location(finding, location, pen)
+        _old_location(finding, location, writer)
         for finding in findings
         if finding.severity is Severity.ERROR
         for location in finding.locations or ("",)
     ]
-    return [_join(pen.field, [b"ERR", _join(pen.repetition, old)])] if old else []
+    return [_join(writer.field, [b"ERR", _join(writer.repetition, old)])] if old else []
 
 
-def _error(finding: Finding, pen: _Pen) -> bytes:
-    locations = [_location(location, pen) for location in finding.locations]
+def _error(finding: Finding, writer: _AckWriter) -> bytes:
+    locations = [_location(location, writer) for location in finding.locations]
     return _join(
-        pen.field,
+        writer.field,
         [
             b"ERR",
             b"",
-            _join(pen.repetition, locations) if locations else b"",
-            _join(pen.component, [b"%d" % finding.code, pen.text(TABLE_0357[finding.code]), b"HL70357"]),
+            _join(writer.repetition, locations) if locations else b"",
+            _join(writer.component, [b"%d" % finding.code, writer.text(TABLE_0357[finding.code]), b"HL70357"]),
             finding.severity.value.encode(),
             b"",
             b"",
-            pen.text(finding.reason),
-            pen.text(finding.text),
+            writer.text(finding.reason),
+            writer.text(finding.text),
         ],
     )
 
 
-def _location(path: str, pen: _Pen) -> bytes:
+def _location(path: str, writer: _AckWriter) -> bytes:
     """Write a path as ERL: segment, its sequence, field, repetition, component, subcomponent."""
     match = _LOCATION.fullmatch(path)
     if match is None:
@@ -211,12 +213,12 @@ def _location(path: str, pen: _Pen) -> bytes:
         if match["repetition"] or match["component"]:
             parts.append(match["repetition"] or "1")
         parts += [match[name] for name in ("component", "subcomponent") if match[name]]
-    return _join(pen.component, [part.encode() for part in parts])
+    return _join(writer.component, [part.encode() for part in parts])
 
 
-def _old_location(finding: Finding, path: str, pen: _Pen) -> bytes:
+def _old_location(finding: Finding, path: str, writer: _AckWriter) -> bytes:
     """Write ERR-1 as before 2.5 (ELD): segment, its sequence, field, and the code as a coded element."""
     match = _LOCATION.fullmatch(path)
     where = [match["segment"], match["sequence"] or "1", match["field"] or ""] if match else ["", "", ""]
-    code = _join(pen.subcomponent, [b"%d" % finding.code, pen.text(TABLE_0357[finding.code]), b"HL70357"])
-    return _join(pen.component, [*(part.encode() for part in where), code])
+    code = _join(writer.subcomponent, [b"%d" % finding.code, writer.text(TABLE_0357[finding.code]), b"HL70357"])
+    return _join(writer.component, [*(part.encode() for part in where), code])

@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from engine.config.destination import Destination
-from engine.config.door import Limits, Listen
 from engine.config.filters import MOST_FILTERS, Filter
 from engine.config.frozen import Frozen
+from engine.config.listener_settings import Limits, Listen
 from engine.config.network import Network, is_loopback
 from engine.config.retention import Retention
 from engine.config.text import Line, Name, Uri, Word

@@ -10,7 +10,7 @@ from typing import Final
 
 from engine import telemetry
 from engine.config.channel import Channel
-from engine.config.door import Mllp
+from engine.config.listener_settings import Mllp
 from engine.errors import AdtEngineError
 from engine.journal.journal import Journal
 from engine.journal.state import pausing

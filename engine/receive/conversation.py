@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine import fault
-from engine.config.door import Limits
+from engine.config.listener_settings import Limits
 from engine.errors import place_of
 from engine.receive.block import COMMIT_ACK, COMMIT_NAK, Block, BlockReader, Event, EventKind, enclose
 from engine.receive.outbox import Line, Outbox

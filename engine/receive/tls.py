@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import NameOID
 from OpenSSL import SSL
 
-from engine.config.door import Tls
+from engine.config.listener_settings import Tls
 from engine.errors import StartError
 
 # RFC 9325: ephemeral keys and authenticated encryption only. TLS 1.3 has nothing else.

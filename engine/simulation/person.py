@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from engine.simulation import words
-from engine.simulation.words import Town
+from engine.simulation.words import City
 
 OLDEST_DAYS: Final = 34_000
 CHILD_DAYS: Final = 18 * 365
@@ -39,7 +39,7 @@ class Person:
     second: str = ""
     own_writing: tuple[str, str] | None = None
     street: str = ""
-    town: Town | None = None
+    city: City | None = None
     phone: str = ""
     marital: str = ""
     race: str = ""
@@ -106,7 +106,7 @@ def newborn(draw: Random, mother: Person, number: str, authority: str, today: da
         today,
         {authority: number},
         street=mother.street,
-        town=mother.town,
+        city=mother.city,
         phone=mother.phone,
         insurer=mother.insurer,
         policy=mother.policy,
@@ -124,7 +124,7 @@ def name_child(draw: Random, child: Person) -> None:
 def move_house(draw: Random, person: Person) -> None:
     """Let a person live somewhere else, with another telephone number; 555-0100 to 555-0199 are kept for fiction."""
     person.street = f"{draw.randrange(1, 400)} {draw.choice(words.STREETS)}"
-    person.town = draw.choice(words.TOWNS)
+    person.city = draw.choice(words.CITIES)
     person.phone = _phone(draw)
 
 

@@ -285,8 +285,8 @@ def _mother(person: Person, authority: str) -> str:
 
 
 def _address(person: Person) -> str:
-    town = person.town
-    return f"{person.street}^^{town.name}^{town.state}^{town.code}^USA^H^^{town.county}" if town else ""
+    city = person.city
+    return f"{person.street}^^{city.name}^{city.state}^{city.code}^USA^H^^{city.county}" if city else ""
 
 
 def _telephone(sender: Sender, phone: str, use: str) -> str:

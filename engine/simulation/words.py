@@ -40,8 +40,8 @@ STREETS: Final = (
 )
 
 
-class Town(NamedTuple):
-    """An invented town; its ZIP code is one that was never given out."""
+class City(NamedTuple):
+    """An invented city; its ZIP code is one that was never given out."""
 
     name: str
     state: str
@@ -49,13 +49,13 @@ class Town(NamedTuple):
     county: str
 
 
-TOWNS: Final = (
-    Town("Riverbend", "OR", "00101", "Alderside"),
-    Town("Lakeside Falls", "OR", "00117", "Alderside"),
-    Town("Saint Agnes Ferry", "WA", "00204", "Northmarch"),
-    Town("Ostwick", "WA", "00233", "Northmarch"),
-    Town("Pinnacle Mills", "OR", "00148", "Sedgemoor"),
-    Town("Quarry Point", "ID", "00372", "Cold Spring"),
+CITIES: Final = (
+    City("Riverbend", "OR", "00101", "Alderside"),
+    City("Lakeside Falls", "OR", "00117", "Alderside"),
+    City("Saint Agnes Ferry", "WA", "00204", "Northmarch"),
+    City("Ostwick", "WA", "00233", "Northmarch"),
+    City("Pinnacle Mills", "OR", "00148", "Sedgemoor"),
+    City("Quarry Point", "ID", "00372", "Cold Spring"),
 )
 
 INSURERS: Final = (

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from engine.config.door import Limits
+from engine.config.listener_settings import Limits
 from engine.config.shipped import shipped
 from engine.errors import MappingError
 from engine.garbage import COLLECT_AFTER

@@ -17,7 +17,7 @@ import uvloop
 
 from engine.acknowledge.build import build
 from engine.acknowledge.code import AckCode
-from engine.config.door import Limits, Mllp
+from engine.config.listener_settings import Limits, Mllp
 from engine.hl7.header import read_header
 from engine.receive.block import Block, enclose
 from engine.receive.listener import Listener, listen

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trustme
 
-from engine.config.door import Limits, Mllp
+from engine.config.listener_settings import Limits, Mllp
 from engine.receive.block import Block
 from engine.receive.listener import Listener, OpenListener, listen
 from engine.receive.reply import Answer, Peer, Reply

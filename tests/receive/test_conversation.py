@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.config.door import Limits
+from engine.config.listener_settings import Limits
 from engine.receive.block import Block, enclose
 from engine.receive.conversation import ConnectionSettings, Conversation
 from engine.receive.reply import Peer, Reply

@@ -13,7 +13,7 @@ import pytest
 from twisted.internet.error import CannotListenError
 
 from engine import fault
-from engine.config.door import Limits, Mllp
+from engine.config.listener_settings import Limits, Mllp
 from engine.errors import StartError
 from engine.receive.block import Block, BlockKind, enclose
 from engine.receive.listener import Listener, admission, listen

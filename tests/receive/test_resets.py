@@ -16,7 +16,7 @@ import pytest
 import trustme
 import uvloop
 
-from engine.config.door import Limits, Mllp, Tls
+from engine.config.listener_settings import Limits, Mllp, Tls
 from engine.receive.block import Block, enclose
 from engine.receive.conversation import Conversation
 from engine.receive.listener import Listener, OpenListener, listen

@@ -11,7 +11,7 @@ import pytest
 import trustme
 from cryptography import x509
 
-from engine.config.door import Mllp, Tls
+from engine.config.listener_settings import Mllp, Tls
 from engine.errors import StartError
 from engine.receive.block import enclose
 from engine.receive.listener import Listener, listen

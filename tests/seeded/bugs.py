@@ -1667,8 +1667,8 @@ SERVICE: Final = (
 PAGES: Final = (
     Bug(
         "a page of somebody else replays messages in an operator's name",
-        "ops/web/gatekeeper.py",
-        '        if not call.cookie or not self.desk.access.keys.is_csrf(call.cookie, call.form.get(FIELD, "")):\n',
+        "ops/web/auth_middleware.py",
+        '        if not call.cookie or not self.context.access.keys.is_csrf(call.cookie, call.form.get(FIELD, "")):\n',
         "        if not call.cookie:\n",
         ("ops/web/test_http.py",),
     ),
@@ -1681,7 +1681,7 @@ PAGES: Final = (
     ),
     Bug(
         "a viewer opens pages of administrators",
-        "ops/web/gatekeeper.py",
+        "ops/web/auth_middleware.py",
         "        if isinstance(self.route.needs, Permission) and not call.may(self.route.needs):\n",
         "        if isinstance(self.route.needs, Permission) and call.actor is None:\n",
         ("ops/web/test_http.py", "ops/web/test_flows.py", "ops/web/test_hostile.py"),
@@ -1738,8 +1738,8 @@ PAGES: Final = (
     Bug(
         "patients' messages are discarded without the password",
         "ops/operations/runner.py",
-        "    if not actor.confirmed and (grave or operation.confirm is Confirm.STEP_UP):\n",
-        "    if not actor.confirmed and grave:\n",
+        "    if not actor.confirmed and (step_up or operation.confirm is Confirm.STEP_UP):\n",
+        "    if not actor.confirmed and step_up:\n",
         ("ops/operations", "ops/web/test_flows.py"),
     ),
     Bug(

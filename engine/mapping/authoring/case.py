@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from engine.config.channel import Channel
 from engine.config.destination import Destination
-from engine.config.door import Listen, Mllp
+from engine.config.listener_settings import Listen, Mllp
 from engine.config.source import Source, parse, read
 from engine.config.wording import words
 from engine.errors import ConfigurationError, MessageError, Problem

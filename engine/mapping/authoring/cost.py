@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from engine.config.door import Limits
+from engine.config.listener_settings import Limits
 from engine.errors import Problem
 from engine.mapping.compile import PATIENT, MappingSource
 from engine.mapping.files.document import Document, Problems

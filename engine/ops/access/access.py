@@ -18,7 +18,7 @@ from engine.ops.access import totp
 from engine.ops.access.actor import Actor, Role, folded
 from engine.ops.access.attempts import Attempts
 from engine.ops.access.entering import Attempt, Entry, digest_of, enrol, enter, leave
-from engine.ops.access.invitation import Standing, accept, invited
+from engine.ops.access.invitation import InvitationStatus, accept, invited
 from engine.ops.access.keys import Keys
 from engine.ops.access.passwords import BusyError, weakness
 from engine.ops.access.session import ABSOLUTE, CONFIRMED_FOR, IDLE, Enrolment, Reason, Refusal, Session
@@ -26,7 +26,7 @@ from engine.ops.access.session import ABSOLUTE, CONFIRMED_FOR, IDLE, Enrolment, 
 # That a session was used is written at most so often: it may end a little early, never late.
 SEEN_EVERY: Final = timedelta(seconds=30)
 COOKIE_BYTES: Final = 32
-_STANDINGS: Final = {Standing.VOID: Refusal(Reason.INVITATION), Standing.NAME: Refusal(Reason.NAME)}
+_STANDINGS: Final = {InvitationStatus.VOID: Refusal(Reason.INVITATION), InvitationStatus.NAME: Refusal(Reason.NAME)}
 
 
 class Access:
@@ -55,7 +55,7 @@ class Access:
         if waiting := await self.attempts.throttled(attempt):
             return waiting
         found = await self._journal.read(partial(invited, digest=digest, name=name, now=now))
-        if found.standing is not Standing.GOOD:
+        if found.standing is not InvitationStatus.GOOD:
             await self.attempts.refuse(attempt, found.standing.value)
             return _STANDINGS[found.standing]
         self.attempts.forgive(name, address)

@@ -15,8 +15,8 @@ VALID_FOR_ACCOUNT: Final = timedelta(hours=24)
 NOBODY_YET: Final = ""
 
 
-class Standing(StrEnum):
-    """What a one-time token is worth for a name."""
+class InvitationStatus(StrEnum):
+    """The status of a one-time token for a name."""
 
     GOOD = "good"
     VOID = "void"
@@ -26,7 +26,7 @@ class Standing(StrEnum):
 class Invited(NamedTuple):
     """Whether a one-time token may be used under a name, and whether that account has a second factor."""
 
-    standing: Standing
+    standing: InvitationStatus
     totp: bool = False
 
 
@@ -34,21 +34,21 @@ def invited(connection: Connection, digest: bytes, name: str, now: datetime) -> 
     """Say what a one-time token is worth for a (folded) name."""
     whose = accounts.invited(connection, digest, now)
     if whose is None:
-        return Invited(Standing.VOID)
+        return Invited(InvitationStatus.VOID)
     account = accounts.find(connection, name)
     if whose == NOBODY_YET:
-        return Invited(Standing.GOOD if account is None and is_name(name) else Standing.NAME)
+        return Invited(InvitationStatus.GOOD if account is None and is_name(name) else InvitationStatus.NAME)
     if account is None or whose != name:
-        return Invited(Standing.NAME)
+        return Invited(InvitationStatus.NAME)
     if account.state is not AccountState.ACTIVE:
-        return Invited(Standing.VOID)
-    return Invited(Standing.GOOD, bool(account.totp) or account.totp_wanted)
+        return Invited(InvitationStatus.VOID)
+    return Invited(InvitationStatus.GOOD, bool(account.totp) or account.totp_wanted)
 
 
-def accept(connection: Connection, digest: bytes, attempt: Attempt, hashed: str) -> Standing:
+def accept(connection: Connection, digest: bytes, attempt: Attempt, hashed: str) -> InvitationStatus:
     """Set the password that an invited person chose; the token is void from then on, and so are open sessions."""
     found = invited(connection, digest, attempt.name, attempt.at)
-    if found.standing is not Standing.GOOD:
+    if found.standing is not InvitationStatus.GOOD:
         refuse(connection, attempt, accounts.find(connection, attempt.name), found.standing.value)
         return found.standing
     accounts.void(connection, digest)
@@ -60,4 +60,4 @@ def accept(connection: Connection, digest: bytes, attempt: Attempt, hashed: str)
         record(connection, attempt, account)
         accounts.set_password(connection, account.name, hashed, attempt.at)
         sessions.end_all(connection, account.name)
-    return Standing.GOOD
+    return InvitationStatus.GOOD

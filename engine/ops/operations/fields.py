@@ -35,8 +35,8 @@ _RUN: Final = "a run by its number, as `messages replays` shows it"
 _ALERT: Final = "an alert by its number, as `alerts list` shows it"
 
 
-class Grave:
-    """Marks a switch with which an operation needs the password typed just now."""
+class RequiresStepUp:
+    """Marks a switch with which an operation requires step-up: the password typed just now."""
 
 
 def is_number(value: object, least: int = 1, most: int = LARGEST) -> bool:
@@ -241,7 +241,7 @@ Since = Annotated[Moment, Field(description="From this time on: 2025-07-01T09:30
 Until = Annotated[Moment, Field(description="Before this time; written like since.")]
 StateName = Annotated[State | None, BeforeValidator(_state), _WRITTEN, Audited.VALUE]
 Switch = Annotated[bool, BeforeValidator(_switch), Audited.VALUE]
-Force = Annotated[Switch, Grave(), Field(description="Even if something newer has been applied since.")]
+Force = Annotated[Switch, RequiresStepUp(), Field(description="Even if something newer has been applied since.")]
 Rate = Annotated[float, BeforeValidator(_rate), Audited.VALUE, Field(description="Entries per second.")]
 Changes = Annotated[Mapping[str, str], BeforeValidator(_changes)]
 EditedFiles = Annotated[

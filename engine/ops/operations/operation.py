@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from engine.errors import MalformedRequestError
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import AUDITED, Audited, Marks
-from engine.ops.operations.fields import WRITTEN, Grave
+from engine.ops.operations.fields import WRITTEN, RequiresStepUp
 from engine.ops.views.answer import unmarked
 from engine.pipeline.engine import Engine
 from engine.pipeline.feed import charsets_of
@@ -81,8 +81,8 @@ def _mark_of(field: FieldInfo) -> Audited | Marks | None:
 class Operation(Request, Generic[A]):
     """One operation: its fields are what it takes, `run` does it and returns what it answers with.
 
-    `confirm`: whether it needs the password typed just now; a field marked Grave needs it, too. `of_channel`: its
-    `channel` bounds all that it shows, so that a token limited to channels may do it.
+    `confirm`: whether it needs the password typed just now; a field marked RequiresStepUp needs it, too. `of_channel`:
+    its `channel` bounds all that it shows, so that a token limited to channels may do it.
     """
 
     name: ClassVar[str]
@@ -125,10 +125,12 @@ class Operation(Request, Generic[A]):
 
     @classmethod
     @cache
-    def grave(cls) -> frozenset[str]:
+    def step_up_switches(cls) -> frozenset[str]:
         """Return the switches with which it needs the password typed just now."""
         return frozenset(
-            name for name, field in cls.names().items() if any(isinstance(one, Grave) for one in field.metadata)
+            name
+            for name, field in cls.names().items()
+            if any(isinstance(one, RequiresStepUp) for one in field.metadata)
         )
 
     @classmethod

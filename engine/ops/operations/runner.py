@@ -24,8 +24,8 @@ def admit(operation: AnyOperation, actor: Actor, given: Mapping[str, object]) ->
         raise ForbiddenOperationError(
             f"the role {actor.role} may not do {name}: it needs the permission {operation.permission}"
         )
-    grave = any(given.get(switch) for switch in operation.grave())
-    if not actor.confirmed and (grave or operation.confirm is Confirm.STEP_UP):
+    step_up = any(given.get(switch) for switch in operation.step_up_switches())
+    if not actor.confirmed and (step_up or operation.confirm is Confirm.STEP_UP):
         raise UnconfirmedOperationError(f"{name} needs your password again")
     if actor.channels and (not operation.of_channel or given.get("channel") not in actor.channels):
         names = ", ".join(actor.channels)

@@ -17,8 +17,8 @@ from starlette.types import Message, Receive, Scope, Send
 from engine import telemetry
 from engine.config.network import Network, is_allowed
 from engine.errors import AdtEngineError, place_of
-from engine.ops.web.call import Call, Desk
-from engine.ops.web.gatekeeper import Gatekeeper, SignInNeededError, is_stream, is_stream_at
+from engine.ops.web.auth_middleware import AuthMiddleware, SignInNeededError, is_stream, is_stream_at
+from engine.ops.web.call import Call, WebContext
 from engine.ops.web.headers import SESSION, secured
 from engine.ops.web.origin import is_known
 from engine.ops.web.refusal import TITLES, RefusedRequestError, status_of
@@ -39,12 +39,14 @@ class App:
     `hosts` are the names under which it may be asked, `allow` the networks that are answered; none for all.
     """
 
-    def __init__(self, desk: Desk, hosts: frozenset[str], allow: tuple[Network, ...] = ()) -> None:
-        self._desk = desk
+    def __init__(self, context: WebContext, hosts: frozenset[str], allow: tuple[Network, ...] = ()) -> None:
+        self._context = context
         self._hosts = hosts
         self._allow = allow
-        ordered = sorted(checked(desk.routes), key=lambda route: "{" in route.path)
-        self._places = [Place(route.path, Gatekeeper(desk, route).answer, methods=[route.method]) for route in ordered]
+        ordered = sorted(checked(context.routes), key=lambda route: "{" in route.path)
+        self._places = [
+            Place(route.path, AuthMiddleware(context, route).answer, methods=[route.method]) for route in ordered
+        ]
         for place in self._places:
             if place.methods and is_stream_at(place.path):
                 place.methods.discard("HEAD")
@@ -110,7 +112,7 @@ class App:
         }
         answer = call.page("error.html", status, **values)
         if call.renewed:
-            self._desk.cookies.set(answer, SESSION, call.renewed)
+            self._context.cookies.set(answer, SESSION, call.renewed)
         return answer
 
     def _call(self, request: Request) -> Call:
@@ -119,7 +121,7 @@ class App:
         return (
             known
             if known is not None
-            else Call(request, self._desk, Route("GET", request.url.path, Free.ANYBODY, _nothing))
+            else Call(request, self._context, Route("GET", request.url.path, Free.ANYBODY, _nothing))
         )
 
 

@@ -19,8 +19,8 @@ from engine.ops.operations.operation import Operation
 from engine.ops.operations.runner import Operations
 from engine.ops.web.criteria import Searches
 from engine.ops.web.headers import Cookies
-from engine.ops.web.look import Look
 from engine.ops.web.refusal import RefusedRequestError
+from engine.ops.web.renderer import Renderer
 from engine.ops.web.route import Free, Route
 from engine.ops.web.tally import Tally
 from engine.pipeline.engine import Engine
@@ -46,8 +46,8 @@ KEYS: Final[Mapping[str, str]] = {
 
 
 @dataclass(slots=True)
-class Desk:
-    """What all views work with, made once for a running engine."""
+class WebContext:
+    """The context of all views: made once for a running engine."""
 
     engine: Engine
     operations: Operations
@@ -57,7 +57,7 @@ class Desk:
     cookies: Cookies
     posts: HttpIntake
     exposed: bool
-    look: Look = field(default_factory=Look)
+    renderer: Renderer = field(default_factory=Renderer)
     searches: Searches = field(default_factory=Searches)
     tally: Tally = field(default_factory=Tally)
     streams: Counter[str] = field(default_factory=Counter)
@@ -72,7 +72,7 @@ class Call:
     """
 
     request: Request
-    desk: Desk
+    context: WebContext
     route: Route
     actor: Actor | None = None
     cookie: str = ""
@@ -100,7 +100,7 @@ class Call:
     @property
     def csrf(self) -> str:
         """The token that forms of this session must carry."""
-        return self.desk.access.keys.csrf(self.cookie) if self.cookie else ""
+        return self.context.access.keys.csrf(self.cookie) if self.cookie else ""
 
     def confirmed(self) -> None:
         """UnconfirmedOperationError where the password must be typed once more."""
@@ -139,7 +139,7 @@ class Call:
 
     async def perform(self, operation: type[Operation[A]], /, **given: object) -> A:
         """Do an operation in the name of who asks."""
-        return await self.desk.operations.perform(operation, self.by, given)
+        return await self.context.operations.perform(operation, self.by, given)
 
     def page(self, template: str, status: int = 200, /, **values: Any) -> Response:
         """Answer with a page."""
@@ -147,13 +147,13 @@ class Call:
 
     def part(self, template: str, /, **values: Any) -> str:
         """Return a page, or a block of one, as text."""
-        return self.desk.look.render(template, self._around() | values)
+        return self.context.renderer.render(template, self._around() | values)
 
     def _open_to_all(self) -> list[str]:
-        return sorted(name for name, feed in self.desk.engine.feeds.items() if feed.channel.open_to_all)
+        return sorted(name for name, feed in self.context.engine.feeds.items() if feed.channel.open_to_all)
 
     def _counts(self) -> dict[str, int]:
-        return {"/alerts": len(self.desk.engine.alerts.open()), "/lanes": self.held}
+        return {"/alerts": len(self.context.engine.alerts.open()), "/lanes": self.held}
 
     def _around(self) -> dict[str, object]:
         path = self.request.url.path
@@ -167,7 +167,7 @@ class Call:
                 "counted": route.path in counts,
                 "key": KEYS.get(route.path, ""),
             }
-            for route in self.desk.routes
+            for route in self.context.routes
             if route.label and self.admitted(route)
         ]
         notice = NOTICES.get(self.asked("said"), "")
@@ -179,7 +179,7 @@ class Call:
             "may": may_do,
             "open_to_all": self._open_to_all() if self.actor is not None else [],
             "notice": notice,
-            "now": self.desk.clock(),
+            "now": self.context.clock(),
         }
 
 

@@ -13,7 +13,7 @@ from engine.http.connection import Bounds, Refusal
 from engine.ops.access.access import Access
 from engine.ops.operations.runner import Operations
 from engine.ops.web.app import App
-from engine.ops.web.call import Desk
+from engine.ops.web.call import WebContext
 from engine.ops.web.headers import Cookies, secured
 from engine.ops.web.listener import PagesListener, tls_context
 from engine.ops.web.table import ROUTES
@@ -57,10 +57,12 @@ async def pages(
 ) -> AsyncIterator[None]:
     """Serve the operators' pages of an engine on a bound socket until closed."""
     host, port = listening.getsockname()[:2]
-    desk = Desk(engine, operations, access, now, ROUTES, Cookies(port, where.tls), HttpIntake(engine), where.exposed)
+    context = WebContext(
+        engine, operations, access, now, ROUTES, Cookies(port, where.tls), HttpIntake(engine), where.exposed
+    )
     try:
-        async with serving(App(desk, where.names, where.allow), where, listening, desk.stopping):
+        async with serving(App(context, where.names, where.allow), where, listening, context.stopping):
             _log.info("pages listening", address=host, port=port)
             yield
     finally:
-        desk.stopping.set()
+        context.stopping.set()

@@ -30,7 +30,7 @@ def streamed(
     RefusedRequestError 429 where the account has too many streams. Whoever is no longer signed in, or has another role
     by now, sees that said, and the stream ends.
     """
-    if call.desk.streams[call.owner] >= MOST_OF_ONE:
+    if call.context.streams[call.owner] >= MOST_OF_ONE:
         raise RefusedRequestError(429, "too many pages of yours are live at once: close some")
     return StreamingResponse(
         _events(call, {"now": now, **others}, seldom, seldom_every), media_type="text/event-stream"
@@ -40,13 +40,13 @@ def streamed(
 async def _events(
     call: Call, renders: Mapping[str, Render], seldom: Render | None, seldom_every: int
 ) -> AsyncIterator[bytes]:
-    desk, owner = call.desk, call.owner
-    desk.streams[owner] += 1
+    context, owner = call.context, call.owner
+    context.streams[owner] += 1
     sent: dict[str, str] = {}
     turn = 0
     try:
-        while not desk.stopping.is_set():
-            actor = await desk.access.session_of(call.cookie, call.address, touch=False)
+        while not context.stopping.is_set():
+            actor = await context.access.session_of(call.cookie, call.address, touch=False)
             if actor is None or actor.role is not call.by.role:
                 yield event("now", call.part("parts/ended.html")) + event("end", "")
                 return
@@ -59,11 +59,11 @@ async def _events(
                 yield b"".join(changed) or b": here\n\n"
             turn += 1
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(desk.stopping.wait(), EVERY_SECONDS)
+                await asyncio.wait_for(context.stopping.wait(), EVERY_SECONDS)
     except AdtEngineError as error:
         _log.warning("stream ended", error=type(error).__name__, point=place_of(error))
     finally:
-        desk.streams[owner] -= 1
+        context.streams[owner] -= 1
 
 
 def event(name: str, text: str) -> bytes:

@@ -11,7 +11,7 @@ from twisted.internet import tcp
 from twisted.internet.error import CannotListenError
 
 from engine import fault
-from engine.config.door import Limits, Mllp
+from engine.config.listener_settings import Limits, Mllp
 from engine.config.network import Network, is_loopback
 from engine.errors import StartError
 from engine.receive.conversation import STALL_SECONDS, ConnectionSettings

@@ -12,7 +12,7 @@ import pytest
 from psycopg.pq import PGconn
 
 from engine.journal.nodes.database import open_writer
-from engine.ops.cli.examine.check import Check, Standing
+from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.ops.cli.examine.shared_journal import shared_journal
 from tests.postgresql import running_postgres
 
@@ -115,12 +115,12 @@ def as_engine(address: str) -> str:
 
 def test_the_doctor_sees_asynchronous_standbys_by_the_documented_role(server: str) -> None:
     """It may not see their state, and commits wait for none: each could lose what was acknowledged."""
-    eventually(lambda: found(as_engine(server))["standbys"].standing is Standing.GOOD)
+    eventually(lambda: found(as_engine(server))["standbys"].standing is CheckStatus.GOOD)
     replica = f"{server.replace('/adt?', '/postgres?')}&replication=true"
     standby = PGconn.connect(replica.encode())
     try:
         seen = found(as_engine(server))["standbys"]
-        assert (seen.standing, seen.found) == (Standing.LOOK, "1 that no commit waits for")
+        assert (seen.standing, seen.found) == (CheckStatus.LOOK, "1 that no commit waits for")
     finally:
         standby.finish()
 
@@ -133,7 +133,7 @@ def test_the_doctor_never_says_ok_of_standbys_that_it_may_not_see(server: str) -
     try:
         run(server, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (nobody)';\nSELECT pg_reload_conf()")
         eventually(lambda: found(as_engine(server))["standbys"].found.startswith("1 of 1 that this role may not see"))
-        assert found(as_engine(server))["standbys"].standing is Standing.LOOK
+        assert found(as_engine(server))["standbys"].standing is CheckStatus.LOOK
         run(local, "GRANT pg_read_all_stats TO engine")
         assert found(as_engine(server))["standbys"].found == "1 that no commit waits for"
     finally:
@@ -174,12 +174,12 @@ def eventually(look: Callable[[], bool]) -> None:
 )  # fmt: skip
 def test_the_doctor_names_a_right_that_is_missing(server: str, spoil: str, mend: str, what: str) -> None:
     """Each by its name, and never that all is well, or that there is nothing yet."""
-    assert found(as_engine(server))["rights"].standing is Standing.GOOD
+    assert found(as_engine(server))["rights"].standing is CheckStatus.GOOD
     try:
         run(server, spoil)
         seen = found(as_engine(server))
         assert seen["rights"].found == what
-        assert seen["rights"].standing is not Standing.GOOD
+        assert seen["rights"].standing is not CheckStatus.GOOD
     finally:
         run(server, mend)
-    assert found(as_engine(server))["rights"].standing is Standing.GOOD
+    assert found(as_engine(server))["rights"].standing is CheckStatus.GOOD

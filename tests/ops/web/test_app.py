@@ -8,7 +8,7 @@ import pytest
 from starlette.responses import Response
 
 from engine.ops.web.app import App
-from engine.ops.web.call import Desk
+from engine.ops.web.call import WebContext
 from engine.ops.web.headers import POLICY, Cookies
 from engine.ops.web.route import Free, Gate, Route
 
@@ -27,8 +27,10 @@ NOBODY: Any = None
 @pytest.mark.parametrize(("path", "kind"), [("/page", "text/html"), ("/api/thing", "application/problem+json")])
 async def test_a_fault_is_told_by_its_place_alone(path: str, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """500 with the usual headers and a sentence; the error's text is neither in the answer nor in the log."""
-    desk = Desk(NOBODY, NOBODY, NOBODY, lambda: datetime.now(UTC), ROUTES, Cookies(1, tls=False), NOBODY, exposed=False)
-    app = App(desk, frozenset({"localhost"}))
+    context = WebContext(
+        NOBODY, NOBODY, NOBODY, lambda: datetime.now(UTC), ROUTES, Cookies(1, tls=False), NOBODY, exposed=False
+    )
+    app = App(context, frozenset({"localhost"}))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
         answer = await http.get(path)
     assert answer.status_code == 500

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.ops.web.look import Look
+from engine.ops.web.renderer import Renderer
 from engine.ops.web.wording import milliseconds, moment, number, pretty, span, visible, visible_lines
 
 
@@ -61,7 +61,7 @@ def test_json_is_indented_and_text_is_left() -> None:
 )
 def test_a_command_that_a_page_does_leads_there(text: str, entry: int, place: str) -> None:
     """A line of the table of reasons names commands; what stands on a page is one click away."""
-    shown = Look()._environment.filters["coded"](text, entry)
+    shown = Renderer()._environment.filters["coded"](text, entry)
     assert (f'<a class="does" href="{place}"><code>' in shown) is bool(place)
     assert "<code>" in shown
     assert shown.count("<a ") == bool(place)

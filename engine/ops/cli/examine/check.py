@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Standing(StrEnum):
+class CheckStatus(StrEnum):
     """How it stands: `look` is for a person to judge, `mend` (to be fixed) would keep the engine from running well."""
 
     GOOD = "ok"
@@ -17,11 +17,11 @@ class Check:
     """One thing looked at: how it stands, what was found, and the next step where it is not good."""
 
     what: str
-    standing: Standing
+    standing: CheckStatus
     found: str
     do: str = ""
 
 
-def check(what: str, found: str, *, good: bool, do: str, otherwise: Standing = Standing.FIX) -> Check:
+def check(what: str, found: str, *, good: bool, do: str, otherwise: CheckStatus = CheckStatus.FIX) -> Check:
     """Return a check that is good, or else stands as `otherwise` says, with the next step."""
-    return Check(what, Standing.GOOD, found) if good else Check(what, otherwise, found, do)
+    return Check(what, CheckStatus.GOOD, found) if good else Check(what, otherwise, found, do)

@@ -13,13 +13,13 @@ from engine.deliver.interactions import LEFT_OUT
 from engine.deliver.wire.abilities import Abilities
 from engine.errors import AdtEngineError
 from engine.journal.state.proving import proofs_in
-from engine.ops.cli.examine.check import Check, Standing
+from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.pipeline.configuration import Configuration
 from engine.pipeline.engine import destination_of
 
-GRAVEST: Final = (Standing.FIX, Standing.LOOK, Standing.GOOD)
+GRAVEST: Final = (CheckStatus.FIX, CheckStatus.LOOK, CheckStatus.GOOD)
 
-Finding = tuple[Standing, str, str]
+Finding = tuple[CheckStatus, str, str]
 
 
 def secrets(configuration: Configuration) -> Iterator[Check]:
@@ -34,7 +34,7 @@ def secrets(configuration: Configuration) -> Iterator[Check]:
             try:
                 secret.read()
             except LookupError as error:
-                yield Check(f"{place} of {name}", Standing.FIX, str(error), "set it, or correct the reference")
+                yield Check(f"{place} of {name}", CheckStatus.FIX, str(error), "set it, or correct the reference")
 
 
 def _secrets(value: object, place: str) -> Iterator[tuple[str, Secret]]:
@@ -58,14 +58,14 @@ async def _check(settings: Settings, configuration: Configuration, data: Path) -
     try:
         destination = destination_of(settings, configuration)
     except AdtEngineError as error:
-        return Check(name, Standing.FIX, str(error), "fix the file, or ca_file")
+        return Check(name, CheckStatus.FIX, str(error), "fix the file, or ca_file")
     try:
         destination.proofs.known |= proofs_in(data, settings.name)
         abilities = await destination.check()
         base = await destination.lookup_base() if _looks_up(settings, configuration) else None
         lacking = _lacking(destination, configuration)
     except AdtEngineError as error:
-        return Check(name, Standing.FIX, f"{settings.base_url}: {error}", "start it, or correct base_url and auth")
+        return Check(name, CheckStatus.FIX, f"{settings.base_url}: {error}", "start it, or correct base_url and auth")
     finally:
         await destination.close()
     return check_of(name, settings, abilities, base, lacking)
@@ -111,55 +111,55 @@ def _merging(settings: Settings, abilities: Abilities) -> Finding:
     """Say how records are merged there; `merge_operation` names what a server has and does not list."""
     named, listed = settings.merge_operation, abilities.operation
     if settings.merge_strategy in {"link", "notify-only"}:
-        return Standing.GOOD, f"merges by {settings.merge_strategy}", ""
+        return CheckStatus.GOOD, f"merges by {settings.merge_strategy}", ""
     if named:
         also = "" if named == listed else f"; the server lists {f'${listed}' if listed else 'none'}"
-        return Standing.GOOD, f"merges by ${named} (merge_operation{also})", ""
+        return CheckStatus.GOOD, f"merges by ${named} (merge_operation{also})", ""
     if listed:
-        return Standing.GOOD, f"merges by ${listed}, as it lists", ""
+        return CheckStatus.GOOD, f"merges by ${listed}, as it lists", ""
     do = "set merge_operation if it has a merge that it does not list, else merge_strategy to link or notify-only"
     if settings.merge_strategy == "merge" or not abilities.stated:
-        return Standing.FIX, "lists no $merge", do
-    return Standing.LOOK, "lists no $merge: records are linked", do
+        return CheckStatus.FIX, "lists no $merge", do
+    return CheckStatus.LOOK, "lists no $merge: records are linked", do
 
 
 def _versions(abilities: Abilities) -> Finding:
     """Say whether If-Match is honoured, as far as it was tried or may be."""
     if abilities.if_match:
-        return Standing.GOOD, "honours If-Match, as tested", ""
+        return CheckStatus.GOOD, "honours If-Match, as tested", ""
     if abilities.provable:
-        return Standing.GOOD, "If-Match is tested with the first update", ""
+        return CheckStatus.GOOD, "If-Match is tested with the first update", ""
     do = "every update reads first, and what others write in between is lost: ask the server's administrator"
-    return Standing.LOOK, "ignores If-Match" if abilities.versioned else "keeps no versions for If-Match", do
+    return CheckStatus.LOOK, "ignores If-Match" if abilities.versioned else "keeps no versions for If-Match", do
 
 
 def _bundles(settings: Settings, abilities: Abilities) -> Finding:
     """Say whether what goes beside a patient is sent as one transaction."""
     if not abilities.transaction:
-        return Standing.GOOD, "offers no transactions: one request a resource", ""
+        return CheckStatus.GOOD, "offers no transactions: one request a resource", ""
     if settings.bundle == "off":
-        return Standing.GOOD, "one request a resource (bundle: off)", ""
-    return Standing.GOOD, "takes a visit and what it names as one transaction", ""
+        return CheckStatus.GOOD, "one request a resource (bundle: off)", ""
+    return CheckStatus.GOOD, "takes a visit and what it names as one transaction", ""
 
 
 def _types(lacking: tuple[str, ...]) -> Finding:
     """Say which types it does not list; it may take them all the same."""
     do = "take them out of the mapping's resources and events, or have them switched on there: else messages are held"
-    return Standing.LOOK, f"lists no {', '.join(lacking)}, which the mapping may send", do
+    return CheckStatus.LOOK, f"lists no {', '.join(lacking)}, which the mapping may send", do
 
 
 def _notices(abilities: Abilities) -> Finding:
     """Say whether it lists that it takes notices of ADT events (`notify`); it may take them all the same."""
     if not abilities.notices:
         do = "take notify out, or see what becomes of the first notice with `messages show`"
-        return Standing.LOOK, "lists no $process-message, so it may take no notices (notify)", do
-    return Standing.GOOD, "takes notices of ADT events, as it lists", ""
+        return CheckStatus.LOOK, "lists no $process-message, so it may take no notices (notify)", do
+    return CheckStatus.GOOD, "takes notices of ADT events, as it lists", ""
 
 
 def _look_ups(settings: Settings, base: str) -> Finding:
     """Say whether patients can be looked up there (`lookup_on`)."""
     if not base:
         do = "take lookup_on out of the channel, or set lookup_base_url if another base of the server has it"
-        return Standing.LOOK, "lists no $p360-retrieve: nobody is looked up (lookup_on)", do
+        return CheckStatus.LOOK, "lists no $p360-retrieve: nobody is looked up (lookup_on)", do
     named = " (lookup_base_url, taken at its word)" if settings.lookup_base_url else ""
-    return Standing.GOOD, f"looks patients up at {base}{named}", ""
+    return CheckStatus.GOOD, f"looks patients up at {base}{named}", ""

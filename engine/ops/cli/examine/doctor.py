@@ -9,7 +9,7 @@ import typer
 
 from engine.errors import AdtEngineError, ConfigurationError
 from engine.journal.opening import address_of
-from engine.ops.cli.examine.check import Check, Standing
+from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.ops.cli.examine.destinations import destinations, secrets
 from engine.ops.cli.examine.listeners import listeners
 from engine.ops.cli.examine.machine import machine
@@ -20,7 +20,7 @@ from engine.pipeline.configuration import Files, configure
 from engine.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, table
 
-STYLES: Final = {Standing.GOOD: POSITIVE, Standing.LOOK: "yellow", Standing.FIX: NEGATIVE}
+STYLES: Final = {CheckStatus.GOOD: POSITIVE, CheckStatus.LOOK: "yellow", CheckStatus.FIX: NEGATIVE}
 
 
 def doctor(
@@ -48,12 +48,12 @@ def doctor(
         print_json(rows)
     else:
         output().print(table(("State", "What", "Found", "Next step"), (_row(one) for one in checks)))
-    if any(one.standing is Standing.FIX for one in checks):
+    if any(one.standing is CheckStatus.FIX for one in checks):
         raise typer.Exit(1)
 
 
 def _row(one: Check) -> tuple[object, ...]:
-    word = "FIX" if one.standing is Standing.FIX else str(one.standing)
+    word = "FIX" if one.standing is CheckStatus.FIX else str(one.standing)
     return cell(word, STYLES[one.standing]), one.what, one.found, one.do
 
 
@@ -64,15 +64,15 @@ def _checks(files: Files) -> Iterator[Check]:
     except ConfigurationError as error:
         yield from machine(files.data, 0)
         for problem in error.problems:
-            yield Check("files", Standing.FIX, str(problem), "fix the file")
+            yield Check("files", CheckStatus.FIX, str(problem), "fix the file")
         return
     channels = configuration.channels.values()
     yield from machine(files.data, sum(channel.limits.connections for channel in channels))
     running = _running(files.data)
-    yield Check("engine", Standing.GOOD, "running" if running else "not running")
+    yield Check("engine", CheckStatus.GOOD, "running" if running else "not running")
     if address := address_of(files.data):
         yield from shared_journal(address)
-    yield Check("files", Standing.GOOD, f"mappings compiled, channels: {len(configuration.channels)}")
+    yield Check("files", CheckStatus.GOOD, f"mappings compiled, channels: {len(configuration.channels)}")
     for channel in channels:
         yield from listeners(channel, running=running)
     yield from secrets(configuration)

@@ -9,9 +9,9 @@ from typing import Final
 from cryptography import x509
 
 from engine.config.channel import Channel
-from engine.config.door import Tls
+from engine.config.listener_settings import Tls
 from engine.errors import StartError
-from engine.ops.cli.examine.check import Check, Standing, check
+from engine.ops.cli.examine.check import Check, CheckStatus, check
 from engine.receive.tls import Certificates
 
 SOON: Final = timedelta(days=30)
@@ -33,9 +33,11 @@ def listeners(channel: Channel, *, running: bool) -> Iterator[Check]:
         try:
             probe.bind((mllp.host, mllp.port))
         except OSError as error:
-            yield Check(name, Standing.FIX, f"{address} {error.strerror}", "choose another port, or stop what uses it")
+            yield Check(
+                name, CheckStatus.FIX, f"{address} {error.strerror}", "choose another port, or stop what uses it"
+            )
         else:
-            yield Check(name, Standing.GOOD, f"{address} free")
+            yield Check(name, CheckStatus.GOOD, f"{address} free")
 
 
 def certificates(channel: str, tls: Tls) -> Iterator[Check]:
@@ -44,7 +46,7 @@ def certificates(channel: str, tls: Tls) -> Iterator[Check]:
     try:
         Certificates(tls, _unheard)
     except StartError as error:
-        yield Check(name, Standing.FIX, str(error), "fix the files; the channel cannot listen with them")
+        yield Check(name, CheckStatus.FIX, str(error), "fix the files; the channel cannot listen with them")
         return
     yield _ends(name, Path(tls.certificate))
     if tls.client_ca:
@@ -63,6 +65,6 @@ def _ends(name: str, path: Path) -> Check:
     found = f"{path}, until {end:%Y-%m-%d}"
     if left < timedelta(0):
         return Check(
-            name, Standing.FIX, found, "it has expired: renew it; a running engine picks up the new one by itself"
+            name, CheckStatus.FIX, found, "it has expired: renew it; a running engine picks up the new one by itself"
         )
-    return check(name, found, good=left > SOON, do=f"renew it: {left.days} days left", otherwise=Standing.LOOK)
+    return check(name, found, good=left > SOON, do=f"renew it: {left.days} days left", otherwise=CheckStatus.LOOK)

@@ -11,7 +11,7 @@ from typing import Final
 from engine.database.sqlite import library_fault
 from engine.journal.file.mount import Mount, mount_of
 from engine.journal.file.reserve import free_bytes_kept
-from engine.ops.cli.examine.check import Check, Standing, check
+from engine.ops.cli.examine.check import Check, CheckStatus, check
 
 LOW_DISK_BYTES: Final = 1_073_741_824
 SPARE_FILES: Final = 256
@@ -39,17 +39,17 @@ def _nearest(data: Path) -> Path:
 
 def _sqlite() -> Check:
     if fault := library_fault():
-        return Check("SQLite", Standing.FIX, fault, "install a newer pysqlite3")
-    return Check("SQLite", Standing.GOOD, "new enough for a journal")
+        return Check("SQLite", CheckStatus.FIX, fault, "install a newer pysqlite3")
+    return Check("SQLite", CheckStatus.GOOD, "new enough for a journal")
 
 
 def _folder(data: Path) -> Check:
     place = _nearest(data)
     if not os.access(place, os.W_OK | os.X_OK):
-        return Check("data folder", Standing.FIX, f"{place} is not writable", "correct its owner, or use --data")
+        return Check("data folder", CheckStatus.FIX, f"{place} is not writable", "correct its owner, or use --data")
     if data.exists() and data.stat().st_mode & 0o077:
-        return Check("data folder", Standing.FIX, f"{data} is open to others", f"chmod 700 {data}")
-    return Check("data folder", Standing.GOOD, str(data.absolute()))
+        return Check("data folder", CheckStatus.FIX, f"{data} is open to others", f"chmod 700 {data}")
+    return Check("data folder", CheckStatus.GOOD, str(data.absolute()))
 
 
 def _disk(place: Path) -> Check:
@@ -63,8 +63,10 @@ def _disk(place: Path) -> Check:
 def _file_system(place: Path, mount: Mount) -> Check:
     found = f"{mount.kind or 'unknown'} under {place}"
     if mount.remote:
-        return Check("file system", Standing.FIX, found, "put the data folder on a local ext4 or xfs disk")
-    return check("file system", found, good=mount.kind in LOCAL, do="ext4 and xfs are tested", otherwise=Standing.LOOK)
+        return Check("file system", CheckStatus.FIX, found, "put the data folder on a local ext4 or xfs disk")
+    return check(
+        "file system", found, good=mount.kind in LOCAL, do="ext4 and xfs are tested", otherwise=CheckStatus.LOOK
+    )
 
 
 def _encryption(device: str) -> Check:
@@ -75,7 +77,7 @@ def _encryption(device: str) -> Check:
         "dm-crypt" if found else "not seen",
         good=found,
         do="the journal holds patients' data: use LUKS, or an encrypted volume",
-        otherwise=Standing.LOOK,
+        otherwise=CheckStatus.LOOK,
     )
 
 
@@ -100,7 +102,7 @@ def _clock() -> Check:
         "synchronised" if good else "not known to be synchronised",
         good=good,
         do="run chrony or systemd-timesyncd: tokens and times in the journal depend on the clock",
-        otherwise=Standing.LOOK,
+        otherwise=CheckStatus.LOOK,
     )
 
 

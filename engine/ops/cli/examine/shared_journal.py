@@ -10,7 +10,7 @@ from engine.errors import JournalUnusableError
 from engine.journal.nodes.database import open_checked
 from engine.journal.nodes.lease import nodes
 from engine.journal.nodes.schema import steps_made
-from engine.ops.cli.examine.check import Check, Standing, check
+from engine.ops.cli.examine.check import Check, CheckStatus, check
 
 # Standbys: all, those that no commit waits for, those whose state the role may not see; whether commits wait at all.
 STANDBYS: Final = """
@@ -49,25 +49,26 @@ def shared_journal(address: str) -> Iterator[Check]:
             rights = _rights(connection)
             is_made = bool(steps_made(connection)) if not rights.closed else True
     except JournalUnusableError as error:
-        yield Check("journal", Standing.FIX, str(error).partition("\n")[0], "bring the database up, then try again")
+        yield Check("journal", CheckStatus.FIX, str(error).partition("\n")[0], "bring the database up, then try again")
         return
     except PostgresqlError as error:
-        yield Check("journal", Standing.FIX, f"{shown(address)} cannot be looked at ({refusal_of(error)})", ROLES)
+        yield Check("journal", CheckStatus.FIX, f"{shown(address)} cannot be looked at ({refusal_of(error)})", ROLES)
         return
-    yield Check("journal", Standing.GOOD, f"{shown(address)}, PostgreSQL {version}")
+    yield Check("journal", CheckStatus.GOOD, f"{shown(address)}, PostgreSQL {version}")
     yield standbys
     yield _allowed(rights, is_made=is_made)
     if is_made:
         yield _files(address)
     else:
-        yield Check("nodes", Standing.GOOD, "none yet: the first engine makes the tables")
+        yield Check("nodes", CheckStatus.GOOD, "none yet: the first engine makes the tables")
 
 
 def _standbys(connection: PostgresqlConnection) -> Check:
     ((count, behind, unseen, waits),) = connection.execute(STANDBYS).fetchall()
     if unseen and waits:
         return Check(
-            "standbys", Standing.LOOK, f"{unseen} of {count} that this role may not see: commits wait for some of them",
+            "standbys", CheckStatus.LOOK,
+            f"{unseen} of {count} that this role may not see: commits wait for some of them",
             "let a superuser see whether each is synchronous, or GRANT pg_read_all_stats to the engine's role",
         )  # fmt: skip
     # Where commits wait for none, every standby is asynchronous, whether it is seen or not.
@@ -77,7 +78,7 @@ def _standbys(connection: PostgresqlConnection) -> Check:
         f"{behind} that no commit waits for" if behind else "every commit waits for all there are",
         good=not behind,
         do="make it synchronous: an acknowledged message could die with the primary",
-        otherwise=Standing.LOOK,
+        otherwise=CheckStatus.LOOK,
     )
 
 
@@ -90,16 +91,16 @@ def _rights(connection: PostgresqlConnection) -> _Rights:
 
 def _allowed(rights: _Rights, *, is_made: bool) -> Check:
     if not rights.schema:
-        return Check("rights", Standing.FIX, "the role may use no schema of its search_path", ROLES)
+        return Check("rights", CheckStatus.FIX, "the role may use no schema of its search_path", ROLES)
     if rights.closed:
-        return Check("rights", Standing.FIX, f"the role may not read and write {_listed(rights.closed)}", ROLES)
+        return Check("rights", CheckStatus.FIX, f"the role may not read and write {_listed(rights.closed)}", ROLES)
     if not rights.may_create and not is_made:
-        return Check("rights", Standing.FIX, f"the role may make no tables in the schema {rights.schema}", ROLES)
+        return Check("rights", CheckStatus.FIX, f"the role may make no tables in the schema {rights.schema}", ROLES)
     if rights.others or not rights.may_create:
         what = _listed(rights.others) if rights.others else f"the schema {rights.schema}"
         found = f"the role does not own {what}: it can run, and not upgrade the tables"
-        return Check("rights", Standing.LOOK, found, ROLES)
-    return Check("rights", Standing.GOOD, "the role may read, write and upgrade the tables")
+        return Check("rights", CheckStatus.LOOK, found, ROLES)
+    return Check("rights", CheckStatus.GOOD, "the role may read, write and upgrade the tables")
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -111,7 +112,9 @@ def _files(address: str) -> Check:
     try:
         living = [one for one in nodes(address) if one.state == "live"]
     except JournalUnusableError as error:
-        return Check("nodes", Standing.FIX, str(error).partition("\n")[0], "mend that, then try again")
+        return Check("nodes", CheckStatus.FIX, str(error).partition("\n")[0], "mend that, then try again")
     same = len({one.configuration for one in living}) <= 1
     found = f"{len(living)} live, {'the same files' if same else 'different files'}"
-    return check("nodes", found, good=same, do="give all nodes the same channels and mappings", otherwise=Standing.LOOK)
+    return check(
+        "nodes", found, good=same, do="give all nodes the same channels and mappings", otherwise=CheckStatus.LOOK
+    )

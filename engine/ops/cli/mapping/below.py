@@ -13,14 +13,14 @@ from engine.ops.cli.mapping.mappings import MESSAGES, bytes_of, messages_of
 HL7: Final = ".hl7"
 
 
-class Found(NamedTuple):
-    """The bytes of one message, and what it is called: `a.hl7`, or `a.hl7 #2` where the file holds several."""
+class NamedMessage(NamedTuple):
+    """One message and its name: `a.hl7`, or `a.hl7 #2` where the file holds several."""
 
     name: str
     raw: bytes
 
 
-def messages_below(paths: Iterable[Path]) -> Iterator[Found]:
+def messages_below(paths: Iterable[Path]) -> Iterator[NamedMessage]:
     """Yield the messages of files, and of every file below a folder that holds some, in order of name.
 
     A file that is named and holds none is one message, which cannot be read. UsageError for a path that cannot be read,
@@ -33,7 +33,7 @@ def messages_below(paths: Iterable[Path]) -> Iterator[Found]:
             yield from _named(path, bytes_of(path))
 
 
-def _below(folder: Path) -> Iterator[Found]:
+def _below(folder: Path) -> Iterator[NamedMessage]:
     found = False
     for file in sorted(folder.rglob("*")):
         if any(part.startswith(".") for part in file.relative_to(folder).parts) or not file.is_file():
@@ -46,10 +46,10 @@ def _below(folder: Path) -> Iterator[Found]:
         raise UsageError(f"no file below {folder} holds an HL7 message (a line that begins with MSH); name another one")
 
 
-def _named(file: Path, raw: bytes) -> Iterator[Found]:
+def _named(file: Path, raw: bytes) -> Iterator[NamedMessage]:
     raws = list(messages_of(raw))
     for number, one in enumerate(raws, 1):
-        yield Found(f"{file} #{number}" if len(raws) > 1 else str(file), one)
+        yield NamedMessage(f"{file} #{number}" if len(raws) > 1 else str(file), one)
 
 
 def _holds_messages(raw: bytes) -> bool:

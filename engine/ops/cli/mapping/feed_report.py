@@ -64,20 +64,20 @@ FIRSTS: Final = SECTIONS[0]._replace(columns={**SECTIONS[0].columns, "first": "F
 
 
 @dataclass(slots=True)
-class Fates:
-    """What becomes of events: the rule and the outcome of each, and why some are refused."""
+class EventOutcomes:
+    """The outcomes of events: rule and outcome of each, and the reasons of refusals."""
 
     outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     refusals: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def add(self, event: str, made: dict[str, Any]) -> None:
-        """Note what became of a message."""
+        """Count the outcome of a message."""
         self.outcomes[event, made["rule"], "not mapped" if "error" in made else made["action"]] += 1
         reasons = made["findings"] or ([made["error"]] if "error" in made else [])
         self.refusals.update({(event, str(reason).strip()) for reason in reasons})
 
 
-def report(feed: Feed, covered: Coverage, fates: Fates) -> dict[str, Json]:
+def report(feed: Feed, covered: Coverage, outcomes: EventOutcomes) -> dict[str, Json]:
     """Return all that was found; its keys are those of the sections, beside `messages` and `mapping`."""
     return {
         "messages": feed.messages,
@@ -93,9 +93,9 @@ def report(feed: Feed, covered: Coverage, fates: Fates) -> dict[str, Json]:
         "versions": [{"version": one, "count": count} for one, count in feed.versions.most_common()],
         "processing_ids": [{"id": one, "count": count} for one, count in feed.processing.most_common()],
         "character_sets": [{**one._asdict(), "count": count} for one, count in feed.charsets.most_common()],
-        "events": _outcomes(covered, fates),
+        "events": _outcomes(covered, outcomes),
         "refusals": [
-            {"event": one[0], "reason": one[1], "count": count} for one, count in fates.refusals.most_common()
+            {"event": one[0], "reason": one[1], "count": count} for one, count in outcomes.refusals.most_common()
         ],
         "authorities": [
             {
@@ -128,11 +128,11 @@ def report(feed: Feed, covered: Coverage, fates: Fates) -> dict[str, Json]:
     }
 
 
-def _outcomes(covered: Coverage, fates: Fates) -> list[dict[str, Json]]:
+def _outcomes(covered: Coverage, outcomes: EventOutcomes) -> list[dict[str, Json]]:
     known = covered.source.documents.events.value.get("events") or {}
     return [
         {"event": event, "does": _does(known.get(event)), "rule": rule, "action": action, "count": count}
-        for (event, rule, action), count in sorted(fates.outcomes.items())
+        for (event, rule, action), count in sorted(outcomes.outcomes.items())
     ]
 
 

@@ -18,7 +18,7 @@ from engine.mapping.authoring.draft_mapping import Lost, ships
 from engine.mapping.authoring.feed import Feed, event_shown, read_sample
 from engine.mapping.compile import MappingSource, load
 from engine.ops.cli.mapping.below import messages_below
-from engine.ops.cli.mapping.feed_report import FIRSTS, SECTIONS, Fates, codes_of, report
+from engine.ops.cli.mapping.feed_report import FIRSTS, SECTIONS, EventOutcomes, codes_of, report
 from engine.ops.cli.mapping.mappings import folders_of
 from engine.ops.cli.mapping.page import Html, cells, write_page
 from engine.ops.views.answer import Json as JsonValue
@@ -55,8 +55,8 @@ def infer(
     if out is not None and name and not ships(name):
         raise UsageError(f"--out drafts what extends a shipped mapping, and {name} is none; give --name adt or oru")
     with Console(stderr=True).status("reading messages"):
-        found, covered, fates = _examined(samples, mappings, name)
-    made = report(found, covered, fates)
+        found, covered, outcomes = _examined(samples, mappings, name)
+    made = report(found, covered, outcomes)
     if out is not None:
         if not found.messages:
             raise UsageError(f"none of these messages can be read ({', '.join(found.unreadable)}): nothing is drafted")
@@ -78,7 +78,7 @@ def infer(
         )
 
 
-def _examined(samples: Sequence[Path], mappings: Path | None, name: str) -> tuple[Feed, Coverage, Fates]:
+def _examined(samples: Sequence[Path], mappings: Path | None, name: str) -> tuple[Feed, Coverage, EventOutcomes]:
     """Return what messages are, what a mapping makes of them and why it refuses some; they are read twice.
 
     Whether an event can be mapped hangs on the authorities, which are known once every message was read.
@@ -87,12 +87,12 @@ def _examined(samples: Sequence[Path], mappings: Path | None, name: str) -> tupl
     for sample in messages_below(samples):
         feed.add(sample.name, sample.raw)
     source = load(folders_of(mappings), name or mapping_for(feed))
-    covered, fates = Coverage(source, _channel(feed, source)), Fates()
+    covered, outcomes = Coverage(source, _channel(feed, source)), EventOutcomes()
     for sample in messages_below(samples):
         message = read_sample(sample.raw).message
         if message is not None:
-            fates.add(event_shown(message, feed.personal), covered.add(message))
-    return feed, covered, fates
+            outcomes.add(event_shown(message, feed.personal), covered.add(message))
+    return feed, covered, outcomes
 
 
 def _channel(feed: Feed, source: MappingSource) -> Channel:

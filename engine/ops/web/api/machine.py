@@ -52,12 +52,12 @@ async def _journal(engine: Engine) -> str:
 
 
 async def _livez(call: Call) -> Response:
-    status, found = livez(call.desk.engine)
+    status, found = livez(call.context.engine)
     return as_json(found, status)
 
 
 async def _readyz(call: Call) -> Response:
-    status, found = await readyz(call.desk.engine)
+    status, found = await readyz(call.context.engine)
     return as_json(found, status)
 
 
@@ -68,7 +68,7 @@ async def _metrics(_call: Call) -> Response:
 async def _post(call: Call) -> Response:
     """Take one message on a channel's HTTP listener, as far as the token reaches; the answer is its acknowledgement."""
     path = str(call.request.path_params["path"])
-    posts = call.desk.posts
+    posts = call.context.posts
     limit = posts.limit(path)
     if not limit:
         raise RefusedRequestError(404, "no channel listens here")
@@ -84,7 +84,7 @@ def _check_channel(call: Call, path: str) -> None:
     limited = call.by.channels
     of_path = {
         name
-        for name, feed in call.desk.engine.feeds.items()
+        for name, feed in call.context.engine.feeds.items()
         if feed.channel.listen.http is not None and feed.channel.listen.http.path == path
     }
     if limited and not of_path & set(limited):

@@ -33,7 +33,7 @@ class View:
         _check_nulls(given)
         for name in self.endpoint.in_path:
             given[name] = numbered(name, call.request.path_params[name], 404)
-        done = await call.desk.operations.perform(operation, call.by, given, written=is_read)
+        done = await call.context.operations.perform(operation, call.by, given, written=is_read)
         return as_json(operation.to_json(done))
 
     def _asked(self, call: Call) -> dict[str, object]:

@@ -20,11 +20,11 @@ async def _password(call: Call) -> Response:
     old, new = call.form.get("old", ""), call.form.get("new", "")
     if new != call.form.get("again", ""):
         return _again(call, 422, "The two new passwords differ.")
-    found = await call.desk.access.change_password(call.cookie, old, new, call.address)
+    found = await call.context.access.change_password(call.cookie, old, new, call.address)
     if isinstance(found, Refusal):
         return _again(call, 429 if found.wait_seconds else 403, found.text)
     answer = go("/account", "password")
-    call.desk.cookies.set(answer, SESSION, found.cookie)
+    call.context.cookies.set(answer, SESSION, found.cookie)
     return answer
 
 

@@ -6,8 +6,8 @@ from starlette.responses import Response
 
 from engine.ops.web.call import Call
 from engine.ops.web.headers import KEPT
-from engine.ops.web.look import FILES, KINDS, TAGS
 from engine.ops.web.refusal import RefusedRequestError
+from engine.ops.web.renderer import FILES, KINDS, TAGS
 from engine.ops.web.route import Free, Route
 
 

@@ -23,7 +23,7 @@ async def _search(call: Call) -> Response:
     entry = call.form.get("entry", "").strip()
     if entry:
         criteria["entry"] = numbered("entry", entry, 422)
-    return go(f"/audit?search={call.desk.searches.keep(call.owner, criteria)}" if criteria else "/audit")
+    return go(f"/audit?search={call.context.searches.keep(call.owner, criteria)}" if criteria else "/audit")
 
 
 async def _verify(call: Call) -> Response:
@@ -35,7 +35,7 @@ async def _export(call: Call) -> Response:
     """Answer with the rows of a search, as a file; what may be exported is recorded first."""
     criteria = dict(_criteria(call, call.form.get("search", "")))
     leave = await call.perform(ExportTrail, **criteria, format="csv")
-    folder = call.desk.engine.files.data
+    folder = call.context.engine.files.data
     lines = exported(folder, ExportTrail.parse(criteria).chosen(folder), "csv", leave.upto)
     headers = {"content-disposition": 'attachment; filename="audit.csv"'}
     return StreamingResponse(iterate_in_threadpool(lines), media_type="text/csv", headers=headers)
@@ -49,7 +49,7 @@ async def _page(call: Call, proof: Proof | None = None) -> Response:
 
 
 def _criteria(call: Call, name: str) -> Mapping[str, object]:
-    criteria = call.desk.searches.find(call.owner, name) if name else {}
+    criteria = call.context.searches.find(call.owner, name) if name else {}
     if criteria is None:
         raise RefusedRequestError(404, "this search has expired: search again")
     return criteria

@@ -67,13 +67,13 @@ async def _plan(call: Call) -> Response:
         plan = await call.perform(PlanKept, **given)
     except UsageError as error:
         return await _show(call, 422, given=given, alarm=str(error).removeprefix("--"))
-    kept = call.desk.searches.keep(call.owner, {"kept": given | {"since": plan.since}})
+    kept = call.context.searches.keep(call.owner, {"kept": given | {"since": plan.since}})
     return call.page("kept_plan.html", plan=plan, given=given, kept=kept)
 
 
 async def _deliver(call: Call) -> Response:
     """Begin what was planned, as it was kept: the form carries its id alone."""
-    found = call.desk.searches.find(call.owner, call.form.get("plan", ""))
+    found = call.context.searches.find(call.owner, call.form.get("plan", ""))
     if found is None or "kept" not in found:
         raise RefusedRequestError(404, "this plan has expired: make it again")
     run = await call.perform(DeliverKept, **found["kept"])

@@ -61,13 +61,13 @@ async def _plan(call: Call) -> Response:
 def _planned(
     call: Call, act: str, given: Mapping[str, Any], plan: object, status: int = 200, alarm: str = ""
 ) -> Response:
-    kept = call.desk.searches.keep(call.owner, {"do": act, "given": given, "plan": plan})
+    kept = call.context.searches.keep(call.owner, {"do": act, "given": given, "plan": plan})
     return call.page("held_plan.html", status, act=act, given=given, plan=plan, kept=kept, alarm=alarm)
 
 
 async def _start(call: Call) -> Response:
     """Begin what was planned, as it was kept: the form carries its id, and of a discard the reason."""
-    kept = call.desk.searches.find(call.owner, call.form.get("plan", ""))
+    kept = call.context.searches.find(call.owner, call.form.get("plan", ""))
     if kept is None or "do" not in kept:
         raise RefusedRequestError(404, "this plan has expired: make it again")
     given = dict(kept["given"])

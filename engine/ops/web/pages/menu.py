@@ -10,7 +10,7 @@ from engine.ops.web.route import Route
 
 
 async def _counts(call: Call) -> Response:
-    call.held = await call.desk.tally.held(call.desk.engine)
+    call.held = await call.context.tally.held(call.context.engine)
     return HTMLResponse(call.part("parts/counts.html"))
 
 

@@ -46,7 +46,7 @@ async def _page(call: Call, entry: EntryFacts, segments: Sequence[SegmentView]) 
 async def _explain(call: Call) -> Response:
     """Show a page of the elements; what they are filtered by is kept, as it may be a patient's."""
     seq, page = call.entry(), max(call.number("page") or 1, 1)
-    kept = call.desk.searches.find(call.owner, call.asked("filter")) or {}
+    kept = call.context.searches.find(call.owner, call.asked("filter")) or {}
     wanted = str(kept.get("words", ""))
     made = await call.perform(ExplainMessage, entry=seq)
     found = [one for one in made.elements if _says(one, wanted)]
@@ -67,7 +67,7 @@ def _says(one: Element, wanted: str) -> bool:
 async def _filter(call: Call) -> Response:
     """Keep what the elements are filtered by, and go to those that have it."""
     seq, words = call.entry(), call.form.get("words", "").strip()[:MOST_LETTERS]
-    kept = f"?filter={call.desk.searches.keep(call.owner, {'words': words})}" if words else ""
+    kept = f"?filter={call.context.searches.keep(call.owner, {'words': words})}" if words else ""
     return go(f"/messages/{seq}/explain{kept}")
 
 

@@ -34,7 +34,7 @@ async def _list(call: Call) -> Response:
     criteria = _criteria(call)
     before = call.number("before")
     values = await _found(call, criteria, before)
-    channels = sorted(call.desk.engine.feeds)
+    channels = sorted(call.context.engine.feeds)
     return call.page(
         "messages.html",
         **values,
@@ -54,13 +54,13 @@ async def _search(call: Call) -> Response:
         await _perform(call, criteria, None, 1)
     except UsageError as error:
         values = {"found": {"entries": [], "before": None, "searched_back_to": None}, "more": "", "criteria": criteria}
-        channels = sorted(call.desk.engine.feeds)
+        channels = sorted(call.context.engine.feeds)
         alarm = str(error).removeprefix("--")
         return call.page(
             "messages.html", 422, **values, filters=_labelled(criteria), channels=channels, states=list(State),
             alarm=alarm, live="", search="", before=None,
         )  # fmt: skip
-    return go(f"/messages?search={call.desk.searches.keep(call.owner, criteria)}" if criteria else "/messages")
+    return go(f"/messages?search={call.context.searches.keep(call.owner, criteria)}" if criteria else "/messages")
 
 
 async def _live(call: Call) -> Response:
@@ -94,7 +94,7 @@ def _criteria(call: Call, kept: str = "") -> Mapping[str, str]:
         if plain.get("state", State.HELD) not in list(State):
             raise RefusedRequestError(422, f"there is no such state: {', '.join(State)}")
         return plain
-    criteria = call.desk.searches.find(call.owner, name)
+    criteria = call.context.searches.find(call.owner, name)
     if criteria is None:
         raise RefusedRequestError(404, "this search has expired: search again")
     return criteria

@@ -17,7 +17,7 @@ from engine.ops.operations.messages import CountMessages, ShowCharts
 from engine.ops.views.charting import SPANS, Charts
 from engine.ops.web.call import Call, form, go
 from engine.ops.web.charts import Chart, chart, per_minute
-from engine.ops.web.pages.entrance import home_of
+from engine.ops.web.pages.login import home_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
 from engine.ops.web.stream import streamed
@@ -93,7 +93,12 @@ async def _charts(call: Call) -> dict[str, object]:
     span = _span(call)
     found = await call.perform(ShowCharts, span=span)
     shown, more = sorted(found.delivery_ms)[:MOST_DESTINATIONS], sorted(found.delivery_ms)[MOST_DESTINATIONS:]
-    return {"span": span, "spans": tuple(SPANS), "charts": list(_drawn(found, shown, call.desk.clock())), "more": more}
+    return {
+        "span": span,
+        "spans": tuple(SPANS),
+        "charts": list(_drawn(found, shown, call.context.clock())),
+        "more": more,
+    }
 
 
 def _drawn(found: Charts, destinations: Iterable[str], now: datetime) -> Iterator[Chart]:

@@ -37,11 +37,11 @@ async def _find(call: Call) -> Response:
         return go(f"/messages/{patients[0].entry}/patient?lane={patients[0].lane}")
     if len(messages) == 1 and not patients and not said:
         return go(f"/messages/{messages[0].entry}")
-    return go(f"/find?search={call.desk.searches.keep(call.owner, {'find': text})}")
+    return go(f"/find?search={call.context.searches.keep(call.owner, {'find': text})}")
 
 
 async def _list(call: Call) -> Response:
-    kept = call.desk.searches.find(call.owner, call.asked("search"))
+    kept = call.context.searches.find(call.owner, call.asked("search"))
     if kept is None or "find" not in kept:
         raise RefusedRequestError(404, "this search has expired: search again")
     patients, messages, said, why = await _found(call, kept["find"])

@@ -250,10 +250,11 @@ async def _values(call: Call, draft: Draft) -> dict[str, object]:
     numbers = list(enumerate(draft.text.splitlines(), 1)) if draft.is_shipped else []
     kind = FOLDERS.get(draft.path.removeprefix(SHIPPED).partition("/")[0], "mapping")
     return {
-        "draft": draft, "files": files, "kind": kind, "numbered": numbers, "channels": sorted(call.desk.engine.feeds),
+        "draft": draft, "files": files, "kind": kind, "numbered": numbers,
+        "channels": sorted(call.context.engine.feeds),
         "counts": COMPARED, "others": {path: text for path, text in draft.edits.items() if path != draft.path},
         "kept": {path: mark for path, mark in draft.bases.items() if path == draft.path or path in draft.edits},
-        "publishes": call.desk.engine.files.publish, "publications": await call.perform(ListPublications),
+        "publishes": call.context.engine.files.publish, "publications": await call.perform(ListPublications),
     }  # fmt: skip
 
 

@@ -37,7 +37,7 @@ async def _plan(call: Call) -> Response:
         plan = await call.perform(PlanReplay, **given)
     except UsageError as error:
         return await _form(call, given, 422, str(error).removeprefix("--"))
-    kept = call.desk.searches.keep(call.owner, given)
+    kept = call.context.searches.keep(call.owner, given)
     return call.page(
         "run_plan.html", plan=plan, kept=kept, filters={k: v for k, v in given.items() if k in FILTERS}, given=given
     )
@@ -45,7 +45,7 @@ async def _plan(call: Call) -> Response:
 
 async def _start(call: Call) -> Response:
     """Begin what was planned, as it was kept: the form carries its id alone."""
-    given = call.desk.searches.find(call.owner, call.form.get("plan", ""))
+    given = call.context.searches.find(call.owner, call.form.get("plan", ""))
     if given is None:
         raise RefusedRequestError(404, "this plan has expired: make it again")
     run = await call.perform(StartReplay, **given)
@@ -68,7 +68,7 @@ async def _live(call: Call) -> Response:
 
 async def _form(call: Call, given: dict[str, object], status: int = 200, alarm: str = "") -> Response:
     runs = await call.perform(ListReplays, limit=50)
-    channels, destinations = sorted(call.desk.engine.feeds), sorted(call.desk.engine.dispatches)
+    channels, destinations = sorted(call.context.engine.feeds), sorted(call.context.engine.dispatches)
     return call.page(
         "runs.html", status, runs=runs, given=given, alarm=alarm, channels=channels, destinations=destinations,
         rate=RATE, states=list(State),

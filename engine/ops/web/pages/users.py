@@ -65,7 +65,7 @@ async def _change(call: Call) -> Response:
 
 
 async def _add_token(call: Call) -> Response:
-    channels = [name for name in sorted(call.desk.engine.feeds) if call.form.get(f"channel-{name}") == "yes"]
+    channels = [name for name in sorted(call.context.engine.feeds) if call.form.get(f"channel-{name}") == "yes"]
     days = call.form.get("days", "")
     if digits_of(days) is None:
         raise RefusedRequestError(422, "say for how many days")
@@ -79,7 +79,7 @@ async def _page(call: Call, invitation: Invitation | None = None, token: NewToke
     link = _link(call, invitation) if invitation else ""
     return call.page(
         "users.html", users=users, tokens=tokens, invitation=invitation, link=link, token=token, roles=OF_ACCOUNTS,
-        token_roles=OF_TOKENS, channels=sorted(call.desk.engine.feeds),
+        token_roles=OF_TOKENS, channels=sorted(call.context.engine.feeds),
     )  # fmt: skip
 
 

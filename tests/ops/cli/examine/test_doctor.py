@@ -11,7 +11,7 @@ import trustme
 
 from engine.config.destination import Destination as Settings
 from engine.deliver.wire.abilities import Abilities
-from engine.ops.cli.examine.check import Standing
+from engine.ops.cli.examine.check import CheckStatus
 from engine.ops.cli.examine.destinations import check_of
 from tests.deliver.fake_fhir import FakeFhir
 from tests.interchange.nursery import ran
@@ -76,37 +76,40 @@ TOLD = Abilities(stated=True, server="HAPI FHIR Server 8.8.0", operation="hapi.f
 @pytest.mark.parametrize(
     ("abilities", "settings", "standing", "words"),
     [
-        (replace(TOLD, provable=True), {}, Standing.GOOD, "If-Match is tested with the first update"),
-        (replace(TOLD, if_match=True), {}, Standing.GOOD, "honours If-Match"),
-        (replace(TOLD, if_match=True), {}, Standing.GOOD, "offers no transactions: one request a resource"),
-        (replace(TOLD, if_match=True, transaction=True), {}, Standing.GOOD, "takes a visit and what it names as one"),
-        (replace(TOLD, if_match=True, transaction=True), {"bundle": "off"}, Standing.GOOD, "(bundle: off)"),
-        (TOLD, {}, Standing.LOOK, "8.8.0 at http://x/R4; merges by $hapi.fhir.merge, as it lists; ignores"),
-        (replace(TOLD, versioned=False), {}, Standing.LOOK, "keeps no versions for If-Match"),
-        (replace(TOLD, operation=""), {}, Standing.LOOK, "lists no $merge: records are linked"),
-        (replace(TOLD, operation=""), {"merge_strategy": "merge"}, Standing.FIX, "lists no $merge"),
-        (replace(TOLD, operation=""), {"merge_strategy": "link"}, Standing.LOOK, "merges by link"),
+        (replace(TOLD, provable=True), {}, CheckStatus.GOOD, "If-Match is tested with the first update"),
+        (replace(TOLD, if_match=True), {}, CheckStatus.GOOD, "honours If-Match"),
+        (replace(TOLD, if_match=True), {}, CheckStatus.GOOD, "offers no transactions: one request a resource"),
         (
-            replace(TOLD, if_match=True), {"merge_operation": "merge"}, Standing.GOOD,
+            replace(TOLD, if_match=True, transaction=True), {}, CheckStatus.GOOD,
+            "takes a visit and what it names as one",
+        ),
+        (replace(TOLD, if_match=True, transaction=True), {"bundle": "off"}, CheckStatus.GOOD, "(bundle: off)"),
+        (TOLD, {}, CheckStatus.LOOK, "8.8.0 at http://x/R4; merges by $hapi.fhir.merge, as it lists; ignores"),
+        (replace(TOLD, versioned=False), {}, CheckStatus.LOOK, "keeps no versions for If-Match"),
+        (replace(TOLD, operation=""), {}, CheckStatus.LOOK, "lists no $merge: records are linked"),
+        (replace(TOLD, operation=""), {"merge_strategy": "merge"}, CheckStatus.FIX, "lists no $merge"),
+        (replace(TOLD, operation=""), {"merge_strategy": "link"}, CheckStatus.LOOK, "merges by link"),
+        (
+            replace(TOLD, if_match=True), {"merge_operation": "merge"}, CheckStatus.GOOD,
             "merges by $merge (merge_operation; the server lists $hapi.fhir.merge)",
         ),
     ],
 )  # fmt: skip
 def test_what_a_destination_is_told_to_do(
-    abilities: Abilities, settings: dict[str, str], standing: Standing, words: str
+    abilities: Abilities, settings: dict[str, str], standing: CheckStatus, words: str
 ) -> None:
     """Both names of a merge are told, and a server that ignores If-Match is named; neither keeps the engine down."""
     found = check_of("destination x", Settings(name="x", base_url="http://x/R4", **settings), abilities)
     assert found.standing is standing
     assert words in found.found
-    assert bool(found.do) is (standing is not Standing.GOOD)
+    assert bool(found.do) is (standing is not CheckStatus.GOOD)
 
 
 def test_types_that_a_destination_does_not_list_are_told() -> None:
     """What the mappings of its channels send and it does not list is named, with what becomes of such messages."""
     told = replace(TOLD, if_match=True, transaction=True)
     found = check_of("destination x", Settings(name="x", base_url="http://x/R4"), told, lacking=("Appointment", "Task"))
-    assert found.standing is Standing.LOOK
+    assert found.standing is CheckStatus.LOOK
     assert found.found.endswith("lists no Appointment, Task, which the mapping may send")
     assert "held" in found.do
 
@@ -114,45 +117,45 @@ def test_types_that_a_destination_does_not_list_are_told() -> None:
 @pytest.mark.parametrize(
     ("base", "settings", "standing", "words"),
     [
-        (None, {}, Standing.GOOD, "as one transaction"),
-        ("http://x", {}, Standing.GOOD, "looks patients up at http://x"),
-        ("http://x/y", {"lookup_base_url": "http://x/y"}, Standing.GOOD, "x/y (lookup_base_url, taken at its word)"),
-        ("", {}, Standing.LOOK, "lists no $p360-retrieve: nobody is looked up (lookup_on)"),
+        (None, {}, CheckStatus.GOOD, "as one transaction"),
+        ("http://x", {}, CheckStatus.GOOD, "looks patients up at http://x"),
+        ("http://x/y", {"lookup_base_url": "http://x/y"}, CheckStatus.GOOD, "x/y (lookup_base_url, taken at its word)"),
+        ("", {}, CheckStatus.LOOK, "lists no $p360-retrieve: nobody is looked up (lookup_on)"),
     ],
 )
 def test_whether_look_ups_work_is_told(
-    base: str | None, settings: dict[str, str], standing: Standing, words: str
+    base: str | None, settings: dict[str, str], standing: CheckStatus, words: str
 ) -> None:
     """Where a channel asks for them: the base that takes them, or that there is none and what to do."""
     told = replace(TOLD, if_match=True, transaction=True)
     found = check_of("destination x", Settings(name="x", base_url="http://x/R4", **settings), told, base)
     assert found.standing is standing
     assert found.found.endswith(words)
-    assert bool(found.do) is (standing is not Standing.GOOD)
+    assert bool(found.do) is (standing is not CheckStatus.GOOD)
 
 
 @pytest.mark.parametrize(
     ("settings", "notices", "standing", "words"),
     [
-        ({}, False, Standing.GOOD, "as one transaction"),
-        ({"notify": "admin-notify"}, True, Standing.GOOD, "takes notices of ADT events, as it lists"),
+        ({}, False, CheckStatus.GOOD, "as one transaction"),
+        ({"notify": "admin-notify"}, True, CheckStatus.GOOD, "takes notices of ADT events, as it lists"),
         (
             {"notify": "admin-notify"},
             False,
-            Standing.LOOK,
+            CheckStatus.LOOK,
             "lists no $process-message, so it may take no notices (notify)",
         ),
     ],
 )
 def test_whether_notices_are_taken_is_told(
-    settings: dict[str, str], notices: bool, standing: Standing, words: str
+    settings: dict[str, str], notices: bool, standing: CheckStatus, words: str
 ) -> None:
     """Where a destination is to be told of events: whether it lists the operation, and what to do where it does not."""
     told = replace(TOLD, if_match=True, transaction=True, notices=notices)
     found = check_of("destination x", Settings(name="x", base_url="http://x/R4", **settings), told)
     assert found.standing is standing
     assert found.found.endswith(words)
-    assert bool(found.do) is (standing is not Standing.GOOD)
+    assert bool(found.do) is (standing is not CheckStatus.GOOD)
 
 
 async def test_the_destination_is_asked_where_a_channel_looks_up(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from engine.config.door import Tls
-from engine.ops.cli.examine.check import Check, Standing
+from engine.config.listener_settings import Tls
+from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.ops.cli.examine.listeners import certificates
 
 
@@ -23,8 +23,8 @@ def shown(folder: Path, days: float, *, mode: int = 0o600) -> dict[str, Check]:
     return {one.what: one for one in certificates("adt", tls)}
 
 
-@pytest.mark.parametrize(("days", "standing"), [(90, Standing.GOOD), (29, Standing.LOOK), (-1, Standing.FIX)])
-def test_the_end_of_a_certificate_is_told_in_time(days: float, standing: Standing, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("days", "standing"), [(90, CheckStatus.GOOD), (29, CheckStatus.LOOK), (-1, CheckStatus.FIX)])
+def test_the_end_of_a_certificate_is_told_in_time(days: float, standing: CheckStatus, tmp_path: Path) -> None:
     """Thirty days before its end a person should look, after it the channel is broken."""
     assert shown(tmp_path, days)["certificate of adt"].standing is standing
 
@@ -32,7 +32,7 @@ def test_the_end_of_a_certificate_is_told_in_time(days: float, standing: Standin
 def test_a_key_that_others_may_read_is_to_be_fixed(tmp_path: Path) -> None:
     """Mode 0640 is too open for a key."""
     found = shown(tmp_path, 90, mode=0o640)["key of adt"]
-    assert (found.standing, found.do) == (Standing.FIX, f"chmod 600 {tmp_path / 'key.pem'}")
+    assert (found.standing, found.do) == (CheckStatus.FIX, f"chmod 600 {tmp_path / 'key.pem'}")
 
 
 def test_files_that_do_not_fit_are_told_as_the_listener_would(tmp_path: Path) -> None:
@@ -41,5 +41,5 @@ def test_files_that_do_not_fit_are_told_as_the_listener_would(tmp_path: Path) ->
     trustme.CA().issue_cert("localhost").private_key_pem.write_to_path(tmp_path / "key.pem")
     tls = Tls(certificate=str(tmp_path / "certificate.pem"), key=str(tmp_path / "key.pem"))
     (found,) = certificates("adt", tls)
-    assert found.standing is Standing.FIX
+    assert found.standing is CheckStatus.FIX
     assert "does not fit" in found.found

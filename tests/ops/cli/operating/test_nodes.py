@@ -14,7 +14,7 @@ from engine.journal.nodes.database import open_writer
 from engine.journal.nodes.lease import begin, end
 from engine.journal.opening import keep_address
 from engine.journal.write.backend import Shared
-from engine.ops.cli.examine.check import Check, Standing
+from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.ops.cli.examine.shared_journal import shared_journal
 from engine.ops.cli.operating import journal as journal_commands
 from engine.ops.cli.operating import nodes
@@ -91,13 +91,13 @@ def test_different_files_are_told_by_both(address: str, journal: PostgresqlConne
     other = begin(journal, node(address, "n2", "ffff"))
     assert "different files" in CliRunner().invoke(nodes.app, ["list", "--journal", address]).stderr
     assert (found(address)["nodes"].standing, found(address)["nodes"].found) == (
-        Standing.LOOK,
+        CheckStatus.LOOK,
         "2 live, different files",
     )
     assert end(journal, other, "stopped")
     assert "different" not in CliRunner().invoke(nodes.app, ["list", "--journal", address]).output
     assert (found(address)["nodes"].standing, found(address)["nodes"].found) == (
-        Standing.GOOD,
+        CheckStatus.GOOD,
         "1 live, the same files",
     )
 
@@ -109,7 +109,7 @@ def test_a_journal_without_nodes_says_so(address: str) -> None:
 
 def test_an_empty_database_is_no_fault_for_the_doctor(empty: str) -> None:
     """The first engine makes the tables; the list has none to read and says what is there."""
-    assert found(empty)["nodes"].standing is Standing.GOOD
+    assert found(empty)["nodes"].standing is CheckStatus.GOOD
     assert found(empty)["nodes"].found.startswith("none yet")
     with pytest.raises(JournalUnusableError):
         invoked(nodes.app, "list", "--journal", empty)
@@ -119,7 +119,7 @@ def test_the_doctor_names_a_database_that_is_away(empty: str) -> None:
     """It is the one line there is, with the next step, and no password in it."""
     away = empty.replace("/d", "/no_such_database_d")
     (one,) = shared_journal(away)
-    assert one.standing is Standing.FIX
+    assert one.standing is CheckStatus.FIX
     assert one.do == "bring the database up, then try again"
 
 
@@ -128,7 +128,7 @@ def test_the_doctor_refuses_commits_that_are_not_kept(empty: str, journal: Postg
     name = journal.execute("SELECT current_database()").fetchall()[0][0]
     journal.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
     (one,) = shared_journal(empty)
-    assert one.standing is Standing.FIX
+    assert one.standing is CheckStatus.FIX
     assert "synchronous_commit" in one.found
 
 

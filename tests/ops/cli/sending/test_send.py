@@ -17,7 +17,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config.door import Tls
+from engine.config.listener_settings import Tls
 from engine.errors import UnreachableError, UsageError
 from engine.ops.cli.sending.send import send
 from engine.ops.sender.answer import Ack, read_acks

@@ -35,8 +35,8 @@ async def _show_log_in(call: Call) -> Response:
 
 async def _log_in(call: Call) -> Response:
     name, to = call.form.get("name", ""), call.form.get("to", "")
-    old = call.desk.cookies.read(call.request, SESSION)
-    found = await call.desk.access.log_in(
+    old = call.context.cookies.read(call.request, SESSION)
+    found = await call.context.access.log_in(
         name, call.form.get("password", ""), call.form.get("totp", ""), call.address, old
     )
     if isinstance(found, Refusal):
@@ -54,26 +54,26 @@ async def _set_up(call: Call) -> Response:
     if password != call.form.get("again", ""):
         alarm = "The two passwords differ."
         return _for_visitor(call, "set_up.html", 422, token=token, name=name, alarm=alarm)
-    refusal = await call.desk.access.setup(token, name, password, call.address)
+    refusal = await call.context.access.setup(token, name, password, call.address)
     if refusal is not None:
         answer = _for_visitor(call, "set_up.html", _status(refusal), token=token, name=name, alarm=_sentence(refusal))
         return _with_wait(answer, refusal)
-    found = await call.desk.access.log_in(name, password, "", call.address)
+    found = await call.context.access.log_in(name, password, "", call.address)
     return go("/log-in") if isinstance(found, Refusal) else _enter(call, found, "/account")
 
 
 async def _show_second_factor(call: Call) -> Response:
-    offer = await call.desk.access.enrolment(call.cookie) if call.cookie else None
+    offer = await call.context.access.enrolment(call.cookie) if call.cookie else None
     if offer is None:
         return go("/account" if call.actor is not None else "/log-in")
     return call.page("second_factor.html", offer=offer, alarm="", required=call.actor is None)
 
 
 async def _second_factor(call: Call) -> Response:
-    found = await call.desk.access.enrol(call.cookie, call.form.get("code", ""), call.address)
+    found = await call.context.access.enrol(call.cookie, call.form.get("code", ""), call.address)
     if not isinstance(found, Refusal):
         return _enter(call, found, "/account", "factor")
-    offer = await call.desk.access.enrolment(call.cookie)
+    offer = await call.context.access.enrolment(call.cookie)
     if offer is None:
         raise RefusedRequestError(_status(found), found.text)
     return call.page(
@@ -83,17 +83,17 @@ async def _second_factor(call: Call) -> Response:
 
 async def _log_out(call: Call) -> Response:
     if call.actor is not None:
-        call.desk.searches.forget(call.owner)
-    await call.desk.access.log_out(call.cookie, call.address)
+        call.context.searches.forget(call.owner)
+    await call.context.access.log_out(call.cookie, call.address)
     answer = go("/log-in", "signed-out")
-    call.desk.cookies.drop(answer, SESSION)
+    call.context.cookies.drop(answer, SESSION)
     return answer
 
 
 def _enter(call: Call, session: Session, place: str, notice: str = "") -> Response:
     answer = go("/second-factor") if session.enrolling else go(place, notice)
-    call.desk.cookies.set(answer, SESSION, session.cookie)
-    call.desk.cookies.drop(answer, VISITOR)
+    call.context.cookies.set(answer, SESSION, session.cookie)
+    call.context.cookies.drop(answer, VISITOR)
     return answer
 
 
@@ -101,9 +101,9 @@ def _for_visitor(call: Call, template: str, status: int = 200, **values: object)
     """Answer with a form for somebody who is not signed in, bound to a cookie of the browser."""
     made = "" if call.cookie else secrets.token_urlsafe(24)
     call.cookie = call.cookie or made
-    answer = call.page(template, status, exposed=call.desk.exposed, **RULES, **values)
+    answer = call.page(template, status, exposed=call.context.exposed, **RULES, **values)
     if made:
-        call.desk.cookies.set(answer, VISITOR, made)
+        call.context.cookies.set(answer, VISITOR, made)
     return answer
 
 
@@ -123,7 +123,7 @@ def _with_wait(answer: Response, refusal: Refusal) -> Response:
 
 def home_of(call: Call) -> str:
     """Return the first page of the menu that who asks may see."""
-    for route in call.desk.routes:
+    for route in call.context.routes:
         if route.label and isinstance(route.needs, Permission) and call.may(route.needs):
             return route.path
     return "/account"

@@ -10,7 +10,7 @@ from engine.errors import UnconfirmedOperationError
 from engine.ops.access.actor import Permission
 from engine.ops.access.session import Refusal
 from engine.ops.web.body import read_form
-from engine.ops.web.call import Call, Desk
+from engine.ops.web.call import Call, WebContext
 from engine.ops.web.headers import SESSION, VISITOR
 from engine.ops.web.origin import FIELD, check_origin
 from engine.ops.web.refusal import RefusedRequestError
@@ -29,20 +29,20 @@ class SignInNeededError(RefusedRequestError):
 
 
 @dataclass(frozen=True, slots=True)
-class Gatekeeper:
-    """The endpoint of one route."""
+class AuthMiddleware:
+    """Authenticates and authorises the request of one route, then calls its view."""
 
-    desk: Desk
+    context: WebContext
     route: Route
 
     async def answer(self, request: Request) -> Response:
         """Admit the caller and answer, or raise why not."""
-        call = request.state.call = Call(request, self.desk, self.route)
+        call = request.state.call = Call(request, self.context, self.route)
         await (self._know_bearer(call) if self.route.gate is Gate.TOKEN else self._know_browser(call))
         if isinstance(self.route.needs, Permission) and not call.may(self.route.needs):
             raise RefusedRequestError(403, f"your role may not do this: it needs the permission {self.route.needs}")
         if call.may(Permission.METADATA) and self.route.gate is Gate.SESSION and not is_stream(request):
-            call.held = await self.desk.tally.held(self.desk.engine)
+            call.held = await self.context.tally.held(self.context.engine)
         if self.route.method == "POST" and self.route.gate is Gate.SESSION:
             return await self._take(call)
         return await self.route.view(call)
@@ -51,7 +51,7 @@ class Gatekeeper:
         """Answer a form that is ours; where what it asks for needs the password once more, ask for that."""
         check_origin(call.request.headers, call.request.url.scheme)
         call.form = await read_form(call.request)
-        if not call.cookie or not self.desk.access.keys.is_csrf(call.cookie, call.form.get(FIELD, "")):
+        if not call.cookie or not self.context.access.keys.is_csrf(call.cookie, call.form.get(FIELD, "")):
             raise RefusedRequestError(403, "the form does not belong to this session: open the page again")
         if call.form.get(PASSWORD) and call.actor is not None and not call.actor.confirmed:
             refusal = await self._confirm(call)
@@ -62,17 +62,17 @@ class Gatekeeper:
         except UnconfirmedOperationError:
             answer = _ask_again(call, 403, "")
         if call.renewed:
-            self.desk.cookies.set(answer, SESSION, call.renewed)
+            self.context.cookies.set(answer, SESSION, call.renewed)
         return answer
 
     async def _know_browser(self, call: Call) -> None:
-        access, request = self.desk.access, call.request
-        cookie = self.desk.cookies.read(request, SESSION)
+        access, request = self.context.access, call.request
+        cookie = self.context.cookies.read(request, SESSION)
         if cookie:
             call.cookie = cookie
             call.actor = await access.session_of(cookie, call.address, touch=not is_stream(request))
         elif self.route.needs is Free.ANYBODY:
-            call.cookie = self.desk.cookies.read(request, VISITOR)
+            call.cookie = self.context.cookies.read(request, VISITOR)
         if call.actor is None and self.route.needs is not Free.ANYBODY:
             raise SignInNeededError
 
@@ -82,13 +82,15 @@ class Gatekeeper:
         scheme, _, token = call.request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise RefusedRequestError(401, "send a token: Authorization: Bearer TOKEN")
-        call.actor = await self.desk.access.actor_of(token.strip(), call.address)
+        call.actor = await self.context.access.actor_of(token.strip(), call.address)
         if call.actor is None:
             raise RefusedRequestError(401, "the token is unknown, expired or revoked")
 
     async def _confirm(self, call: Call) -> Refusal | None:
         """Check the password that came with the form; the session goes on under a new cookie."""
-        found = await self.desk.access.confirm(call.cookie, call.form[PASSWORD], call.form.get(CODE, ""), call.address)
+        found = await self.context.access.confirm(
+            call.cookie, call.form[PASSWORD], call.form.get(CODE, ""), call.address
+        )
         if isinstance(found, Refusal):
             return found
         call.cookie = call.renewed = found.cookie

@@ -1,4 +1,4 @@
-"""The templates, escaped everywhere, in which a missing name is a mistake; and the files that pages need."""
+"""Renders the templates, escaped everywhere, where a missing name is an error; and the files that pages need."""
 
 import hashlib
 import re
@@ -55,8 +55,8 @@ def address_of(name: str) -> str:
     return f"/assets/{name}?v={TAGS[name]}"
 
 
-class Look:
-    """Renders templates; `menu` and who is signed in are given with each page."""
+class Renderer:
+    """Renders templates; `menu` and the signed-in user are given with each page."""
 
     def __init__(self) -> None:
         self._environment = Environment(

@@ -1,4 +1,4 @@
-"""The doors of a channel: where it listens, with which certificates, and the bounds that hold there."""
+"""The settings of a channel's listeners: address, certificates and limits."""
 
 import re
 from collections.abc import Iterator
