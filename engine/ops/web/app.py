@@ -1,4 +1,4 @@
-"""The application: routes behind their gatekeepers, errors as pages or as problem+json, headers on every answer."""
+"""The application: routes behind the authentication, errors as pages or as problem+json, headers on every answer."""
 
 import asyncio
 import re

@@ -24,7 +24,7 @@ from engine.interchange.store.store.transaction import Transaction
 from engine.interchange.store.store.writer import StoreBusyError, StoreFailedError
 from engine.telemetry import logger
 
-# How often it looks for what other processes ask and cancel; what this one asks for rings its bell.
+# How often it looks for what other processes ask and cancel; what this one requests sets its wakeup.
 LOOK_SECONDS: Final = 1.0
 REPORT_SECONDS: Final = 1.0
 # How long the works have to end when the service stops.

@@ -29,7 +29,7 @@ from engine.telemetry import logger
 T = TypeVar("T")
 Lane = tuple[str, str]
 
-# How often it looks for what other processes retry and cancel, and for what is due; this one's orders ring the bell.
+# How often it looks for what other processes retry and cancel, and for what is due; this one's orders set the wakeup.
 LOOK_SECONDS: Final = 1.0
 BUSY_SECONDS: Final = 1.0
 HELD_SECONDS: Final = 10.0
