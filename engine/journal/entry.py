@@ -68,6 +68,8 @@ SHADOW: Final = "shadow"
 FROM_SHADOW: Final = "from-shadow"
 # The flag of an entry that came in while its channel was in a load.
 LOAD: Final = "in-load"
+# The flag of an entry that a filter has decided about, with the name of its rule.
+BY_RULE: Final = "by-rule"
 # The flag of a new entry of the same bytes as an earlier one, which took no effect.
 SENT_AGAIN: Final = "sent-again"
 

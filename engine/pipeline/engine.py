@@ -22,7 +22,7 @@ from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.catching_up import CatchingUp
 from engine.pipeline.configuration import Configuration, Examined, Files, examine
 from engine.pipeline.dispatch import Dispatch
-from engine.pipeline.feed import Feeds, feeds_of
+from engine.pipeline.feed import Feeds, charsets_of, feeds_of
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.handover import Handover
 from engine.pipeline.inbound.merge_limit import MergeRateLimiter
@@ -210,6 +210,10 @@ class Engine:
         if self.journal.is_shared:
             await asyncio.to_thread(keep_newest, self.journal, self.files.data)
         await self.journal.close()
+
+    def charsets(self) -> dict[str, str]:
+        """Return the character set that holds on each channel where MSH-18 is empty."""
+        return charsets_of(self.feeds)
 
     def wake(self, destinations: tuple[str, ...]) -> None:
         """Tell dispatch that there may be something else to do for these destinations."""

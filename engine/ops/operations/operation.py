@@ -19,8 +19,6 @@ from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import AUDITED, Audited, Marks
 from engine.ops.operations.fields import WRITTEN, RequiresStepUp
 from engine.ops.views.answer import unmarked
-from engine.pipeline.engine import Engine
-from engine.pipeline.feed import charsets_of
 
 A = TypeVar("A")
 MOST_NAME: Final = 40
@@ -90,8 +88,8 @@ class Operation(Request, Generic[A]):
     confirm: ClassVar[Confirm] = Confirm.NEVER
     of_channel: ClassVar[bool] = False
 
-    async def run(self, engine: Engine, actor: Actor) -> A:
-        """Do it."""
+    async def run(self, engine: Any, actor: Actor) -> A:
+        """Do it, on the running Engine: Any, as its type would bring all of it to each command that only asks."""
         raise NotImplementedError
 
     @classmethod
@@ -146,7 +144,7 @@ class Reading(Operation[A], Generic[A]):
         """Return what the journal of a folder holds."""
         raise NotImplementedError
 
-    async def run(self, engine: Engine, _actor: Actor) -> A:
+    async def run(self, engine: Any, _actor: Actor) -> A:
         """Read, in a thread."""
         return await asyncio.to_thread(self.read, engine.files.data)
 
@@ -158,9 +156,9 @@ class ReadingMessages(Reading[A], Generic[A]):
         """Return what the journal of a folder holds; `charsets` are those of channels, by name, as far as known."""
         raise NotImplementedError
 
-    async def run(self, engine: Engine, _actor: Actor) -> A:
+    async def run(self, engine: Any, _actor: Actor) -> A:
         """Read, in a thread, by the sets of the engine's channels."""
-        return await asyncio.to_thread(self.read, engine.files.data, charsets_of(engine.feeds))
+        return await asyncio.to_thread(self.read, engine.files.data, engine.charsets())
 
 
 AnyOperation = type[Operation[Any]]

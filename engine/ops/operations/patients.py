@@ -29,7 +29,6 @@ from engine.ops.views.patient import (
 )
 from engine.ops.views.who import Named, named
 from engine.pipeline.engine import Engine
-from engine.pipeline.feed import charsets_of
 from engine.pipeline.repair.charting import charts
 from engine.pipeline.repair.entry_operations import judge_bytes
 
@@ -55,7 +54,7 @@ class FindPatients(Operation[list[Other]]):
         """Return them; nothing where nobody has it."""
         if not self.patient:
             raise UsageError("name the patient by a number: value, or system|value")
-        return await asyncio.to_thread(_found, engine.files.data, self.patient, charsets_of(engine.feeds))
+        return await asyncio.to_thread(_found, engine.files.data, self.patient, engine.charsets())
 
 
 class ShowPatient(Operation[PatientView]):
@@ -71,7 +70,7 @@ class ShowPatient(Operation[PatientView]):
 
     async def run(self, engine: Engine, _actor: Actor) -> PatientView:
         """Return it; UsageError where the entry names nobody, or nobody of that lane."""
-        folder, names, charsets = engine.files.data, sorted(engine.dispatches), charsets_of(engine.feeds)
+        folder, names, charsets = engine.files.data, sorted(engine.dispatches), engine.charsets()
         found, others = await asyncio.to_thread(self._read, folder, names, charsets)
         who = await asyncio.to_thread(_newest, folder, found, charsets)
         keys = await keys_of(engine, found)

@@ -10,6 +10,7 @@ from engine.ops.operations.channels import CHANNELS
 from engine.ops.operations.destinations import DESTINATIONS
 from engine.ops.operations.duplicates import DUPLICATES
 from engine.ops.operations.entries import ENTRIES
+from engine.ops.operations.explaining import ExplainMessage
 from engine.ops.operations.held import HELD
 from engine.ops.operations.kept import KEPT
 from engine.ops.operations.lanes import LANES
@@ -22,6 +23,7 @@ from engine.ops.operations.replays import REPLAYS
 
 ALL: Final[tuple[AnyOperation, ...]] = (
     *MESSAGES,
+    ExplainMessage,
     *PATIENTS,
     *DUPLICATES,
     *ENTRIES,

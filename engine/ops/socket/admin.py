@@ -1,4 +1,4 @@
-"""The admin socket: how commands reach the running engine, over a Unix socket that only its owner can open.
+"""The admin socket: where the running engine answers commands, a Unix socket that only its owner can open.
 
 One request a connection, one JSON line: `{"do": NAME, "with": {...}}`. The answer is one JSON line: `{"done": ...}` or
 `{"error": TEXT, "exit": CODE}`.
@@ -9,24 +9,19 @@ import contextlib
 import pwd
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
-
-import orjson
+from typing import Final
 
 from engine import telemetry
 from engine.errors import AdtEngineError, StartError, UsageError, place_of
 from engine.ops.access.actor import Actor, Role
-from engine.ops.operations.operation import Operation
 from engine.ops.operations.runner import Operations
 from engine.ops.operations.strict_json import KeyTwiceError, read_strictly
+from engine.ops.socket.client import SOCKET_NAME, json_line
 
-SOCKET_NAME: Final = "admin.sock"
 LINE_BYTES: Final = 1_048_576
 _UNIX_PATH_BYTES: Final = 107
-
-A = TypeVar("A")
 
 _log = telemetry.logger()
 
@@ -49,7 +44,7 @@ async def serving(folder: Path, uid: int, operations: Operations) -> AsyncIterat
                 actor = Actor(_user(peer), Role.OWNER, "socket")
                 writer.write(await _reply(operations, actor, await reader.readline()))
             else:
-                writer.write(_line({"error": "this socket belongs to another user", "exit": 1}))
+                writer.write(json_line({"error": "this socket belongs to another user", "exit": 1}))
             await writer.drain()
         writer.close()
 
@@ -79,12 +74,12 @@ async def _reply(operations: Operations, actor: Actor, line: bytes) -> bytes:
     """Answer one request; what goes wrong on our side says so and is logged by its place."""
     try:
         name, given = _asked(line)
-        return _line({"done": await operations.answer(name, actor, given)})
+        return json_line({"done": await operations.answer(name, actor, given)})
     except AdtEngineError as error:
-        return _line({"error": str(error), "exit": 2 if isinstance(error, UsageError) else 1})
+        return json_line({"error": str(error), "exit": 2 if isinstance(error, UsageError) else 1})
     except Exception as error:  # noqa: BLE001 - the last resort: whoever asks is told, and the engine goes on
         _log.error("operation failed", error=type(error).__name__, point=place_of(error))
-        return _line({"error": "the engine could not do that; its log says where it failed", "exit": 1})
+        return json_line({"error": "the engine could not do that; its log says where it failed", "exit": 1})
 
 
 def _asked(line: bytes) -> tuple[str, Mapping[str, object]]:
@@ -100,34 +95,3 @@ def _asked(line: bytes) -> tuple[str, Mapping[str, object]]:
     if not isinstance(given, dict):
         raise UsageError("the request is not of the form {do, with}")
     return request["do"], given
-
-
-def _line(value: object) -> bytes:
-    return orjson.dumps(value, default=str) + b"\n"
-
-
-def ask(folder: Path, operation: type[Operation[A]], given: Mapping[str, object]) -> A:
-    """Ask the running engine; ConnectionError where none runs on this folder, AdtEngineError for what it refuses."""
-    with contextlib.closing(socket.socket(socket.AF_UNIX)) as line:
-        try:
-            line.connect(str(folder / SOCKET_NAME))
-        except (FileNotFoundError, ConnectionRefusedError) as error:
-            raise ConnectionError(f"no engine runs on {folder}") from error
-        except OSError as error:
-            raise AdtEngineError(
-                f"{folder / SOCKET_NAME} cannot be used ({error.strerror}): run this as the engine's user, or name "
-                "another --data"
-            ) from error
-        line.sendall(_line({"do": operation.name, "with": dict(given)}))
-        received = b"".join(_received(line))
-    if not received:
-        raise AdtEngineError(f"the engine ended before it answered; `adt-engine audit list` tells of {operation.name}")
-    answer = orjson.loads(received)
-    if "error" in answer:
-        raise (UsageError if answer.get("exit") == 2 else AdtEngineError)(answer["error"])
-    return operation.from_json(answer["done"])
-
-
-def _received(line: socket.socket) -> Iterator[bytes]:
-    while data := line.recv(65_536):
-        yield data

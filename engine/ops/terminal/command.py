@@ -15,7 +15,7 @@ from engine.errors import UnreachableError
 from engine.ops.operations.fields import NUMBERED, bounds_of, entry_of
 from engine.ops.operations.filters import PageOf
 from engine.ops.operations.operation import Operation, Reading, Request
-from engine.ops.socket import admin
+from engine.ops.socket import client
 from engine.ops.terminal.completion import OF_FIELDS
 from engine.terminal.options import DATA, Data, Json
 from engine.terminal.table import print_json
@@ -92,7 +92,7 @@ def ask_or_read(data: Path, request: Reading[A]) -> A:
 def ask_if_running(data: Path, request: Operation[A]) -> A | None:
     """Ask the engine that runs on a data folder; None where none does."""
     try:
-        return admin.ask(data, type(request), request.given())
+        return client.ask(data, type(request), request.given())
     except ConnectionError:
         return None
 

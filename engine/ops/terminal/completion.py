@@ -8,10 +8,7 @@ import typer
 
 from engine.errors import AdtEngineError
 from engine.journal.entry import State
-from engine.ops.operations.channels import ListChannels
-from engine.ops.operations.destinations import ListDestinations
-from engine.ops.operations.operation import Operation
-from engine.ops.socket import admin
+from engine.ops.socket.client import ask_by_name
 from engine.ops.views.handbook import PAGES
 from engine.ops.views.reasons import REASONS
 from engine.terminal.options import DATA
@@ -21,12 +18,12 @@ Offer = Callable[[typer.Context, str], list[str]]
 
 def channels(context: typer.Context, incomplete: str) -> list[str]:
     """Return the channels of the running engine that begin so; none where none runs."""
-    return _chosen((row.channel for row in _asked(context, ListChannels())), incomplete)
+    return _chosen((row["channel"] for row in _asked(context, "channels.list")), incomplete)
 
 
 def destinations(context: typer.Context, incomplete: str) -> list[str]:
     """Return the destinations of the running engine that begin so; none where none runs."""
-    return _chosen((row.destination for row in _asked(context, ListDestinations())), incomplete)
+    return _chosen((row["destination"] for row in _asked(context, "destinations.list")), incomplete)
 
 
 def states(_context: typer.Context, incomplete: str) -> list[str]:
@@ -58,10 +55,10 @@ def _chosen(names: Iterator[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def _asked(context: typer.Context, operation: Operation[Any]) -> Any:
+def _asked(context: typer.Context, operation: str) -> Any:
     """Return what the engine answers; an empty list where it cannot: nobody is shown an error for pressing a key."""
     folder = context.params.get("data") or DATA
     try:
-        return admin.ask(Path(folder), type(operation), operation.given())
+        return ask_by_name(Path(folder), operation, {})
     except (ConnectionError, AdtEngineError):
         return []

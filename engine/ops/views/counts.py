@@ -7,12 +7,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
-from engine.journal.entry import UNFINISHED
+from engine.journal.entry import BY_RULE, UNFINISHED
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import Count as Counted
 from engine.ops.views.answer import Answer, Count, Time, known_as, moment_text, time_of
 from engine.ops.views.charting import quantile
-from engine.pipeline.inbound.entries import BY_RULE
 
 K = TypeVar("K")
 DAY: Final = timedelta(days=1)

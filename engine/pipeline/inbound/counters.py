@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from engine.journal.entry import NewEntry, Recorded, State
-from engine.pipeline.inbound.entries import BY_RULE
+from engine.journal.entry import BY_RULE, NewEntry, Recorded, State
 
 MOST_NAMES: Final = 1_000
 CROWDED: Final = "lane-crowded"

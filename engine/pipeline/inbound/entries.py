@@ -7,14 +7,12 @@ from typing import Final
 from engine.acknowledge.code import AckCode
 from engine.config.channel import Channel, Mode
 from engine.hl7.header import Header
-from engine.journal.entry import LOAD, SHADOW, AckOutcome, NewEntry, State
+from engine.journal.entry import BY_RULE, LOAD, SHADOW, AckOutcome, NewEntry, State
 from engine.mapping.subject.subject import Subject, lane_key
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import Judgement
 from engine.receive.reply import Peer
 
-# The flag of an entry that a filter has decided about, with the name of its rule.
-BY_RULE: Final = "by-rule"
 # The flag of what is taken in while a channel is not live: no such receipt makes a live message a duplicate.
 MARKS: Final = {Mode.SHADOW: SHADOW, Mode.LOAD: LOAD}
 

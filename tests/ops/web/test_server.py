@@ -15,7 +15,7 @@ import trustme
 
 from engine.errors import AdtEngineError, StartError, UsageError
 from engine.ops.operations.table import ALL
-from engine.ops.socket import admin
+from engine.ops.socket import client
 from engine.ops.web.listener import PagesListener, bind, pages_listener, tls_context
 from engine.ops.web.route import Free, Gate
 from engine.ops.web.table import ROUTES
@@ -124,7 +124,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[tuple[Program, Person]]:
 
 async def _ask(folder: Path, act: str, /, **given: object) -> dict[str, str]:
     operation = next(one for one in ALL if one.name == act)
-    found: dict[str, str] = operation.to_json(await asyncio.to_thread(admin.ask, folder / "data", operation, given))
+    found: dict[str, str] = operation.to_json(await asyncio.to_thread(client.ask, folder / "data", operation, given))
     return found
 
 

@@ -15,7 +15,7 @@ from engine.ops.cli.examine.listeners import listeners
 from engine.ops.cli.examine.machine import machine
 from engine.ops.cli.examine.shared_journal import shared_journal
 from engine.ops.operations.channels import ShowAlive
-from engine.ops.socket import admin
+from engine.ops.socket import client
 from engine.pipeline.configuration import Files, configure
 from engine.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, table
@@ -81,7 +81,7 @@ def _checks(files: Files) -> Iterator[Check]:
 
 def _running(data: Path) -> bool:
     try:
-        admin.ask(data, ShowAlive, {})
+        client.ask(data, ShowAlive, {})
     except (ConnectionError, AdtEngineError):
         return False
     return True

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 from rich.markdown import Markdown
 
-from engine.ops.operations.alerts import ListReasons
+from engine.ops.operations.reasons import ListReasons
 from engine.ops.terminal.command import takes
 from engine.ops.terminal.completion import pages
 from engine.ops.views.handbook import PAGES, linked, page_of

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from engine.errors import UsageError
 from engine.ops.access.actor import Permission
-from engine.ops.operations.alerts import ListReasons
+from engine.ops.operations.reasons import ListReasons
 from engine.ops.views.handbook import INDEX, page_of, read
 from engine.ops.web.call import Call
 from engine.ops.web.markdown import html_of

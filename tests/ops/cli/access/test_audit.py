@@ -26,7 +26,7 @@ from engine.journal.journal import Journal
 from engine.ops.cli.access.audit import app
 from engine.ops.operations.audit import ListTrail
 from engine.ops.operations.entries import ReplayMessage
-from engine.ops.socket import admin
+from engine.ops.socket import client
 from engine.ops.views.auditing import exported
 from tests.flow.rig import Rig
 from tests.journal.desk import NOW, entry
@@ -180,7 +180,7 @@ async def test_killed_between_the_record_and_the_replay_nothing_was_done(rig: Ri
     before, tried = rig.rows(), rig.attempts()
     await _start(rig, ENGINE_FAULT="F19:kill")
     with pytest.raises(AdtEngineError, match="audit list"):
-        await asyncio.to_thread(admin.ask, rig.folder / "data", ReplayMessage, {"entry": 1})
+        await asyncio.to_thread(client.ask, rig.folder / "data", ReplayMessage, {"entry": 1})
     await rig.engine.ended()
     await _start(rig)
     await asyncio.sleep(0.3)  # time to do what must not be done

@@ -13,7 +13,7 @@ import pytest
 from engine.journal.file.database import FILE, sqlite3
 from engine.ops.operations.messages import Stats
 from engine.ops.sender.line import send_messages
-from engine.ops.socket import admin
+from engine.ops.socket import client
 from tests.flow.rig import Rig
 from tests.ops.at_work import at_work, message
 from tests.ops.command import command
@@ -152,7 +152,7 @@ async def test_prune_counts_asks_and_takes_away(forgetful: Rig) -> None:
     assert dry == {"bodies": 1, "entries": 1, "dry_run": True}
     unsaid = await journal("prune", "--json", "--channels", channels, data=data)
     assert unsaid.returncode == 2
-    assert (await asyncio.to_thread(admin.ask, data, Stats, {})).entries == 2
+    assert (await asyncio.to_thread(client.ask, data, Stats, {})).entries == 2
     done = await told("prune", "--yes", "--channels", channels, data=data)
     assert done == {"bodies": 1, "entries": 1, "dry_run": False}
     assert [(row.seq, row.state) for row in rig.rows()] == [(2, "held")]

@@ -17,7 +17,7 @@ import pytest
 
 from engine.config.shipped import shipped
 from engine.ops.operations.channels import ShowAlive
-from engine.ops.socket import admin
+from engine.ops.socket import client
 from tests.flow.program import Program
 from tests.interchange.nursery import ran
 from tests.ops.alone import CHANNEL, alone, write_channel
@@ -112,7 +112,7 @@ async def test_files_are_for_their_owner_only(engine: Program, tmp_path: Path) -
     """Folder, socket and journal are closed to other users."""
     data = tmp_path / "data"
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
-    for name in ("journal.db", admin.SOCKET_NAME):
+    for name in ("journal.db", client.SOCKET_NAME):
         assert stat.S_IMODE((data / name).stat().st_mode) == 0o600
 
 
@@ -232,7 +232,7 @@ async def test_it_stops_gracefully(engine: Program) -> None:
 
 
 async def _alive(tmp_path: Path) -> dict[str, dict[str, dict[str, int]]]:
-    found: dict[str, dict[str, dict[str, int]]] = ShowAlive.to_json(admin.ask(tmp_path / "data", ShowAlive, {}))
+    found: dict[str, dict[str, dict[str, int]]] = ShowAlive.to_json(client.ask(tmp_path / "data", ShowAlive, {}))
     return found
 
 
