@@ -21,7 +21,6 @@ LOCK = (ROOT / "requirements.lock").read_text()
 # Declared, and in no import statement of engine/: for what.
 NOT_IMPORTED = {
     "hl7apy": "engine/hl7/conformance/standard.py imports the tables of one HL7 version by name",
-    "pysqlite3": "sqlite-utils takes it where it is installed",
     "tzdata": "the time zones of channels, where the system has none",
 }
 

@@ -1,10 +1,14 @@
 """SQLite files that keep what they are told: the library, the settings of durability, and the errors of a disk."""
 
+import contextlib
 import errno
+import sqlite3
 from collections.abc import Iterable
 from typing import Final
 
-from sqlite_utils.utils import sqlite3  # type: ignore[attr-defined]  # pysqlite3 where it is installed
+# As sqlite-utils does, which takes longer to import than all that `--help` needs.
+with contextlib.suppress(ImportError):
+    import pysqlite3 as sqlite3  # type: ignore[no-redef]
 
 SqliteConnection = sqlite3.Connection
 SqliteRow = sqlite3.Row
