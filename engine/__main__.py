@@ -3,7 +3,6 @@
 import errno
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Annotated, ClassVar, Final, NoReturn
 
 import typer
@@ -13,34 +12,19 @@ from engine import __version__
 from engine.database.connection import refusal_of
 from engine.database.sqlite import SqliteError, failure_of
 from engine.errors import AdtEngineError, ConfigurationError, JournalRefusedError, UsageError, place_of
-from engine.terminal.lazy_group import LazyGroup
+from engine.ops.cli.commands import COMMANDS
+from engine.terminal.lazy_group import Command, LazyGroup, load
 
 
 class Commands(LazyGroup):
-    """The commands, each read at its first use."""
+    """The commands of the engine, and the one of the service."""
 
-    where: ClassVar[Mapping[str, str]] = {
-        "demo": "engine.ops.demo.demo:demo",
-        "run": "engine.ops.cli.running.run:run",
-        "send": "engine.ops.cli.sending.send:send",
-        "simulate": "engine.ops.cli.sending.simulate:simulate",
-        "doctor": "engine.ops.cli.examine.doctor:doctor",
-        "deploy": "engine.ops.cli.deploy.printing:app",
-        "messages": "engine.ops.cli.messages.messages:app",
-        "lanes": "engine.ops.cli.messages.lanes:app",
-        "patients": "engine.ops.cli.messages.patients:app",
-        "duplicates": "engine.ops.cli.messages.duplicates:app",
-        "channels": "engine.ops.cli.operating.channels:app",
-        "destinations": "engine.ops.cli.operating.destinations:app",
-        "alerts": "engine.ops.cli.operating.alerts:app",
-        "journal": "engine.ops.cli.operating.journal:app",
-        "nodes": "engine.ops.cli.operating.nodes:app",
-        "mappings": "engine.ops.cli.mapping.mappings:app",
-        "users": "engine.ops.cli.access.users:app",
-        "audit": "engine.ops.cli.access.audit:app",
-        "reasons": "engine.ops.cli.operating.help:reasons",
-        "help": "engine.ops.cli.operating.help:help_",
-        "interchange": "engine.interchange.app.commands.interchange:app",
+    table: ClassVar[Mapping[str, Command]] = {
+        **COMMANDS,
+        "interchange": Command(
+            "Run the Clinical Data Interchange Service until it is stopped; SIGHUP reads its configuration again.",
+            "engine.interchange.app.commands.interchange:app",
+        ),
     }
 
 
@@ -57,7 +41,7 @@ app = typer.Typer(
 
 def _version(value: bool) -> None:
     if value:
-        segment = import_module("engine.hl7.segment").__file__ or ""
+        segment = load("engine.hl7.segment:__file__")
         typer.echo(f"adt-engine {__version__}{'' if segment.endswith('.py') else ', compiled'}")
         raise typer.Exit
 

@@ -29,6 +29,7 @@ from engine import __main__
 from engine.config.shipped import shipped
 from engine.deliver.wire.client import Client
 from engine.fhir.schema import FhirVersion, defects
+from engine.interchange.app.commands import interchange
 from engine.mapping.compile import load
 from engine.ops.access import passwords
 from tests.remembering import remember_shipped
@@ -163,8 +164,10 @@ async def fork_process(arguments: list[str], folder: Path, environment: Mapping[
 
 def tend() -> None:
     """Fork children as asked for, line by line, and tell how they ended, until there are no more lines."""
-    for place in __main__.Commands.where.values():
+    tables = (__main__.Commands.table, interchange.COMMANDS)
+    for place in (place for table in tables for one in table.values() for place in one.places()):
         import_module(place.partition(":")[0])
+    import_module("engine.interchange.app.commands.serving")
     import_module("engine.ops.cli.running.surfaces")
     # Each engine would read the eighty files that ship anew; a text that a test changes is read as ever.
     remember_shipped()

@@ -2,15 +2,17 @@
 
 import asyncio
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 from typer.testing import CliRunner
 
 from engine.__main__ import app as adt_engine
 from engine.errors import AdtEngineError
+from engine.ops.cli.commands import COMMANDS
+from engine.terminal.lazy_group import Command, LazyGroup, nothing
 from tests.interchange.nursery import ran
 
 
@@ -27,6 +29,15 @@ def invoked(app: typer.Typer, *arguments: str) -> tuple[int, str]:
     if isinstance(result.exception, AdtEngineError):
         raise result.exception
     return result.exit_code, result.stdout
+
+
+def group(name: str) -> typer.Typer:
+    """Return a group of the table of commands as an application of its own."""
+
+    class Listed(LazyGroup):
+        table: ClassVar[Mapping[str, Command]] = COMMANDS[name].commands
+
+    return typer.Typer(cls=Listed, callback=nothing)
 
 
 def leaves() -> Iterator[tuple[str, Any]]:

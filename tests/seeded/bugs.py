@@ -724,6 +724,13 @@ AUDIT: Final = (
         ("ops/operations",),
     ),
     Bug(
+        "whoever discards an entry for good releases it",
+        "ops/cli/commands.py",
+        '"engine.ops.cli.messages.edits:discard"',
+        '"engine.ops.cli.messages.edits:release"',
+        ("ops/terminal/test_commands.py",),
+    ),
+    Bug(
         "whoever is refused leaves no trace",
         "ops/operations/runner.py",
         "            await self._trail.refuse(actor, operation.name, given, operation.marks(), error)\n",

@@ -1,52 +1,137 @@
-"""`adt-engine interchange`: the Clinical Data Interchange Service as a process, and tokens for its administrators."""
+"""`adt-engine interchange`: the Clinical Data Interchange Service as a process, and the table of its commands."""
 
-import asyncio
-import sys
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final
-from urllib.parse import urlsplit
+from typing import Annotated, ClassVar, Final
 
-import orjson
 import typer
 
-from engine.clock import now
-from engine.config.reload import reread
-from engine.config.schema import SERVICE_FILES, schemas
-from engine.config.service import Environment, ServiceConfiguration
-from engine.config.source import look, scan, validate
-from engine.config.wording import Placed, nearest
 from engine.errors import UsageError
-from engine.interchange.app.commands import accesses, charts, compendium, jobs, orders, webhooks
-from engine.interchange.app.http.app import new_token
-from engine.interchange.app.http.process import serve
-from engine.interchange.network.patient360.connectors.configured import complaints
-from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.place import place_of
-from engine.interchange.store.store.verify import verify
-from engine.interchange.tokens.oauth.local import issue_locally
-from engine.interchange.tokens.oauth.password import SHORTEST_PASSWORD, hash_password
-from engine.interchange.tokens.oauth.scope import FLAGS, WILDCARDS, right
-from engine.interchange.web.oauth.endpoint import token_answer
-from engine.telemetry import configure
-from engine.terminal.faults import arm_as_asked
-from engine.terminal.options import DATABASE, Database, Json, Offline, Strict, conclude, conclude_json
-from engine.terminal.schemas import SchemaFolder, show_schemas
-from engine.terminal.table import print_json
-
-# Without its certificate the service does not start; without a client's secret it does.
-TLS: Final = "tls."
+from engine.terminal.lazy_group import Command, LazyGroup, load
+from engine.terminal.options import DATABASE, Database
 
 Config = Annotated[Path | None, typer.Option("--config", help="The service's configuration (YAML or JSON).")]
 
-app = typer.Typer(invoke_without_command=True)
-app.add_typer(accesses.app, name="audit")
-app.command()(charts.simulate)
-app.add_typer(compendium.app, name="compendium")
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(orders.app, name="orders")
-app.add_typer(webhooks.app, name="webhooks")
+AUDIT: Final = {
+    "export": Command(
+        "Export rows of the access log, oldest first, one per line; the export itself is recorded as a row.",
+    ),
+    "verify": Command(
+        "Verify that no row of the access log was changed, removed or moved; exit 1 and list the places if any was.",
+    ),
+}
+COMPENDIUM: Final = {
+    "check": Command(
+        "Check laboratories' files, and the tables that they name, and report all problems with file, line and column.",
+    ),
+    "load": Command(
+        "Load a laboratory's file: its Organization, its tests and their questions, beside a running service "
+        "or without.",
+    ),
+    "show": Command(
+        "Show which laboratories' tests are kept; of one laboratory its tests, of one test its questions.",
+    ),
+}
+JOBS: Final = {
+    "list": Command(
+        "List the jobs, oldest first: those that have not ended, and those that ended within the last day.",
+    ),
+    "show": Command(
+        "Show a job: what it is, where it is, how often it was taken up, and why it failed; neither question "
+        "nor result.",
+    ),
+    "cancel": Command(
+        "Cancel a job that has not ended; a service that works on it stops soon. The access log has a row of it.",
+    ),
+}
+ORDERS: Final = {
+    "list": Command(
+        "List orders in the order of placing: those that wait, are being sent or are held, and those that "
+        "were refused.",
+    ),
+    "show": Command(
+        "Show an order: where it is, each time that it was sent with what was answered, and its versions; no "
+        "more of it.",
+    ),
+    "retry": Command(
+        "Let an order be sent again that is held. It bears the same control id; the access log has a row of it.",
+    ),
+    "cancel": Command(
+        "Take an order back that waits or is held, and cancel it. The access log has a row of it.",
+    ),
+}
+WEBHOOKS: Final = {
+    "list": Command(
+        "List events, the last thousand: those that wait, and those that were dropped after six attempts.",
+    ),
+    "show": Command(
+        "Show an event: whose it is, where it goes, and each time that it was sent with what came of it; not its body.",
+    ),
+    "retry": Command(
+        "Send an event again that was given up, with six attempts; one that waits is sent at once.",
+    ),
+}
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "simulate": Command(
+        "Simulate clinical charts: one R4 transaction Bundle per invented person, to be posted to a sandbox's base.",
+        "engine.interchange.app.commands.charts:simulate",
+    ),
+    "token": Command(
+        "Print an access token of a client, for local administrators.",
+        "engine.interchange.app.commands.administration:token",
+    ),
+    "check": Command(
+        "Check the service's configuration as its start does, and warn of what it would start without.",
+        "engine.interchange.app.commands.administration:check_configuration",
+    ),
+    "schema": Command(
+        "Print the JSON Schema of the service's configuration, or write it beside yours.",
+        "engine.interchange.app.commands.administration:schema",
+    ),
+    "password": Command(
+        "Print the argon2id hash of a password, for `password_hash` of a user in the configuration.",
+        "engine.interchange.app.commands.administration:password",
+    ),
+    "verify": Command(
+        "Verify a database: pages, bodies, and the index rows that its bodies should have; exit 1 for any fault.",
+        "engine.interchange.app.commands.administration:verify_database",
+    ),
+    "audit": Command(
+        "Export and verify the service's access log.",
+        "engine.interchange.app.commands.accesses:app",
+        AUDIT,
+    ),
+    "compendium": Command(
+        "Check and load laboratories' tests, and show what is kept of them.",
+        "engine.interchange.app.commands.compendium:app",
+        COMPENDIUM,
+    ),
+    "jobs": Command(
+        "List, show and cancel the service's jobs.",
+        "engine.interchange.app.commands.jobs:app",
+        JOBS,
+    ),
+    "orders": Command(
+        "List, show, send again and take back orders to laboratories.",
+        "engine.interchange.app.commands.orders:app",
+        ORDERS,
+    ),
+    "webhooks": Command(
+        "List and show events for subscribers, and send them again.",
+        "engine.interchange.app.commands.webhooks:app",
+        WEBHOOKS,
+    ),
+}
+
+
+class ServiceCommands(LazyGroup):
+    """The commands of the service."""
+
+    table: ClassVar[Mapping[str, Command]] = COMMANDS
+
+
+app = typer.Typer(cls=ServiceCommands, invoke_without_command=True)
 
 
 @app.callback()
@@ -69,18 +154,7 @@ def interchange(
     if context.invoked_subcommand is not None:
         _refuse_before(context, context.invoked_subcommand)
         return
-    configuration = load(config)
-    configure()
-    arm_as_asked()
-    address = urlsplit(configuration.base_url)
-    serve(
-        configuration,
-        host=host,
-        port=(address.port if address.port is not None else 8080) if port < 0 else port,
-        database=database,
-        announce=lambda url: typer.echo(f"interchange ready at {url}"),
-        reread=partial(_reread, config),
-    )
+    load("engine.interchange.app.commands.serving:run")(config, host, port, database)
 
 
 def _refuse_before(context: typer.Context, command: str) -> None:
@@ -91,127 +165,3 @@ def _refuse_before(context: typer.Context, command: str) -> None:
             raise UsageError(
                 f"write --{name} after {command}, or leave it out: adt-engine interchange {command} --help"
             )
-
-
-@app.command()
-def token(
-    client: Annotated[str, typer.Option(help="The client the token is for.")],
-    config: Config = None,
-    scope: Annotated[str, typer.Option(help="Scopes, separated by spaces; default: all of the client's.")] = "",
-    database: Database = DATABASE,
-    yes: Annotated[bool, typer.Option("--yes", help="Allow it outside a sandbox too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole token response as JSON.")] = False,
-) -> None:
-    """Print an access token of a client, for local administrators.
-
-    Example: adt-engine interchange token --config interchange.yaml --client engine
-    """
-    configuration = load(config)
-    if configuration.environment is not Environment.SANDBOX and not yes:
-        raise UsageError("this is a production service: add --yes if you really want a token")
-    issued = issue_locally(configuration, place_of(database), client, scope, now, new_token)
-    typer.echo(orjson.dumps(token_answer(issued)).decode() if as_json else issued.access)
-
-
-def _reread(config: Path | None, running: ServiceConfiguration) -> ServiceConfiguration:
-    return running if config is None else reread(scan(config), running)
-
-
-@app.command("check")
-def check_configuration(
-    config: Config = None, offline: Offline = False, strict: Strict = False, as_json: Json = False
-) -> None:
-    """Check the service's configuration as its start does, and warn of what it would start without.
-
-    All problems at once, each with file, line and column; exit 2 if there is one. Warnings (a client whose secret
-    cannot be read, a scope that is none, a key that nothing obeys, a connector's server that cannot be asked) do not
-    fail without --strict. Run it as the service's user, where the service runs; elsewhere with --offline.
-
-    Example: adt-engine interchange check --config interchange.yaml
-    """
-    looked = look(scan(_named(config)), ServiceConfiguration)
-    missing = () if offline else tuple(looked.ask("unavailable"))
-    problems = (*looked.problems, *(one for one in missing if one.path.startswith(TLS)))
-    warnings = [*looked.ask("warnings"), *looked.located(_no_scopes(looked.value))]
-    if looked.value is not None and not offline:
-        warnings += looked.located(iter(asyncio.run(complaints(looked.value))))
-    warnings += (one for one in missing if not one.path.startswith(TLS))
-    if as_json:
-        conclude_json({"file": str(config)}, problems, warnings, strict=strict)
-        return
-    ended = conclude(problems, warnings, strict=strict)
-    typer.echo(f"{config}: {ended}")
-
-
-def _no_scopes(configuration: ServiceConfiguration | None) -> Iterator[Placed]:
-    for name, client in configuration.clients.items() if configuration else ():
-        for number, scope in enumerate(client.scopes):
-            if right(scope) is None:
-                expected = f"it grants nothing; {nearest(scope, {*WILDCARDS, *FLAGS})}"
-                yield ("clients", name, "scopes", number), f"no scope {scope!r}", expected
-
-
-@app.command()
-def schema(out: SchemaFolder = None, as_json: Json = False) -> None:
-    """Print the JSON Schema of the service's configuration, or write it beside yours.
-
-    An editor with YAML support finds it by the first line of the file:
-    `# yaml-language-server: $schema=schema/interchange.json`.
-
-    Example: adt-engine interchange schema --out schema
-    """
-    show_schemas(schemas(SERVICE_FILES), "interchange", out, as_json=as_json)
-
-
-@app.command()
-def password(as_json: Json = False) -> None:
-    """Print the argon2id hash of a password, for `password_hash` of a user in the configuration.
-
-    Asks for it twice at a terminal, without showing it; otherwise takes the first line of standard input.
-
-    Example: adt-engine interchange password
-    """
-    if sys.stdin.isatty():
-        text = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    else:
-        text = sys.stdin.readline().rstrip("\r\n")
-    if len(text) < SHORTEST_PASSWORD:
-        raise UsageError(f"a password has at least {SHORTEST_PASSWORD} characters")
-    hashed = hash_password(text)
-    if as_json:
-        print_json({"password_hash": hashed})
-    else:
-        typer.echo(hashed)
-
-
-@app.command("verify")
-def verify_database(database: Database = DATABASE, as_json: Json = False) -> None:
-    """Verify a database: pages, bodies, and the index rows that its bodies should have; exit 1 for any fault.
-
-    Reads only, also beside a running service. Counts by kind, and tells nothing of a patient.
-
-    Example: adt-engine interchange verify --database sqlite:///adt-data/interchange.db
-    """
-    place = place_of(database)
-    found = verify(place, INDEXERS)
-    if as_json:
-        print_json({"resources": found.resources, "faults": dict(found.faults)})
-    else:
-        typer.echo(f"{found.resources} resources, {sum(found.faults.values())} faults")
-        for kind, number in found.faults.items():
-            typer.echo(f"{kind}: {number}")
-    if found.faults:
-        aside = "put this file aside" if isinstance(place, Path) else "rename this database"
-        typer.echo(f"Stop the service, {aside}, and restore the last backup that verifies.", err=True)
-        raise typer.Exit(1)
-
-
-def load(config: Path | None) -> ServiceConfiguration:
-    """Return the configuration in a file; ConfigurationError lists every problem in it."""
-    return validate(scan(_named(config)), ServiceConfiguration)
-
-
-def _named(config: Path | None) -> Path:
-    if config is None:
-        raise UsageError("name the configuration: --config FILE")
-    return config

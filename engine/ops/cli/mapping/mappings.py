@@ -1,9 +1,9 @@
 """`adt-engine mappings`: check, try, test and explain what interface analysts write, without an engine or a server."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -17,7 +17,6 @@ from engine.mapping.authoring.cost import Costs
 from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import load
 from engine.ops.cli.mapping.costing import costs_as_json, print_costs
-from engine.terminal.lazy_group import LazyGroup, nothing
 from engine.terminal.options import Json, MappingName, Mappings
 from engine.terminal.table import print_json
 
@@ -30,30 +29,6 @@ AROUND: Final = b"\x0b\x1c\r\n"
 ENVELOPE: Final = frozenset({b"FHS", b"BHS", b"BTS", b"FTS"})
 
 
-class Tools(LazyGroup):
-    """The commands on mappings; those that need more than the files stand in modules of their own."""
-
-    where: ClassVar[Mapping[str, str]] = {
-        "try": "engine.ops.cli.mapping.trial:try_",
-        "test": "engine.ops.cli.mapping.trial:try_cases",
-        "explain": "engine.ops.cli.mapping.explain:explain_",
-        "diff": "engine.ops.cli.mapping.diff:diff",
-        "coverage": "engine.ops.cli.mapping.coverage:coverage",
-        "schema": "engine.ops.cli.mapping.schema:schema",
-        "infer": "engine.ops.cli.mapping.infer:infer",
-    }
-
-
-app = typer.Typer(
-    name="mappings",
-    cls=Tools,
-    callback=nothing,
-    help="Check, try, test, explain and compare mappings.",
-    no_args_is_help=True,
-)
-
-
-@app.command()
 def check(mappings: Mappings = None, name: MappingName = "adt", cost: Cost = False, as_json: Json = False) -> None:
     """Check every mapping file and report all problems, each with file, line and column.
 

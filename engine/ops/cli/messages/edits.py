@@ -1,4 +1,4 @@
-"""`adt-engine messages edit`, `resolve` and `retry`: entries repaired by hand, each step shown before it is done."""
+"""`adt-engine messages edit`, `resolve`, `retry`, `release`, `discard`: entries repaired by hand, step by step."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,11 +11,13 @@ from engine.hl7.message import Message, parse
 from engine.ops.cli.messages.replays import LEFT_OPEN, ask_each, print_dry_run
 from engine.ops.operations.entries import (
     Destinations,
+    DiscardMessage,
     DryRunMessage,
     EditMessage,
     ListMatches,
     Match,
     Matches,
+    ReleaseMessage,
     ResolvePatient,
     RetryMessage,
 )
@@ -78,6 +80,24 @@ def retry(requests: Sequence[RetryMessage], data: Data = DATA, as_json: Json = F
     Example: adt-engine messages retry 37 --data /var/lib/adt-engine
     """
     ask_each(data, requests, "is retried now", as_json=as_json)
+
+
+@takes_entries(ReleaseMessage)
+def release(requests: Sequence[ReleaseMessage], data: Data = DATA, as_json: Json = False) -> None:
+    """Release held entries once the cause is fixed; they are retried. `lanes release` does it in bulk.
+
+    Example: adt-engine messages release 37 --data /var/lib/adt-engine
+    """
+    ask_each(data, requests, "released", as_json=as_json)
+
+
+@takes_entries(DiscardMessage, reason=typer.Option(..., help="The reason; stored with the entry."))
+def discard(requests: Sequence[DiscardMessage], data: Data = DATA, as_json: Json = False) -> None:
+    """Discard unfinished entries permanently; what is waiting behind them continues.
+
+    Example: adt-engine messages discard 37 --reason "sent by mistake, ticket 4711" --data /var/lib/adt-engine
+    """
+    ask_each(data, requests, "discarded", as_json=as_json)
 
 
 @takes(ResolvePatient, entry="ENTRY")

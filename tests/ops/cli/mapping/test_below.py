@@ -10,9 +10,11 @@ from typer.testing import CliRunner, Result
 
 from engine.errors import UsageError
 from engine.ops.cli.mapping.below import messages_below
-from engine.ops.cli.mapping.mappings import app, messages_of
+from engine.ops.cli.mapping.mappings import messages_of
 from engine.ops.cli.mapping.page import Section, page
+from tests.ops.command import group
 
+app = group("mappings")
 RUNNER = CliRunner()
 MESSAGE = (
     "MSH|^~\\&|H|R|||20250701093000||ADT^A01|{}|P|2.5.1\r"

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from engine.ops.cli.mapping.mappings import app
 from engine.pipeline.configuration import Files, configure, examine
+from tests.ops.command import group
 
+app = group("mappings")
 RUNNER = CliRunner()
 HEAD = "MSH|^~\\&|REG|RVB|||20260302080300||ADT^A01|{id}|P|2.5.1\n"
 PID = "PID|1||{id}^^^RVB^MR||{family}^Ada||19800101|F\n"

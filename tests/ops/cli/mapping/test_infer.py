@@ -15,9 +15,10 @@ from engine.config.shipped import shipped
 from engine.config.source import read, validate
 from engine.errors import ConfigurationError, UsageError
 from engine.mapping.compile import load
-from engine.ops.cli.mapping.mappings import app
 from engine.ops.cli.operating.channels import app as channels_app
+from tests.ops.command import group
 
+app = group("mappings")
 RUNNER = CliRunner()
 HEAD = "MSH|^~\\&|REG|RVB|ENG|CDIS|20250701093000||ADT^{}|M1|{}|2.5.1"
 PID = "PID|1||100234^^^RVB^MR~77^^^LKS&1.2.3&ISO^MR||QUINTERO^MARISOL||198402291215|F||||||||ZZ"

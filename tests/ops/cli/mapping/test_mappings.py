@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from engine.config.shipped import shipped
 from engine.errors import UsageError
 from engine.mapping.authoring.case import cases_of
-from engine.ops.cli.mapping.mappings import app
+from tests.ops.command import group
 
+app = group("mappings")
 RUNNER = CliRunner()
 PID = "PID|1||RB-1^^^RVB^MR||QUINTERO^MARISOL||19840229|F"
 CASE = """# kept

@@ -8,9 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.errors import UsageError
-from engine.ops.cli.mapping.mappings import app
 from tests.journal.desk import open_desk
+from tests.ops.command import group
 
+app = group("mappings")
 RUNNER = CliRunner()
 HEAD = "MSH|^~\\&|H|R|||20250701093000||ADT^{}|{}|P|2.5.1\r"
 PID = "PID|1||RB-1^^^RVB^MR||QUINTERO^MARISOL||19840229|F||||||||{}\r"

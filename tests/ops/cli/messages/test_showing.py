@@ -12,10 +12,10 @@ from engine.http.request import Request
 from engine.journal.entry import FollowUp, FollowUpKind, Outcome, State
 from engine.journal.state import follow_ups
 from engine.journal.state.follow_ups import FollowUpEnd, FollowUpState
-from engine.ops.cli.messages.messages import app
 from tests.journal.desk import NOW, Desk, open_desk, settlement
-from tests.ops.command import invoked
+from tests.ops.command import group, invoked
 
+app = group("messages")
 HOSTILE = "MSH|^~\\&|REG|RVB|||1||ADT^A08|c1|P|2.5.1\rPID|1||1^^^RVB^MR||<script>^[red]\x1b[31m\u202egnp\r"
 OUTCOME = {
     "resourceType": "OperationOutcome",
