@@ -16,7 +16,7 @@ def of_attempt(row: AttemptRow) -> int:
     """Return the checksum of a row of `attempt`."""
     number, seq, destination, place, method, url, query, headers, body, at = row
     head = _joined(f"{number}", f"{seq}", destination, f"{place}", method, url, headers, f"{at}", f"{len(query)}", "")
-    return crc32(body, crc32(query, crc32(head)))
+    return _signed(crc32(body, crc32(query, crc32(head))))
 
 
 def of_delivery(row: tuple[int, str, str]) -> int:
@@ -25,7 +25,7 @@ def of_delivery(row: tuple[int, str, str]) -> int:
     Its state, lanes and times go by the rules among the tables.
     """
     seq, destination, mapping = row
-    return crc32(_joined(f"{seq}", destination, mapping))
+    return _signed(crc32(_joined(f"{seq}", destination, mapping)))
 
 
 def of_known(row: tuple[str, str, str, str, str]) -> int:
@@ -34,12 +34,17 @@ def of_known(row: tuple[str, str, str, str, str]) -> int:
     Its status is decided by the database, and is one of few words.
     """
     destination, system, value, logical_id, survivor = row
-    return crc32(_joined(destination, system, value, logical_id, survivor))
+    return _signed(crc32(_joined(destination, system, value, logical_id, survivor)))
 
 
 def of_owned(row: tuple[str, str, str, str]) -> int:
     """Return the checksum of a row of `owned`: destination, resource, source, slices."""
-    return crc32(_joined(*row))
+    return _signed(crc32(_joined(*row)))
+
+
+def _signed(crc: int) -> int:
+    """Return a checksum as SQLite keeps it in four bytes."""
+    return crc - (1 << 32) if crc >> 31 else crc
 
 
 def _joined(*texts: str) -> bytes:

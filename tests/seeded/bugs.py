@@ -27,8 +27,8 @@ JOURNAL: Final = (
     Bug(
         "a bit that the disk changed in a request's body is not found",
         "journal/row_digest.py",
-        "return crc32(body, crc32(query, crc32(head)))",
-        "return crc32(query, crc32(head))",
+        "_signed(crc32(body, crc32(query, crc32(head))))",
+        "_signed(crc32(query, crc32(head)))",
         ("journal/maintenance/test_row_digest.py",),
     ),
     Bug(

@@ -11,6 +11,7 @@ from engine.journal.claim.lanes import Lanes
 from engine.journal.entry import SHADOW, Claimed, NewEntry, Recorded, State
 from engine.journal.file.sealing import Sealing, message_at
 from engine.journal.moment import optional_micros, to_micros
+from engine.journal.row_digest import of_delivery
 from engine.journal.state.counters import NOTE, Arrivals
 from engine.journal.write.duplicates import Duplicates, Earlier, feed, fingerprint
 
@@ -44,7 +45,8 @@ SELECT place.key FROM json_each(?) AS place WHERE EXISTS (SELECT 1 FROM queue
   AND seq < CAST(place.value ->> 2 AS BIGINT) LIMIT 1 OFFSET 0)
 """
 # A delivery in its lanes.
-DELIVERY: Final = "INSERT INTO delivery (seq, destination, lanes, state, holder) VALUES (?, ?, ?, ?, ?)"
+# It has a checksum from the start: a row that grows when it is settled moves others of its page.
+DELIVERY: Final = "INSERT INTO delivery (seq, destination, lanes, state, holder, crc) VALUES (?, ?, ?, ?, ?, ?)"
 
 # What is held for want of demographics is tried again when something comes to its lane: that may bring them. The places
 # are a JSON list of [destination, lane] at which something new stands behind it, from the number given on.
@@ -227,7 +229,8 @@ class _BatchRows:
             else:
                 state = self._begun(one, here=elsewhere.get(one.destination, set()).isdisjoint(one.lanes))
             holder = self._claims.holder if state is State.CLAIMED else ALONE
-            rows.append((one.seq, one.destination, json_list(one.lanes), state.value, holder))
+            crc = of_delivery((one.seq, one.destination, ""))
+            rows.append((one.seq, one.destination, json_list(one.lanes), state.value, holder, crc))
         self._connection.executemany(DELIVERY, rows)
 
     def _begun(self, delivery: Claimed, *, here: bool) -> State:
