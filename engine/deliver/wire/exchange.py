@@ -132,8 +132,8 @@ class Exchange(Learned):
 
     def still(self, patient: Stored) -> bool:
         """Say whether a resource may be written upon: read in this delivery, written in it, or known still."""
-        url = f"{self.server.base}/{patient.reference}"
-        if patient.fresh or name_of("PUT", url, patient.if_match) in self.response_log:
+        url, log = f"{self.server.base}/{patient.reference}", self.response_log
+        if patient.fresh or (log and name_of("PUT", url, patient.if_match) in log):
             return True
         self.server.continuity.check()
         return self.server.cache_of(patient.type_).holds(patient)
