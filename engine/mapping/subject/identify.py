@@ -132,8 +132,11 @@ class SubjectReader:
         self, message: Message, moment: Moment, groups: Sequence[Sequence[MessageIdentifier]]
     ) -> list[tuple[MessageIdentifier, ...]]:
         """Return whom MRG names otherwise than the PIDs do: their lanes are waited for, too."""
+        merged = message.named("MRG")
+        if not merged:
+            return []
         known = {one.identity for group in groups for one in group}
-        sides = [self.identities.merged_side(mrg, message, moment).found for mrg in message.named("MRG")]
+        sides = [self.identities.merged_side(mrg, message, moment).found for mrg in merged]
         return [side for side in sides if any(one.identity not in known for one in side)]
 
     def _merge(self, rule: Rule, message: Message, moment: Moment) -> Subject:
