@@ -216,7 +216,7 @@ def _proven(target: Target, counts: dict[Table, int], watch: Watch) -> int | Non
         found = next(altered_bodies(connection, heard, opened(connection, key)), None)
     if found is not None:
         raise CopyError(
-            f"the journal itself is not sound: {found.told}; the copy is the same and not kept. "
+            f"the journal itself is not sound: {found.sentence}; the copy is the same and not kept. "
             "See `adt-engine journal verify`, and restore the last good backup first"
         )
     return None if sealed and key is None else read

@@ -116,7 +116,7 @@ def prove(path: Path, watch: Watch | None = None) -> Proven:
                 raise UnsoundBackupError(path, f"it cannot be read whole ({word})") from error
             raise
     if found is not None:
-        raise UnsoundBackupError(path, found.told)
+        raise UnsoundBackupError(path, found.sentence)
     with path.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()
     return Proven(path, entries, last, unfinished, path.stat().st_size, digest)

@@ -146,7 +146,7 @@ class Fault:
     meaning: str
 
     @property
-    def told(self) -> str:
+    def sentence(self) -> str:
         """What is wrong, in one sentence."""
         return f"entry {self.entry} {self.meaning}" if self.entry else self.meaning
 

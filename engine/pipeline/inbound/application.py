@@ -62,12 +62,12 @@ def findings_of(outcome: Outcome | None, pairs: Sequence[tuple[str, ...]] = ()) 
         return (LATE,)
     if outcome.state in GOOD:
         return ()
+    places = _places(outcome, pairs)
     if outcome.state is not State.REJECTED:
-        return (HELD._replace(locations=_places(outcome, pairs)),)
+        return (HELD._replace(locations=places),)
     if outcome.reason in {"", SELF_MERGE.reason}:
-        return (SELF_MERGE._replace(locations=_places(outcome, pairs) or SELF_MERGE.locations),)
-    text = "Stored, and rejected; nothing was sent"
-    return (Finding(ErrorCode.APPLICATION, outcome.reason, _places(outcome, pairs), text),)
+        return (SELF_MERGE._replace(locations=places or SELF_MERGE.locations),)
+    return (Finding(ErrorCode.APPLICATION, outcome.reason, places, "Stored, and rejected; nothing was sent"),)
 
 
 def _places(outcome: Outcome, pairs: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -104,8 +104,8 @@ async def test_a_bit_that_flipped_in_a_row_is_told(
     found, unchecked = verified(tmp_path)
     (told,) = [one for one in found if one.rule == "row-digest"]
     assert told.entry == (0 if table in {"known", "owned"} else 1 if column != "seq" else 65)
-    assert f"table {table}" in told.told
-    assert "4711" not in told.told
+    assert f"table {table}" in told.sentence
+    assert "4711" not in told.sentence
     assert not unchecked
 
 
@@ -156,7 +156,7 @@ async def test_rows_are_read_to_the_last(opened: Opener, tmp_path: Path, address
         connection.execute("UPDATE delivery SET mapping = 'n' WHERE seq = 601")
         connection.execute("UPDATE known SET logical_id = 'q' WHERE value = '0601'")
         connection.execute("UPDATE owned SET slices = '{}' WHERE resource = 'Patient/0601'")
-    told = [one.told for one in verified(tmp_path)[0]]
+    told = [one.sentence for one in verified(tmp_path)[0]]
     assert [one.partition(" that was ")[0].partition(" was ")[0] for one in told] == [
         "entry 601 has a row in table attempt (id 601)",
         "entry 601 has a row in table delivery (destination 'd')",
