@@ -221,7 +221,8 @@ def altered_rows(connection: Connection, unchecked: Counter[str] | None = None) 
         after: tuple[Any, ...] | None = checked.first
         while after is not None and (rows := as_stored(connection, checked.page, (*after, ROWS_AT_ONCE))):
             for place, row in enumerate(rows, read + 1):
-                if row[-1] is None:
+                # A key that cannot be read is told in any case: the walk may end at it.
+                if row[-1] is None and _readable(row[: len(checked.first)]) is not None:
                     # What has no mapping yet has nothing to check.
                     if unchecked is not None and (checked.name != "delivery" or row[2]):
                         unchecked[checked.name] += 1

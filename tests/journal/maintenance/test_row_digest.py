@@ -125,6 +125,7 @@ async def test_a_status_is_one_of_its_words(opened: Opener, tmp_path: Path, addr
     [
         pytest.param("UPDATE owned SET slices = CAST(x'ff' || substr(slices, 2) AS TEXT)", id="a text is no UTF-8"),
         pytest.param("UPDATE known SET value = CAST(x'ff31' AS TEXT)", id="a key is no UTF-8"),
+        pytest.param("UPDATE known SET value = CAST(x'ff31' AS TEXT), crc = NULL", id="a key, without a checksum"),
         pytest.param("UPDATE owned SET slices = CAST(slices AS BLOB)", id="a text is bytes"),
         pytest.param("UPDATE attempt SET body = CAST(body AS TEXT)", id="bytes are a text"),
         pytest.param("UPDATE known SET crc = crc + 1", id="the checksum itself"),
