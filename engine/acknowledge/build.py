@@ -58,7 +58,7 @@ def build(
     """Return the acknowledgement of the message with this header.
 
     `control_id` is the acknowledgement's own MSH-10, `charset` the codec of the message, `version` what an empty
-    MSH-12 counts as, `text` what MSA-3 says where nothing was found. At most 100 findings are told.
+    MSH-12 counts as, `text` what MSA-3 says where nothing was found. At most 100 findings are written.
     """
     separator, encoding, delimiters = _delimiters(header)
     spoken = _spoken(header, findings, version)
@@ -108,7 +108,7 @@ _ack_writer = lru_cache(maxsize=256)(_AckWriter)
 
 
 def _join(separator: bytes, parts: Sequence[bytes]) -> bytes:
-    """Join parts; where that delimiter is not declared, the first part stands alone."""
+    """Join parts; where that delimiter is not declared, the first part is written alone."""
     return separator.join(parts) if separator else parts[0]
 
 

@@ -94,13 +94,13 @@ POSTGRESQL: Final = Dialect(
         " STRICT, WITHOUT ROWID": "",
         " STRICT": "",
         "WITHOUT ROWID": "",
-        # SQLite's planner is told an order of tables and which index to use; PostgreSQL's goes by what it has counted.
+        # SQLite's planner gets an order of tables and the index to use; PostgreSQL's goes by what it has counted.
         "INDEXED BY": "",
         "CROSS JOIN": "JOIN",
         ".value": ".list",
     },
     reading="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-    # Whoever writes takes a lock first, which turns its processes into one writer.
+    # A writer takes a lock first, which turns its processes into one writer.
     writing="BEGIN",
     numbered=True,
 )

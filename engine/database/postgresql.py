@@ -46,7 +46,7 @@ SERVER: Final = (
     " current_setting('synchronous_standby_names'), pg_is_in_recovery()"
 )
 
-# Sessions that hold an advisory lock and have stood still for so many seconds in the middle of what they send.
+# Sessions that hold an advisory lock and have been silent for `seconds` in the middle of what they send.
 STALLED: Final = """
 SELECT COUNT(pg_terminate_backend(a.pid)) FROM pg_locks AS l JOIN pg_stat_activity AS a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND (l.classid::bigint, l.objid::bigint, l.objsubid) = ({lock})
@@ -56,7 +56,7 @@ WHERE l.locktype = 'advisory' AND l.granted AND (l.classid::bigint, l.objid::big
 """
 
 PostgresqlError: Final = psycopg.Error
-# Says of a server that has kept us waiting for so many seconds whether to wait on.
+# Given the seconds that a server has kept us waiting, says whether to wait on.
 Patience = Callable[[float], bool]
 
 _T = TypeVar("_T")
@@ -144,7 +144,7 @@ class PostgresqlConnection:
 
     @contextmanager
     def moment(self, seconds: float) -> Iterator[None]:
-        """Read everything within as of one moment; TimeoutError where a statement took so many seconds."""
+        """Read everything within as of one moment; TimeoutError where a statement took `seconds`."""
         self.execute(POSTGRESQL.reading)
         self.raw(f"SET LOCAL statement_timeout = {int(seconds * 1000)}")
         try:
@@ -186,7 +186,7 @@ def connect(
 ) -> PostgresqlConnection:
     """Connect; psycopg.Error where the server cannot be reached or does not let us in.
 
-    `name` is what the server's list of sessions shows. `options`: settings of the session (`-c name=value`), beside
+    `name` is what the server's list of sessions shows. `options`: settings of the session (`-c name=value`), besides
     those that the address has. `patience` is asked while the server is silent; `seconds`: how long it may take to
     connect.
     """
@@ -225,7 +225,7 @@ def address_fault(address: str) -> str:
 
 
 def server_fault(connection: PostgresqlConnection) -> str:
-    """Return why a server would not keep what it is told, and what to mend; '' where it does."""
+    """Return why a server would not keep a committed write, and what to mend; '' where it does."""
     found = connection.execute(SERVER).fetchone() or (0, "", "", "", "", "", False)
     version, encoding, fsync, pages, commit, standbys, is_standby = found
     if version < OLDEST * 10_000:

@@ -1,4 +1,4 @@
-"""SQLite files that keep what they are told: the library, the settings of durability, and the errors of a disk."""
+"""SQLite files that keep what was committed: the library, the settings of durability, and the errors of a disk."""
 
 import contextlib
 import errno

@@ -7,7 +7,7 @@ from engine.errors import UnreadableMessageError
 
 USUAL: Final = "^~\\&"
 NEVER: Final = "\udfff"
-"""Stands for a delimiter that was not declared where text is cut: no decoder ever yields a lone surrogate."""
+"""Takes the place of a delimiter that was not declared where text is cut: no decoder ever yields a lone surrogate."""
 
 
 class Delimiters(NamedTuple):

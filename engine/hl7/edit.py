@@ -29,7 +29,7 @@ def edited(message: Message, changes: Mapping[str, str]) -> bytes:
     """Return a message's bytes with parts set anew, by their paths.
 
     A component or subcomponent is set to plain text, which is escaped; a whole field or repetition to text as it
-    stands in a message. Empty text makes a part absent, `""` null. Raises EditError, which names the part and what to
+    is in a message. Empty text makes a part absent, `""` null. Raises EditError, which names the part and what to
     do: a path that is none or means several places, a segment that is not there, text outside the character set.
     """
     text = message.text
@@ -56,7 +56,7 @@ def written(text: str, default: str) -> bytes:
 
 
 def editable(text: str) -> str:
-    """Return the text of a message with a line for each segment; a line break within one stands as its escape."""
+    """Return the text of a message with a line for each segment; a line break within one is written as its escape."""
     body = text.lstrip(LEADING).rstrip(TRAILING)
     if body[:3] != "MSH" or not body[3:4]:
         return body

@@ -1,4 +1,4 @@
-"""Escape sequences: what stands for delimiters, bytes, line ends and character set switches in leaf values.
+"""Escape sequences: the encoding of delimiters, bytes, line ends and character set switches in leaf values.
 
 Undone only after cutting (chapter 2, use of escape sequences in text fields). A sequence that is not known here stays
 as it is; so does an escape character that begins none.
@@ -89,7 +89,7 @@ def _sequences(text: str, mark: str) -> Iterator[tuple[str, str]]:
 
 
 def _meaning(body: str, delimiters: Delimiters) -> str:
-    """Return what a sequence stands for; an unknown one stands for itself."""
+    """Return the text that a sequence encodes; an unknown one is kept as it is."""
     if body in _USUAL_OF:
         return delimiters[_LETTERS.index(body)] or _USUAL_OF[body]
     if body in _HIGHLIGHTING:

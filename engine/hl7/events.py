@@ -1,4 +1,4 @@
-"""Trigger events and message structures of ADT, by HL7 version, from the tables beside this module."""
+"""Trigger events and message structures of ADT, by HL7 version, from the tables next to this module."""
 
 import csv
 import re

@@ -1,7 +1,7 @@
 """Characters that no FHIR text may hold, taken out of what is mapped; the bytes that came in stay as they are.
 
 FHIR `string`: no control characters but tab and line ends; and nothing that is no character (U+FFFE, U+FFFF, half a
-surrogate pair). Where they pad a value they are left out. Within one U+FFFD stands for them, so that no number becomes
+surrogate pair). Where they pad a value they are left out. Within one U+FFFD replaces them, so that no number becomes
 another patient's by what was left out. Marks that nobody sees (zero width spaces, marks of direction) are left out as
 padding too, as a number that was copied with one is still that number; within a value they stay.
 """
@@ -24,7 +24,7 @@ _NO_ASCII: Final = re.compile(f"[\ufffe\uffff{INVISIBLE[1:-1]}]")
 
 
 def may_be_illegible(raw: bytes, text: str) -> bool:
-    """Say whether a message may hold such a character: told in microseconds, as nearly none does."""
+    """True if a message may hold such a character: a test of microseconds, as nearly none does."""
     if len(raw.translate(None, _CONTROLS)) != len(raw):
         return True
     return not text.isascii() and _NO_ASCII.search(text) is not None

@@ -67,7 +67,7 @@ def cut(body: str, separator: str) -> Lines:
 
 
 def _all_begin_segments(lines: list[str], separator: str) -> bool:
-    """Tell whether every line begins as a segment with fields does: the common case of LF ends, told cheaply."""
+    """True if every line begins as a segment with fields does: a cheap test for the common case of LF ends."""
     for line in lines:
         name = line[:3]
         if line[3:4] != separator or not (name.isupper() and name.isalnum() and name.isascii() and name[0].isalpha()):

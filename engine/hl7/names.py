@@ -38,7 +38,7 @@ def carried_by(message_type: str) -> frozenset[str]:
 
 
 def meant(name: str, carried: frozenset[str]) -> str:
-    """Return the segment's name that one with blanks or in small letters stands for, '' for none of `carried`."""
+    """Return the segment's name that one with blanks or in small letters means, '' for none of `carried`."""
     bare = name.strip()
     if is_own(bare):
         return bare

@@ -1,4 +1,4 @@
-"""Paths: where in a message a value stands, as people write it (`PID-3(2).4.1`, `PID-3[CX.5=MR].1`, `ZPI-3`).
+"""Paths: the place of a value in a message, as people write it (`PID-3(2).4.1`, `PID-3[CX.5=MR].1`, `ZPI-3`).
 
 SEG-field [ (repetition) | [TYPE.component.subcomponent=value] ] [.component [.subcomponent]]
 """

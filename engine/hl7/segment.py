@@ -82,7 +82,7 @@ class Segment:
         return tuple([Repetition(part, self._dialect) for part in text.split(self._dialect.cuts[0])])
 
     def cells(self, number: int) -> tuple[Cells, ...]:
-        """Return the repetitions of a field as cells, () where it is absent; split once, whoever asks."""
+        """Return the repetitions of a field as cells, () where it is absent; split once."""
         cut = self._cells
         if cut is None:
             cut = self._cells = {}

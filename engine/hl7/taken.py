@@ -1,4 +1,4 @@
-"""Which messages a feed may send: types (MSH-9.1), and events of ADT beside those that HL7 knows."""
+"""Which messages a feed may send: types (MSH-9.1), and events of ADT besides those that HL7 knows."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple

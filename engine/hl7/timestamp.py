@@ -62,7 +62,7 @@ class Timestamp(NamedTuple):
 def parse_timestamp(text: str, zone: tzinfo, message_offset: tzinfo | None = None) -> Timestamp:
     """Read a timestamp.
 
-    Without an offset of its own it stands in `message_offset` (see `offset_of_message`; flagged) or else in `zone`: of
+    Without an offset of its own it is in `message_offset` (see `offset_of_message`; flagged) or else in `zone`: of
     a repeated hour the first pass is taken, a time in a skipped hour moves forward, both flagged. Months and days sent
     as `00` lower the precision, flagged. Raises TimestampError for what is no moment of the calendar, here or in UTC.
     """

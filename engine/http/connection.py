@@ -21,14 +21,14 @@ MAX_HEADER_BYTES: Final = 16_384
 UNREAD_SECONDS: Final = 60.0
 # How long a refused client may go on sending before the connection is cut, so that it can read the refusal.
 LINGER_SECONDS: Final = 2.0
-# Connections beyond the limit that are still told so; more of them are cut without a word.
+# Connections beyond the limit that still get an answer; more of them are cut without one.
 SPARE_CONNECTIONS: Final = 64
 
 Header = tuple[bytes, bytes]
 
 
 class Refusal(NamedTuple):
-    """What a refused client is told: headers beside those of every answer, and the body."""
+    """The answer to a refused client: headers besides those of every answer, and the body."""
 
     headers: tuple[Header, ...] = ()
     body: bytes = b""
@@ -95,7 +95,7 @@ class JoiningTransport:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol over httptools with bounds; what `refuse` returns is said to whoever breaks one.
+    """uvicorn's protocol over httptools with bounds; what `refuse` returns is the answer to a client that breaks one.
 
     `busy`: there was no place for this connection, and its request is refused.
     """

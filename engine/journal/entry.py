@@ -11,7 +11,7 @@ from engine.http.request import Request
 
 
 class State(StrEnum):
-    """Where a delivery stands; an entry stands where the least finished of its deliveries does.
+    """The state of a delivery; that of an entry is the one of its least finished delivery.
 
     WAITING: behind something older of its patient. HELD: a dead letter that keeps its place until a person has looked.
     RECEIVED with a time that is due later: a retry.
@@ -88,7 +88,7 @@ class NewEntry:
 
     `patients`: identity keys (`system|value`), one group a patient. `unite`: all groups are one patient from now on
     (a merge, a change of identifier). `state`: RECEIVED (needs `destinations`), or FILTERED, REJECTED, HELD at the
-    door (then there are no deliveries). `where_known`: destinations beside these, to which it goes if one of its
+    door (then there are no deliveries). `where_known`: destinations apart from these, to which it goes if one of its
     patients is there by what went there before. `parent`: the entry this one was edited from.
     """
 
@@ -185,7 +185,7 @@ class Claimed:
     decided: frozenset[str] = frozenset()
 
 
-# What an identifier may be to the record that it stands for.
+# What an identifier may be to its record.
 KNOWN_STATUSES: Final = frozenset({"current", "old", "merged-away", "chosen", "confirmed"})
 
 
@@ -193,7 +193,7 @@ KNOWN_STATUSES: Final = frozenset({"current", "old", "merged-away", "chosen", "c
 class KnownIdentity:
     """An identifier at a destination and its record: `current`, `old` or `merged-away` (then `survivor` is an id).
 
-    `chosen`: an operator said that it stands for this one of several; `confirmed` once that record bore it.
+    `chosen`: an operator chose this one of several records for it; `confirmed` once that record bore it.
     """
 
     destination: str

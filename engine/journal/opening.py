@@ -67,7 +67,7 @@ def open_reader(folder: Path) -> Connection:
 
 @contextmanager
 def moment(connection: Connection, seconds: float) -> Iterator[None]:
-    """Read everything within as of one moment, on a connection that only reads; TimeoutError after so many seconds.
+    """Read everything within as of one moment, on a connection that only reads; TimeoutError after `seconds`.
 
     JournalRefusedError where PostgreSQL refuses what is asked.
     """

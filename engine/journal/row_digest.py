@@ -1,7 +1,7 @@
 """Checksums of the rows that the engine acts on, kept in each row (`crc`): what a disk changes is found by them.
 
 Each is over the key and the columns that are acted on, as they are stored, so that a sealed journal needs no key and a
-checksum tells nothing that does not stand beside it. Texts count in PostgreSQL's form: a copy keeps its checksums.
+checksum reveals nothing that the row does not hold. Texts count in PostgreSQL's form: a copy keeps its checksums.
 """
 
 from zlib import crc32

@@ -49,7 +49,7 @@ class Files:
 class Configuration:
     """What is in force: channels and their compiled mappings by name, destinations by name.
 
-    `marks`: one of each mapping together with the cases beside it.
+    `marks`: one of each mapping together with its cases.
     """
 
     channels: dict[str, Channel]
@@ -86,7 +86,7 @@ def configure(files: Files, *, in_force: frozenset[str] | None = None, machine: 
 def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bool = True) -> Examined:
     """Read, check and compile everything: what `channels check`, a start and a reload say of the files is this.
 
-    `in_force`: the marks of what this would replace; the cases beside mappings of other marks are run as well, and one
+    `in_force`: the marks of what this would replace; the cases of mappings with other marks are run as well, and one
     that differs is a problem. None: no case is run. `machine`: also look whether this machine has what the files name:
     secrets, certificates, variables of the environment.
     """
@@ -177,7 +177,7 @@ def _negations(read: Sequence[Looked[Channel]], sources: Mapping[str, MappingSou
 
 
 def _is_guess(problem: Problem, looked: Looked[Channel]) -> bool:
-    """Say whether a problem is of what stands in a channel file by a guess, which was told of already."""
+    """True if a problem concerns a guessed value of a channel file, which was reported already."""
     guessed = [".".join(map(str, path)) for path in looked.guessed]
     return any(problem.path == path or problem.path.startswith(f"{path}.") for path in guessed)
 
@@ -204,7 +204,7 @@ def _sources(files: Files, read: Sequence[Looked[Channel]], problems: list[Probl
 
 
 def _marks(files: Files, sources: Mapping[str, MappingSource], channels: Mapping[str, Channel]) -> dict[str, str]:
-    """Return a mark of each mapping with the cases beside it and the filters of channels; none without the cases."""
+    """Return a mark of each mapping with its cases and the filters of channels; none without the cases."""
     tests = (files.mappings or shipped("mappings")) / "tests"
     try:
         cases = [hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(tests.glob("*.yaml"))]

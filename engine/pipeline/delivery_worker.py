@@ -28,7 +28,7 @@ from engine.pipeline.outbound.destination_health import DestinationHealth, count
 from engine.pipeline.outbound.follow_ups import FollowUps
 from engine.pipeline.outbound.look_ups import refusal
 from engine.pipeline.outbound.memory import DestinationMemory
-from engine.pipeline.outbound.notices import is_told
+from engine.pipeline.outbound.notices import is_announced
 from engine.pipeline.outbound.settling import held, settlement
 from engine.pipeline.outbound.shadow import shadowed
 from engine.pipeline.outbound.throttle import DeliveryThrottle
@@ -149,7 +149,7 @@ class DeliveryWorker:
         carried = Carried(verdict, plan)
         if not verdict.patient:
             return carried
-        if is_told(claimed, feed.channel, self.destination.settings, message):
+        if is_announced(claimed, feed.channel, self.destination.settings, message):
             carried = carried.followed_by(FollowUp(FollowUpKind.NOTICE, verdict.patient, verdict.visit))
         why_not = refusal(claimed, feed.channel, message, plan.event_at, self.shared.clock())
         if why_not is None:

@@ -87,7 +87,7 @@ class Dispatch:
         self._wake.set()
 
     def look_again(self) -> None:
-        """Say that another node may have left something that is due, or changed what stands in the way."""
+        """Called when another node may have left something that is due, or changed what blocks it."""
         self._may_be_due = True
         self._wake.set()
         for one in self.follow_ups:

@@ -97,12 +97,12 @@ class Engine:
         _log_warnings(examined)
         _make_folder(files)
         failed = asyncio.Event()
-        told = asyncio.Event()
+        heard = asyncio.Event()
         loop = asyncio.get_running_loop()
-        shared = shared_of(files, configuration, partial(_tell, loop, told))
+        shared = shared_of(files, configuration, partial(_set_soon, loop, heard))
         journal = await Journal.open(files.data, clock=clock, fail=partial(_fail, failed), shared=shared)
         engine = cls(files, journal, failed, clock, steady)
-        engine.catching_up.heard = told
+        engine.catching_up.heard = heard
         try:
             await engine.time.open()
             if journal.is_shared:
@@ -143,7 +143,7 @@ class Engine:
             return changed
 
     async def publish(self, publication: Publication) -> None:
-        """Write mapping files and put them in force as a reload does; whoever asks may go away meanwhile.
+        """Write mapping files and put them in force as a reload does; the client may go away meanwhile.
 
         UsageError, ConfigurationError or StartError leave files and mappings as they were.
         """
@@ -316,9 +316,9 @@ def _make_folder(files: Files) -> None:
         ) from error
 
 
-def _tell(loop: asyncio.AbstractEventLoop, told: asyncio.Event) -> None:
+def _set_soon(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
     with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(told.set)
+        loop.call_soon_threadsafe(event.set)
 
 
 def _fail(failed: asyncio.Event, error: BaseException) -> None:

@@ -42,7 +42,7 @@ FAULT: Final = Finding(
 # Messages of one batch that are judged and wait for the journal at a time; others come in between.
 OF_A_BATCH: Final = 32
 
-# Why what is no whole block is refused, and what its sender is told.
+# Why an incomplete block is refused, and the text of its answer.
 FRAGMENTS: Final = {
     BlockKind.TORN: (ErrorCode.APPLICATION, "torn", ""),
     BlockKind.OVERSIZE: (ErrorCode.APPLICATION, "too-large", "The message is larger than this channel allows"),
@@ -62,8 +62,8 @@ _log = telemetry.logger()
 class Intake:
     """One channel's intake: takes blocks, gives replies.
 
-    `arrived` is told the destinations that have something new, `counters` count what came in; `boot` makes the control
-    ids of this process's acknowledgements its own.
+    `arrived` is called with the destinations that have something new, `counters` count what came in; `boot` makes the
+    control ids of this process's acknowledgements its own.
     """
 
     def __init__(
@@ -134,9 +134,9 @@ class Intake:
         if on_delivery and not mode.enhanced:
             due = due._replace(at_commit=None)
         ack = acks.build(due.at_commit, judged.findings) if due.at_commit else b""
-        owed = AckOutcome.OWED if due.at_commit or on_delivery else AckOutcome.NOT_OWED
+        ack_outcome = AckOutcome.OWED if due.at_commit or on_delivery else AckOutcome.NOT_OWED
         arrival = Arrival(raw, header, judged, peer, self._clock(), batch)
-        entry = entry_of(arrival, feed, ack, due.at_commit, owed)
+        entry = entry_of(arrival, feed, ack, due.at_commit, ack_outcome)
         recorded = await self._journal.record(entry)
         self._counters.count(entry, recorded, feed.channel.base_uri)
         self._recorded(recorded, judged)
@@ -233,8 +233,8 @@ class Intake:
 
     def _not_stored(self, block: Block, feed: Feed, error: Exception) -> Reply:
         """Refuse what is not stored; the line ends without a word where the journal stops, or is away."""
-        told = isinstance(error, DiskReserveError | JournalRefusedError) or not isinstance(error, JournalError)
-        header = read_header(block.raw) if told else None
+        answered = isinstance(error, DiskReserveError | JournalRefusedError) or not isinstance(error, JournalError)
+        header = read_header(block.raw) if answered else None
         if header is None:
             return Reply(None, close=True, stored=False)
         return self._refusal(header, NO_ROOM, feed, close=False)

@@ -98,7 +98,7 @@ class Listeners:
         self._observed_posts.setdefault(name, Observed(name))("refused-full")
 
     async def leave(self, name: str, seconds: float = DRAIN_SECONDS) -> None:
-        """Close the listeners of a channel after what is under way was answered, at most so many seconds later."""
+        """Close the listeners of a channel after what is under way was answered, at most `seconds` later."""
         self.intakes.pop(name, None)
         listening = self.open.pop(name, None)
         if listening is not None:

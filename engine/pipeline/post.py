@@ -1,6 +1,6 @@
 """HTTP intake: a message in the body of a POST, judged and stored as one that came by MLLP, answered with its ACK.
 
-No server stands here: whoever serves HTTP hands over the body and sends what is returned.
+There is no server here: the HTTP server hands over the body and sends what is returned.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 Each publication is a file of the data folder, with the text of every file before and after. It is on disk before a
 mapping file is touched, and says so until the engine has the new files in force: what a crash left half-done is put
-back at the next start, before anything is read. That it was is noted in the audit trail by whoever has one
+back at the next start, before anything is read. That it was is noted in the audit trail by a command that has one
 (`untold`), at that start or, where it broke off, the next.
 """
 
@@ -130,7 +130,7 @@ def recover(data: Path) -> int:
     put_back(data, newest, told=False)
     for name in newest.before:
         with contextlib.suppress(OSError):  # what had not taken its place yet is in nobody's way
-            _beside(_inside(Path(newest.folder), name)).unlink(missing_ok=True)
+            _temporary(_inside(Path(newest.folder), name)).unlink(missing_ok=True)
     return newest.number
 
 
@@ -147,7 +147,7 @@ def tell(data: Path, number: int) -> None:
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """Return a file where it really stands; UsageError where a link leads out of the folder."""
+    """Return the resolved path of a file; UsageError where a link leads out of the folder."""
     file = (folder / name).resolve()
     if not file.is_relative_to(folder.resolve()):
         raise UsageError(f"{name} is a link that leads out of the mapping folder: change the file there")
@@ -186,18 +186,18 @@ def _make(folder: Path, mode: int = 0o777) -> None:
         sync(folder.parent)
 
 
-def _beside(file: Path) -> Path:
+def _temporary(file: Path) -> Path:
     return file.with_name(f".{file.name}.new")
 
 
 def _replace(file: Path, content: bytes, mode: int) -> None:
     """Put a file in place of another, whole or not at all, and on the disk before this returns."""
-    beside = _beside(file)
-    with beside.open("wb") as out:
+    temporary = _temporary(file)
+    with temporary.open("wb") as out:
         out.write(content)
         out.flush()
         os.fchmod(out.fileno(), mode)
         os.fsync(out.fileno())
     fault.point("F50")
-    beside.replace(file)
+    temporary.replace(file)
     sync(file.parent)

@@ -1,4 +1,4 @@
-"""A process beside the engine for work that others write: one question at a time, bounded in time, kept warm a while.
+"""A child process for code that others write: one request at a time, bounded in time, kept warm for a while.
 
 A question and its answer are a line of JSON each. What is asked is neither kept nor logged, and what the process says
 on standard error goes nowhere: it may hold what was asked.
@@ -36,9 +36,9 @@ class Worker:
         return self._process.pid if self._process is not None else None
 
     async def ask(self, module: str, question: Mapping[str, object], seconds: float) -> Any:
-        """Return the answer of `python -m module` to a question; whoever is asked for too long is ended.
+        """Return the answer of `python -m module` to a request; a process that takes too long is ended.
 
-        WorkerError: too many wait already, no answer came within so many seconds, or the process ended.
+        WorkerError: too many wait already, no answer came within `seconds`, or the process ended.
         """
         if self._waiting >= MOST_WAITING:
             raise WorkerError("too many are trying mappings at this moment: try again shortly")
@@ -67,7 +67,7 @@ class Worker:
             await self._end()
             raise WorkerError("the process that tries mappings ended: it may have needed too much memory") from None
         except BaseException:
-            # Whoever asked is gone: an answer that nobody reads must not become the next one's.
+            # The caller is gone: an answer that nobody reads must not become the next one's.
             await self._end()
             raise
         self._ending = asyncio.get_running_loop().call_later(self._idle_seconds, self._retire)

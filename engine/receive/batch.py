@@ -54,11 +54,11 @@ class Batch:
 
 
 def unpack(raw: bytes) -> Batch | None:
-    """Return what a block holds beside one plain message; None where it is just that, or nothing that is known."""
+    """Return the parts of a block that is no plain message; None where it is one, or nothing that is known."""
     body = raw.lstrip(_LEADING)
     begin = body[:3]
     if begin == b"MSH":
-        # The usual case first: this stands on the way of every message.
+        # The usual case first: every message passes here.
         if body.find(b"MSH", 3) < 0 and b"BHS" not in body and b"FHS" not in body:
             return None
     elif begin not in {b"FHS", b"BHS"}:

@@ -1,4 +1,4 @@
-"""Blocks of the Minimal Lower Layer Protocol, cut out of a byte stream; no socket and no clock stands here.
+"""Blocks of the Minimal Lower Layer Protocol, cut out of a byte stream, without socket or clock.
 
     <SB> content <EB><CR>      SB = 0x0B, EB = 0x1C, CR = 0x0D
 
@@ -43,7 +43,7 @@ class BlockKind(StrEnum):
 
 
 class EventKind(StrEnum):
-    """What happened on a stream beside its blocks."""
+    """What a stream holds other than blocks."""
 
     STRAY = "stray-bytes"
     BARE_END = "bare-end"

@@ -1,7 +1,7 @@
-"""One connection's conversation: blocks in, replies out in the order of the requests; no socket stands here.
+"""One connection's conversation: blocks in, replies out in the order of the requests, without a socket.
 
 What comes faster than it can be answered waits in the sender: reading stops while too many answers are under way or
-too many reply bytes lie unread, and a conversation that stands still so for `stall_seconds` is closed.
+too many reply bytes are unread, and a conversation that stays so for `stall_seconds` is closed.
 """
 
 import asyncio
@@ -110,7 +110,7 @@ class Conversation:
         self._close_when_done()
 
     def lost(self, *, closed: bool = False) -> None:
-        """Hear that the connection is gone; answers under way go on, their replies are told to be unsent.
+        """Called when the connection is lost; answers under way go on, their replies are reported as unsent.
 
         `closed`: the peer has closed it, in place of breaking it off, and a block that lacks only its CR is whole.
         """
@@ -211,7 +211,7 @@ class Conversation:
         content = b"" if now is None else enclose(now) if isinstance(now, bytes) else b"".join(map(enclose, now))
         return enclose(COMMIT_ACK if reply.stored else COMMIT_NAK) + content if self._settings.commit_bytes else content
 
-    async def _follow(self, later: Awaitable[bytes | None], told: Written | None) -> None:
+    async def _follow(self, later: Awaitable[bytes | None], written: Written | None) -> None:
         content: bytes | None = None
         failed = True
         try:
@@ -222,11 +222,11 @@ class Conversation:
         finally:
             self._forget_task()
             self._awaited -= 1
-            if told and (failed or (content is not None and not self._open)):
-                told(False)  # noqa: FBT003 - the callable's name says what
+            if written and (failed or (content is not None and not self._open)):
+                written(False)  # noqa: FBT003 - the callable's name says what
         try:
             if content is not None and self._open:
-                self._outbox.post(enclose(content), told)
+                self._outbox.post(enclose(content), written)
             self._close_when_done()
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)

@@ -1,4 +1,4 @@
-"""Replies on their way to the socket: gathered for one turn of the loop, sent in one write, told once they are gone."""
+"""Replies on their way to the socket: gathered for one turn of the loop, sent in one write, then reported."""
 
 import asyncio
 from collections.abc import Callable

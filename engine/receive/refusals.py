@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-# So many addresses are remembered as refused between two looks.
+# How many refused addresses are remembered between two looks.
 MOST_REFUSED: Final = 100
 
 

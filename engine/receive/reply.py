@@ -1,4 +1,4 @@
-"""What the listener needs of whoever answers its blocks: one callable, and the values that pass between them."""
+"""The interface between the listener and intake: one callable, and the values that pass between them."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -106,7 +106,7 @@ def ends_of(files: Iterable[str | Path | None]) -> tuple[tuple[Path, datetime], 
 
 
 def source_name(certificate: x509.Certificate, names: Mapping[str, str]) -> str | None:
-    """Return the source name that a client certificate stands for; None where `names` knows none of its identities.
+    """Return the source name that a client certificate belongs to; None where `names` knows none of its identities.
 
     Identities are tried in this order: `sha256:<hex of the certificate>`, subject alternative names (DNS, e-mail, URI,
     address), common name. Without `names` the first identity after the fingerprint is the source name itself.

@@ -20,7 +20,7 @@ class Event:
 
     `authority` says whose number names the patient, `number` which one where it is not the current one; `also` the
     authority of a second number listed; `merged` is MRG-1, of the authority `merged_of` where it is another one;
-    `account` is MRG-3; `other` the authority of the second PID of a link; `beside` what is told of a second patient.
+    `account` is MRG-3; `other` the authority of the second PID of a link; `beside` the event of a second patient.
     """
 
     trigger: str
@@ -40,7 +40,7 @@ class Event:
 
 
 Way = Generator["timedelta | Event | Way", datetime, None]
-"""A course of events: it yields how long nothing happens, what is told then, and other courses that begin beside it.
+"""A course of events: it yields how long nothing happens, the event then, and other courses that begin in parallel.
 
-After each time that passes it is told what time it is.
+After each span of time it is sent the time.
 """

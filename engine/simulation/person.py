@@ -97,7 +97,7 @@ def identify(draw: Random, person: Person, sex: str, born: date) -> None:
 
 
 def newborn(draw: Random, mother: Person, number: str, authority: str, today: date, order: int) -> Person:
-    """Make a child that has no name yet, beside its mother; `order` is its place among twins, 0 for one child."""
+    """Make a child that has no name yet, of its mother; `order` is its place among twins, 0 for one child."""
     sex = draw.choice("FM")
     return Person(
         mother.family,

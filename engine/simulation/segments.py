@@ -1,4 +1,4 @@
-"""The segments of a simulated message, each as a list of its fields; field n stands at index n."""
+"""The segments of a simulated message, each as a list of its fields; field n is at index n."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -14,7 +14,7 @@ from engine.simulation.stay import Stay
 Row = list[str]
 
 NULL: Final = '""'
-PRIOR_TOLD: Final = frozenset({"A02", "A06", "A07", "A17"})
+WITH_PRIOR: Final = frozenset({"A02", "A06", "A07", "A17"})
 ADMISSION_TYPES: Final = {"E": "E", "I": "R", "O": "R", "P": "R"}
 
 
@@ -128,7 +128,7 @@ def pv1(event: Event, _at: datetime) -> Sequence[Row]:
         2: stay.patient_class,
         3: _place(stay.bed),
         4: "N" if event.person.mother else ADMISSION_TYPES[stay.patient_class],
-        6: _place(stay.prior) if stay.prior and event.trigger in PRIOR_TOLD else "",
+        6: _place(stay.prior) if stay.prior and event.trigger in WITH_PRIOR else "",
         7: _doctor(stay.attending),
         8: _doctor(stay.referring),
         10: stay.service,

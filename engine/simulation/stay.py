@@ -12,7 +12,7 @@ from engine.simulation.hospital import Bed, Doctor
 
 
 class State(StrEnum):
-    """Where a stay stands; its value is the patient class (PV1-2) told there."""
+    """The phase of a stay; its value is its patient class (PV1-2)."""
 
     NONE = ""
     PLANNED = "P"
@@ -72,7 +72,7 @@ STILL: Final = frozenset({"A08", "A54", "A60"})
 
 @dataclass(slots=True)
 class Stay:
-    """One visit of one patient, as it stands now; `number` is PV1-19, `account` PID-18."""
+    """One visit of one patient, as it is now; `number` is PV1-19, `account` PID-18."""
 
     number: str
     account: str

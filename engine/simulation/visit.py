@@ -30,7 +30,7 @@ class Visit:
     sender: Sender = REGISTRATION
 
     def happens(self, trigger: str, at: datetime, bed: Bed | None = None, *, reason: str = "") -> Event:
-        """Let an event happen to the stay and return what is told of it."""
+        """Apply an event to the stay and return its message."""
         before = self.stay.bed
         self.stay.move(trigger, at, bed)
         if self.stay.bed != before:
@@ -144,7 +144,7 @@ def clinic(draw: Random, hospital: Hospital, person: Person, authority: str) -> 
 
 
 def birth(draw: Random, hospital: Hospital, mother: Person) -> Way:
-    """A mother's stay, and beside it that of her child, or of her twins."""
+    """A mother's stay, and with it that of her child, or of her twins."""
     visit = visit_of(draw, hospital, mother, RIVERBEND, REGISTRATION, hospital.bed(draw))
     visit.stay.service, visit.stay.diagnoses = "OBS", [words.DELIVERY_DIAGNOSIS]
     now = yield visit.hours(0.1, 2)

@@ -14,7 +14,7 @@ from engine.simulation.life import live
 from engine.simulation.writer import write
 
 START: Final = datetime(2026, 3, 2, 6, tzinfo=UTC)
-"""Where time begins unless told otherwise: a fixed day, so that a seed alone says every byte."""
+"""Where time begins by default: a fixed day, so that a seed alone says every byte."""
 
 FIRST_ARRIVALS: Final = timedelta(hours=24)
 REPLACED_WITHIN: Final = timedelta(hours=48)

@@ -43,7 +43,7 @@ def _body(event: Event, at: datetime) -> list[Row]:
 
 
 def _swapped(one: Event, other: Event, at: datetime) -> list[Row]:
-    """Return what is told of two patients, each with the visit."""
+    """Return the message of two patients, each with the visit."""
     name, _, *fields = segments.pid(other, at)
     return [segments.pid(one, at), *segments.pv1(one, at), [name, "2", *fields], *segments.pv1(other, at)]
 

@@ -161,8 +161,8 @@ JOURNAL: Final = (
     Bug(
         "a statement that the database refuses closes the line without a word",
         "pipeline/intake.py",
-        "told = isinstance(error, DiskReserveError | JournalRefusedError) or not",
-        "told = isinstance(error, DiskReserveError) or not",
+        "answered = isinstance(error, DiskReserveError | JournalRefusedError) or not",
+        "answered = isinstance(error, DiskReserveError) or not",
         ("pipeline/test_refusals.py",),
     ),
     Bug(

@@ -32,7 +32,7 @@ STRUCTURE_WORDS: Final = {
 def check(message: Message, version: str = "2.5.1") -> tuple[Deviation, ...]:
     """Return how a message differs from its version of the standard, in the order of its segments; () where nowhere.
 
-    `version` holds where MSH-12 is empty. Whatever stands in a message, nothing is raised: of a version that is none,
+    `version` holds where MSH-12 is empty. Whatever a message holds, nothing is raised: of a version that is none,
     or segments that no table has, nothing can be said. Z segments are the sites' own.
     """
     spoken = message.version or version

@@ -22,7 +22,7 @@ class Misplaced(NamedTuple):
 def misplaced(version: str, structure: str, names: tuple[str, ...]) -> tuple[Misplaced, ...]:
     """Compare the names of a message's segments with a structure; Z segments may stand anywhere.
 
-    Of a segment that stands in the wrong place it is said that it does, and not also that it is missing.
+    A segment in the wrong place is reported as that, and not as missing too.
     """
     parts = grammar(version, structure)
     if not parts:
@@ -52,7 +52,7 @@ class _Walk:
         self.missing: list[str] = []
 
     def take(self, parts: Sequence[Part], at: int) -> int:
-        """Take as many names as the parts have room for and return where the walk stands."""
+        """Take as many names as the parts have room for and return the position of the walk."""
         for part in parts:
             at = self._group(part, at) if part.parts else self._segment(part, at)
         return at

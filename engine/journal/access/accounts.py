@@ -33,7 +33,7 @@ WANT_TOTP: Final = "UPDATE account SET totp_wanted = ? WHERE name = ?"
 # A code is good once: the step that it belongs to must be later than the last one used.
 USE_STEP: Final = "UPDATE account SET totp_step = ? WHERE name = ? AND totp_step < ?"
 
-# Invite: whoever has the token may set the password.
+# Invite: the holder of the token may set the password.
 INVITE: Final = "INSERT INTO invitation (digest, account, expires_at) VALUES (?, ?, ?)"
 # Take an account's invitations back.
 WITHDRAW: Final = "DELETE FROM invitation WHERE account = ?"

@@ -47,8 +47,9 @@ class AuditOutcome(StrEnum):
 class AuditRecord:
     """One row to add: who, in which role, by which way and from where, did what to which entry, and why.
 
-    `outcome` ASKED stands before the effect; another one names in `follows` the row that it belongs to. `detail`: JSON
-    of what was given, without anything of a patient. `patients`: marks (keyed digests) of those whom it concerns.
+    `outcome` ASKED is written ahead of the effect; another one names in `follows` the row that it belongs to.
+    `detail`: JSON of what was given, without anything of a patient. `patients`: marks (keyed digests) of those whom it
+    concerns.
     """
 
     at: datetime

@@ -1,4 +1,4 @@
-"""Reading the audit trail, beside a running engine or without one: lists, and the proof that nothing was changed."""
+"""Reading the audit trail, with or without a running engine: lists, and the proof that nothing was changed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AuditRow:
-    """One row as it stands in the file; `detail` and `patients` are JSON."""
+    """One row of the file; `detail` and `patients` are JSON."""
 
     seq: int
     at: datetime
@@ -165,7 +165,7 @@ def _oldest_first(connection: Connection) -> Iterator[Row]:
 
 
 def _faults(row: Row, last: int, before: bytes) -> list[AuditFault]:
-    """Return what is wrong with a row that stands after the row `last` with the hash `before`."""
+    """Return what is wrong with a row that follows the row `last` with the hash `before`."""
     seq = row["seq"]
     if seq != last + 1:
         gap = f"row {last + 1} is" if seq == last + 2 else f"rows {last + 1} to {seq - 1} are"

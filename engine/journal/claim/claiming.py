@@ -39,12 +39,12 @@ WHERE d.destination = ?1 AND d.state = 'received' AND d.state <> 'delivered' AND
 AND d.seq > ?4
 ORDER BY d.seq LIMIT ?3
 """
-# Where the time of receipt stands in such a row.
+# The index of the time of receipt in such a row.
 RECEIVED_AT: Final = 10
 # How long a delivery is left to the node that had its lanes last, and how many such are looked at in one go.
 PATIENCE: Final = timedelta(seconds=1)
 MOST_LEFT: Final = 256
-# Beside it, for probes: the same, of those tried least. Chosen first, so that no bodies are sorted.
+# For probes: the same, of those tried least. Chosen first, so that no bodies are sorted.
 LEAST_TRIED: Final = CLAIM.replace(
     "AND d.seq > ?4\nORDER BY d.seq LIMIT ?3",
     """AND d.seq IN (SELECT seq FROM delivery
@@ -52,7 +52,7 @@ LEAST_TRIED: Final = CLAIM.replace(
     ORDER BY tries, seq LIMIT ?3)
 ORDER BY d.tries, d.seq""",
 )
-# Take deliveries for a worker; whoever was quicker keeps his.
+# Take deliveries for a worker; another node's claim that came first holds.
 TAKE: Final = """
 UPDATE delivery SET state = 'claimed', holder = ?
 WHERE destination = ? AND seq IN (SELECT value FROM json_each(?)) AND state = 'received'
@@ -110,7 +110,7 @@ class Claims:
     A destination that asked for more than there was gets the rest as it comes (`supply`), without asking again.
 
     What is out is known here for certain; the state in the file serves readers, and may be behind after a rollback.
-    Normally whoever heads its lanes is alone in them. After lanes were united, or something older is replayed, a later
+    Normally the head of its lanes is alone in them. After lanes were united, or something older is replayed, a later
     delivery may still be out: then the head waits for it here.
     """
 
@@ -264,7 +264,7 @@ class Claims:
     def _pages(
         self, destination: str, wanted: int, most: int, now: int, *, least_tried: bool
     ) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield what may run: so many as are wanted, then more and more, as a database may send all it is asked for."""
+        """Yield what may run: as many as are wanted, then more and more, as a database may send all it is asked for."""
         if least_tried:
             yield self._connection.execute(LEAST_TRIED, (destination, now, most)).fetchall()
             return

@@ -52,7 +52,7 @@ ENTER: Final = "INSERT INTO queue (destination, lane, seq) VALUES (?, ?, ?) ON C
 # The lanes of a delivery, after lanes were united.
 RENAME_LANES: Final = "UPDATE delivery SET lanes = ? WHERE seq = ? AND destination = ?"
 
-# Whoever is no longer first in one of its lanes waits.
+# A delivery that is no longer first in one of its lanes waits.
 DEMOTE: Final = """
 UPDATE delivery SET state = 'waiting' WHERE destination = ? AND state = 'received' AND state <> 'delivered'
 AND seq > (SELECT MIN(seq) FROM queue WHERE destination = ? AND lane = ?)
@@ -85,7 +85,7 @@ class _LanePosition(NamedTuple):
 class Lanes:
     """Looks lanes up, makes and unites them; lives in the writer thread, inside its transactions.
 
-    `joining` is called before lanes are joined, so that what is not yet written can be; `joined` is told of the
+    `joining` is called before lanes are joined, so that what is not yet written can be; `joined` is called with the
     lanes that went into another one, as (lanes, into). Joining many costs as much as there are of them. `joins` counts.
     """
 

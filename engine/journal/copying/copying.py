@@ -32,7 +32,7 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 # Rows between two words on how far it has come.
 STEP: Final = 5_000
 
-# What an entry is told by: the newest, and how far requests have come.
+# What identifies the progress: the newest entry, and how far requests have come.
 NEWEST: Final = """
 SELECT (SELECT sha256 FROM entry ORDER BY seq DESC LIMIT 1), (SELECT MAX(seq) FROM entry), (SELECT MAX(id) FROM attempt)
 """
@@ -71,12 +71,12 @@ def copy_journal(source: JournalLocation, target: JournalLocation, watch: Watch)
     """
     with ExitStack() as stack:
         giving = stack.enter_context(closing(_source(source)))
-        with _told(giving):
+        with _errors_named(giving):
             tables = shape()
             counts = {table: _number(giving, table.count) for table in tables}
             fingerprint = _fingerprint(giving, counts.values())
         taking = stack.enter_context(closing(_target(target)))
-        with _told(giving, taking):
+        with _errors_named(giving, taking):
             done = marked(taking, tables, fingerprint)
             _copy(giving, taking, counts, done, watch)
             taking.settle_down()
@@ -106,7 +106,7 @@ def _nodes() -> ModuleType:
 
 
 @contextmanager
-def _told(*ends: Source) -> Iterator[None]:
+def _errors_named(*ends: Source) -> Iterator[None]:
     """Say which end failed, and what is next."""
     try:
         yield

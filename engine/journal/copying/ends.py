@@ -1,4 +1,4 @@
-"""The two ends of a copy, as whoever copies sees them, and the mark in the target of how far it came.
+"""The two ends of a copy, as the copier sees them, and the mark in the target of how far it came.
 
 The mark is a table of its own, which is there as long as the copy is not finished: a row for each table, written with
 the rows of that table, which names what is copied. It is taken away in the transaction that ends the copy.
@@ -18,9 +18,9 @@ Row = tuple[Any, ...]
 MARK: Final = "CREATE TABLE copying (name TEXT PRIMARY KEY, done BIGINT NOT NULL, source TEXT NOT NULL)"
 # Nothing is copied of a table yet.
 BEGIN: Final = "INSERT INTO copying (name, done, source) VALUES (?, 0, ?)"
-# So many rows of each table are here, and of which journal.
+# How many rows of each table are here, and of which journal.
 DONE: Final = "SELECT name, done, source FROM copying"
-# So many rows of a table are here now.
+# How many rows of a table are here now.
 KEEP: Final = "UPDATE copying SET done = ? WHERE name = ?"
 # The copy is finished.
 UNMARK: Final = "DROP TABLE copying"
@@ -39,7 +39,7 @@ class Source(Protocol):
         """Yield the rows of a table in no order, as PostgreSQL would keep them."""
 
     def rows_after(self, table: Table, count: int) -> Iterator[Row]:
-        """Yield the rows of a table in the order of its key, but for the first so many."""
+        """Yield the rows of a table in the order of its key, after the first `count`."""
 
     def highest(self, table: Table) -> int:
         """Return the highest number that the table's own column has given; 0 where it gave none."""

@@ -1,4 +1,4 @@
-"""A folder's file as an end of a copy. What is not finished stands beside the name that it will get."""
+"""A folder's file as an end of a copy. An unfinished copy has a temporary name next to the final one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -43,7 +43,7 @@ class _FileEnd:
         return _kept(table, self.connection.execute(table.select))
 
     def rows_after(self, table: Table, count: int) -> Iterator[Row]:
-        """Yield the rows of a table in the order of its key, but for the first so many."""
+        """Yield the rows of a table in the order of its key, after the first `count`."""
         return _kept(table, self.connection.execute(f"{table.in_order} LIMIT -1 OFFSET ?", (count,)))
 
     def highest(self, table: Table) -> int:
@@ -108,7 +108,7 @@ class FileTarget(_FileEnd):
         self.connection.executemany(table.insert, (_with_nuls(table, row) for row in rows))
 
     def settle_down(self) -> None:
-        """Do nothing: SQLite's planner is told by the queries which way to go."""
+        """Do nothing: the queries tell SQLite's planner which way to go."""
 
     def count_on(self, numbers: Mapping[Table, int]) -> None:
         """Let the columns that never give a number again go on after these; the others go on after the highest."""

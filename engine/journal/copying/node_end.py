@@ -68,7 +68,7 @@ class _NodeEnd:
         return self.connection.copy_out(table.select, table.types)
 
     def rows_after(self, table: Table, count: int) -> Iterator[Row]:
-        """Yield the rows of a table in the order of its key, but for the first so many."""
+        """Yield the rows of a table in the order of its key, after the first `count`."""
         return self.connection.copy_out(f"{table.in_order} OFFSET {count:d}", table.types)
 
     def highest(self, table: Table) -> int:

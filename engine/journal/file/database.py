@@ -20,18 +20,18 @@ from engine.journal.file.schema import migrate, refuse_newer, refuse_older
 
 FILE: Final = "journal.db"
 PART: Final = ".part"
-# A restore that was cut off leaves this: the journal beside it, or none, is not the one to go on with.
+# A restore that was cut off leaves this: the journal next to it, if any, is not the one to go on with.
 RESTORING: Final = FILE + PART
 # A copy that is not finished: its engine may not start before it is.
 COPYING: Final = FILE + ".copying"
-# What stays in a data folder when its journal goes: of the engine, and the service's file beside an engine's lock.
+# What stays in a data folder when its journal goes: of the engine, and the service's file next to an engine's lock.
 LEFT: Final = ("access.key", "audit-anchors.jsonl", "audit-anchors.key", f"{FILE}-wal", "text.db")
 SERVICE: Final = "interchange.db"
 # Of a new journal; one that was made with 4 KiB keeps them. A message changes a little of some fourteen pages, and each
 # is written whole to the log: smaller ones save a third of that.
 PAGE_BYTES: Final = 2048
-# The log is moved into the file from half of this length, beside the writer; at this length by the commit that reaches
-# it, which takes some 10 ms for 4 MB.
+# The log is moved into the file from half of this length, in parallel to the writer; at this length by the commit that
+# reaches it, which takes some 10 ms for 4 MB.
 LOG_BYTES: Final = 64 * 1024 * 1024
 # Up to this size a file is looked through at every start, in less than a second.
 SMALL_BYTES: Final = 64 * 1024 * 1024
@@ -150,9 +150,9 @@ def open_to_read(path: Path) -> SqliteConnection:
 
 
 def copy_whole(source: SqliteConnection, target: Path, pages: int, progress: Callable[[int, int, int], None]) -> None:
-    """Copy a database as of one moment into a new file that stands alone (no write-ahead log).
+    """Copy a database as of one moment into a new file without a write-ahead log.
 
-    The source keeps one moment until the end. `progress(status, remaining, total)` is told after each `pages` pages;
+    The source keeps one moment until the end. `progress(status, remaining, total)` is called after each `pages` pages;
     what it raises ends the copy. sqlite3.Error where a disk fails.
     """
     copy = sqlite3.connect(str(target), isolation_level=None)
@@ -204,7 +204,7 @@ def refuse_vanished(folder: Path) -> None:
     path = folder / FILE
     if (path.exists() and path.stat().st_size) or (folder / RESTORING).exists() or (folder / COPYING).exists():
         return
-    # The service's file may be there before the first engine; beside an engine's lock it is not.
+    # The service's file may be there before the first engine; where an engine's lock is, it is not.
     left = [name for name in LEFT if (folder / name).exists()]
     if (folder / LOCK).exists() and (folder / SERVICE).exists():
         left.append(SERVICE)

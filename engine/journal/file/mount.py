@@ -1,4 +1,4 @@
-"""The file system under a folder: a journal stands on a disk of this machine, never on a file server's.
+"""The file system under a folder: a journal lives on a disk of this machine, never on a file server's.
 
 Locks and syncs of a file server are not those of a disk: two engines could write one journal, and what was synced
 could be lost.
@@ -27,7 +27,7 @@ class Mount(NamedTuple):
 
 
 def mount_of(folder: Path, lines: Iterable[str] | None = None) -> Mount:
-    """Return what a folder stands on, from the lines of mountinfo (this machine's where none are given)."""
+    """Return the mount of a folder, from the lines of mountinfo (this machine's where none are given)."""
     if lines is None:
         lines = MOUNTS.read_text(encoding="utf-8").splitlines() if MOUNTS.exists() else ()
     found, longest = Mount("", ""), -1

@@ -29,7 +29,7 @@ KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 NUMBER_BYTES: Final = 4
 NAMED: Final = "sealed:"
-# What is sealed and stands in a column of text; what is in clear there begins with a bracket.
+# Marks sealed content in a text column; content in clear begins with a bracket.
 TEXTUAL: Final = "sealed-text:"
 # The key under which names are made; days count from 1970, so that none is below 0.
 NAMES: Final = -1
@@ -114,7 +114,7 @@ class Sealing:
         try:
             return self._cipher(number).decrypt(rest[:NONCE_BYTES], rest[NONCE_BYTES:], place.encode())
         except (InvalidTag, ValueError):
-            raise SealError(f"what stands at {place} was changed, or belongs elsewhere") from None
+            raise SealError(f"the content at {place} was changed, or belongs elsewhere") from None
 
     def unseal_text(self, kept: str | bytes, place: str) -> str | bytes:
         """Return what is stored in a column of text as it was, in clear or sealed; SealError as `unseal`.
@@ -169,7 +169,7 @@ class Sealing:
 
 
 def textual(sealed: bytes) -> str:
-    """Return what is sealed as it stands in a column of text, which PostgreSQL keeps no bytes in."""
+    """Return sealed content in the form for a text column, in which PostgreSQL keeps no bytes."""
     return TEXTUAL + base64.b64encode(sealed).decode()
 
 
@@ -177,7 +177,7 @@ def _of_textual(kept: str, place: str) -> bytes:
     try:
         return base64.b64decode(kept.removeprefix(TEXTUAL), validate=True)
     except ValueError:
-        raise SealError(f"what stands at {place} was changed, or belongs elsewhere") from None
+        raise SealError(f"the content at {place} was changed, or belongs elsewhere") from None
 
 
 def message_at(seq: int) -> str:

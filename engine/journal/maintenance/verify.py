@@ -27,7 +27,7 @@ ORDER BY p.seq LIMIT ?2
 BODIES_AT_ONCE: Final = 500
 MOST_FINDINGS: Final = 100
 
-# What is unfinished stands in the queue of each of its lanes, unless it is held and its lane went on.
+# An unfinished delivery is in the queue of each of its lanes, unless it is held and its lane went on.
 _OUT_OF_LANE: Final = """
 SELECT d.seq FROM delivery AS d CROSS JOIN json_each(d.lanes) AS mine
 WHERE d.state IN ('received', 'waiting', 'claimed') AND NOT EXISTS (
@@ -75,8 +75,8 @@ SELECT r.attempt FROM answer AS r WHERE NOT EXISTS (SELECT 1 FROM attempt AS a W
 
 RULES: Final[tuple[tuple[str, str, str], ...]] = (
     ("out-of-lane", _OUT_OF_LANE, "is unfinished, but does not stand in the queue of its lane: it would never run"),
-    ("left-in-lane", _LEFT_IN_LANE, "stands in the queue of a lane, but is finished or not of it: it blocks the lane"),
-    ("waits-for-nothing", _WAITS_FOR_NOTHING, "waits, but nothing older stands before it: it would never run"),
+    ("left-in-lane", _LEFT_IN_LANE, "is in the queue of a lane, but is finished or not of it: it blocks the lane"),
+    ("waits-for-nothing", _WAITS_FOR_NOTHING, "waits, but nothing older is before it: it would never run"),
     ("overtakes", _OVERTAKES, "may run, but something older of its patient is not finished"),
     ("nowhere", _NOWHERE, "was accepted, but belongs to no destination"),
     ("no-entry", _NO_ENTRY, "has a body, delivery or request, but no entry"),
@@ -89,7 +89,7 @@ class Checked(NamedTuple):
     """A table whose rows have a checksum: how it is made, and the page of rows after a key, from `first` on.
 
     A row begins with its key and what else is covered; then come a status that is not, and the checksum. `entry`: where
-    the entry's number stands in it; -1 where it belongs to none.
+    the entry's number is in it; -1 where it belongs to none.
     """
 
     name: str
@@ -152,14 +152,14 @@ class Fault:
 
 
 def damage_of(folder: Path, stop: Callable[[], bool]) -> str:
-    """Return the first table of a journal whose pages are damaged, empty where none is; beside a running engine.
+    """Return the first table of a journal whose pages are damaged, empty where none is; safe while an engine runs.
 
     Looks at one table after the other, so that no moment is kept for longer than one takes. `stop` ends it; what was
     not looked at then counts as sound.
     """
     with closing(open_reader(folder)) as connection:
         if not isinstance(connection, SqliteConnection):
-            return ""  # whoever runs the database looks after its pages
+            return ""  # the administrator of the database looks after its pages
         connection.set_progress_handler(stop, STEPS)
         for (table,) in connection.execute(TABLES).fetchall():
             try:
@@ -221,7 +221,7 @@ def altered_rows(connection: Connection, unchecked: Counter[str] | None = None) 
         after: tuple[Any, ...] | None = checked.first
         while after is not None and (rows := as_stored(connection, checked.page, (*after, ROWS_AT_ONCE))):
             for place, row in enumerate(rows, read + 1):
-                # A key that cannot be read is told in any case: the walk may end at it.
+                # A key that cannot be read is reported in any case: the walk may end at it.
                 if row[-1] is None and _readable(row[: len(checked.first)]) is not None:
                     # What has no mapping yet has nothing to check.
                     if unchecked is not None and (checked.name != "delivery" or row[2]):
@@ -245,7 +245,7 @@ def _is_as_written(checked: Checked, row: tuple[Any, ...]) -> bool:
 
 
 def _altered_row(checked: Checked, row: tuple[Any, ...], place: int) -> Fault:
-    """Return the fault of a row: of what is no entry's, the place is told, as its key may name a patient."""
+    """Return the fault of a row; one without an entry is named by its place, as its key may name a patient."""
     changed = "changed since it was written: its checksum is another one"
     if checked.entry < 0:
         return Fault("row-digest", 0, f"table {checked.name}: row {place} in the order of its key was {changed}")

@@ -81,7 +81,7 @@ def unusable(address: str, error: Exception) -> JournalUnusableError:
 
 
 def _reads_on(waited: float) -> bool:
-    """Say whether to wait on for a server that has been silent for so many seconds of reading."""
+    """Say whether to wait on for a server that has been silent for that many seconds of reading."""
     return waited < READ_SECONDS + SLACK_SECONDS
 
 

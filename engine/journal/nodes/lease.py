@@ -1,4 +1,4 @@
-"""Leases: a node is one as long as it says so to the database every two seconds; whoever does not for ten is dead.
+"""Leases: a node renews its lease in the database every two seconds; without a renewal for ten it is dead.
 
 All times that nodes compare are the database's. A node's own clock only measures how much of its lease is left since
 it last renewed it.
@@ -27,7 +27,7 @@ STATEMENT_SECONDS: Final = 4
 SESSION: Final = (
     f"{ASKED} -c statement_timeout={STATEMENT_SECONDS}s -c idle_session_timeout={int(LEASE_SECONDS)}s -c jit=off"
 )
-# Of ended incarnations so many are kept for people.
+# How many ended incarnations are kept for people to read.
 KEPT: Final = 50
 
 # A process begins.
@@ -44,7 +44,7 @@ WHERE incarnation = ? AND state = 'live' RETURNING incarnation
 """
 # The other nodes whose lease has ended.
 EXPIRED: Final = "SELECT incarnation FROM node WHERE state = 'live' AND until < moment() AND incarnation <> ?"
-# Holders of deliveries that are no nodes any more: whoever ended them did not live to take these back.
+# Holders of deliveries that are no nodes any more: the node that ended them died before it could take these back.
 ORPHANS: Final = """
 SELECT DISTINCT holder FROM delivery
 WHERE state = 'claimed' AND holder NOT IN (SELECT incarnation FROM node WHERE state = 'live')

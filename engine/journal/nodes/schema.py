@@ -15,7 +15,7 @@ from engine.journal.file.schema import STEPS
 SCHEMA_LOCK: Final = 0x41445401
 TURN_LOCK: Final = 0x41445402
 LEADER_LOCK: Final = 0x41445403
-# Whoever copies the journal holds it; a node that begins shares it for a moment.
+# A copy of the journal holds it; a node that begins shares it for a moment.
 COPY_LOCK: Final = 0x41445404
 # A table that is there while a copy into the database is not finished: how far it came.
 COPYING: Final = "copying"
@@ -37,7 +37,7 @@ _MOMENT: Final = """
 CREATE FUNCTION moment() RETURNS BIGINT LANGUAGE sql VOLATILE
 AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$
 """
-# Which node had a lane last at a destination: whoever did not reads the server first. 0 after lanes were united.
+# Which node had a lane last at a destination: another node reads the server first. 0 after lanes were united.
 _LANE_HOLDER: Final = """
 CREATE TABLE lane_holder (
   lane BIGINT NOT NULL, destination TEXT NOT NULL, holder BIGINT NOT NULL, PRIMARY KEY (lane, destination))

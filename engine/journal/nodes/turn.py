@@ -45,7 +45,7 @@ WAKE: Final = "SELECT pg_notify('adt_engine', ?)"
 class NodeTurns:
     """The turns of one incarnation on its writing connection; `is_alone` says whether there is no other node."""
 
-    # Whoever holds the turn keeps others waiting: it ends with each batch, and nobody waits for it to read.
+    # The holder of the turn keeps others waiting: it ends with each batch, and nobody waits for it to read.
     lazy: frozenset[Kind] = frozenset()
     apart: frozenset[Kind] = frozenset({Kind.LOOK})
 
@@ -153,7 +153,7 @@ class NodeTurns:
                 raise
 
     def _give_up_sent(self) -> None:
-        """Forget what was sent on together; what went wrong with it has been told, or the next statement tells it."""
+        """Forget what was sent on together; its failure has been reported, or the next statement reports it."""
         with suppress(PostgresqlError):
             self._sent_on.close()
 
@@ -178,7 +178,7 @@ class NodeTurns:
         execute = self.connection.execute
         try:
             execute("BEGIN")
-            # Whoever still holds it may be the session that was cut off, in the middle of its commit.
+            # The holder may be the session that was cut off, in the middle of its commit.
             execute(TAKE, (TURN_LOCK,))
             (turn,) = execute(MARKED, (self.holder,)).fetchone() or (None,)
             execute("ROLLBACK")

@@ -33,7 +33,7 @@ RECEIVED_AT: Final = "SELECT received_at FROM entry WHERE seq = ?"
 HELD_SINCE: Final = """
 SELECT MIN(settled_at) FROM delivery WHERE destination = ? AND state = 'held' AND state <> 'delivered'
 """
-# How much of a channel stands there, up to a bound.
+# How many entries of a channel wait there, up to a bound.
 OF_CHANNEL: Final = """
 SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d JOIN entry AS e ON e.seq = d.seq
   WHERE d.destination = ? AND d.state = ? AND d.state <> 'delivered' AND e.channel = ? LIMIT ?) AS mine
@@ -44,7 +44,7 @@ SELECT COUNT(*) FROM (SELECT 1 FROM delivery AS d JOIN entry AS e ON e.seq = d.s
   WHERE d.destination = ? AND d.state = ? AND d.state <> 'delivered' AND e.channel = ?
   AND instr(e.flags, '"shadow"') > 0 LIMIT ?) AS mine
 """
-# Where an entry stands at each destination, and why.
+# The state of an entry at each destination, and why.
 ENDED: Final = "SELECT destination, state, reason, notes FROM delivery WHERE seq = ?"
 ON_THE_WAY: Final = ("received", "waiting", "claimed")
 MOST: Final = 10_000
@@ -66,7 +66,7 @@ class Backlog:
 
 
 class Ended(NamedTuple):
-    """Where an entry stands at one destination, why, and what is noted of that."""
+    """The state of an entry at one destination, why, and the notes on it."""
 
     state: State
     reason: str
@@ -92,7 +92,7 @@ def backlog_of(destination: str, connection: Connection) -> Backlog:
 
 
 def ended_of(seq: int, connection: Connection) -> dict[str, Ended]:
-    """Return where an entry stands at each destination that it was given to; empty for none."""
+    """Return the state of an entry at each destination that it was given to; empty for none."""
     rows = connection.execute(ENDED, (seq,)).fetchall()
     return {name: Ended(State(state), reason, tuple(orjson.loads(notes))) for name, state, reason, notes in rows}
 
@@ -122,7 +122,7 @@ def _moment(micros: Any) -> datetime | None:
 
 
 def backlogs(folder: Path, destinations: Iterable[str]) -> dict[str, Backlog]:
-    """Read the backlog of destinations from the file, beside a running engine."""
+    """Read the backlog of destinations from the file, while an engine runs."""
     with closing(open_reader(folder)) as connection:
         return {name: backlog_of(name, connection) for name in destinations}
 

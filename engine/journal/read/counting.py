@@ -1,4 +1,4 @@
-"""Counting: what stands where now, and what came, ended and was answered in a time, from the counters."""
+"""Counting: how many entries are in which state now, and what came, ended and was answered in a time."""
 
 from collections.abc import Iterator
 from datetime import datetime

@@ -48,7 +48,7 @@ def shadowed(
     since: datetime | None = None,
     limit: int = 1_000,
 ) -> Iterator[Shadowed]:
-    """Yield the dry runs, newest first, at most so many entries; empty filters filter nothing."""
+    """Yield the dry runs, newest first, at most `limit` entries; empty filters filter nothing."""
     with closing(open_reader(folder)) as connection:
         sealing = opened(connection, configured())
         before, after, left, begin = 1 << 62, "", limit, to_micros(since) if since else 0

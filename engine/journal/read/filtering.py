@@ -80,7 +80,7 @@ BY_VALUE: Final = """
 SELECT identity FROM lane_of INDEXED BY lane_of_value WHERE substr(key, instr(key, '|') + 1) = ? ORDER BY identity
 """
 
-# Where an entry stands: at its least finished delivery, or as the door left it.
+# The state of an entry: that of its least finished delivery, or as intake left it.
 STATE_NOW: Final = """
 COALESCE((SELECT d.state FROM delivery AS d WHERE d.seq = e.seq ORDER BY CASE d.state
   WHEN 'waiting' THEN 0 WHEN 'received' THEN 1 WHEN 'claimed' THEN 2 WHEN 'held' THEN 3 WHEN 'rejected' THEN 4

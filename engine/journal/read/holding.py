@@ -103,7 +103,7 @@ def held(folder: Path, *, reason: str = "", channel: str = "", destination: str 
 
 
 def held_at(folder: Path, seq: int, destination: str = "", limit: int = 200) -> tuple[Held, list[Waiting]]:
-    """Return where an unfinished entry stands and what waits behind it, at the destination where it is held.
+    """Return the state of an unfinished entry and what waits behind it, at the destination where it is held.
 
     UnknownEntryError where there is no such entry, or it has nothing unfinished there.
     """

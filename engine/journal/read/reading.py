@@ -42,7 +42,7 @@ __all__ = ["Filters", "Reader"]
 MOST_SECONDS: Final = 4.0
 STEPS: Final = 10_000  # of SQLite's machine between two looks at the clock
 
-# Where an entry stands at each of its destinations, with its plan and what is in front of it.
+# The state of an entry at each of its destinations, with its plan and what is in front of it.
 _DELIVERIES: Final = """
 SELECT d.destination, d.state, d.reason, d.notes, d.lanes, d.tries, d.due_at, d.settled_at, d.mapping, d.replay,
   d.settled_by AS by, (SELECT content FROM plan AS p WHERE p.seq = d.seq AND p.destination = d.destination) AS plan,
@@ -84,7 +84,7 @@ _NEWER: Final = "SELECT seq FROM named_in WHERE identity = ? AND seq > ? ORDER B
 
 
 class Reader:
-    """Reads the journal of a data folder, beside a running engine or without one; a context manager."""
+    """Reads the journal of a data folder, with or without a running engine; a context manager."""
 
     def __init__(self, folder: Path) -> None:
         """Open for reading; JournalUnusableError where there is no journal."""
@@ -162,7 +162,7 @@ class Reader:
     def beside(self, seq: int, most: int) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
         """Return at most `most` entries of the same patients before an entry and as many after it, each oldest first.
 
-        Whoever shares a lane with them counts, as the lanes are now. Empty where the entry names nobody.
+        An entry that shares a lane with them counts, as the lanes are now. Empty where the entry names nobody.
         """
         execute = self._connection.execute
         with self._moment():

@@ -31,7 +31,7 @@ CHUNK: Final = 64
 MOST_CHUNK: Final = 4096
 QUICK_SECONDS: Final = 0.04
 
-# Why an entry stands there: as the door says, or the first destination that has a reason.
+# The reason of its state: intake's, or that of the first destination that has one.
 REASON_NOW: Final = """
 COALESCE(NULLIF(e.reason, ''), (SELECT d.reason FROM delivery AS d WHERE d.seq = e.seq AND d.reason <> ''
   ORDER BY d.destination LIMIT 1), '')
@@ -52,7 +52,7 @@ RECEIVED_AT: Final = "SELECT received_at FROM entry WHERE seq <= ? ORDER BY seq 
 
 
 class Search:
-    """One search on a reading connection, as of one moment, which whoever calls begins and ends."""
+    """One search on a reading connection, as of one moment; the caller begins and ends the transaction."""
 
     def __init__(self, connection: Connection, filters: Filters, clock: Callable[[], float] = time.monotonic) -> None:
         """Read where to look; `clock` counts seconds."""
@@ -137,7 +137,7 @@ class Search:
 
 
 def row_of(row: Found) -> Row:
-    """Return a row that was read with COLUMNS; the visit of a sealed journal stands in the message only."""
+    """Return a row that was read with COLUMNS; the visit of a sealed journal is in the message only."""
     return Row(
         row["seq"], row["channel"], row["source"], row["control_id"], row["event"],
         "" if row["visit"].startswith(NAMED) else row["visit"], from_micros(row["received_at"]), State(row["state"]),

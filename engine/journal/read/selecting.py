@@ -30,7 +30,7 @@ _NAMED: Final = "e.seq IN (SELECT value FROM json_each(?))"
 _ABSENT: Final = """
 SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM entry WHERE seq = value) ORDER BY value LIMIT 1
 """
-# What stands in a state other than delivered: at a destination, or as the door left it.
+# What is in a state other than delivered: at a destination, or as intake left it.
 _OPEN: Final = with_unfinished("""
 SELECT d.seq FROM name CROSS JOIN delivery AS d INDEXED BY delivery_open
   ON d.destination = name.destination AND d.state = ? AND d.state <> 'delivered'

@@ -1,4 +1,4 @@
-"""Spans: which entry numbers a time can hold, told from the counters by day and minute.
+"""Spans: which entry numbers a time can hold, by the counters of days and minutes.
 
 Numbers rise with the time of arrival but for clocks that were set back, and for messages that were under way; the
 counters know the first and last number of each minute, so that no entry of a time is missed whatever the clock did.

@@ -29,7 +29,7 @@ FILE: Final = "text.db"
 VERSION: Final = 2  # of the tables below: an index of another version is made again
 PAGE: Final = 128
 SHARE: Final = 0.1  # of the thread's time that indexing may take while there is more to index
-PIECE: Final = 4  # messages between two rests: whoever waits for the interpreter meanwhile waits for no more than these
+PIECE: Final = 4  # messages between two rests: another thread waits for the interpreter for no more than these
 IDLE_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 60.0
 ROUND_SECONDS: Final = 600.0  # between two looks whether retention took something
@@ -57,7 +57,7 @@ USING fts5(body, content='', contentless_delete=1, detail=none, tokenize='ascii'
 OTHER: Final = f"""
 SELECT EXISTS (SELECT 1 FROM sqlite_schema) AND (SELECT user_version FROM pragma_user_version) <> {VERSION}
 """  # noqa: S608 - constants
-# How far the index is, and what stands there in the journal that it was made of; a restored one has something else.
+# How far the index is, and the entry there in the journal that it was made of; a restored one has something else.
 INDEXED: Final = "SELECT seq, sha256 FROM indexed"
 # The digest of an entry's bytes.
 DIGEST: Final = "SELECT sha256 FROM entry WHERE seq = ?"
@@ -88,7 +88,7 @@ MERGE: Final = "INSERT INTO words (words, rank) VALUES ('merge', ?)"
 
 # Whether the journal seals its bodies.
 SEALED: Final = "SELECT EXISTS (SELECT 1 FROM seal_key)"
-# Read the index beside the journal.
+# Read the index together with the journal.
 ATTACH: Final = "ATTACH ? AS text"
 # Indexed entries that hold the words.
 MATCH: Final = """
@@ -142,7 +142,7 @@ def attach(connection: Connection, folder: Path) -> bool:
 class Texts:
     """Indexes what the journal of a folder holds, in a thread of its own, from `start` to `stop`.
 
-    `failed` is told, in that thread, of what went wrong; it is tried again. Where bodies are sealed there is no index.
+    `failed` is called, in that thread, with the error; it is tried again. Where bodies are sealed there is no index.
     `charsets`: those of the channels now; where one changes, the index is made again.
     """
 
@@ -201,7 +201,7 @@ class Texts:
             self._stop.wait(IDLE_SECONDS)
 
     def _rest(self, worked: float) -> None:
-        """Leave the interpreter to others, so long that so many seconds of work are no more than a share."""
+        """Leave the interpreter to others, so long that work takes no more than its share."""
         self._stop.wait(worked * (1 / SHARE - 1))
 
 

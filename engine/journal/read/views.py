@@ -74,7 +74,7 @@ class AttemptView:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FollowUpView:
-    """Where a follow-up of a delivery stands; `settled_at` when it ended, `due_at` when it is tried next."""
+    """The state of a follow-up of a delivery; `settled_at` when it ended, `due_at` when it is tried next."""
 
     state: str
     reason: str
@@ -88,7 +88,7 @@ class FollowUpView:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DeliveryView:
-    """Where an entry stands at one destination; `waits_for` is the entry in front of it in a lane, None for none."""
+    """The state of an entry at one destination; `waits_for` is the entry in front of it in a lane, None for none."""
 
     destination: str
     state: State

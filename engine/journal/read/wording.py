@@ -53,7 +53,7 @@ class Phrases:
 
     @property
     def query(self) -> str:
-        """What FTS5 is asked: every word, wherever it stands."""
+        """The FTS5 query: every word, anywhere in the text."""
         return " ".join(
             f'"{word}"' + (" *" if begins and word is found[-1] else "")
             for found, begins in self._terms

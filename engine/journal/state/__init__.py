@@ -1,1 +1,1 @@
-"""What is known beside the entries, over restarts: what destinations hold, what is paused, counted, proven, alerted."""
+"""State beyond the entries that survives restarts: identities, pauses, counters, proofs of backups, alerts."""

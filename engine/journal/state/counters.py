@@ -14,7 +14,7 @@ DAY: Final = 86_400_000_000
 UNITS: Final = (("minute", MINUTE), ("day", DAY))
 
 # Upper bounds of the times that somebody waited, in milliseconds. What is longer is counted up to its whole second, and
-# past ten minutes up to its whole minute, so that no long wait is told as the end of a wide range.
+# past ten minutes up to its whole minute, so that no long wait is reported as the end of a wide range.
 BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60_000

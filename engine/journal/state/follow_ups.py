@@ -23,7 +23,7 @@ PROMISE: Final = """
 INSERT INTO follow_up (destination, kind, seq, patient, visit, state, due_at)
 SELECT ?, ?, seq, ?, ?, 'waiting', ? FROM entry WHERE seq = ? AND parent IS NULL ON CONFLICT DO NOTHING
 """
-# What is owed of a record that was merged away meanwhile is asked for by the survivor's.
+# A pending follow-up of a record that was merged away meanwhile is asked for by the survivor's.
 FOLLOW: Final = "UPDATE follow_up SET patient = ? WHERE destination = ? AND patient = ? AND due_at IS NOT NULL"
 # Whether none of the same kind is ahead of a patient's.
 _IS_FIRST: Final = """
@@ -56,7 +56,7 @@ WHERE seq = ? AND destination = ? AND kind = ? AND due_at IS NOT NULL
 
 
 class FollowUpState(StrEnum):
-    """Where a follow-up stands: ACCEPTED by the server, REFUSED by it, or GIVEN_UP by the engine."""
+    """The state of a follow-up: ACCEPTED by the server, REFUSED by it, or GIVEN_UP by the engine."""
 
     WAITING = "waiting"
     ACCEPTED = "accepted"
@@ -117,7 +117,7 @@ def promise(connection: Connection, settlements: Sequence[Settlement]) -> None:
 
 
 def due(connection: Connection, destination: str, kind: FollowUpKind, now: datetime, most: int) -> tuple[Due, ...]:
-    """Return at most so many follow-ups of a destination that may be asked for now, each of another patient."""
+    """Return at most `most` follow-ups of a destination that may be asked for now, each of another patient."""
     rows = by_name(connection, DUE, (destination, kind, to_micros(now), most)).fetchall()
     return tuple(
         Due(

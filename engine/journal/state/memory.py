@@ -16,7 +16,7 @@ from engine.journal.file.sealing import Sealing, message_at, owned_at
 from engine.journal.moment import from_micros, optional_micros
 from engine.journal.row_digest import of_known, of_owned
 
-# Remember what an identifier stands for; a person's choice stays one, confirmed once the record bears the number.
+# Remember the record of an identifier; a person's choice stays one, confirmed once the record bears the number.
 KNOW: Final = """
 INSERT INTO known (destination, system, value, logical_id, status, survivor, crc) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (destination, system, value) DO UPDATE
@@ -25,9 +25,9 @@ SET logical_id = excluded.logical_id, survivor = excluded.survivor, crc = exclud
     AND known.logical_id = excluded.logical_id THEN 'confirmed' ELSE excluded.status END
 """
 CHOSEN: Final = "chosen"
-# What an identifier stands for; read by position, as every delivery asks it.
+# The record of an identifier; read by position, as every delivery asks it.
 KNOWN: Final = "SELECT logical_id, status, survivor FROM known WHERE destination = ? AND system = ? AND value = ?"
-# The status as it stands in the index, which has merged-away ones only.
+# The status as the index has it, which holds merged-away ones only.
 SURVIVOR: Final = """
 SELECT survivor FROM known
 WHERE destination = ? AND logical_id = ? AND status = 'merged-away' AND survivor <> logical_id LIMIT 1
@@ -240,7 +240,7 @@ def leads(
 
 
 def survivor(connection: Connection, destination: str, logical_id: str) -> str:
-    """Return the id of the record that one was merged into; empty where that was never told."""
+    """Return the id of the record that one was merged into; empty where that is not known."""
     row = connection.execute(SURVIVOR, (destination, logical_id)).fetchone()
     return "" if row is None else row[0]
 

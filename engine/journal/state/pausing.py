@@ -11,7 +11,7 @@ from typing import Final
 from engine.database.connection import Connection, by_name
 from engine.journal.moment import from_micros, to_micros
 
-# Stands for every destination, in a journal that was restored: which there are is known when the engine starts.
+# Means every destination, in a journal that was restored: which there are is known when the engine starts.
 EVERYWHERE: Final = "*"
 
 # Pause a destination; the first reason stays.

@@ -80,13 +80,13 @@ class JournalBackend(Protocol):
         """Open it; JournalUnusableError says what to mend."""
 
     def admit(self, size: int) -> None:
-        """Raise DiskReserveError where there is no room for so many bytes more."""
+        """Raise DiskReserveError where there is no room for `size` bytes more."""
 
     def look_after(self) -> None:
         """Do what is to be done between two batches."""
 
     def make_room(self, times: int) -> None:
-        """Make room where there was none for a batch, so many times in a row."""
+        """Make room after a batch found none, `times` in a row."""
 
     def tidy(self) -> None:
         """Make durable what is not yet, and give room back, as far as there is room for that."""
@@ -104,7 +104,7 @@ class JournalBackend(Protocol):
         """Return the error that refuses a sender."""
 
     def stop(self) -> None:
-        """End what works beside the writer."""
+        """End the threads that work next to the writer."""
 
     def abandon(self) -> None:
         """Write nothing any more, as nobody knows what is there."""

@@ -2,7 +2,7 @@
 
     filling --all entries are there--> running --stopped by somebody--> stopped --resumed--> running --> done
 
-A run takes entries up in journal order, those of one patient together, so that what comes in meanwhile stands behind
+A run takes entries up in journal order, those of one patient together, so that what comes in meanwhile queues behind
 all of them. Taking up is one transaction with what it does to the entries: killed anywhere, it goes on with the next.
 """
 
@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 UNDER_WAY: Final = "under way"
 REFUSED: Final = "refused"
-# In what a run was asked for: why its entries are discarded, in the words of whoever asked.
+# In what a run was asked for: why its entries are discarded, in the operator's words.
 BECAUSE: Final = "because"
 MOST_TOGETHER: Final = 5_000
 MOST_REFUSALS: Final = 100
@@ -136,7 +136,7 @@ class RunKind(StrEnum):
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """The state of a run."""
 
     FILLING = "filling"
     RUNNING = "running"

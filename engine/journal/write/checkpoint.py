@@ -1,4 +1,4 @@
-"""The checkpointer: moves the write-ahead log into the file beside the writer, so that no commit waits for it.
+"""The checkpointer: moves the write-ahead log into the file in a thread of its own, so that no commit waits for it.
 
 A thread with a connection of its own does it while the writer goes on (SQLite's PASSIVE mode). What is committed in the
 meantime keeps the log from beginning anew: that little the writer moves itself, between two commits.
@@ -16,7 +16,7 @@ LOOK_SECONDS: Final = 0.1
 
 
 class Checkpointer:
-    """Moves the log once so many bytes of it are not in the file; what goes wrong there stops the writer."""
+    """Moves the log once a limit of bytes is not in the file yet; a failure stops the writer."""
 
     def __init__(self, path: Path, most_bytes: int) -> None:
         self._path = path

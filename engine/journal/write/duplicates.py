@@ -141,7 +141,7 @@ def fingerprint(digest: bytes) -> int:
 
 
 def feed(entry: NewEntry) -> tuple[str, str, str]:
-    """Return what a resend shares with the first receipt beside its bytes; two channels are two feeds."""
+    """Return what a resend shares with the first receipt, its bytes aside; two channels are two feeds."""
     return entry.control_id, entry.source, entry.channel
 
 

@@ -1,4 +1,4 @@
-"""Where an entry stands before an operator touches it: at the door, at its destinations, beside what was applied."""
+"""The state of an entry before an operator touches it: at intake, at its destinations, against what was applied."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ SELECT e.state, e.patients, e.reason, e.mapping, e.flags,
   EXISTS (SELECT 1 FROM payload AS p WHERE p.seq = e.seq) AS whole
 FROM entry AS e WHERE e.seq = ?
 """
-# Where an entry stands at each destination.
+# The state of an entry at each destination.
 DELIVERIES: Final = """
 SELECT destination, state, lanes, reason, mapping, due_at, notes FROM delivery WHERE seq = ? ORDER BY destination
 """
@@ -51,7 +51,7 @@ class OperationRequest(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Where an entry stands at a destination; `due`: it waits for its next try."""
+    """The state of an entry at a destination; `due`: it waits for its next try."""
 
     destination: str
     state: State

@@ -18,7 +18,7 @@ LAZY_SECONDS: Final = 0.2
 # the first of them.
 TOGETHER: Final = 16
 TOGETHER_SECONDS: Final = 0.01
-# While several senders are at work, what is gathered goes to the writer once so many turns of the loop added nothing,
+# While several senders are at work, what is gathered goes to the writer once this many turns of the loop added nothing,
 # or all of it is enough. Turns are not time: an idle loop takes them at once, a busy one fills them with work that
 # joins the same commit. A single sender has nobody to wait for.
 QUIET_TURNS: Final = 3
@@ -127,7 +127,7 @@ class GroupCommit:
             self._gathered.append(Job(Kind.NOTE, work, None))
 
     def _kick_soon(self) -> None:
-        """Hand over in a later turn of the loop, so that whoever is woken in this one can join."""
+        """Hand over in a later turn of the loop, so that coroutines woken in this one can join."""
         if not self._kicked and not self._writing:
             self._kicked = True
             self._loop.call_soon(self._kick)

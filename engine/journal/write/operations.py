@@ -111,7 +111,7 @@ class Operations:
             ended = [row for row in rows if row.state not in UNFINISHED or row.state is State.HELD]
             named = [row for row in ended if meant is None or meant(row)] or ([] if ended else rows)
             if not named:
-                raise ForbiddenMoveError(f"entry {seq} no longer stands as it did when it was chosen")
+                raise ForbiddenMoveError(f"entry {seq} is no longer in the state in which it was chosen")
         if not named and not (rows and fresh):
             raise ForbiddenMoveError(
                 f"entry {seq} was not given to any such destination, or its channel's filters send it elsewhere: "

@@ -49,7 +49,7 @@ SELECT place.key FROM json_each(?) AS place WHERE EXISTS (SELECT 1 FROM queue
 DELIVERY: Final = "INSERT INTO delivery (seq, destination, lanes, state, holder, crc) VALUES (?, ?, ?, ?, ?, ?)"
 
 # What is held for want of demographics is tried again when something comes to its lane: that may bring them. The places
-# are a JSON list of [destination, lane] at which something new stands behind it, from the number given on.
+# are a JSON list of [destination, lane] at which something new is queued behind it, from the number given on.
 AGAIN: Final = """
 UPDATE delivery SET state = 'received'
 WHERE (seq, destination) IN (
@@ -116,7 +116,7 @@ class Recording:
         seq = self._last = self._last + 1
         placed = self._lanes.place(entry.patients, unite=entry.unite, run=run)
         if entry.where_known:
-            # What stands before it in this batch counts as well.
+            # Earlier entries of this batch count as well.
             rows.write_before_lanes_join()
             entry = replace(
                 entry, destinations=(*entry.destinations, *self._lanes.there(placed.lanes, entry.where_known))

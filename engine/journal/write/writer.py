@@ -27,7 +27,7 @@ IDLE_SECONDS: Final = 0.05
 MOST_AGAIN: Final = 5
 # Between two tries to write on a disk that stays full, or to a database that stays away.
 PAUSE_SECONDS: Final = 0.2
-# How long a statement that the database refused is told of after the last time.
+# How long after the last time a refused statement is still reported.
 REFUSED_SECONDS: Final = 900.0
 # How long an engine that is to stop waits for room, or for a database that is away: it may never come.
 LEAVE_SECONDS: Final = 10.0
@@ -82,7 +82,7 @@ class Writer:
     def _live(self) -> None:
         try:
             self._transactions = self._backend.open()
-        except BaseException as error:  # noqa: BLE001 - handed to whoever opens the journal
+        except BaseException as error:  # noqa: BLE001 - handed to the caller that opens the journal
             self._failed(error)
             return
         self._answer([])
@@ -183,18 +183,18 @@ class Writer:
                 self._waiting.extendleft(reversed(batch))
             case RecoveryAction.ITS_OWN | RecoveryAction.AGAIN:
                 if len(batch) == 1:
-                    self._answer([(batch[0], None, self._told(batch[0], error))])
+                    self._answer([(batch[0], None, self._failure_of(batch[0], error))])
                 else:
                     for job in batch:
                         self._run([job])
             case _:
                 self._refuse_new(batch, action, error)
 
-    def _told(self, job: Job, error: Exception) -> Exception:
-        """Return what whoever asked for a job is told of its failure, and remember a statement that was refused."""
+    def _failure_of(self, job: Job, error: Exception) -> Exception:
+        """Return the exception that a job's future gets, and remember a statement that was refused."""
         code = refusal_of(error)
         if code or job.future is None:
-            # Nobody waits for a job without a future: its failure is told by the alert alone.
+            # Nobody waits for a job without a future: the alert alone reports its failure.
             self._refused = (code or type(error).__name__, time.monotonic())
         if not code:
             return error

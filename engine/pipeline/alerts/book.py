@@ -1,4 +1,4 @@
-"""The book of alerts: each opens once and clears once, over restarts, and whoever listens hears of both."""
+"""The book of alerts: each opens once and clears once, over restarts; listeners get both events."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace

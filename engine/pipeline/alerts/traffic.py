@@ -8,7 +8,7 @@ from engine.journal.state.alerting import hour_of
 
 WEEK_HOURS: Final = 24 * 7
 WEEKS: Final = 4
-# A silence is no accident where so many messages would have come in the quietest of the weeks before.
+# A silence is no accident where this many messages would have come in the quietest of the weeks before.
 EXPECTED: Final = 20.0
 LEAST: Final = timedelta(minutes=10)
 

@@ -54,7 +54,7 @@ class Awaited:
 
 
 def findings_of(outcome: Outcome | None, pairs: Sequence[tuple[str, ...]] = ()) -> Sequence[Finding]:
-    """Return what stands against AA: nothing, a self-merge found by look-up, held, or not yet known (None).
+    """Return what forbids AA: nothing, a self-merge found by look-up, held, or not yet known (None).
 
     `pairs`: the places of each pair of a merge of several; those that the outcome is about are named.
     """
@@ -77,7 +77,7 @@ def _places(outcome: Outcome, pairs: Sequence[tuple[str, ...]]) -> tuple[str, ..
 
 
 def standing(states: Mapping[str, Ended], required: frozenset[str]) -> Awaited:
-    """Return what a message that came before still waits for, by where it stands now at the destinations that count.
+    """Return what a message that came before still waits for, by its state now at the destinations that count.
 
     A destination that it was never given to (one that was added since) is waited for no more than an optional one.
     """

@@ -29,7 +29,7 @@ class Arrival:
     batch: str = ""
 
 
-def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, owed: AckOutcome) -> NewEntry:
+def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, ack_outcome: AckOutcome) -> NewEntry:
     """Return the entry of a message that has a header."""
     header, judged = arrival.header, arrival.judged
     subject = judged.subject
@@ -57,7 +57,7 @@ def entry_of(arrival: Arrival, feed: Feed, ack: bytes, code: AckCode | None, owe
         destinations=destinations,
         acknowledgement=ack,
         ack_code=code or "",
-        ack_outcome=owed,
+        ack_outcome=ack_outcome,
         mapping=feed.mapping.hash,
         batch=arrival.batch,
         where_known=where_known,

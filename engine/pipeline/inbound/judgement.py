@@ -30,7 +30,7 @@ MOST_LINES: Final = 5
 class Judgement(NamedTuple):
     """The state an entry begins in, why, and what was found; `message` and `subject` where it got that far.
 
-    `flags` are told on the entry beside those of the subject.
+    `flags` are written on the entry next to those of the subject.
     """
 
     state: State
@@ -49,7 +49,7 @@ class Judgement(NamedTuple):
 
     @property
     def pairs(self) -> tuple[tuple[str, ...], ...]:
-        """Where each pair of PID and MRG stands, of a merge of several."""
+        """The place of each pair of PID and MRG, of a merge of several."""
         if self.message is None or self.subject is None or not self.subject.merge:
             return ()
         groups = merge_groups(self.message)
@@ -80,7 +80,7 @@ def judge(raw: bytes, header: Header, channel: Channel, mapping: Mapping) -> Jud
     judged = _of_subject(message, mapping.identify(message), channel.limits.identities)
     if odd or message.read_as:
         charset = (f"{READ_AS} {message.read_as}",) if message.read_as else ()
-        judged = judged._replace(flags=(*charset, *(_told_lines(odd) if odd else ())))
+        judged = judged._replace(flags=(*charset, *(_line_flags(odd) if odd else ())))
     return judged if channel.conformance == "off" else _held_to_the_standard(judged, message, channel)
 
 
@@ -103,8 +103,8 @@ def _read(raw: bytes, channel: Channel, event: str) -> Message | Judgement:
 def read_message(raw: bytes, channel: Channel, event: str = "") -> Message:
     """Parse a message as a channel wants it; MessageError where it cannot be read.
 
-    `event`: that of the journal, where the message stands there. It was read at the door, from EVN-1 if MSH-9.2 is
-    empty, and stands whatever the channel says of EVN-1 by now: what was taken in is never read as something else.
+    `event`: that of the journal, where the message is kept. It was read at the door, from EVN-1 if MSH-9.2 is
+    empty, and holds whatever the channel says of EVN-1 by now: what was taken in is never read as something else.
     """
     return parse(
         raw,
@@ -150,14 +150,14 @@ def _unreadable_lines(odd: OddLines, channel: Channel) -> Iterator[Finding]:
         yield Finding(ErrorCode.SEGMENT_SEQUENCE, NO_SEGMENT, (), text)
 
 
-def _told_lines(odd: OddLines) -> tuple[str, ...]:
+def _line_flags(odd: OddLines) -> tuple[str, ...]:
     """Return the flags of lines that are not as the standard has them."""
     found = {NO_SEGMENT: odd.none, MEANT: odd.meant, BY_FEED: odd.by_feed}
     return tuple(f"{code} {_numbers(lines)}" for code, lines in found.items() if lines)
 
 
 def _numbers(lines: tuple[int, ...]) -> str:
-    """Return some of the lines' numbers, and how many there are beside."""
+    """Return some of the lines' numbers, and how many more there are."""
     more = len(lines) - MOST_LINES
     return ", ".join(map(str, lines[:MOST_LINES])) + (f" and {more} more" if more > 0 else "")
 

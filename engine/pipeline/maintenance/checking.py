@@ -11,7 +11,7 @@ from engine.errors import place_of
 from engine.journal.maintenance.verify import damage_of
 from engine.pipeline.engine import Engine
 
-# The first time comes soon, but not beside all that a start has to do.
+# The first time comes soon, but not during all that a start has to do.
 FIRST_SECONDS: Final = 600.0
 EVERY_SECONDS: Final = 86_400.0
 
@@ -20,7 +20,7 @@ _log = telemetry.logger()
 
 @asynccontextmanager
 async def checked(engine: Engine) -> AsyncIterator[None]:
-    """Check every day while within; what is damaged stands in the engine's `damage`, for its alerts."""
+    """Check every day while within; damage is kept in the engine's `damage`, for its alerts."""
     stop = threading.Event()
     task = asyncio.create_task(_check(engine, stop))
     try:

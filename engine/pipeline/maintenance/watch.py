@@ -176,7 +176,7 @@ class Watch:
         return found
 
     async def _clock(self, now: datetime) -> list[Condition]:
-        """Return what is wrong with the clock; whoever acknowledges that it is ahead says that it is right."""
+        """Return what is wrong with the clock; acknowledging the alert of a clock ahead accepts its time as correct."""
         engine = self._engine
         await engine.time.mind()
         step = engine.time.step().total_seconds()

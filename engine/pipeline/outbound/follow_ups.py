@@ -1,4 +1,4 @@
-"""Follow-ups of one destination: what it is asked for after deliveries there, beside all lanes, one kind at a time.
+"""Follow-ups of one destination: what it is asked for after deliveries there, outside all lanes, one kind at a time.
 
 journal.settle (with the promise) ... due -> asked at the destination -> how it ended, or when it is tried again
 
@@ -150,7 +150,7 @@ class FollowUps(ABC):
     async def _reply(self, destination: Destination, due: Due, now: datetime) -> Reply:
         try:
             return await self.ask(destination, due, now)
-        except Exception as error:  # noqa: BLE001 - a fault of ours ends this follow-up, and nothing beside it
+        except Exception as error:  # noqa: BLE001 - a fault of ours ends this follow-up, and nothing else
             _log.error(
                 "follow-up failed", kind=self.kind, entry=due.seq, error=type(error).__name__, point=place_of(error)
             )

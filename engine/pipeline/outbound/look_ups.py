@@ -1,4 +1,4 @@
-"""Look-ups: whoever was admitted at a destination is looked up on the networks, beside all lanes."""
+"""Look-ups: a patient who was admitted at a destination is looked up on the networks, outside all lanes."""
 
 from datetime import datetime, timedelta
 from functools import partial

@@ -65,7 +65,7 @@ class DestinationMemory:
         return await self._ask(memory.leads, lane_key(source), [lane_key(one) for one in survivors])
 
     async def survivor(self, logical_id: str) -> str:
-        """Return the id of the record that one was merged into; empty where that was never told."""
+        """Return the id of the record that one was merged into; empty where that is not known."""
         return await self._journal.read(lambda connection: memory.survivor(connection, self._destination, logical_id))
 
     async def behind(self, lanes: tuple[int, ...], seq: int, most: int) -> list[tuple[str, bytes, str]]:

@@ -1,4 +1,4 @@
-"""Notices: a destination is told of each ADT event that was delivered there, beside all lanes."""
+"""Notices: each ADT event that was delivered to a destination is announced there, outside all lanes."""
 
 from datetime import datetime
 from typing import Final
@@ -19,8 +19,8 @@ OFF: Final = "off"
 ADT: Final = "ADT"
 
 
-def is_told(claimed: Claimed, channel: Channel, settings: Settings, message: Message) -> bool:
-    """Say whether a destination is told of a delivered message: of ADT events that happen now, where it is set so."""
+def is_announced(claimed: Claimed, channel: Channel, settings: Settings, message: Message) -> bool:
+    """True if a delivered message is announced to its destination: an ADT event of now, where that is set."""
     return settings.notify != OFF and message.leaf("MSH", 9, 1) == ADT and happens_now(claimed, channel, message)
 
 

@@ -41,7 +41,7 @@ class PrefetchBuffer:
         self.ready.extend(await self._journal.claim(self._destination, missing, self._clock(), least_tried=True))
 
     async def give_back(self) -> None:
-        """Let go of all of it: whoever reads the journal sees it waiting, and may discard it."""
+        """Release all of it: readers of the journal see it waiting, and may discard it."""
         if self.ready or self.awaited:
             seqs = [one.seq for one in self.ready]
             self.ready.clear()

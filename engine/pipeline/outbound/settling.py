@@ -109,7 +109,7 @@ def _plan_of(verdict: Verdict, plan: Plan | None) -> bytes:
     """Return the plan to keep: of what ended otherwise than delivered.
 
     A delivered entry shows it in its requests, and its bytes give it again under the mapping whose hash is kept. One
-    that was a dry run (shadow) has its result beside its plan, and one that is held has the records that it is about.
+    that was a dry run (shadow) has its result next to its plan, and one that is held has the records that it is about.
     """
     if plan is None or verdict.kind is VerdictKind.DELIVERED:
         return b""

@@ -1,4 +1,4 @@
-"""Shadow: a channel beside an old interface, whose entries are dry runs and never delivered (`mode: shadow`)."""
+"""Shadow (`mode: shadow`): a channel parallel to an old interface; its entries are dry runs, never delivered."""
 
 from typing import Any, Final
 

@@ -48,7 +48,7 @@ class DeliveryThrottle:
         return 1 if under_way == 0 and self.breaker.admits(self._monotonic()) else 0
 
     def ahead(self) -> int:
-        """Return how many deliveries to have at hand beside those under way; one while the breaker lets probes only."""
+        """Return how many deliveries to prefetch besides those under way; one while the breaker lets probes only."""
         if not self.open:
             return self._window.limit
         return 1 if self.breaker.admits(self._monotonic()) else 0
@@ -141,11 +141,11 @@ class DeliveryThrottle:
         return replace(verdict, kind=VerdictKind.HELD, reason=HELD).noting(verdict.reason)
 
     def retry_at(self, verdict: Verdict, attempt: int, now: datetime) -> datetime | None:
-        """Return when to try a delivery again after so many attempts; None where it is not tried again by itself."""
+        """Return when to try a delivery again after an attempt failed; None where it is not tried again by itself."""
         if verdict.kind is not VerdictKind.RETRY:
             return None
         return now + timedelta(seconds=max(self.backoff_seconds(attempt), verdict.retry_after_seconds))
 
     def backoff_seconds(self, attempts: int) -> float:
-        """Return how long to wait after so many failed attempts, with full jitter."""
+        """Return how long to wait after `attempts` failed, with full jitter."""
         return wait_seconds(attempts, self._retry.first_seconds, self._retry.max_seconds, self._draw())

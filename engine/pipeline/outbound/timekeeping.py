@@ -29,7 +29,7 @@ class Timekeeper:
         self._step = timedelta()
 
     async def open(self) -> None:
-        """Look whether the clock stands before what an earlier life has written, and mend what waits by that."""
+        """Check whether the clock is behind what an earlier run wrote, and mend the times of what waits."""
         now = self._clock()
         newest = await self._journal.read(clocks.newest)
         await self._mend(newest - now if newest else timedelta())

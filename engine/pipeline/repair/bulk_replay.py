@@ -1,4 +1,4 @@
-"""Bulk replays: the engine takes entries up at the asked rate, whoever asked may go; a restart goes on."""
+"""Bulk replays: the engine takes entries up at the asked rate; the client may go; a restart goes on."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from engine.pipeline.repair.entry_operations import EntryOperations, judged_anew
 MOST_RUNS: Final = 4
 CHUNK: Final = 20_000
 TURN_SECONDS: Final = 0.2
-# Past so many entries under way the run waits, so that it stands in nobody's way.
+# Past this many entries under way the run waits, so that it holds nobody up.
 MOST_MOVING: Final = 500
 REST_SECONDS: Final = 0.25
 
@@ -145,7 +145,7 @@ class BulkReplays:
         _log.info("bulk replay finished", count=(await self.show(run.number)).total)
 
     async def _settled(self, run: Run, most: int) -> None:
-        """Wait until at most so many entries of a run move; note how the others ended."""
+        """Wait until at most `most` entries of a run move; note how the others ended."""
         while await self._operations.journal.read(partial(bulk_replay.moving, run=run)) > most:  # noqa: ASYNC110 - others settle them
             await asyncio.sleep(REST_SECONDS)
         await self._operations.journal.write(partial(bulk_replay.settle, run=run))

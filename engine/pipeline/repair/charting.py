@@ -11,7 +11,7 @@ from engine.fhir.plan import Identity
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.repair.entry_operations import EntryOperations
 
-# Whoever waits at a page sees the rest without a destination that is slower.
+# A person who waits at a page sees the rest without a destination that is slower.
 SECONDS: Final = 8.0
 SLOW: Final = "timeout"
 
@@ -24,7 +24,7 @@ async def charts(operations: EntryOperations, identities: Sequence[Identity]) ->
 
 
 async def alike(operations: EntryOperations, identities: Sequence[Identity]) -> dict[str, Alike | str]:
-    """Return the patient's record beside those who may be the same at each destination, or why it could not be read."""
+    """Return the patient's record and its possible duplicates at each destination, or why it could not be read."""
     return await _each(operations, lambda server, memory: server.alike(identities, memory, at=operations.clock()))
 
 

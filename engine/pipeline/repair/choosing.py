@@ -1,4 +1,4 @@
-"""Choosing whom an ambiguous patient stands for: the question as the server answers it now, and a person's answer."""
+"""Choosing the record of an ambiguous patient: the question as the server answers it now, and a person's answer."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -17,7 +17,7 @@ from engine.pipeline.repair.entry_operations import EntryOperations, judge_bytes
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Edited:
-    """The new entry and what differs; `original` is where the entry stands that was edited."""
+    """The new entry and what differs; `original` is the state of the entry that was edited."""
 
     seq: int
     state: State

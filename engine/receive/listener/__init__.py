@@ -26,7 +26,7 @@ BACKLOG: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where a channel listens, to whom, and within which bounds; an empty `allow` lets in whoever can reach it."""
+    """Where a channel listens, to whom, and within which bounds; an empty `allow` lets in every peer."""
 
     channel: str
     mllp: Mllp

@@ -84,7 +84,7 @@ class ConnectionFactory(Factory):
             self._emptied.set()
 
     async def emptied(self, seconds: float) -> bool:
-        """Wait until no connection stands, at most `seconds`."""
+        """Wait until no connection is open, at most `seconds`."""
         if not self.open:
             return True
         self._emptied = asyncio.Event()

@@ -32,7 +32,7 @@ class House(Interface):
     client_names: Mapping[str, str]
 
     def enter(self, connection: "Connection", host: str) -> None:
-        """Hear that the connection stands."""
+        """Called when the connection is made."""
 
     def leave(self, connection: "Connection", host: str) -> None:
         """Hear that it is gone."""
@@ -144,7 +144,7 @@ class Connection(Protocol):
         """Whether no byte of a message has come in so far."""
         return self._conversation is None or self._conversation.silent
 
-    # -- told by Twisted
+    # -- called by Twisted
 
     def connectionMade(self) -> None:  # noqa: N802 - Twisted's name
         """Enter the door; behind TLS the conversation waits for the handshake."""
@@ -168,7 +168,7 @@ class Connection(Protocol):
             self._converse(self._peer)
 
     def handshakeCompleted(self) -> None:  # noqa: N802 - Twisted's name
-        """Learn who the peer is; a certificate that stands for no source ends it before a byte is parsed."""
+        """Called after the handshake; a certificate of no known source ends the connection before a byte is parsed."""
         if self._timer is not None:
             self._timer.cancel()
         certificate = self.transport.getPeerCertificate()
@@ -196,7 +196,7 @@ class Connection(Protocol):
             self._conversation.ended()
 
     def writeConnectionLost(self) -> None:  # noqa: N802 - Twisted's name
-        """Nothing to do: the peer has been told, and closes."""
+        """Nothing to do: the peer has its answer, and closes."""
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 - Twisted's name
         """Hear that the connection is gone; whatever else fails, its place is free again."""
@@ -216,7 +216,7 @@ class Connection(Protocol):
         self._counted = True
         self._house.settings.observe(FAILED, **fault_of(error))
 
-    # -- told by the socket and the door
+    # -- called by the socket and by admission
 
     def flushed(self) -> None:
         """Hear from the socket that its buffer is empty."""

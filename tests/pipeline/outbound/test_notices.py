@@ -13,7 +13,7 @@ from engine import telemetry
 from engine.config.channel import Channel
 from engine.hl7.message import Message, parse
 from engine.pipeline.outbound.follow_ups import MOST_TRIES
-from engine.pipeline.outbound.notices import Notices, is_told
+from engine.pipeline.outbound.notices import Notices, is_announced
 from tests.deliver.fake_fhir import FakeFhir, Step
 from tests.journal.desk import Desk
 from tests.pipeline.outbound.test_look_ups import CLAIMED, Running, admission
@@ -48,13 +48,13 @@ def test_of_which_messages_a_destination_is_told(
 ) -> None:
     """Only of ADT events that happen now, for the first time, and only where it is set so."""
     settings = channel(**given)
-    assert is_told(replace(CLAIMED, **claimed), settings, settings.destinations[0], message) is told
+    assert is_announced(replace(CLAIMED, **claimed), settings, settings.destinations[0], message) is told
 
 
 def test_nobody_is_told_by_default() -> None:
     """A destination that says nothing of it is told of nothing."""
     settings = looking_up()
-    assert not is_told(CLAIMED, settings, settings.destinations[0], admission())
+    assert not is_announced(CLAIMED, settings, settings.destinations[0], admission())
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ DUPLICATES: Final = (
     "DROP INDEX entry_control",
     "CREATE INDEX entry_control ON entry (control_id, source, channel, fingerprint)",
 )
-# Where a request went: what a URL asks by (a search names patients) stands beside it, and goes with the bodies. Older
+# Where a request went: the query of a URL (a search names patients) has its own column, and goes with the bodies. Older
 # requests have it in their URL: taken away from a sealed journal, and where the body is gone already.
 REQUESTS: Final = (
     "ALTER TABLE attempt ADD COLUMN query BLOB NOT NULL DEFAULT x''",
