@@ -165,7 +165,7 @@ async def test_a_run_over_what_was_filtered_leaves_alone_what_was_delivered(desk
             lambda context: context.operations.replay(first.seq, (), OperationRequest(), meant=meant)
         )
 
-    with pytest.raises(ForbiddenMoveError, match="no longer stands"):
+    with pytest.raises(ForbiddenMoveError, match="no longer in the state"):
         await run({"state": "filtered", "reason": "no-tests"})
     assert await run({"state": "filtered", "reason": "shadow"}) == 1
     assert (await desk.claim(), [one.seq for one in await desk.claim(destination="e")]) == ((), [first.seq])
