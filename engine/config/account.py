@@ -26,7 +26,7 @@ _PROVABLE: Final = "give a public key of RSA (2048 bits or more, with n and e) o
 # What a client may do that holds nothing to prove itself with (RFC 6749 section 2.1, "public").
 PUBLIC_GRANTS: Final = frozenset({AUTHORIZATION_CODE, REFRESH_TOKEN})
 
-# RFC 3986 without user information and fragment; what stands here goes into headers as it is.
+# RFC 3986 without user information and fragment; the value goes into headers as it is.
 _REST: Final = r"[\w.~%!$&'()*+,;=:@/-]*(?:\?[\w.~%!$&'()*+,;=:@/?-]*)?"
 _WEB: Final = re.compile(rf"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::\d{{1,5}})?(?:[/?]{_REST})?", re.ASCII)
 # RFC 8252 section 7.1: a private-use scheme is a domain name reversed.
@@ -45,7 +45,7 @@ Grant = Literal[
 
 
 class Role(StrEnum):
-    """What an account may do beside its scopes."""
+    """What an account may do besides its scopes."""
 
     PHYSICIAN = "physician"
     NURSE = "nurse"
@@ -73,7 +73,7 @@ def _origin(address: str) -> str:
 
 def _hash(text: str) -> str:
     if text not in _NO_PASSWORD and not _ARGON2ID.fullmatch(text):
-        # Never shown: what stands here may be the password itself.
+        # Never shown: the value may be the password itself.
         raise PydanticCustomError("no_hash", "make it with: adt-engine interchange password, and put it in quotes")
     return text
 
@@ -109,7 +109,7 @@ class PublicKeys(Frozen):
             yield ("keys", 0), "a key that proves nothing", _PROVABLE
 
     def warnings(self) -> Iterator[Placed]:
-        """Yield the keys that prove nothing beside one that does."""
+        """Yield the keys that prove nothing next to one that does."""
         if any(map(provable, self.keys)):
             for number, key in enumerate(self.keys):
                 if not provable(key):

@@ -1,4 +1,4 @@
-"""`alerts.yaml` beside the channel files: when somebody has to hear of something, and where it is sent."""
+"""`alerts.yaml` next to the channel files: which alerts open when, and where they are sent."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address

@@ -131,7 +131,7 @@ def _shared_port(one: Channel, other: Channel) -> int:
 
 
 def _address(host: str) -> str:
-    """Return the address that a host is, so that two can be compared; empty for one that stands for all."""
+    """Return the address that a host is, so that two can be compared; empty for one that means all."""
     try:
         address = ip_address("127.0.0.1" if host == "localhost" else host)
     except ValueError:

@@ -25,13 +25,13 @@ _NEEDED_BY_AUTH: Final[Mapping[str, tuple[str, ...]]] = {
     "private_key_jwt": ("token_url", "client_id", "private_key"),
     "refresh_token": ("token_url", "client_id", "refresh_token"),
 }
-# What may stand beside that.
+# What may be given besides that.
 _ALSO_BY_AUTH: Final[Mapping[str, tuple[str, ...]]] = {
     "client_credentials": ("scope",),
     "private_key_jwt": ("key_id", "scope", "client_secret"),
     "refresh_token": ("client_secret", "scope"),
 }
-# Where the shipped service has its FHIR bases (STU3, R4), and its token endpoint beside them.
+# Where the shipped service has its FHIR bases (STU3, R4), and its token endpoint.
 _OUR_BASES: Final = frozenset({"/fhir", "/fhir/R4"})
 _OUR_TOKEN_ENDPOINT: Final = "/oauth/token"  # noqa: S105 - a path
 # Elements of Patient in R4 and STU3, but those that every merge sees to by itself.
@@ -167,12 +167,12 @@ class Destination(Frozen):
     )
     notify: Literal["off", "admin-notify"] = Field(
         "off",
-        description="whether the destination is told of each ADT event after its delivery, by a message Bundle "
+        description="whether each ADT event is announced to the destination after its delivery, by a message Bundle "
         "($process-message)",
     )
     bundle: Literal["auto", "off"] = Field(
         "auto",
-        description="whether what goes beside the patient is sent as one transaction where the server takes any",
+        description="whether all resources but the patient are sent as one transaction where the server takes any",
     )
 
     def conflicts(self) -> Iterator[Placed]:

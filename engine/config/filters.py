@@ -30,7 +30,7 @@ class Filter(Frozen):
     def conflicts(self) -> Iterator[Placed]:
         """Yield a line that does nothing, or two things, and a destination that it names twice."""
         if bool(self.send_to) == (self.do is not None):
-            found = f"{self.do} beside send_to" if self.do else "missing, and no send_to"
+            found = f"{self.do} with send_to" if self.do else "missing, and no send_to"
             yield ("do",), found, "give one of do: filter, do: refuse, send_to: [DESTINATION]"
         for number, name in enumerate(self.send_to):
             if name in self.send_to[:number]:

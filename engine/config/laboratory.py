@@ -37,7 +37,7 @@ def _part(text: str) -> str:
     return text
 
 
-# A component of HL7 as it stands in the message.
+# A component of HL7, escaped as in the message.
 Part = Annotated[str, AfterValidator(_part)]
 
 
@@ -124,7 +124,7 @@ class LaboratoryConnector(Frozen):
 
 
 class Laboratory(Frozen):
-    """What the service knows of a laboratory beside its Organization."""
+    """What the service knows of a laboratory apart from its Organization."""
 
     connector: LaboratoryConnector
     give_up_s: float = Field(

@@ -72,7 +72,7 @@ class Listen(Frozen):
     """The doors of a channel, one or both."""
 
     mllp: Mllp | None = Field(None, description="the MLLP listener")
-    http: Http | None = Field(None, description="the HTTP listener, beside MLLP or alone")
+    http: Http | None = Field(None, description="the HTTP listener, with MLLP or alone")
 
     def conflicts(self) -> Iterator[Placed]:
         """Yield a channel without any door."""

@@ -12,12 +12,12 @@ from engine.config.wording import Step, field_at, inner_model, keys_at
 
 Path = tuple[Step, ...]
 Places = dict[Path, tuple[int, int]]
-# What stands in for a secret that was refused: read by nobody, for what is guessed is not looked at.
+# Replaces a secret that was refused: read by nobody, for what is guessed is not looked at.
 _ANY_SECRET: Final = {"env": "SECRET"}
 
 
 class Mended:
-    """A plain value in which each fault told so far was mended; `guessed` are the paths that hold what nobody wrote.
+    """A plain value in which each fault found so far was mended; `guessed` are the paths that hold what nobody wrote.
 
     A misspelt key gets its nearest name, with its place; a wrong value the example of its field, or else it goes.
     """
@@ -29,7 +29,7 @@ class Mended:
         self._model = model
 
     def guesses(self, path: Path) -> bool:
-        """Say whether what stands at a path is a guess."""
+        """True if the value at a path is a guess."""
         return any(path[:end] in self.guessed for end in range(len(path) + 1))
 
     def rename(self, unknown: Iterable[Path]) -> None:
@@ -44,7 +44,7 @@ class Mended:
                 self._rename(above, path, inside)
 
     def replace(self, wrong: Iterable[Path]) -> bool:
-        """Replace what stands at paths, or is missing there; False where nothing can stand in for one of them."""
+        """Replace the values at paths, or add missing ones; False where one of them has no replacement."""
         found = [self._stand_in(path) for path in wrong]
         return all(found)
 

@@ -22,7 +22,7 @@ class Organization(Frozen):
         "", description="its OID", json_schema_extra={"pattern": _OID}
     )
     telephone: str = Field("", max_length=40, description="its telephone")
-    street: str = Field("", max_length=200, description="its address, told where `city` is")
+    street: str = Field("", max_length=200, description="its address, given where `city` is")
     city: str = Field("", max_length=100, description="of its address")
     state: str = Field("", max_length=100, description="of its address")
     postal_code: str = Field("", max_length=20, description="of its address")
@@ -30,7 +30,7 @@ class Organization(Frozen):
 
     @property
     def identifiers(self) -> tuple[tuple[str, str], ...]:
-        """System and value of each identifier that is told."""
+        """System and value of each identifier that is set."""
         npi = ("http://hl7.org/fhir/sid/us-npi", self.npi)
         oid = ("urn:ietf:rfc:3986", f"urn:oid:{self.oid}" if self.oid else "")
         return tuple(one for one in (npi, oid) if one[1])

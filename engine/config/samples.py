@@ -56,7 +56,7 @@ class _Entry(Frozen):
 
 
 class _Feed(Frozen):
-    handbook: ClassVar[str] = "the README beside it"
+    handbook: ClassVar[str] = "the README next to it"
 
     identifier_system: str
     samples: tuple[_Entry, ...] = Field(min_length=1)

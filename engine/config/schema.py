@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 EDITOR: Final = "# yaml-language-server: $schema="
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
-# By the folder in which a schema stands beside what it describes, `schema/NAME.json`.
+# By the folder of what a schema describes; the schema is in its `schema/NAME.json`.
 CHANNEL_FILES: Final[Mapping[str, type[BaseModel]]] = {"channel": Channel, "alerts": Alerting}
 SERVICE_FILES: Final[Mapping[str, type[BaseModel]]] = {"interchange": ServiceConfiguration}
 # To the engine every plain scalar is a text, which it reads as its key asks; an editor has read it already.
@@ -36,7 +36,7 @@ def schemas(models: Mapping[str, type[BaseModel]]) -> dict[str, Json]:
 
 
 def editor_line(kind: str) -> str:
-    """Return the line by which an editor finds the schema of a file that stands beside the folder of schemas."""
+    """Return the line by which an editor finds the schema of a file next to the folder of schemas."""
     return f"{EDITOR}schema/{kind}.json"
 
 
@@ -65,11 +65,11 @@ def _json(part: Any) -> str:
 
 def _schema(model: type[BaseModel]) -> Json:
     made = model.model_json_schema(ref_template="#/definitions/{model}")
-    told = made.pop("description").partition("\n")[0]
+    title = made.pop("description").partition("\n")[0]
     definitions = made.pop("$defs", {})
     descriptions = {f"#/definitions/{name}": one.get("description", "") for name, one in definitions.items()}
     whole = _for_editors({**made, "definitions": dict(sorted(definitions.items()))}, descriptions)
-    return {"$schema": DRAFT, "title": told, **whole}
+    return {"$schema": DRAFT, "title": title, **whole}
 
 
 def _for_editors(node: Json, descriptions: Mapping[str, str]) -> Json:

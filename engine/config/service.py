@@ -27,7 +27,7 @@ _MANY: Final = 1_000_000
 _TEN_YEARS: Final = 315_576_000
 
 OF_CHANNELS: Final = "a key of the engine's channels, not obeyed here"
-# Of whom events are told.
+# Of whom events are sent.
 Enrollment = Literal["roster", "all"]
 
 
@@ -69,7 +69,7 @@ def _alias(text: str) -> str:
 
 
 class Environment(StrEnum):
-    """Where the service stands; test hooks exist in a sandbox only."""
+    """The stage of the service; test hooks exist in a sandbox only."""
 
     SANDBOX = "sandbox"
     PRODUCTION = "production"
@@ -102,7 +102,7 @@ class ClinicalAlerts(Frozen):
 
 
 class Adt(Frozen):
-    """Of whom a hospital's ADT events are told (`Bundle?message.event=admin-notify`)."""
+    """Of whom a hospital's ADT events are sent (`Bundle?message.event=admin-notify`)."""
 
     enrollment: Enrollment = Field(
         "all", description="of whom: all patients, or the members of the Group 'Clinical Alerts Roster'"
@@ -140,7 +140,7 @@ class Tenant(Frozen):
         (), description="exchange networks whose queries a leading indicator tells of"
     )
     webhook_allow: tuple[Annotated[str, AfterValidator(_target)], ...] = Field(
-        (), description="hosts, addresses and networks beside public ones that webhooks may be sent to"
+        (), description="hosts, addresses and networks besides public ones that webhooks may be sent to"
     )
 
 
@@ -151,7 +151,7 @@ class DocumentSearch(Frozen):
 
 
 class RateLimit(Frozen):
-    """How many FHIR calls one client may make: so many a minute, and `burst` at once (null: a minute's worth)."""
+    """How many FHIR calls one client may make: a number a minute, and `burst` at once (null: a minute's worth)."""
 
     per_client_per_minute: int = Field(
         ge=1, le=_MANY, description="FHIR calls of one client, else 429; no limit by default", examples=[600]
@@ -170,7 +170,9 @@ class Jobs(Frozen):
 class Webhooks(Frozen):
     """How webhooks are sent, by HTTPS alone."""
 
-    ca_bundle: FilePath | None = Field(None, description="PEM file of authorities that are trusted beside the system's")
+    ca_bundle: FilePath | None = Field(
+        None, description="PEM file of authorities that are trusted besides the system's"
+    )
 
     def unavailable(self) -> Iterator[Placed]:
         """Yield a file that cannot be read."""
@@ -197,7 +199,7 @@ class ServiceConfiguration(Frozen):
         description="sandbox or production; a database stays with its first", examples=["sandbox"]
     )
     base_url: Annotated[str, AfterValidator(_address)] = Field(
-        description="the address that clients call; stands in links", examples=["https://cdis.example"]
+        description="the address that clients call; used in links", examples=["https://cdis.example"]
     )
     auth_url: Annotated[str, AfterValidator(lambda text: text and _address(text))] = Field(
         "", description="the same for /oauth; base_url by default"

@@ -54,7 +54,7 @@ class Source:
         return self.places.get(path, (1, 1))
 
     def problem(self, path: tuple[Step, ...], found: str, expected: str) -> Problem:
-        """Return a problem that stands at `path`."""
+        """Return a problem at `path`."""
         line, column = self.place(path)
         return Problem(self.file, line, column, ".".join(str(step) for step in path), found, expected)
 
@@ -81,7 +81,7 @@ def scan(path: Path, most_bytes: int = MAX_BYTES) -> Source:
 
 
 def scan_text(text: bytes | str, file: str, most_bytes: int = MAX_BYTES) -> Source:
-    """Read YAML text that stands for `file`, as `scan` reads the file."""
+    """Read YAML text in place of `file`, as `scan` reads the file."""
     size = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     if size > most_bytes:
         raise ConfigurationError(
@@ -91,7 +91,7 @@ def scan_text(text: bytes | str, file: str, most_bytes: int = MAX_BYTES) -> Sour
 
 
 def parse(text: bytes | str, file: str) -> Source:
-    """Read YAML text that stands for `file`; ConfigurationError holds every problem found."""
+    """Read YAML text in place of `file`; ConfigurationError holds every problem found."""
     return _flawless(_parse(text, file))
 
 

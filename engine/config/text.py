@@ -34,12 +34,12 @@ def is_host(text: str) -> bool:
     return True
 
 
-def shaped(pattern: str, told: str) -> AfterValidator:
-    """Return the check of a text by a pattern; a refusal says `told`, what would do."""
+def shaped(pattern: str, remedy: str) -> AfterValidator:
+    """Return the check of a text by a pattern; a refusal says `remedy`, what would do."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
-            raise ValueError(told)
+            raise ValueError(remedy)
         return text
 
     return AfterValidator(check)

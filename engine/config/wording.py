@@ -41,7 +41,7 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "string_too_short": "at least {min_length} characters",
     "string_too_long": "at most {max_length} characters",
 }
-# Kinds of values of which there are only so many, and how pydantic lists these.
+# Kinds of values with a fixed list, and how pydantic writes that list.
 _CLOSED: Final = frozenset({"literal_error", "enum"})
 _NAME: Final = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 # For a kind of fault that no model has yet.
@@ -75,7 +75,7 @@ def telling(faults: Sequence[Any]) -> list[Any]:
     """Return the faults that say something new.
 
     Left out are a list that is called too short only because its items were refused, a key that is called missing
-    where a misspelt one stands beside it, and the rest of a hash that was cut at its commas for want of quotes.
+    where a misspelt one is next to it, and the rest of a hash that was cut at its commas for want of quotes.
     """
     unknown: dict[tuple[Step, ...], list[str]] = {}
     for fault in faults:
@@ -90,8 +90,8 @@ def _echo(fault: Any, unknown: Mapping[tuple[Step, ...], list[str]], cut: set[tu
         return fault["loc"][:-1] in cut and "=" in str(fault["loc"][-1])
     if fault["type"] == "too_short":
         return len(fault["input"]) >= int(fault["ctx"]["min_length"])
-    beside = unknown.get(fault["loc"][:-1], [])
-    return fault["type"] == "missing" and bool(get_close_matches(str(fault["loc"][-1]), beside, n=1))
+    siblings = unknown.get(fault["loc"][:-1], [])
+    return fault["type"] == "missing" and bool(get_close_matches(str(fault["loc"][-1]), siblings, n=1))
 
 
 def nearest(name: str, valid: Iterable[str], where: str = "") -> str:
@@ -121,7 +121,7 @@ def keys_at(model: type[BaseModel], location: tuple[Step, ...]) -> tuple[str, ..
 
 
 def field_at(model: type[BaseModel], location: tuple[Step, ...]) -> FieldInfo | None:
-    """Return the field that a path of a model's file stands for; None where it is none, as an item of a list."""
+    """Return the field at a path of a model's file; None where it is none, as an item of a list."""
     kind: Any = model
     for step in location[:-1]:
         kind = _inside(kind, step)
@@ -154,8 +154,8 @@ def _expected(fault: Mapping[str, Any], model: type[BaseModel]) -> str:
     near = get_close_matches(given, names, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     known = [repr(one) for one in names]
-    told = context["expected"] if len(known) <= MOST_NAMED else folded(known, given, _handbook(model))
-    return f"one of {told}{hint}"
+    expected = context["expected"] if len(known) <= MOST_NAMED else folded(known, given, _handbook(model))
+    return f"one of {expected}{hint}"
 
 
 def _shown(value: Any) -> str:

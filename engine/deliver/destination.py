@@ -36,7 +36,7 @@ PATIENT_NAME: Final = "patient"
 # What a second time finds done by reading. Others, and what names all that was written (Attest), go by their intents.
 REPEATABLE: Final = (Upsert, Keep, Find)
 VISIT: Final = "Encounter"
-# How often a delivery is begun in a row while connections to the server are lost beside it.
+# How often a delivery is begun in a row while other connections to the server are lost.
 MOST_STARTS: Final = 3
 
 
@@ -183,7 +183,7 @@ class Destination:
         return await chart(exchange, identities)
 
     async def alike(self, identities: Sequence[Identity], memory: Memory, *, at: datetime) -> Alike:
-        """Return a patient's record beside those that may be the same person; DeliveryError where no answer comes."""
+        """Return a patient's record and those that may be the same person; DeliveryError where no answer comes."""
         exchange = Exchange(DryRunServer(self._server), self._channel, memory, _unjournaled, at=at, source="")
         return await alike(exchange, identities)
 

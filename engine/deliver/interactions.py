@@ -73,13 +73,13 @@ class Row(NamedTuple):
     """How interactions of one type are carried out, and what they are about.
 
     `carry_out` is called with exchange, interaction, the time of the event and `remembered`; it returns the ending.
-    `patients`: identities of the Patients touched. `beside`: type of a resource beside the Patient. `tells`: whether
-    its ending may name the delivery where nothing came of the Patient.
+    `patients`: identities of the Patients touched. `other_type`: type of a resource other than the Patient. `tells`:
+    whether its ending may name the delivery where nothing came of the Patient.
     """
 
     carry_out: Callable[[Exchange, Any, datetime | None, bool], Awaitable[str]]
     patients: Callable[[Any], Iterable[Identity]] = lambda _one: ()
-    beside: Callable[[Any], str] | None = None
+    other_type: Callable[[Any], str] | None = None
     tells: Callable[[Any], bool] = lambda _one: True
 
 
@@ -110,22 +110,22 @@ TABLE: Final[Mapping[type, Row]] = {
     ),
     Find: Row(
         lambda exchange, one, _at, _remembered: find(exchange, one),
-        beside=_type,
+        other_type=_type,
         tells=lambda _one: False,
     ),
     Keep: Row(
         lambda exchange, one, at, remembered: upsert_resource(exchange, one, at, remembered=remembered),
-        beside=_type,
+        other_type=_type,
         tells=lambda one: one.overwrite,
     ),
     Retire: Row(
         lambda exchange, one, at, remembered: retire(exchange, one, at, remembered=remembered),
-        beside=lambda one: one.type,
+        other_type=lambda one: one.type,
     ),
-    Follow: Row(lambda exchange, one, _at, _remembered: follow(exchange, one), beside=_type),
+    Follow: Row(lambda exchange, one, _at, _remembered: follow(exchange, one), other_type=_type),
     Attest: Row(
         lambda exchange, one, _at, remembered: attest(exchange, one, remembered=remembered),
-        beside=_type,
+        other_type=_type,
         tells=lambda _one: False,
     ),
 }
@@ -151,10 +151,10 @@ async def carry_out(exchange: Exchange, plan: Plan, *, remembered: bool) -> list
             made.append(await _one(exchange, step, plan.event_at, remembered=remembered))
         return made
 
-    for beside, steps in groupby(plan.interactions, lambda one: isinstance(one, Find | Keep | Retire)):
-        if beside and refused:
+    for has_other_type, steps in groupby(plan.interactions, lambda one: isinstance(one, Find | Keep | Retire)):
+        if has_other_type and refused:
             break
-        if beside:
+        if has_other_type:
             endings += await carry_out_bundled(exchange, tuple(steps), each, remembered=remembered)
             continue
         for one in steps:
@@ -194,7 +194,7 @@ async def _one(exchange: Exchange, interaction: Interaction, at: datetime | None
     HeldDeliveryError `type-not-kept` and its type where something else would be lost with it.
     """
     row = TABLE[type(interaction)]
-    type_ = row.beside(interaction) if row.beside else ""
+    type_ = row.other_type(interaction) if row.other_type else ""
     if type_ in LEFT_OUT and not exchange.server.abilities.keeps(type_):
         exchange.note(f"not-kept {type_}")
         return "unchanged"
@@ -211,8 +211,8 @@ async def _one(exchange: Exchange, interaction: Interaction, at: datetime | None
 def ending(plan: Plan, endings: list[str]) -> str:
     """Return the ending that tells most: that of the patient, or where nothing came of it, of what belongs to it."""
     rows = [(TABLE[type(one)], one, end) for one, end in zip(plan.interactions, endings, strict=True)]
-    first = _telling([end for row, _, end in rows if not row.beside])
-    others = _telling([end for row, one, end in rows if row.beside and row.tells(one)])
+    first = _telling([end for row, _, end in rows if not row.other_type])
+    others = _telling([end for row, one, end in rows if row.other_type and row.tells(one)])
     return others if others in _CANCELS or (first in _QUIET and others not in _QUIET) else first
 
 

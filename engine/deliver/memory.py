@@ -8,7 +8,7 @@ from engine.fhir.plan import Identity
 
 
 class Memory(Protocol):
-    """Reads what earlier verdicts told, for one destination."""
+    """Reads what earlier verdicts noted, for one destination."""
 
     async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
         """Return what is known of the identifiers; those never seen are left out."""
@@ -26,4 +26,4 @@ class Memory(Protocol):
         """Say whether an identifier was merged into one of others, directly or through others."""
 
     async def survivor(self, logical_id: str) -> str:
-        """Return the id of the Patient that one was merged into; empty where that was never told."""
+        """Return the id of the Patient that one was merged into; empty where that is not known."""

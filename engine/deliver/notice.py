@@ -1,7 +1,7 @@
-"""Notices: a server is told of an ADT event by a message Bundle (`$process-message`), once it has what the event said.
+"""Notices: an ADT event is announced by a message Bundle (`$process-message`), once its content was delivered.
 
 The Bundle has a MessageHeader with the trigger event, and the patient and the visit as the server holds them now. Its
-identifier is made of the message, so that a server which was told already takes a further request for the same one.
+identifier is made of the message, so that a server which has it already takes a further request for the same one.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What a server is told of: a message of a channel with that digest, of a trigger event, received then.
+    """The event that a server hears of: a message of a channel with that digest, of a trigger event, received then.
 
     `patient` and `visit` are records of the server (`Patient/1`); `visit` is empty where the message is about none.
     """
@@ -56,7 +56,7 @@ class Notice:
 
     @property
     def identifier(self) -> UUID:
-        """What the notice is known by: the same for the same message on the same channel, whenever it is told."""
+        """The identity of the notice: the same for the same message on the same channel, at any time."""
         return uuid5(NAMESPACE_URL, f"{OURS}{self.channel}:{self.digest.hex()}")
 
 
@@ -108,7 +108,7 @@ class Notices:
 def message(notice: Notice, base: str, resources: list[Body], fhir: str) -> Body:
     """Return the message Bundle of a notice in a FHIR version; `resources` are the patient and, it may be, the visit.
 
-    References are relative to the entries' `fullUrl`, all of which stand under `base`. In STU3 the time stands in the
+    References are relative to the entries' `fullUrl`, all of which begin with `base`. In STU3 the time is in the
     header, as Bundle has no element for it.
     """
     event, time = {"system": EVENTS, "code": EVENT}, notice.received_at.isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""What a server made of a request beside all plans: it took it, refused it, or is to be asked again."""
+"""The outcome of a request outside all plans: accepted, refused, or to be sent again."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -49,5 +49,5 @@ def reply_of(answer: Answer, at: datetime, *, refused: str, failed: str) -> Repl
 
 def unanswered(error: DeliveryError, failed: str) -> Reply:
     """Return what it means that no answer came: the request is to be made again."""
-    told = tuple(dict.fromkeys((str(error), *error.codes)))
-    return Reply(Ending.RETRY, failed, told, retry_after_seconds=error.retry_after_seconds)
+    codes = tuple(dict.fromkeys((str(error), *error.codes)))
+    return Reply(Ending.RETRY, failed, codes, retry_after_seconds=error.retry_after_seconds)

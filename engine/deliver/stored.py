@@ -142,7 +142,7 @@ class _Packed(NamedTuple):
 
 
 class Cache:
-    """The last body of the resources of one type met most recently, by identifier; what each source owns beside it.
+    """The last body of the resources of one type met most recently, by identifier; with it what each source owns.
 
     Bounded by count: at most `most` resources, each under at most `KEYS` identifiers. Those met last, at most `whole`,
     are at hand as they are (some 25 KB each), the others packed (some 2.5 KB). A body is a guess at what the server has
@@ -194,7 +194,7 @@ class Cache:
     def met(self, patient: Stored) -> bool:
         """Forget what is remembered of a Patient that the server has otherwise; True where the server has gone back.
 
-        Whoever wrote another version may have been another node of this engine: what the source owns is not what it
+        Another version may have been written by another node of this engine: what the source owns is not what it
         was, either. An earlier version, or another one's record under the id, is that of a server that was restored.
         """
         before = self.last(patient.logical_id)
@@ -224,7 +224,7 @@ class Cache:
             self._ids.pop(key, None)
 
     def doubt(self) -> None:
-        """Give out no body that was met before now; who stands for what, and who owns what, is known still."""
+        """Give out no body that was met before now; identities and ownership are known still."""
         self._era += 1
 
     def clear(self) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from engine.fhir.plan import Identity
 from engine.http.request import Request
 
-# What an identifier is to the record that it stands for, beside `current`.
+# What an identifier may be to its record, other than `current`.
 OLD: Final = "old"
 MERGED_AWAY: Final = "merged-away"
 CHOSEN: Final = "chosen"
@@ -39,7 +39,7 @@ class Failure(StrEnum):
 class Attempt:
     """A request and what came of it; `status` is 0 where no answer came.
 
-    `body` is the answer's, kept of refusals and previews: a write that succeeded is told by its request. A preview and
+    `body` is the answer's, kept of refusals and previews: a write that succeeded is known by its request. A preview and
     a read that failed are attempts, too. `journaled`: its intent was in the journal before it was sent; of others the
     request is written with what came of it.
     """
@@ -55,9 +55,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Known:
-    """An identifier and the record it stands for: `current`, `old` or `merged-away` (then `survivor` is an id).
+    """An identifier and its record: `current`, `old` or `merged-away` (then `survivor` is an id).
 
-    `chosen`: an operator said that it stands for this one of several; `confirmed` once that record bore it.
+    `chosen`: an operator chose this one of several records for it; `confirmed` once that record bore it.
     """
 
     identity: Identity

@@ -74,7 +74,7 @@ async def _both_known(exchange: Exchange, interaction: Merge, source: Resolution
 
 
 async def _merged_side(exchange: Exchange, interaction: Merge) -> Resolution | None:
-    """Return the record that MRG stands for; held by a reason of its own where its list names several patients."""
+    """Return the record that MRG names; held by a reason of its own where its list names several patients."""
     try:
         return await resolve(exchange, interaction.sources, remembered=False)
     except HeldDeliveryError as error:
@@ -267,7 +267,7 @@ def _check_death(exchange: Exchange, sides: Sides) -> None:
 
 
 def _given(body: Body, name: str, offered: object) -> Body:
-    """Return a record with an element of another one; what it says by the other choice stands, unless `true`."""
+    """Return a record with an element of another one; its value of the other choice type stays, unless `true`."""
     other = OTHER_CHOICE.get(name, "")
     if body.get(other, True) is not True:
         return body
@@ -296,6 +296,6 @@ def _remember(exchange: Exchange, interaction: Merge, tombstone: Stored | None, 
 
 
 def _retired(interaction: Merge, source: Resolution) -> bool:
-    """Say whether the merged side's number is out of use: whoever has it as such is not the record that it names."""
+    """True if the MRG identifier is retired: a record with it as `old` is not the one that MRG names."""
     old = carries(source.patient.body, interaction.source) == "old"
     return old or source.redirected or out_of_use(source.patient, interaction.sources)

@@ -91,7 +91,7 @@ def _one_record(source: Resolution | None, target: Resolution | None) -> Resolut
 
 
 async def _check_rest(exchange: Exchange, interaction: Rename, found: Resolution) -> None:
-    """Hold what names a number of somebody else beside those that change, or changes a number a second time."""
+    """Hold a message that names somebody else's number besides those that change, or changes a number twice."""
     rest = [identity for identity in interaction.patient.identities if identity not in interaction.new]
     other = await _resolved(exchange, rest)
     if other is not None and other.patient.logical_id != found.patient.logical_id:

@@ -1,6 +1,6 @@
 """Visits after a merge by links: a server that only links leaves them on the retired record, so they are re-pointed.
 
-Only visits of which a feed of this engine has written are touched; that others were left is told.
+Only visits of which a feed of this engine has written are touched; that others were left is noted.
 """
 
 from typing import Final

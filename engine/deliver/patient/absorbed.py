@@ -1,4 +1,4 @@
-"""Who was merged into whom: by what the journal was told, then by the links of the records themselves."""
+"""Which record was merged into which: by the journal, then by the links of the records themselves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

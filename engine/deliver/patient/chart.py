@@ -62,7 +62,7 @@ class Alike:
 
 
 async def alike(exchange: Exchange, identities: Sequence[Identity]) -> Alike:
-    """Return a patient's record beside those of the same name, gender and birth date; at most 4, none merged away.
+    """Return a patient's record and those of the same name, gender and birth date; at most 4, none merged away.
 
     DeliveryError as of reading.
     """

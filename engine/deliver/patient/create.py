@@ -23,9 +23,9 @@ from engine.fhir.plan import PatientRecord
 
 MISSING: Final = "missing-required"
 LIMIT: Final = "duplicate-patient-limit"
-BESIDE: Final = "created-beside"
-# So many records with the same demographics are named; where there are more, only people settle it.
-MOST_BESIDE: Final = 4
+CREATED_BESIDE: Final = "created-beside"
+# How many records with the same demographics are named; where there are more, only people settle it.
+MOST_ALIKE: Final = 4
 _SPOKEN: Final = frozenset({400, 409, 412, 422})
 _ALWAYS: Final = (("Prefer", "create-always"),)
 
@@ -81,7 +81,7 @@ async def create(exchange: Exchange, record: PatientRecord, *, base: Body | None
     if base is None or template == IDENTIFIER:
         condition = criteria(template, record.identities[0], who, stand_in=record.placeholder)
     answer = await _post(exchange, body, (("If-None-Exist", condition),) if condition else ())
-    beside: tuple[Stored, ...] = ()
+    alike: tuple[Stored, ...] = ()
     if answer.status == 200:
         match = await _matched(exchange, answer)
         if replaced_by(match.body):
@@ -91,21 +91,21 @@ async def create(exchange: Exchange, record: PatientRecord, *, base: Body | None
         kind = _judged(exchange, record, match)
         if kind is not _Match.OTHERS:
             return Creation(How.FOUND, match)
-        beside = (match,)
+        alike = (match,)
         answer = await _post(exchange, body, ())
     elif answer.status == 412:
-        beside = await exchange.search(condition)
-        if not _all_others(exchange, record, beside):
+        alike = await exchange.search(condition)
+        if not _all_others(exchange, record, alike):
             raise HeldDeliveryError("multiple-matches", status=412)
         answer = await _post(exchange, body, ())
     creation = await _made(exchange, record, body, answer)
-    if creation.patient is not None and 0 < len(beside) <= MOST_BESIDE and not _is_crowded(exchange):
-        exchange.note(*(f"{BESIDE} {creation.patient.reference} {one.reference}" for one in beside))
+    if creation.patient is not None and 0 < len(alike) <= MOST_ALIKE and not _is_crowded(exchange):
+        exchange.note(*(f"{CREATED_BESIDE} {creation.patient.reference} {one.reference}" for one in alike))
     return creation
 
 
 def _is_crowded(exchange: Exchange) -> bool:
-    """Say whether the server has so many of the same demographics that it asked whether one more is meant."""
+    """True if the server has as many of the same demographics as make a person decide on one more."""
     return any(LIMIT in one.codes for one in exchange.attempts)
 
 

@@ -1,4 +1,4 @@
-"""The records that a hold is about: what each is in it, and the numbers that it has, for whoever decides."""
+"""The records that a hold is about: what each is in it, and the numbers that it has, for the operator who decides."""
 
 from engine.deliver.stored import Stored
 from engine.errors import HeldDeliveryError

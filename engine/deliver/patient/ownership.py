@@ -1,4 +1,4 @@
-"""What a source owns of a record: applied beside what others say, passed on by a merge, adopted after a cut-off try."""
+"""What a source owns of a record: applied next to others' values, passed on by a merge, adopted after a lost answer."""
 
 from collections.abc import Iterable
 

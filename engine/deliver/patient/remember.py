@@ -14,7 +14,7 @@ async def remember(
 ) -> None:
     """Note whom the record's identifiers stand for and what its source owns; keep the body where it has a version.
 
-    What the journal knows already is told again only where it changed. An old number never gives out the body, as
+    What the journal knows already is written again only where it changed. An old number never gives out the body, as
     somebody else may have it by now, and what was merged away stays known as such.
     """
     exchange.references[record.local] = patient.reference
@@ -26,9 +26,9 @@ async def remember(
     current = tuple(item for item in carried if carries(patient.body, item) != OLD)
     if cache.stands_for(current) is None:
         old = [item for item in carried if item not in current]
-        told = await recall(exchange, old) if old else {}
+        recalled = await recall(exchange, old) if old else {}
         for fact in (Known(item, patient.logical_id, carries(patient.body, item)) for item in carried):
-            known = told.get(fact.identity)
+            known = recalled.get(fact.identity)
             if known is None or (known.status != MERGED_AWAY and known != fact):
                 exchange.known[fact.identity] = fact
     if patient.tag and exchange.server.abilities.if_match:

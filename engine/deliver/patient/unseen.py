@@ -66,7 +66,7 @@ def _carried(matches: Sequence[Stored], identity: Identity) -> bool:
 
 
 def _stands(patient: Stored, known: Known, identities: Sequence[Identity]) -> bool:
-    """Say whether a record that was read stands for the identifiers still: it may have lost them since."""
+    """True if a record that was read still has the identifiers: it may have lost them since."""
     return known.status == MERGED_AWAY or carries_any(patient.body, identities)
 
 

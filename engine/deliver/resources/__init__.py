@@ -1,1 +1,1 @@
-"""Resources beside the Patient: visits, lists, accounts, practitioners, provenance."""
+"""Resources other than the Patient: visits, lists, accounts, practitioners, provenance."""

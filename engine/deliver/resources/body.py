@@ -1,4 +1,4 @@
-"""The body of a resource beside the Patient as a message makes it: new, or of the one that the server has."""
+"""The body of a resource other than the Patient: new from a message, or the server's with the message applied."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Plans a transaction bundle of what a message says beside its patient, where the server takes one.
+"""Plans a transaction bundle of a message's resources other than the patient, where the server takes one.
 
 It is carried out twice: on a draft, which shows what there is to write, then with what the server has answered to that.
 So a transaction ends exactly as its requests would have ended one by one, and whatever goes wrong with it is left to

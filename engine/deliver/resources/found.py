@@ -1,4 +1,4 @@
-"""Which resource of the server a message speaks of, beside the Patient; and whose it is."""
+"""Which resource of the server a message means, other than the Patient; and whose it is."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,11 +24,11 @@ OF_ANOTHER: Final = {"Encounter": "visit-of-another-patient", "ServiceRequest": 
 
 
 async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -> Stored | None:
-    """Return the resource that the identities of a record stand for, None where none is known.
+    """Return the resource with the identities of a record, None where none is known.
 
-    A server that creates on condition is not asked about one that may be created: the create finds it. Raises
-    HeldDeliveryError: `would-merge` where the old and the new number stand for two, `multiple-matches` where one stands
-    for several, which only what is never overwritten may.
+    A server that creates on condition is not asked about one that may be created: the create finds it.
+    HeldDeliveryError: `would-merge` where the old and the new number belong to two; `multiple-matches` where one
+    belongs to several, which only what is never overwritten may.
     """
     record = interaction.record
     identities = (*record.identities, *record.retired)
@@ -61,7 +61,7 @@ async def owner_of(exchange: Exchange, interaction: Keep, found: Stored) -> None
 
 
 def remembered_as(type_: str, identity: Identity, logical_id: str) -> tuple[Identity, Known]:
-    """Return an identity of a resource beside the Patient as it is remembered: its type parts it from the others."""
+    """Return the remembered identity of a resource other than the Patient: its type keeps it apart."""
     (key,) = _keys(type_, (identity,))
     return key, Known(key, logical_id)
 

@@ -1,4 +1,4 @@
-"""Create-or-update of a resource beside the Patient: found or made by its identifiers, idempotent.
+"""Create-or-update of a resource other than the Patient: found or made by its identifiers, idempotent.
 
 What is never overwritten (Practitioner, Location, Organization) is only found or made; once known it costs no request.
 """
@@ -100,7 +100,7 @@ async def distrust(exchange: Exchange, changes: Iterable[ElementChange]) -> None
 
 
 def _deletes(exchange: Exchange) -> bool:
-    """Say whether this channel deletes what is beside a patient, by itself or with the patient."""
+    """True if this channel deletes resources of a patient, alone or with the patient."""
     with_patient = exchange.channel.deleted_person == "delete" and exchange.server.abilities.cascade
     return exchange.channel.retire == "delete" or with_patient
 

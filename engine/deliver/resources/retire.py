@@ -1,7 +1,7 @@
 """Taking back what a source listed before and lists no more: by status, or deleted where channel and server allow it.
 
 The journal remembers by source what was listed within a patient or a visit (`Patient/1 AllergyIntolerance AL1`);
-nothing else is ever taken back by a list that is shorter than before, whoever wrote what under whatever identifier.
+nothing else is ever taken back by a list that is shorter than before, of any author and under any identifier.
 """
 
 from collections.abc import Mapping

@@ -57,8 +57,8 @@ async def transact(exchange: Exchange, writes: Writes) -> Sequence[Answer] | Ref
         exchange.note(UNBELIEVED)
         return Refusal(odd=True)
     exchange.server.transactions_failed = 0
-    for write, told in zip(writes.values(), answers, strict=True):
-        await _watch(exchange, write, told)
+    for write, answer in zip(writes.values(), answers, strict=True):
+        await _watch(exchange, write, answer)
     return answers
 
 

@@ -1,6 +1,6 @@
 """The server of a dry run: its reads are real, its writes only recorded, and answered as an honest one would.
 
-Delivery runs on it as it runs on the server itself; what it has written by then stands over what the server shows.
+Delivery runs on it as it runs on the server itself; what it has written by then overrides what the server shows.
 """
 
 import re

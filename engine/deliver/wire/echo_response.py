@@ -11,7 +11,7 @@ import orjson
 from engine.deliver.stored import Body
 
 _META: Final = "meta"
-# A character that stands nowhere in JSON as it is written.
+# A character that JSON never holds unescaped.
 _GAP: Final = b"\0"
 _FRAGMENT: Final = orjson.Fragment(_GAP)
 

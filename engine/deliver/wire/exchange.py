@@ -38,7 +38,7 @@ class Exchange(Learned):
     resolved, by local name; `waiting` those that are resolved once something refers to them; `trusted` those of them
     about which the server was not asked; `pointed` those that are only referred to, `unfound` those of them that the
     server does not have; `made` the references of what was created, `retired` the numbers
-    of what was merged into another one, beside Patients. `again`: this is a further try, and no replay, of a
+    of what was merged into another one, Patients aside. `again`: this is a further try, and no replay, of a
     delivery. `heard`: the server has answered something. `interrupted`: a write was not sent, because a connection was
     lost since this exchange began. `bundles`: several writes may go in one transaction;
     `response_log`: the responses so far. `repeatable`: all that the plan writes shows in what it writes, once it
@@ -79,7 +79,7 @@ class Exchange(Learned):
         self._breaks = server.continuity.breaks
 
     def draft(self, server: Server) -> "Exchange":
-        """Return an exchange that stands where this one does, with another server, and leaves this one as it is."""
+        """Return a copy of this exchange in its present state, with another server."""
         other = Exchange(
             server, self.channel, self.memory, _unjournaled, at=self._at, source=self.source, attempts_made=self._number
         )
@@ -119,7 +119,7 @@ class Exchange(Learned):
         answer = await self.look(logical_id, type_)
         self.deleted = self.deleted or answer.status == 410
         if answer.status in GONE:
-            self.server.forget()  # whoever is read by id was there before
+            self.server.forget()  # a record that is read by id was there before
             return None
         found = self._resource(answer, type_, write=False)
         if self.server.cache_of(type_).met(found):
@@ -220,10 +220,10 @@ class Exchange(Learned):
         a path it is a Bundle, which goes to the base. `read`: how the answer may be read without parsing it.
         """
         url = f"{self.server.base}/{path}" if path else self.server.base
-        told = self.response_log.take(name_of(method, url, headers)) if self.response_log else None
-        if told is not None:
-            self._written.append((method, path, told))
-            return told
+        recorded = self.response_log.take(name_of(method, url, headers)) if self.response_log else None
+        if recorded is not None:
+            self._written.append((method, path, recorded))
+            return recorded
         names = (("Content-Type", MEDIA_TYPE), *headers)
         request = self._request(method, url, names, content)
         journaled = not self._repeats_safely(method, headers)

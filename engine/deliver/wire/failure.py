@@ -56,7 +56,7 @@ def class_of(error: DeliveryError) -> Failure:
 def error_of(
     failure: Failure, reason: str, status: int, codes: tuple[str, ...], retry_after_seconds: float = 0.0
 ) -> DeliveryError:
-    """Return the error that stands for a failure; its text is the reason's code."""
+    """Return the error of a failure; its text is the reason's code."""
     return ERRORS[failure](reason, status=status, codes=codes, retry_after_seconds=retry_after_seconds)
 
 

@@ -1,4 +1,4 @@
-"""What one delivery has come to know: what is to be remembered of it, and which resources its plan stands for."""
+"""What one delivery has come to know: what is to be remembered of it, and the resources of its plan."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -31,7 +31,7 @@ class Learned:
         self.retired: set[Identity] = set()
 
     def unlearn(self) -> None:
-        """Forget which resources the plan stands for; what was carried out is still to be remembered."""
+        """Forget the resources of the plan; what was carried out is still to be remembered."""
         self.references, self.formerly, self.waiting = {}, {}, {}
         self.trusted, self.pointed, self.unfound, self.made = set(), set(), set(), set()
         self.retired = set()
@@ -47,7 +47,7 @@ class Learned:
         self.deleted, self.heard = other.deleted, self.heard or other.heard
 
     def learn(self, other: "Learned", since: "Learned") -> None:
-        """Add what another one has come to know since it stood where `since` stands."""
+        """Add what another one has come to know since the state `since`."""
         self.notes |= _changed(other.notes, since.notes)
         self.known |= _changed(other.known, since.known)
         self.owned |= _changed(other.owned, since.owned)
@@ -69,7 +69,7 @@ class Learned:
         )
 
     def note(self, *codes: str) -> None:
-        """Add codes to what is told of this delivery, each once."""
+        """Add codes to the notes of this delivery, each once."""
         self.notes.update(dict.fromkeys(codes))
 
 

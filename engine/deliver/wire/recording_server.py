@@ -21,7 +21,7 @@ from engine.deliver.wire.server import Server
 from engine.errors import DeliveryError, PermanentDeliveryError
 from engine.fhir.plan import Identity
 
-# Why a draft is given up: the requests are sent one by one then, and this is never told.
+# Why a draft is given up: the requests are sent one by one then, and this is never reported.
 NOT_DRAFTED: Final = "not-drafted"
 
 

@@ -23,7 +23,7 @@ async def revise(
 ) -> Stored | None:
     """Write a record as `change` makes it; nothing is written where that is what it is already.
 
-    Returns the record as it now stands. A refusal raises HeldDeliveryError, or returns None where `tolerant`.
+    Returns the record as it is now. A refusal raises HeldDeliveryError, or returns None where `tolerant`.
     """
     for _ in range(MOST_ROUNDS):
         body = change(patient.body)

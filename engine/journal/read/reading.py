@@ -159,7 +159,7 @@ class Reader:
         """Return the channels of entries, by their numbers."""
         return dict(self._connection.execute(_CHANNELS, (json_list(seqs),)).fetchall())
 
-    def beside(self, seq: int, most: int) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    def neighbours(self, seq: int, most: int) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
         """Return at most `most` entries of the same patients before an entry and as many after it, each oldest first.
 
         An entry that shares a lane with them counts, as the lanes are now. Empty where the entry names nobody.

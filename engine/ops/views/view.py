@@ -47,7 +47,7 @@ def entry(folder: Path, seq: int, charsets: Mapping[str, str] | None = None) -> 
     """
     with Reader(folder) as reader:
         view = reader.show(seq)
-        before, after = reader.beside(seq, NEIGHBOURS)
+        before, after = reader.neighbours(seq, NEIGHBOURS)
     replays, edit = lineage(folder, seq)
     charset = (charsets or {}).get(view.row.channel, "")
     message = read(view.raw, charset)
