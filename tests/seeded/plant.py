@@ -1,20 +1,23 @@
-"""Planting: a copy of the project with one bug in it, and whether its tests die of that."""
+"""Planting: a copy of the project with one bug in it, and whether its tests fail of that."""
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from tests.seeded.bugs import Bug
+from tests.seeded.bug import Bug
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PARTS: Final = (
     "engine", "mappings", "channels", "samples", "tests", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE",
 )  # fmt: skip
 SECONDS: Final = 900
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Fate(StrEnum):
@@ -38,15 +41,55 @@ def copied(folder: Path) -> Path:
 
 
 def planted(text: str, bug: Bug) -> str:
-    """Return a file's text with a bug in it; ValueError where it does not stand there exactly once."""
-    if text.count(bug.was) != 1:
-        raise ValueError(f"{bug.file}: {bug.harm}: the text to change stands there {text.count(bug.was)} times")
-    return text.replace(bug.was, bug.now)
+    """Return a module's text with a bug in it; ValueError where the change does not have exactly one place."""
+    tree = ast.parse(text)
+    try:
+        top, function = _defined(tree, bug.name)
+        bug.change.apply(function)
+    except ValueError as error:
+        raise ValueError(f"{bug.function}: {bug.harm}: {error}") from error
+    lines = text.splitlines(keepends=True)
+    decorators = top.decorator_list if isinstance(top, _Definition) else []
+    first = min(node.lineno for node in (top, *decorators)) - 1
+    changed = ast.unparse(ast.fix_missing_locations(top))
+    return "".join([*lines[:first], f"{changed}\n", *lines[top.end_lineno :]])
+
+
+def _defined(tree: ast.Module, name: str) -> tuple[ast.stmt, ast.stmt]:
+    """Return the statement of a module that defines a name or has its definition within, and that definition."""
+    found: list[ast.stmt] = []
+    scope: ast.AST = tree
+    for part in name.split("."):
+        several = [node for node in _statements(scope) if _name_of(node) == part]
+        if len(several) != 1:
+            raise ValueError(f"{part} is defined {len(several)} times")
+        scope = several[0]
+        found.append(several[0])
+    (top,) = [node for node in tree.body if any(inner is found[0] for inner in ast.walk(node))]
+    return top, found[-1]
+
+
+def _statements(scope: ast.AST) -> Iterator[ast.stmt]:
+    """Yield the statements of a scope, those within `if`, `for`, `with` and `try` too."""
+    for node in ast.iter_child_nodes(scope):
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, _Definition):
+            yield from _statements(node)
+
+
+def _name_of(node: ast.stmt) -> str:
+    if isinstance(node, _Definition):
+        return node.name
+    target = (
+        node.target if isinstance(node, ast.AnnAssign) else node.targets[0] if isinstance(node, ast.Assign) else None
+    )
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def fate_of(bug: Bug, copy: Path) -> Fate:
     """Plant a bug in a copy, run its tests, take the bug out, and say what became of it."""
-    path = copy / "engine" / bug.file
+    path = copy / bug.file
     sound = path.read_text(encoding="utf-8")
     path.write_text(planted(sound, bug), encoding="utf-8")
     try:
