@@ -107,7 +107,7 @@ BUGS: Final = (
     ),
     Bug(
         "laboratory results are announced as ADT events",
-        "engine.pipeline.outbound.notices:is_told",
+        "engine.pipeline.outbound.notices:is_announced",
         Code("message.leaf('MSH', 9, 1) == ADT", "message.leaf('MSH', 9, 1) != ''"),
         ("pipeline/outbound/test_notices.py",),
     ),
