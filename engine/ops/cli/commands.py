@@ -387,7 +387,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "engine.ops.cli.operating.help:reasons",
     ),
     "help": Command(
-        "Show a help page, or list all pages: one a task, from day one to an incident.",
+        "Show a help page, search all pages for words, or list the pages.",
         "engine.ops.cli.operating.help:help_",
     ),
 }

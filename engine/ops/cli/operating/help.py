@@ -6,43 +6,90 @@ from typing import Annotated, Final
 import typer
 from rich.markdown import Markdown
 
+from engine.config.wording import nearest
+from engine.errors import UsageError
 from engine.ops.operations.reasons import ListReasons
 from engine.ops.terminal.command import takes
 from engine.ops.terminal.completion import pages
-from engine.ops.views.handbook import PAGES, linked, page_of
+from engine.ops.views.handbook import PAGES, Page, linked
+from engine.ops.views.handbook_search import search
 from engine.ops.views.reasons import Reason, lines, reason_of
 from engine.terminal.options import Json
-from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, table
+from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, remark, table
 
+SHOWN: Final = 20
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 def help_(
-    page: Annotated[
-        str, typer.Argument(help="A page, such as repair; the list of them without it.", autocompletion=pages)
-    ] = "",
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[WORD]...",
+            help="A page, such as repair, or words to search for; the list of pages without any.",
+            autocompletion=pages,
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a help page, or list all pages: one a task, from day one to an incident.
+    """Show a help page, search all pages for words, or list the pages.
 
-    On a terminal it is laid out; piped (`| less`) it is Markdown as written.
+    On a terminal a page is laid out; piped (`| less`) it is Markdown as written.
 
     Example: adt-engine help repair
+
+    Example: adt-engine help leading zeros
     """
+    if not words:
+        _list(as_json=as_json)
+        return
+    page = PAGES.get("-".join(words).lower())
+    if page:
+        _show(page, as_json=as_json)
+        return
+    _search(words, as_json=as_json)
+
+
+def _list(*, as_json: bool) -> None:
+    if as_json:
+        print_json([_value(page) for page in PAGES.values()])
+        return
+    output().print(table(("Page", "For"), ((page.name, page.purpose) for page in PAGES.values())))
+
+
+def _show(page: Page, *, as_json: bool) -> None:
     console = output()
     if as_json:
-        shown = [page_of(page)] if page else list(PAGES.values())
-        rows = [{"page": one.name, "title": one.title, "purpose": one.purpose, "text": one.text()} for one in shown]
-        print_json(rows[0] if page else rows)
-        return
-    if not page:
-        console.print(table(("Page", "For"), ((one.name, one.purpose) for one in PAGES.values())))
-        return
-    found = page_of(page)
-    if console.is_terminal:
-        console.print(Markdown(_LINK.sub(lambda link: _named(found.name, link), found.text())))
+        print_json(_value(page))
+    elif console.is_terminal:
+        console.print(Markdown(_LINK.sub(lambda link: _named(page.name, link), page.text())))
     else:
-        typer.echo(found.text(), nl=False)
+        typer.echo(page.text(), nl=False)
+
+
+def _value(page: Page) -> dict[str, str]:
+    return {"page": page.name, "title": page.title, "purpose": page.purpose, "text": page.text()}
+
+
+def _search(words: list[str], *, as_json: bool) -> None:
+    """Print the sections that hold all words; UsageError, with the nearest page, where there are none."""
+    hits = search(words)
+    if not hits:
+        raise UsageError(f"no help page has this name, and no section holds {_all(words)}; {nearest(words[0], PAGES)}")
+    if as_json:
+        print_json([{"page": hit.page, "section": hit.heading, "excerpt": hit.excerpt} for hit in hits])
+        return
+    shown = hits[:SHOWN]
+    output().print(table(("Page", "Section", "Says"), ((hit.page, hit.heading, hit.excerpt) for hit in shown)))
+    more = len(hits) - len(shown)
+    if more:
+        remark(f"{more} more sections hold {_all(words)}: add a word, or see all with --json.")
+    remark(f"Read one: adt-engine help {hits[0].page}")
+
+
+def _all(words: list[str]) -> str:
+    return "this word" if len(words) == 1 else "all these words"
 
 
 def _named(page: str, link: re.Match[str]) -> str:
