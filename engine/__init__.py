@@ -1,3 +1,3 @@
 """adt-engine: an HL7 v2 ADT to FHIR interface engine."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
