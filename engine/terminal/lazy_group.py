@@ -68,7 +68,7 @@ class LazyGroup(TyperGroup):
         return self._above.written().commands[self.name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the first word names, and the rest; a name that is none is told with the nearest."""
+        """Return the command that the first word names, and the rest; an unknown name is refused with the nearest."""
         name, names = args[0], self.list_commands(ctx)
         if not name.startswith("-") and not ctx.resilient_parsing and name not in names:
             near = " or ".join(f"'{one}'" for one in get_close_matches(name, names))

@@ -41,7 +41,9 @@ AcceptNewAccessKey = Annotated[
     typer.Option("--accept-new-access-key", help="Start with an access.key that the journal was not used with."),
 ]
 Channels = Annotated[Path, typer.Option("--channels", help="The folder of channel files.")]
-Mappings = Annotated[Path | None, typer.Option("--mappings", help="A folder of mapping files beside the shipped ones.")]
+Mappings = Annotated[
+    Path | None, typer.Option("--mappings", help="A folder of mapping files that add to the shipped ones.")
+]
 PublishMappings = Annotated[
     bool,
     typer.Option(

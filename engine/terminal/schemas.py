@@ -15,7 +15,7 @@ SchemaFolder = Annotated[Path | None, typer.Option("--out", help="Write all of t
 
 
 def show_schemas(found: Mapping[str, Any], name: str, out: Path | None, *, as_json: bool) -> None:
-    """Print the schema of a name, write all of them into a folder, or list them; UsageError for a name that is none."""
+    """Print the schema of a name, write all of them into a folder, or list them; UsageError for an unknown name."""
     if name and name not in found:
         raise UsageError(f"there is no schema {name!r}; {nearest(name, found)}")
     if out is not None:

@@ -57,7 +57,7 @@ def errors() -> Console:
 
 
 def print_line(text: str, style: str = "") -> None:
-    """Print a text on standard output as it stands; a terminal wraps it."""
+    """Print a text on standard output unchanged; a terminal wraps it."""
     output().print(cell(text, style), soft_wrap=True)
 
 
@@ -83,7 +83,7 @@ def _plain(value: object) -> object:
 
 
 def cell(value: object, style: str = "") -> Text:
-    """Return a cell that is shown as it stands: no markup, no control characters."""
+    """Return a cell that is shown unchanged: no markup, no control characters."""
     text = "" if value is None else str(value)
     return Text("".join(mark if mark.isprintable() else "�" for mark in text), style=style)
 

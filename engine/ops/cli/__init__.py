@@ -1,1 +1,1 @@
-"""The command line: a module a command; each asks the running engine, or reads the journal beside it."""
+"""The command line: a module a command; each asks the running engine, or reads its journal."""

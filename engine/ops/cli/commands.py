@@ -7,7 +7,7 @@ from engine.terminal.lazy_group import Command
 
 DEPLOY: Final = {
     "compose": Command(
-        "Print a Compose file: nodes with the same channels behind a TCP load balancer, and PostgreSQL beside them.",
+        "Print a Compose file: nodes with the same channels behind a TCP load balancer, and PostgreSQL with them.",
     ),
     "kubernetes": Command(
         "Print Kubernetes objects: nodes as a StatefulSet, Services for senders and for the pages, a "
@@ -29,8 +29,7 @@ MESSAGES: Final = {
         "engine.ops.cli.messages.listing:list_",
     ),
     "show": Command(
-        "Show one entry in full: message, acknowledgement, where it stands, every request made for it, its "
-        "patient's lane.",
+        "Show one entry in full: message, acknowledgement, its state, every request made for it, its patient's lane.",
         "engine.ops.cli.messages.showing:show",
     ),
     "explain": Command(
@@ -103,7 +102,7 @@ PATIENTS: Final = {
 }
 DUPLICATES: Final = {
     "list": Command(
-        "List entries whose patient was created beside one who may be the same, newest first, with what was decided.",
+        "List entries whose patient may be the same as an older one, newest first, with what was decided.",
     ),
     "show": Command(
         "Compare the patient of an entry with those at the destinations who may be the same, as they are now.",
@@ -114,13 +113,13 @@ DUPLICATES: Final = {
 }
 CHANNELS: Final = {
     "init": Command(
-        "Make a channel file by answering a few questions, each of which an option answers as well; then check it.",
+        "Make a channel file by answering a few questions, or by options that answer them; then check it.",
     ),
     "check": Command(
         "Check every channel file of a folder, its alerts.yaml and the mappings they name, as a start and a reload do.",
     ),
     "schema": Command(
-        "Print the JSON Schema of channel files or of alerts.yaml, or write both beside your channels.",
+        "Print the JSON Schema of channel files or of alerts.yaml, or write both into the folder of your channels.",
     ),
     "list": Command(
         "List channels: of the running engine with their state and counters, else those of a folder of files.",
@@ -226,7 +225,7 @@ MAPPINGS: Final = {
         "engine.ops.cli.mapping.coverage:coverage",
     ),
     "schema": Command(
-        "Print the JSON Schema of a kind of file, or write all of them beside your mappings.",
+        "Print the JSON Schema of a kind of file, or write all of them into the folder of your mappings.",
         "engine.ops.cli.mapping.schema:schema",
     ),
     "infer": Command(
@@ -293,7 +292,7 @@ AUDIT: Final = {
         "Sign what the trail ends with, and add that to the anchors; the running engine does so by itself.",
     ),
     "key": Command(
-        "Print the public key that verifies anchors, for whoever stores and checks them elsewhere.",
+        "Print the public key that verifies anchors, for the people who store and check them elsewhere.",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""What the Tab key offers beside commands and options: names of channels, destinations, states, reasons, pages."""
+"""What the Tab key offers besides commands: names of channels, destinations, states, reasons, pages."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -41,7 +41,7 @@ def pages(_context: typer.Context, incomplete: str) -> list[str]:
     return _chosen(iter(PAGES), incomplete)
 
 
-# By the name of a request's field, on whatever command it stands.
+# By the name of a request's field, on any command.
 OF_FIELDS: Final[Mapping[str, Offer]] = {
     "channel": channels,
     "channels": channels,

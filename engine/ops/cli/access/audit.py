@@ -77,7 +77,7 @@ def verify(
 ) -> None:
     """Verify that no row was changed, removed, moved or cut off; exit 1 and list the places if any was.
 
-    Without --anchors those in the data folder are used; whoever can write there could have made them anew.
+    Without --anchors those in the data folder are used; a person who can write there could have forged them.
 
     Example: adt-engine audit verify --anchors /mnt/elsewhere/audit-anchors.jsonl --data /var/lib/adt-engine
     """
@@ -104,7 +104,7 @@ def anchor(data: Data = DATA, as_json: Json = False) -> None:
 
 @app.command()
 def key(data: Data = DATA, as_json: Json = False) -> None:
-    """Print the public key that verifies anchors, for whoever stores and checks them elsewhere.
+    """Print the public key that verifies anchors, for the people who store and check them elsewhere.
 
     Example: adt-engine audit key --data /var/lib/adt-engine
     """

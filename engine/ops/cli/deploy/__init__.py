@@ -1,1 +1,1 @@
-"""Files for running adt-engine as a service of a machine: printed, to be read and kept by whoever runs it."""
+"""Files for running adt-engine as a service of a machine: printed, for administrators to read and keep."""

@@ -42,13 +42,13 @@ def compose(
     mappings: Mappings = None,
     journal: Annotated[
         str,
-        typer.Option(help="PostgreSQL that runs elsewhere, as a URL without password; default: one beside the nodes."),
+        typer.Option(help="PostgreSQL that runs elsewhere, as a URL without password; default: one next to the nodes."),
     ] = "",
     replicas: Replicas = 3,
     image: Image = "",
     name: Name = "adt-engine",
 ) -> None:
-    """Print a Compose file: nodes with the same channels behind a TCP load balancer, and PostgreSQL beside them.
+    """Print a Compose file: nodes with the same channels behind a TCP load balancer, and PostgreSQL with them.
 
     The channel files are read for the ports that they listen on; their folder is mounted, so a later change needs only
     `channels reload` on each node. All on one machine: it outlives a node, not the machine.
@@ -88,7 +88,7 @@ def kubernetes(
     """Print Kubernetes objects: nodes as a StatefulSet, Services for senders and for the pages, a disruption budget.
 
     Channel and mapping files go into ConfigMaps; print and apply again after a change of them, and the nodes restart
-    one after another. Passwords and keys come from a Secret, which the first lines tell how to make.
+    one after another. Passwords and keys come from a Secret, which the first lines show how to make.
 
     Example: adt-engine deploy kubernetes --journal postgresql://engine@db.example/adt > adt-engine.yaml
     """

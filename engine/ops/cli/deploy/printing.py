@@ -34,7 +34,9 @@ def unit(
     data: Annotated[
         Path, typer.Option(envvar=DATA_VARIABLE, help="The data folder, on a local ext4 or xfs disk.")
     ] = STATE / "adt-engine",
-    mappings: Annotated[Path | None, typer.Option(help="A folder of mapping files beside the shipped ones.")] = None,
+    mappings: Annotated[
+        Path | None, typer.Option(help="A folder of mapping files that add to the shipped ones.")
+    ] = None,
     journal: Annotated[
         str, typer.Option(help="The PostgreSQL database of several nodes, as a URL without password; default: SQLite.")
     ] = "",

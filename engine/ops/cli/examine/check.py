@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class CheckStatus(StrEnum):
-    """How it stands: `look` is for a person to judge, `mend` (to be fixed) would keep the engine from running well."""
+    """The result: `look` is for a person to judge, `mend` (to be fixed) would keep the engine from running well."""
 
     GOOD = "ok"
     LOOK = "look"
@@ -14,7 +14,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at: how it stands, what was found, and the next step where it is not good."""
+    """One check: its result, what was found, and the next step where it is not good."""
 
     what: str
     standing: CheckStatus
@@ -23,5 +23,5 @@ class Check:
 
 
 def check(what: str, found: str, *, good: bool, do: str, otherwise: CheckStatus = CheckStatus.FIX) -> Check:
-    """Return a check that is good, or else stands as `otherwise` says, with the next step."""
+    """Return a check that is good, or else has the state `otherwise`, with the next step."""
     return Check(what, CheckStatus.GOOD, found) if good else Check(what, otherwise, found, do)

@@ -134,7 +134,7 @@ def _versions(abilities: Abilities) -> Finding:
 
 
 def _bundles(settings: Settings, abilities: Abilities) -> Finding:
-    """Say whether what goes beside a patient is sent as one transaction."""
+    """True if what is sent with a patient goes as one transaction."""
     if not abilities.transaction:
         return CheckStatus.GOOD, "offers no transactions: one request a resource", ""
     if settings.bundle == "off":

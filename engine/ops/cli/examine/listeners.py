@@ -56,7 +56,7 @@ def certificates(channel: str, tls: Tls) -> Iterator[Check]:
 
 
 def _unheard(_kind: str) -> None:
-    """Stand in for whoever counts; nothing is renewed while the doctor looks."""
+    """A substitute for the counters; nothing is renewed while the doctor looks."""
 
 
 def _ends(name: str, path: Path) -> Check:

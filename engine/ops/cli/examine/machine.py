@@ -21,7 +21,7 @@ _TIMEX_BYTES: Final = 256
 
 
 def machine(data: Path, connections: int) -> Iterator[Check]:
-    """Yield what the machine offers to a journal in this folder and to so many connections."""
+    """Yield what the machine offers to a journal in this folder and to that number of connections."""
     yield _sqlite()
     yield _folder(data)
     place = _nearest(data)
@@ -70,7 +70,7 @@ def _file_system(place: Path, mount: Mount) -> Check:
 
 
 def _encryption(device: str) -> Check:
-    """Look whether the disk stands on dm-crypt; other ways to encrypt a disk cannot be seen from here."""
+    """Check whether the disk is on dm-crypt; other ways to encrypt a disk cannot be seen from here."""
     found = any(_is_crypt(Path("/sys/dev/block") / device, depth=4))
     return check(
         "encryption of the disk",

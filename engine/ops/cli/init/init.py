@@ -32,7 +32,7 @@ YES: Final = typer.Option(False, "--yes", help="Take the defaults for what no op
 def init(
     channels: Channels = CHANNELS, mappings: Mappings = None, yes: bool = YES, as_json: Json = False, **given: object
 ) -> None:
-    """Make a channel file by answering a few questions, each of which an option answers as well; then check it.
+    """Make a channel file by answering a few questions, or by options that answer them; then check it.
 
     A file is never written over. What this machine still lacks, such as a secret, is listed; the next command is named.
 
@@ -168,7 +168,7 @@ def _prompted(question: Question, default: Answer | None, channels: Path) -> Ans
 
 
 def _write(file: Path, text: str, answers: Answers) -> None:
-    """Write the file and what it names beside it: a test certificate, the schema for editors; nothing is replaced."""
+    """Write the file, a test certificate and the schema for editors, into one folder; nothing is replaced."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if not (file.parent / SCHEMAS).exists():

@@ -74,7 +74,7 @@ def _token_url(answers: Answers) -> str | None:
 
 
 def _zone(_answers: Answers) -> str:
-    """Return this machine's time zone, as far as its files tell."""
+    """Return this machine's time zone, as far as its files say."""
     name = str(Path("/etc/localtime").resolve()).partition(ZONES)[2]
     return name if name and not fault_of(("timezone",), name) else "UTC"
 
@@ -85,7 +85,7 @@ def questions(ports: Sequence[int]) -> tuple[Question, ...]:
     destination: tuple[Step, ...] = ("destinations", 0)
     auth = (*destination, "auth")
     return (
-        Question("name", "Name of the channel", "It names the file, and stands in pages, metrics and commands.",
+        Question("name", "Name of the channel", "It names the file, and appears in pages, metrics and commands.",
                  ("channel",), _is(None)),
         Question("contact", "Whom to call about this feed", "It is shown with its alerts.", ("contact",), _is("")),
         Question("host", "Address to listen on",
@@ -119,7 +119,7 @@ def questions(ports: Sequence[int]) -> tuple[Question, ...]:
                  ("mapping",), _is("adt")),
         Question("mode", "Mode (live, shadow)", "shadow does everything but the writes: for a look before going live.",
                  ("mode",), _is("live")),
-        Question("destination", "Name of the FHIR server", "It stands in states, metrics and pages.",
+        Question("destination", "Name of the FHIR server", "It appears in states, metrics and pages.",
                  (*destination, "name"), _is("fhir")),
         Question("base_url", "Its FHIR base URL", "Where patients are kept up to date.",
                  (*destination, "base_url"), _is(None)),

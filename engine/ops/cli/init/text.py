@@ -13,12 +13,12 @@ from engine.ops.cli.init.questions import BY_TOKEN, NO_TLS, SECRETS, TEST, Answe
 
 # Criteria of the conditional create where the server finds nobody by identifiers that it has not seen.
 BY_DEMOGRAPHICS: Final = "demographics"
-# Addresses, paths, names and senders, which stand in YAML as they are.
+# Addresses, paths, names and senders, which are written in YAML as they are.
 _PLAIN: Final = re.compile(r"(?!.*:[,\[\]{}])[A-Za-z0-9/][A-Za-z0-9./:@%+*|^_-]*[A-Za-z0-9/*](?<!null)", re.IGNORECASE)
 
 
 def channel_text(answers: Mapping[str, Answer]) -> str:
-    """Return the file; ConfigurationError is for whoever reads it."""
+    """Return the file; ConfigurationError is for its reader."""
     text = "\n".join(_lines(answers, "")) + "\n"
     # Which criteria a server takes is the destination's to know.
     value = look(parse(text, "x"), Channel).value

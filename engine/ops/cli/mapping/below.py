@@ -9,7 +9,7 @@ from engine.hl7.charset import wide_codec
 from engine.hl7.lines import LEADING_BYTES
 from engine.ops.cli.mapping.mappings import MESSAGES, bytes_of, messages_of
 
-# What a file is called that should hold a message: below a folder, too, it is told where it holds none.
+# Names of files that should hold a message; one without a message is reported, below a folder too.
 HL7: Final = ".hl7"
 
 

@@ -64,7 +64,7 @@ def coverage(
     made = _made(found, unreadable, shown=values or data is None)
     if html is not None:
         paged = _made(found, unreadable, shown=values)
-        # A line that is no segment counts as one: what it says stands in the place of its name.
+        # A line that is no segment counts as one: its text takes the place of its name.
         paged["unread"] = [one for one in paged["unread"] if values or FIELD.fullmatch(one["path"])]
         sections = [_without_code(one) if one.key == "unmapped" and not values else one for one in SECTIONS]
         write_page(html, "Coverage of a mapping", [_total(made)], sections if unused else sections[:4], paged)

@@ -41,7 +41,7 @@ def explain_(
 ) -> None:
     """Say why each element came out as it did: the rule, what it read, what was done with it; and what nobody read.
 
-    An element stands for all below it: Encounter, Patient.name. The output holds patient data. Exit 0 if every message
+    An element includes all below it: Encounter, Patient.name. The output holds patient data. Exit 0 if every message
     was read, 1 otherwise.
 
     Example: adt-engine mappings explain samples/01-a28-add-person.hl7 --element Patient.birthDate
@@ -65,7 +65,7 @@ def explain_(
 
 
 def _any(found: Explained, chosen: "Chosen") -> bool:
-    """Say whether there is anything to tell of what is chosen."""
+    """True if there is anything to show of what is chosen."""
     return not any(chosen) or bool(found.elements or found.conditions or found.lines)
 
 

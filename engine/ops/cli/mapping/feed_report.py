@@ -78,7 +78,7 @@ class EventOutcomes:
 
 
 def report(feed: Feed, covered: Coverage, outcomes: EventOutcomes) -> dict[str, Json]:
-    """Return all that was found; its keys are those of the sections, beside `messages` and `mapping`."""
+    """Return all that was found; its keys are those of the sections, and `messages` and `mapping`."""
     return {
         "messages": feed.messages,
         "mapping": covered.source.name,
@@ -156,7 +156,7 @@ def _tables(covered: Coverage) -> list[dict[str, Json]]:
 
 
 def _gathered(found: Iterable[tuple[str, str, int]]) -> tuple[dict[str, set[str]], Counter[str]]:
-    """Return in which fields each name stands, and how often, of (name, field, count)."""
+    """Return the fields of each name, and how often, of (name, field, count)."""
     fields: dict[str, set[str]] = {}
     counts: Counter[str] = Counter()
     for name, path, count in found:

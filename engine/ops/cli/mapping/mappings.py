@@ -101,5 +101,5 @@ def channel_in(file: Path | None) -> Channel:
 
 
 def channel_file(file: Path | None) -> Source | None:
-    """Return the file of a channel, with the places of what stands in it; None where there is none."""
+    """Return the file of a channel, with the places of its values; None where there is none."""
     return read(file) if file else None

@@ -30,7 +30,7 @@ Html = Annotated[
 class Section(NamedTuple):
     """A table of a report: the key of its rows, its title, its columns (key to heading), and what to know of it.
 
-    Rows that are mere texts stand in a single column.
+    Rows of text alone are a single column.
     """
 
     key: str
@@ -60,7 +60,7 @@ def page(title: str, facts: Sequence[str], sections: Sequence[Section], made: Ma
 
 
 def cells(section: Section, row: Any) -> list[str]:
-    """Return what stands in the columns of a row; a row begins with something."""
+    """Return the columns of a row; the first is not empty."""
     values = [row[key] for key in section.columns] if isinstance(row, dict) else [row]
     texts = [", ".join(map(str, one)) if isinstance(one, list | tuple) else str(one) for one in values]
     return [texts[0] or EMPTY, *texts[1:]]

@@ -16,7 +16,7 @@ def schema(
     out: SchemaFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Print the JSON Schema of a kind of file, or write all of them beside your mappings.
+    """Print the JSON Schema of a kind of file, or write all of them into the folder of your mappings.
 
     An editor with YAML support finds it by the first line of a file, such as
     `# yaml-language-server: $schema=../schema/resource.json`.

@@ -85,7 +85,7 @@ def try_cases(
     cases = read_cases(files) if files else cases_of(folders[0])
     others = _beside(cases, folders) if not files else []
     if not cases and not others:
-        raise UsageError("there are no case files; write some in tests/ beside the mapping")
+        raise UsageError("there are no case files; write some in tests/ of the mapping's folder")
     named = {one.channel: one for one in load_channels(channels)} if any(case.on for case in cases) else {}
     if not files:
         cases, others = tuple(cases_for(cases, mapping, named)), cases_for(others, mapping)

@@ -60,8 +60,8 @@ def check(
 ) -> None:
     """Compare messages with their version of the standard: structure, required, repetitions, lengths, types, tables.
 
-    Each difference stands under its message with its place and the standard's name of it; no value is shown. A warning
-    is what the standard leaves to sites or to later versions.
+    Each difference is shown under its message with its place and the standard's name, without values. A warning is
+    what the standard leaves to sites or to later versions.
 
     Example: adt-engine messages check samples/01-a28-add-person.hl7
     """

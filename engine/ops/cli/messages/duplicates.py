@@ -13,7 +13,7 @@ app = typer.Typer(help="List, compare and decide possible duplicates.", no_args_
 @app.command(name="list")
 @asks(ListDuplicates)
 def list_(found: DuplicatePage) -> None:
-    """List entries whose patient was created beside one who may be the same, newest first, with what was decided.
+    """List entries whose patient may be the same as an older one, newest first, with what was decided.
 
     Example: adt-engine duplicates list --show sent --data /var/lib/adt-engine
     """

@@ -36,7 +36,7 @@ POLL_SECONDS: Final = 0.3
 MOST_DRY_RUNS: Final = 1_000
 SHOWN: Final = 10
 FILTERS: Final = frozenset({*EntryFilter.model_fields, "patient"})
-# What a dry run cannot know, printed beside it.
+# What a dry run cannot know, printed with it.
 LEFT_OPEN: Final = (
     "Each entry is taken by itself, against the server as it is now. Whether the server accepts a write only the "
     "server can say: a number that is taken, or too many patients of the same demographics (409), is not foreseen."
@@ -109,7 +109,7 @@ def replays(
 def ask_each(data: Path, requests: Sequence[Operation[Any]], done: str, *, as_json: bool) -> None:
     """Ask for an operation on each entry and print what was done; AdtEngineError names refused entries, and why.
 
-    As JSON each entry with its answer, or why it was refused; whatever comes in between, all that was done is told.
+    As JSON each entry with its answer, or why it was refused; what was done is shown even after an interruption.
     """
     told: list[dict[str, object]] = []
     try:

@@ -32,7 +32,7 @@ def show(
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
-    """Show one entry in full: message, acknowledgement, where it stands, every request made for it, its patient's lane.
+    """Show one entry in full: message, acknowledgement, its state, every request made for it, its patient's lane.
 
     Example: adt-engine messages show 37 --data /var/lib/adt-engine
 
@@ -118,7 +118,7 @@ def _follow_up(name: str, one: FollowUp) -> None:
     when = f"next try {one.due_at}" if one.due_at else f"at {one.settled_at}"
     print_line(f"  {name} of {one.patient}: {words}, {one.tries} request(s), {when}")
     if one.handle:
-        print_line(f"     its end is told at {one.handle}")
+        print_line(f"     its end is at {one.handle}")
 
 
 def _attempt(attempt: Attempt) -> None:

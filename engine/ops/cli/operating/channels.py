@@ -47,7 +47,7 @@ from engine.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_
 app = typer.Typer(help="Make, check, list, start, stop and drain channels.", no_args_is_help=True)
 
 POLL_SECONDS: Final = 1.0
-# One line a channel in 80 columns: how it is meant stands with the state where it is not live.
+# One line a channel in 80 columns: the mode is shown with the state where it is not live.
 LIVE: Final = ("Channel", "State", "Listens on", "Open #", "Came #", "Refused #", "Last (UTC)")
 WRITTEN: Final = ("Channel", "Listens on", "Mode", "Mapping", "Merges", "Destinations")
 
@@ -88,7 +88,7 @@ def schema(
     out: SchemaFolder = None,
     as_json: Json = False,
 ) -> None:
-    """Print the JSON Schema of channel files or of alerts.yaml, or write both beside your channels.
+    """Print the JSON Schema of channel files or of alerts.yaml, or write both into the folder of your channels.
 
     An editor with YAML support finds it by the first line of a file, such as
     `# yaml-language-server: $schema=schema/channel.json`.

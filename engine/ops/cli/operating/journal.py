@@ -33,7 +33,7 @@ from engine.terminal.options import CHANNELS, DATA, Channels, Data, Json, Yes, a
 from engine.terminal.table import POSITIVE, note, output, print_json, print_line, progress, table
 
 app = typer.Typer(help="Maintain the journal: stats, verify, backup, restore, copy, prune.", no_args_is_help=True)
-# What is told of the file's sizes.
+# The sizes of the file that are shown.
 TITLES: Final = {
     "journal_bytes": "journal",
     "log_bytes": "write-ahead log",
@@ -75,7 +75,7 @@ def verify(
 ) -> None:
     """Verify the whole journal: file, messages by digest, rows by checksum, and that nothing is stuck.
 
-    Works beside a running engine, which is not disturbed. Exit 0 if it is sound, 1 with a line for each fault. Rows
+    Works while an engine runs, and does not disturb it. Exit 0 if it is sound, 1 with a line for each fault. Rows
     that an older version wrote, or whose body retention took, have no checksum: they are counted, and are no fault.
 
     Example: adt-engine journal verify --data /var/lib/adt-engine
@@ -97,11 +97,11 @@ def verify(
     elif found:
         places = ((one.entry or "–", one.rule, one.meaning) for one in found)
         output().print(table(("Entry #", "Rule", "What is wrong"), places))
-        note("Not sound: keep a copy of the folder as it is, restore the last good backup beside it, compare.", "red")
+        note("Not sound: keep a copy of the folder as it is, restore the last good backup next to it, compare.", "red")
     else:
         print_line(f"sound: {total} entries, every digest as it was", POSITIVE)
     if not as_json and (counts := ", ".join(f"{name} {count}" for name, count in unchecked.items() if count)):
-        note(f"Rows of which nothing can be said, as they have no checksum: {counts} (older versions, retention).")
+        note(f"Rows without a checksum, which cannot be checked: {counts} (older versions, retention).")
     if found:
         raise typer.Exit(1)
 
@@ -255,7 +255,7 @@ def _refuse_shared(data: Path, instead: str) -> None:
 
 
 def _sizes(data: Path) -> dict[str, int]:
-    """Return the sizes of a journal in a file; of one in a database nothing, its server tells."""
+    """Return the sizes of a journal in a file; of one in a database nothing, as its server has them."""
     if address_of(data):
         return {}
     log = data / f"{FILE}-wal"

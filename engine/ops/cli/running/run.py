@@ -133,7 +133,7 @@ async def _serve(
             wait.cancel()
         failed = engine.failed.is_set()
         _log.info("stopping")
-        # What runs beside the engine may be about to write as well.
+        # What runs with the engine may be about to write as well.
         engine.journal.leave()
     await engine.stop()
     _log.info("stopped")
@@ -143,7 +143,7 @@ async def _serve(
 
 
 def _surfaces() -> Surfaces:
-    """Return what runs beside an engine; it is read while messages come in already."""
+    """Return what runs with an engine; it is imported while messages come in already."""
     from engine.ops.cli.running.surfaces import surfaces  # noqa: PLC0415 - nothing of it is needed to listen
 
     return surfaces

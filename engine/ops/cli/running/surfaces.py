@@ -1,4 +1,4 @@
-"""What runs beside an engine: admin socket, pages and API, care of the journal, the watch, the index of words."""
+"""What runs with an engine: admin socket, pages and API, care of the journal, the watch, the index of words."""
 
 import contextlib
 import os
