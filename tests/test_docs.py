@@ -30,7 +30,8 @@ SERVICE: Final = ROOT / "engine/interchange/README.md"
 FIRST: Final = ROOT / "README.md"
 DOCUMENTS: Final = (
     FIRST,
-    *(ROOT / f"{folder}/README.md" for folder in ("channels", "mappings", "samples", "tests", "tests/benchmarks")),
+    *(ROOT / f"{folder}/README.md" for folder in ("channels", "samples", "tests", "tests/benchmarks")),
+    *sorted((ROOT / "mappings").glob("*.md")),
     HOUSE,
     SERVICE,
     *(SERVICE.with_name(f"{page}.md") for page in ("clients", "orders", "webhooks")),

@@ -14,7 +14,7 @@ FILES = {
 
 def block(name: str) -> str:
     """Return the text of one block of the guide."""
-    guide = (shipped("mappings") / "README.md").read_text("utf-8")
+    guide = (shipped("mappings") / "resources.md").read_text("utf-8")
     found = re.search(rf"<!-- {name} -->\n```yaml\n(.*?)```\n<!-- /{name} -->", guide, re.DOTALL)
     assert found, name
     return found[1]

@@ -67,7 +67,7 @@ def mapping_files(feed: Feed, source: MappingSource, lost: Lost) -> dict[str, It
 
 def _events(feed: Feed, source: MappingSource, codes: Sequence[Code]) -> Iterator[str]:
     yield f"# Drafted from {feed.messages} messages: what this site does otherwise than the mapping it extends."
-    yield f"# Lines that begin with `# {DECIDE}` say what a person might want; mappings/README.md says how."
+    yield f"# Lines that begin with `# {DECIDE}` say what a person might want; mappings/language.md says how."
     yield f"mapping: {source.name}"
     yield f"extends: shipped/{source.name}"
     if also := [name for name in ALSO if any(one.field == name for one in feed.authorities)]:

@@ -16,7 +16,7 @@ FIELDS: Final = "fields.tsv"
 TYPES: Final = "types.tsv"
 REFERENCE: Final = "Reference"
 # Where all the names stand of which a hint tells the nearest.
-GUIDE: Final = "adt-engine help mappings"
+GUIDE: Final = "adt-engine help reference"
 RESOURCES: Final = "hl7.org/fhir/R4/resourcelist.html"
 CODES: Final = "the element's value set at hl7.org/fhir/R4"
 STANDARD: Final = "appendix A of HL7 v2.9"

@@ -217,11 +217,14 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
     "date": Function(TEXT, "date", _date, "the date of a timestamp, never shifted, as precise as it came"),
     "datetime": Function(TEXT, "dateTime", _datetime, "a timestamp with offset, as precise as it came"),
     "birth-time": Function(
-        TEXT, "dateTime", _birth_time, "a timestamp that has a time of day; nothing for a mere date or midnight exactly"
+        TEXT,
+        "dateTime",
+        _birth_time,
+        "a timestamp that has a time of day; nothing for a date alone or midnight exactly",
     ),
-    "instant": Function(TEXT, "instant", instant, "a timestamp that has a time of day; nothing for a mere date"),
+    "instant": Function(TEXT, "instant", instant, "a timestamp that has a time of day; nothing for a date alone"),
     "minutes-after": Function(
-        TEXT, "dateTime", minutes_after, "so many minutes after the time in the field named", words=1, field=True
+        TEXT, "dateTime", minutes_after, "the time in the field named, plus this number of minutes", words=1, field=True
     ),
     "time": Function(TEXT, "time", _plain(time), "a time of day"),
     "boolean": Function(TEXT, "boolean", _boolean, "true or false by the table named", (1, 1)),
@@ -304,7 +307,12 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         CELLS, "uri", _number_system, "a CX's FHIR system as a number of the type named (VN)", words=1, reads=(4,)
     ),
     "place-name": Function(
-        CELLS, "string", _place_name, "the first so many components of a PL, joined by blanks", words=1, reads=(1, 2, 3)
+        CELLS,
+        "string",
+        _place_name,
+        "the first components of a PL, as many as named, joined by blanks",
+        words=1,
+        reads=(1, 2, 3),
     ),
     "entity-system": Function(
         CELLS,

@@ -47,7 +47,7 @@ def stripped(strip: Callable[[str, str], str]) -> Made:
 
 
 def substring(_: FunctionContext, words: tuple[str, ...]) -> Apply:
-    """Return the part of a text from a place on, counted from 1, of so many characters or to its end."""
+    """Return the part of a text from a place, counted from 1: a number of characters, or to its end."""
     first = int(words[0]) - 1
     part = slice(first, first + int(words[1]) if len(words) > 1 else None)
     return lambda value, _reading: value[part].strip() or None
@@ -207,7 +207,7 @@ TEXT_FUNCTIONS: Final[Mapping[str, Function]] = {
         Takes.TEXT,
         "string",
         substring,
-        "the part of a text from a place on, counted from 1, of so many characters or to its end",
+        "the part of a text from a place, counted from 1: a number of characters, or to its end",
         words=1,
         more=1,
         fault=_counts(0, 1),
@@ -224,7 +224,7 @@ TEXT_FUNCTIONS: Final[Mapping[str, Function]] = {
         Takes.TEXT,
         "string",
         pad,
-        "a text filled on the left to so many characters: pad(8 0); a longer one as it is",
+        "a text filled on the left to a width: pad(8 0); a longer one as it is",
         words=2,
         fault=_pad_fault,
     ),
@@ -240,7 +240,7 @@ TEXT_FUNCTIONS: Final[Mapping[str, Function]] = {
         Takes.TEXT,
         "string",
         concat,
-        "a text with others after it: concat(', ' PID-5.2); what stands before an empty path is left out with it",
+        "a text with others after it: concat(', ' PID-5.2); what comes before an empty path is left out with it",
         words=1,
         more=9,
         pieces=True,
@@ -249,18 +249,18 @@ TEXT_FUNCTIONS: Final[Mapping[str, Function]] = {
         Takes.TEXT,
         "string",
         shifted(1),
-        "a timestamp so many days later: plus-days(30), then date",
+        "a timestamp that number of days later: plus-days(30), then date",
         words=1,
         fault=_days_fault,
     ),
     "minus-days": Function(
-        Takes.TEXT, "string", shifted(-1), "a timestamp so many days earlier", words=1, fault=_days_fault
+        Takes.TEXT, "string", shifted(-1), "a timestamp that number of days earlier", words=1, fault=_days_fault
     ),
     "utc-minute": Function(
         Takes.TEXT,
         "string",
         utc_minute,
-        "the minute of a timestamp, in UTC; nothing for a mere date or midnight exactly",
+        "the minute of a timestamp, in UTC; nothing for a date alone or midnight exactly",
     ),
     "age": Function(
         Takes.TEXT, "integer", lambda _, __: age, "the whole years from a date to the day of the event", asks="today"

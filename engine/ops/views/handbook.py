@@ -42,7 +42,8 @@ def _page(row: re.Match[str]) -> Page:
     file = PurePosixPath(normpath(PurePosixPath(FOLDER.name) / row["link"]))
     room = file.parent.name
     place = shipped(room) / file.name if room in SHIPPED else FOLDER / row["link"]
-    return Page(file.stem if room == FOLDER.name else room, row["title"], row["purpose"], place.resolve())
+    name = room if file.name == INDEX.name else file.stem
+    return Page(name, row["title"], row["purpose"], place.resolve())
 
 
 def _pages() -> Mapping[str, Page]:

@@ -1,42 +1,20 @@
 """What the guide maps is read by the shipped mapping, field by field and component by component, or has a reason.
 
-The reasons stand in `mappings/README.md`.
+The reasons are in `mappings/v2-to-fhir.md`.
 """
 
 import re
 from functools import partial
 from importlib import import_module
-from itertools import chain, takewhile
+from itertools import takewhile
 
-from engine.config.shipped import shipped
 from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.authoring.survey import Survey
 from engine.mapping.authoring.trace import Trace, TracingCompiler
 from engine.mapping.compile import MappingSource, compile_mapping
-from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import segments
+from tests.mapping.v2_to_fhir import MAPPED, PAGE, readers, written
 
-# HL7 v2-to-FHIR Implementation Guide 1.0.0: the fields with a row in a segment map, of the segments of ADT.
-GUIDE = {
-    "AL1": (2, 3, 4, 5, 6),
-    "DG1": (3, 4, 5, 6, 15, 16, 19, 20, 21, 22),
-    "EVN": (2, 4, 5, 6, 7),
-    "IAM": (2, 3, 4, 5, 7, 11, 12, 13, 14, 15, 17, 27),
-    "IN1": (2, 4, 5, 10, 11, 12, 13, 15, 16, 17, 49),
-    "IN3": (21,),
-    "MRG": (3,),
-    "MSH": (3, 4, 5, 6, 7, 8, 9, 10, 11, 17, 18, 19, 21, 22, 23, 24, 25, 26, 27),
-    "NK1": (2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 20, 30, 31, 32, 33, 37, 40, 41),
-    "OBX": (3, 4, 5, 6, 7, 8, 10, 11, 14, 15, 16, 17, 18, 19, 20, 21, 23, 24, 25, 29, 30, 33),
-    "PD1": (3, 4, 6, 7, 14),
-    "PID": (*range(2, 32), 33, 34, 35, 36, 39, 40),
-    "PR1": (3, 4, 5, 6, 7, 8, 11, 12, 15, 16, 19, 23, 25),
-    "PRT": (2, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 23, 24),
-    "PV1": (*range(2, 12), 13, 14, 15, 16, 17, 19, 20, 36, 37, 38, 40, 42, 43, 44, 45, 50, 52, 53, 54),
-    "PV2": (1, 3, 7, 8, 9, 10, 11, 12, 13, 21, 22, 25, 38, 40),
-    "ROL": (1, *range(3, 15)),
-    "SFT": (1, 2, 3, 4, 5, 6),
-}
 # The components with a row in the map of a data type, as the guide's segment maps name it for most fields of the type.
 COMPONENTS = {
     "CNE": range(1, 14),
@@ -79,28 +57,12 @@ TYPES = (
     "Flag",
     "Provenance",
 )
-MAPPED = {f"{segment}-{number}" for segment, numbers in GUIDE.items() for number in numbers}
-README = (shipped("mappings") / "README.md").read_text("utf-8")
-
-
-def texts(value):
-    """Every text in an authored value."""
-    if isinstance(value, dict):
-        return chain(value, *(texts(part) for part in value.values()))
-    return chain(*(texts(part) for part in value)) if isinstance(value, list) else iter([str(value)])
-
-
-def read(source: MappingSource) -> set[str]:
-    """Every field that a shipped file names."""
-    found = (FIELD.finditer(text) for one in source.documents.everything() for text in texts(one.value))
-    return {f"{match[1]}-{match[2]}" for match in chain(*found)}
+TEXT = PAGE.read_text("utf-8")
 
 
 def table(head: str) -> list[list[str]]:
-    """The rows of one of the two tables of the README, by the head of its first column."""
-    lines = (
-        README.split("## What the guide maps and we do not")[1].split("## ")[0].split(f"| {head} |")[1].splitlines()[2:]
-    )
+    """The rows of one of the two tables of reasons, by the head of its first column."""
+    lines = TEXT.split(f"| {head} |")[1].splitlines()[2:]
     rows = list(takewhile(lambda line: line.startswith("| "), lines))
     return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in rows]
 
@@ -111,17 +73,23 @@ def reasoned() -> set[str]:
     return {match.group() for row in rows for match in re.finditer(r"\b[A-Z][A-Z0-9]{2}-\d+", row)}
 
 
+def test_the_table_is_what_the_files_read(source: MappingSource) -> None:
+    """Written anew by `python -m tests.mapping.v2_to_fhir`."""
+    assert written(source) == TEXT
+    assert "| PID | 2 to 31, 33 to 36, 39, 40 |" in TEXT
+
+
 def test_every_field_of_the_guide(source: MappingSource) -> None:
     """None is left out without a reason."""
     assert len(MAPPED) == 236
-    assert sorted(MAPPED - read(source) - reasoned()) == []
+    assert sorted(MAPPED - readers(source).keys() - reasoned()) == []
 
 
 def test_reasons_are_for_fields_of_the_guide(source: MappingSource) -> None:
     """A reason is for a field that the guide maps; one that a file reads after all is in part of its maps only."""
     assert sorted(reasoned() - MAPPED) == []
     in_part = {"MSH-3", "NK1-31", "NK1-41"}
-    assert sorted(reasoned() & read(source) - in_part) == []
+    assert sorted(reasoned() & readers(source).keys() - in_part) == []
 
 
 def type_of(path: str) -> str:

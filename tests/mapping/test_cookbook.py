@@ -1,0 +1,50 @@
+"""The cookbook: the files of each answer are written, and its cases run by the mapping that they make."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from engine.config.channels import load_channels
+from engine.config.shipped import shipped
+from engine.mapping.authoring.case import cases_for, cases_of
+from engine.mapping.compile import load
+from engine.ops.views.opinions import failed_cases
+from tests.guides import BLOCK
+
+SHIPPED: Final = shipped("mappings")
+PAGE: Final = (SHIPPED / "cookbook.md").read_text("utf-8")
+ANSWERS: Final = dict(one.split("\n", 1) for one in PAGE.split("\n## ")[1:])
+
+
+def files_of(answer: str) -> dict[str, str]:
+    """Return the files that an answer shows, by name."""
+    return {block["file"] or "": block["text"] for block in BLOCK.finditer(answer)}
+
+
+def test_the_page_is_long_enough() -> None:
+    """Each answer has a file that changes something and a case; the table at the top leads to each."""
+    assert len(ANSWERS) >= 15
+    for title, answer in ANSWERS.items():
+        files = files_of(answer)
+        assert [*files][-1].startswith("tests/"), title
+        assert len(files) > 1, title
+        assert "" not in files, title
+        place = re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+        assert f"(#{place})" in PAGE.partition("\n## ")[0], title
+
+
+@pytest.mark.parametrize("title", ANSWERS)
+def test_an_answer_does_what_it_shows(title: str, tmp_path: Path) -> None:
+    """The shown files pass the checks, and each shown message becomes what is shown."""
+    for name, text in files_of(ANSWERS[title]).items():
+        file = tmp_path / ("" if name.startswith("channels/") else "site") / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    cases = cases_of(tmp_path / "site")
+    mapping = load([tmp_path / "site", SHIPPED], cases[0].mapping or "adt")
+    folder = tmp_path / "channels"
+    channels = {one.channel: one for one in load_channels(folder)} if folder.is_dir() else {}
+    assert cases_for(cases, mapping, channels) == [*cases]
+    assert [one.differences for one in failed_cases(cases, mapping, channels)] == []
