@@ -190,7 +190,9 @@ def maps() -> Iterator[tuple[str, str, dict[str, Any]]]:
 def _maps_of(file: str, text: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
     value = parse(text, file).value
     kind = next((kind for kind in ("resource", "datatype", "table", "tests", "mapping") if kind in value), "other")
-    yield from ((file if "[" in file else f"`mappings/{file}`", f"{kind}:{path}", one) for path, one in _within("", value))
+    yield from (
+        (file if "[" in file else f"`mappings/{file}`", f"{kind}:{path}", one) for path, one in _within("", value)
+    )
 
 
 def _within(path: str, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
