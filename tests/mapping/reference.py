@@ -62,7 +62,7 @@ After `when` and `unless`, and in filters. What holds for an empty field: [condi
 HOW_KEYS: Final = """\
 ## Keys
 
-By the place where they are written. Each example is a line of the file that is named; `...` stands for more of it.
+By the place where they are written. Each example is a line of the file that is named; `...` where it is longer.
 """
 
 
