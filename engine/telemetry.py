@@ -261,6 +261,6 @@ def _of_loop(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 def _tell(event: str, error: BaseException | None, place: str = "") -> None:
-    told = {"error": type(error).__name__} if error is not None else {}
+    cause = {"error": type(error).__name__} if error is not None else {}
     where = (place_of(error) if error is not None else "") or place
-    logger().error(event, file=where, **told)
+    logger().error(event, file=where, **cause)

@@ -77,7 +77,7 @@ class Access:
         return attempt if isinstance(attempt, Refusal) else await self._enter(attempt, ending=old)
 
     async def session_of(self, cookie: str, address: str = "", *, touch: bool = True) -> Actor | None:
-        """Return who a cookie stands for; None where its session is unknown, ended, idle, too old or enrolling.
+        """Return the actor of a cookie; None where its session is unknown, ended, idle, too old or enrolling.
 
         Nor does one count that began before a second factor was required of everybody, if its account has none.
 
@@ -161,7 +161,7 @@ class Access:
         await self._journal.write(partial(leave, digest=digest_of(cookie), address=address, now=self._clock()))
 
     async def actor_of(self, token: str, address: str = "") -> Actor | None:
-        """Return whom a bearer token stands for; None where it is unknown, revoked or expired."""
+        """Return the actor of a bearer token; None where it is unknown, revoked or expired."""
         row = await self.attempts.bearer(token, address)
         return Actor(f"token:{row.name}", Role(row.role), "api", address, row.channels) if row else None
 

@@ -26,8 +26,8 @@ class Permission(StrEnum):
 class Role(StrEnum):
     """Roles of accounts and tokens.
 
-    `sender` is for tokens alone: it may send messages over HTTP and see nothing. `owner` is whoever may open the admin
-    socket: the engine's own user, or root.
+    `sender` is for tokens alone: it may send messages over HTTP and see nothing. `owner` is the user who may open the
+    admin socket: the engine's own user, or root.
     """
 
     VIEWER = "viewer"

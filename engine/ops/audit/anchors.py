@@ -90,7 +90,7 @@ class Anchors:
         return self._key().public_key() if self._key_file.exists() else None
 
     def public_pem(self) -> str:
-        """Return the public key for whoever is to check anchors elsewhere; it is made where it is missing."""
+        """Return the public key with which anchors are checked elsewhere; it is made where it is missing."""
         return self._key().public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
     def _key(self) -> Ed25519PrivateKey:

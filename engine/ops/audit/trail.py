@@ -38,7 +38,7 @@ MOST_NAME: Final = 40
 MOST_KEYS: Final = 40
 MOST_ITEMS: Final = 100
 MOST_REASON: Final = 500
-# The names that are kept of edited files: what else stands in their place may be anything.
+# The names that are kept of edited files: anything else in their place may hold anything.
 _FILE: Final = re.compile(r"[A-Za-z0-9_./-]{1,120}\.yaml")
 
 
@@ -132,7 +132,7 @@ class Trail:
 def recorded(
     given: Mapping[str, object], marks: Marks, elsewhere: AbstractSet[Audited] = frozenset()
 ) -> dict[str, object]:
-    """Return what of a request may stand in the audit trail; what may not stands under `given` by its name.
+    """Return what of a request the audit trail may hold; a field that it may not is listed under `given` by its name.
 
     It is bounded whatever was given: in keys, items and characters. What has a column `elsewhere` is left out.
     """

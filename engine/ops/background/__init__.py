@@ -1,1 +1,1 @@
-"""What runs beside the commands in the engine's process: the watch, webhooks, the index of words."""
+"""What runs next to the pipeline in the engine's process: the watch, webhooks, the index of words."""

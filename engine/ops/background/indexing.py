@@ -1,4 +1,4 @@
-"""The index of words beside a running engine: filled while it runs; the log says where it cannot be."""
+"""The index of words of a running engine: filled while it runs; the log says where it cannot be."""
 
 import asyncio
 import contextlib

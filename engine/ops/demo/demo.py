@@ -113,7 +113,7 @@ async def _start_engine(folder: Path, environment: dict[str, str], service: Chil
     channels.mkdir()
     text = (shipped("channels") / "riverbend-adt.yaml").read_text()
     text = text.replace("127.0.0.1:8080", f"127.0.0.1:{service.port}").replace("port: 2575", "port: 0")
-    # The demo's own feed comes from the same address as what somebody sends beside it.
+    # The demo's own feed comes from the same address as what somebody sends meanwhile.
     text += f"limits: {{connections_per_address: {8 + CONNECTIONS}}}\n"
     (channels / "riverbend-adt.yaml").write_text(text)
     arguments = ["run", "--channels", str(channels), "--data", str(folder / "engine"), "--admin", "127.0.0.1:0"]

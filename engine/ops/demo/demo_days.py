@@ -54,7 +54,7 @@ def stream() -> Iterator[Simulated]:
 
 
 async def live(data: Path, port: int, messages: Iterator[Simulated], count: int) -> Days:
-    """Send so many messages, wait until all that can end has ended, and tell what came of them."""
+    """Send a number of messages, wait until all that can end has ended, and tell what came of them."""
     days = Days()
     recorded_before = (await asyncio.to_thread(ask, data, Stats())).last
     sent: set[bytes] = set()
@@ -73,7 +73,7 @@ async def live(data: Path, port: int, messages: Iterator[Simulated], count: int)
 
 
 async def go_on(port: int, messages: Iterator[Simulated], rate: float) -> None:
-    """Send at so many messages a second until cancelled, so that there is something to watch."""
+    """Send at a rate of messages a second until cancelled, so that there is something to watch."""
     feed = ((message.family, message.raw) for message in messages)
     await send_stream("127.0.0.1", port, feed, _uncounted, rate=rate)
 

@@ -59,7 +59,7 @@ Decided = Annotated[
 
 
 class ListDuplicates(PageOf, Reading[DuplicatePage]):
-    """List entries whose patient was created beside one who may be the same, newest first, with what was decided."""
+    """List entries whose patient was created although another may be the same, newest first, with what was decided."""
 
     name = "duplicates.list"
     permission = Permission.METADATA
@@ -87,8 +87,8 @@ class ListDuplicates(PageOf, Reading[DuplicatePage]):
 
     def _is_wanted(self, decision: Decision | None, merged: bool) -> bool:
         waits = "open" if decision is None else "sent" if decision.what == Choice.SENT else "closed"
-        stands = "closed" if merged else waits
-        return self.show in {"all", stands}
+        state = "closed" if merged else waits
+        return self.show in {"all", state}
 
 
 class CompareDuplicate(Operation[Pair]):

@@ -110,7 +110,7 @@ class DryRunView(Answer):
 
 
 class EditedEntry(Answer):
-    """The new entry, and where the one that was edited stands."""
+    """The new entry, and the state of the one that was edited."""
 
     entry: EntrySeq
     parent: Count

@@ -197,14 +197,14 @@ def _whole(least: int, most: int) -> FieldInfo:
     return Field(json_schema_extra={"minimum": least, "maximum": most})  # type: ignore[no-any-return]
 
 
-# One that stands in an address: what none bears is not found.
+# One in a URL's path: a number without an entry is not found.
 _COUNT: Final = Field(json_schema_extra={"minimum": 0})
 # As `_needed` reads it: blanks alone are nothing.
 _FILLED: Final = Field(json_schema_extra={"pattern": r"\S"})
 _WRITTEN: Final = WithJsonSchema({"type": "string"})
 
 # Text of which the trail keeps nothing; a word of ours, which it keeps; and such a word that must be there. What a
-# description says is the help of the option at the terminal and stands in the description of the API.
+# description says is the help of the option at the terminal and part of the description of the API.
 Text = Annotated[str, BeforeValidator(_word)]
 Verbatim = Annotated[str, BeforeValidator(_text)]
 Word = Annotated[str, BeforeValidator(_word), Audited.VALUE]

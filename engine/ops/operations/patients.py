@@ -33,9 +33,9 @@ from engine.pipeline.repair.charting import charts
 from engine.pipeline.repair.entry_operations import judge_bytes
 
 MOST_NAMED: Final = 100
-# By so many numbers a destination is asked: what stands in an address is bounded.
+# How many numbers one search of a destination has: the length of a URL is bounded.
 MOST_ASKED: Final = 20
-# So many of a sealed journal's messages are read to learn the numbers that it keeps as marks.
+# How many of a sealed journal's messages are read to learn the numbers that it keeps as marks.
 MOST_READ: Final = 20
 
 Lane = Annotated[Count, Field(description="Which patient, where the entry names several: the lane, as it is shown.")]

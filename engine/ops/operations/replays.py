@@ -43,7 +43,7 @@ class BulkPlan(Answer):
 
     @classmethod
     def chosen(cls, found: Selected, **more: object) -> Self:
-        """Return the plan of entries that were chosen, with the fields that this kind of plan has beside."""
+        """Return the plan of entries that were chosen, with the further fields of this kind of plan."""
         seqs = found.seqs
         return cls.of(found, count=len(seqs), first=seqs[0] if seqs else None, last=seqs[-1] if seqs else None, **more)
 

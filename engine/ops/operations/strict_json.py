@@ -1,4 +1,4 @@
-"""JSON of whoever asks for an operation: what two readers would understand differently is refused."""
+"""JSON of an operation's request: what two readers would understand differently is refused."""
 
 import json
 from typing import Any

@@ -14,7 +14,7 @@ from engine.mapping.files.document import Edited
 from engine.ops.playground.site import MappingSite
 
 Json = dict[str, Any]
-# What stands for the file of the channel that is asked about: its filters come with the question.
+# Replaces the file of the channel that is asked about: its filters come with the question.
 CHANNEL_FILE: Final = Source("channel", {}, {})
 
 

@@ -38,7 +38,7 @@ def tested(bench: Bench, question: Question) -> Json:
     source = bench.check(question)
     own = site.folder.is_dir() or any(path.parent == site.folder / TESTS for path in edited)
     mine = cases_for(cases_of(site.folder, edited), source) if own else []
-    theirs = cases_for(beside(mine, cases_of(site.beside)), source)
+    theirs = cases_for(beside(mine, cases_of(site.shipped)), source)
     cases, others = (mine, theirs) if own else (theirs, [])
     return {
         "cases": len(cases),
@@ -63,8 +63,8 @@ def _lost(question: Question, source: MappingSource, cases: Sequence[Case]) -> I
     site = question.site
     try:
         before = compile_mapping(read(site.folders, question.mapping), channel_of({}))
-    except ConfigurationError:  # what stands there is in force nowhere
-        before = compile_mapping(read((site.beside, site.beside), question.mapping), channel_of({}))
+    except ConfigurationError:  # that file is in force nowhere
+        before = compile_mapping(read((site.shipped, site.shipped), question.mapping), channel_of({}))
     found = Comparison(before, compile_mapping(source, channel_of({})))
     for case in cases:
         with contextlib.suppress(MessageError):

@@ -1,4 +1,4 @@
-"""The mapping files that the playground works on: those of the site, and the shipped ones beside them."""
+"""The mapping files that the playground works on: those of the site, and the shipped ones."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ class MappingSite:
     """The folder of a site's mapping files, and the shipped one; they are the same where a site changes those."""
 
     folder: Path
-    beside: Path
+    shipped: Path
 
     @classmethod
     def of(cls, folder: Path | None) -> "MappingSite":
@@ -38,7 +38,7 @@ class MappingSite:
     @property
     def folders(self) -> tuple[Path, ...]:
         """Where files are looked for, the shipped ones last."""
-        return (self.folder, self.beside)
+        return (self.folder, self.shipped)
 
     def edited(self, texts: Mapping[str, str]) -> Edited:
         """Return texts by the paths of the files that they are in place of; lines end as in files."""
@@ -46,7 +46,7 @@ class MappingSite:
 
     def name(self, file: str) -> str:
         """Return what a file is called: its path below the site's folder, or `shipped/...`."""
-        for folder, prefix in ((f"{self.folder}/", ""), (f"{self.beside}/", SHIPPED)):
+        for folder, prefix in ((f"{self.folder}/", ""), (f"{self.shipped}/", SHIPPED)):
             if file.startswith(folder):
                 return prefix + file.removeprefix(folder)
         return file.rpartition("/")[2]
@@ -56,7 +56,7 @@ class MappingSite:
         inner = name.removeprefix(SHIPPED)
         if not NAME.fullmatch(inner):
             raise UsageError("path is none of a mapping file; `mappings.files` lists them")
-        return (self.beside if name != inner else self.folder) / inner
+        return (self.shipped if name != inner else self.folder) / inner
 
     def files(self) -> Iterator[Path]:
         """Yield every file: the site's, then the shipped ones."""

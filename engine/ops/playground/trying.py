@@ -162,7 +162,7 @@ _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
 def _part(value: Any, path: str) -> Any:
-    """Return what stands at a path within a value; None for nothing."""
+    """Return what is at a path within a value; None for nothing."""
     for match in _STEP.finditer(path):
         if match[1] is not None:
             value = value.get(match[1]) if isinstance(value, dict) else None

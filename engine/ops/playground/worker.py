@@ -55,7 +55,7 @@ def answer(bench: Bench, line: bytes) -> Json:
         return {"made": {"problems": problems_of(question.site, error.problems)}}
     except AdtEngineError as error:
         return {"refused": str(error)}
-    except Exception as error:  # noqa: BLE001 - the place is told, and nothing of what was asked
+    except Exception as error:  # noqa: BLE001 - the place is reported, and nothing of the request
         bench.forget()
         return {"failed": f"{type(error).__name__} at {place_of(error)}"}
 

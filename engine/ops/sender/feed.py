@@ -20,7 +20,7 @@ _LINE: Final = re.compile(rb"[\r\n]+")
 def read_messages(paths: Sequence[Path]) -> tuple[bytes, ...]:
     """Return the messages of files, and of the `*.hl7` files of folders in order of name.
 
-    A batch file (FHS or BHS) is one block, as it stands. UsageError names a path that cannot be read or holds nothing.
+    A batch file (FHS or BHS) is one block, unchanged. UsageError names a path that cannot be read or holds nothing.
     """
     return tuple(message for _, message in read_placed(paths))
 

@@ -78,7 +78,7 @@ async def send_stream(
 ) -> None:
     """Send messages as they are made, however many; `on_answer` is called with each answer as it comes.
 
-    The number beside each message says whose it is: those of one number stay on one connection, in order. Memory holds
+    The number of each message is its patient's: those of one number stay on one connection, in order. Memory holds
     a few messages a connection. UnreachableError if nobody listens at the start; later failures stand in the answers.
     """
     pace = _Pace(rate)

@@ -77,7 +77,7 @@ async def _reply(operations: Operations, actor: Actor, line: bytes) -> bytes:
         return json_line({"done": await operations.answer(name, actor, given)})
     except AdtEngineError as error:
         return json_line({"error": str(error), "exit": 2 if isinstance(error, UsageError) else 1})
-    except Exception as error:  # noqa: BLE001 - the last resort: whoever asks is told, and the engine goes on
+    except Exception as error:  # noqa: BLE001 - the last resort: the client gets an answer, and the engine goes on
         _log.error("operation failed", error=type(error).__name__, point=place_of(error))
         return json_line({"error": "the engine could not do that; its log says where it failed", "exit": 1})
 

@@ -41,7 +41,7 @@ def text_of(content: bytes) -> str:
 
 
 def known_as(name: str, other: str) -> FieldInfo:
-    """Return a field that stands under another name in the value that is shown, or in what another process wrote."""
+    """Return a field that has another name in the value that is shown, or in what another process wrote."""
     found: FieldInfo = Field(validation_alias=AliasChoices(other, name))
     return found
 

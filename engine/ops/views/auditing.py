@@ -96,7 +96,7 @@ def check_form(form: str) -> None:
 def exported(folder: Path, chosen: AuditFilter, form: str, upto: int | None = None) -> Iterator[bytes]:
     """Yield an export in pieces, oldest row first: `ndjson`, or `csv` in which no cell is taken for a formula.
 
-    Each piece is read at once, on a connection of its own: whoever takes the next one may be another thread.
+    Each piece is read at once, on a connection of its own: the next one may be read by another thread.
     UsageError at once for another form.
     """
     check_form(form)

@@ -72,13 +72,13 @@ class Throughput(Answer, facts=True):
 
 
 def stood(folder: Path) -> Standing:
-    """Return what stands where now."""
+    """Return how many entries are in which state now."""
     with Reader(folder) as reader:
         return Standing.of(reader.stats())
 
 
 def counted(folder: Path, since: datetime, until: datetime, now: datetime) -> Counts:
-    """Return what stands where now, and what came and ended in a time."""
+    """Return how many entries are in which state now, and what came and ended in a time."""
     with Reader(folder) as reader:
         stats = reader.stats()
         traffic = reader.traffic(since, until, 60 if until - since <= 2 * DAY else 86400)
@@ -113,7 +113,7 @@ def by_rule(reader: Reader, since: datetime | None, until: datetime | None) -> d
 
 
 def passed(folder: Path, since: datetime, until: datetime, points: int, channel: str = "") -> Throughput:
-    """Return what came, ended and was answered in a time, as series of at most so many points."""
+    """Return what came, ended and was answered in a time, as series of at most `points` points."""
     width = _width(since, until, points)
     begin = int(since.timestamp()) // width * width
     at = [datetime.fromtimestamp(second, since.tzinfo) for second in range(begin, int(until.timestamp()) + 1, width)]
@@ -139,7 +139,7 @@ def passed(folder: Path, since: datetime, until: datetime, points: int, channel:
 
 
 def _width(since: datetime, until: datetime, points: int) -> int:
-    """Return the narrowest width of a bucket with which a time has at most so many points."""
+    """Return the narrowest width of a bucket with which a time has at most `points` points."""
     least = (until - since).total_seconds() / points
     days = -(-int(least) // WIDTHS[-1])
     return next((width for width in WIDTHS if width >= least), days * WIDTHS[-1])

@@ -31,7 +31,7 @@ class DecisionView(Answer, facts=True):
 
 
 class Duplicate(RowFacts, facts=True):
-    """An entry whose patient was created beside one who may be the same; `decision` is null where nobody decided.
+    """An entry whose patient was created although another may be the same; `decision` is null where nobody decided.
 
     `merged_by`: the entry whose merge made one record of them, which closes it; null where none has.
     """
@@ -70,7 +70,7 @@ class PairAt(Answer):
 
 
 class Pair(Answer):
-    """The patient of an entry beside those who may be the same, at each destination; `merged_by` as in the list."""
+    """The patient of an entry and those who may be the same, at each destination; `merged_by` as in the list."""
 
     entry: Count
     decision: DecisionView | None

@@ -137,7 +137,7 @@ class Attempt(AttemptFacts):
 
 
 class FollowUpFacts(Answer, facts=True):
-    """Where a follow-up of a delivery stands, a look-up or a notice: waiting, accepted, refused or given-up."""
+    """The state of a follow-up of a delivery, a look-up or a notice: waiting, accepted, refused or given-up."""
 
     state: str
     reason: str
@@ -155,7 +155,7 @@ class FollowUp(FollowUpFacts):
 
 
 class DeliveryFacts(Answer, facts=True):
-    """Where an entry stands at one destination."""
+    """The state of an entry at one destination."""
 
     destination: str
     state: State
@@ -182,7 +182,7 @@ class Involved(Answer):
 
 
 class Delivery(DeliveryFacts):
-    """Where an entry stands at one destination, with its plan, and the records that a hold is about."""
+    """The state of an entry at one destination, with its plan, and the records that a hold is about."""
 
     attempts: tuple[Attempt, ...]
     lookup: FollowUp | None = None
@@ -248,7 +248,7 @@ class SentBy(Rule):
 
 
 class ReadBeside(Answer):
-    """A field that a function or a condition read beside its rule's own, and what stood there."""
+    """A field that a function or a condition read besides its rule's own, and its value."""
 
     source: str
     segment: Count = 0
@@ -275,7 +275,7 @@ class RuleText(Answer):
 
 
 class LineInForce(Answer):
-    """A line of a mapping that held for the message, beside those of elements; `read`: fields it names, with values."""
+    """A line of a mapping that held for the message, those of elements aside; `read`: fields it names, with values."""
 
     file: str
     line: Count

@@ -23,7 +23,7 @@ class MappingText(MappingFile, facts=True):
 
 
 class ProblemView(Answer, facts=True):
-    """A mistake in a file: where it stands, what was found, what would do."""
+    """A mistake in a file: its place, what was found, what would do."""
 
     file: str
     line: Count
@@ -150,7 +150,7 @@ class Lost(Answer, facts=True):
 class Tested(Answer, facts=True):
     """How many cases there are, which differ; `problems`: why they could not be run.
 
-    `shipped`: how many cases ship beside the site's own, and which of them the site's files `changed`. `lost`: what is
+    `shipped`: how many cases ship besides the site's own, and which of them the site's files `changed`. `lost`: what is
     in force makes these elements of the messages of all cases, and the edited files do not.
     """
 

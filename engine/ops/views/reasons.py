@@ -43,7 +43,7 @@ _FAMILIES: Final = tuple(reason for code, reason in REASONS.items() if code.ends
 def reason_of(code: str) -> Reason:
     """Return the line of a code, which may have a place or a count behind it (`unmapped-code PID-16`).
 
-    A code that stands in no table is the destination's own, or one of a site's mapping: its line says so.
+    A code that is in no table is the destination's own, or one of a site's mapping: its line says so.
     """
     name = code.partition(" ")[0].rstrip(":")
     found = REASONS.get(name) or next((one for one in _FAMILIES if name.startswith(one.code[:-1])), None)

@@ -112,7 +112,7 @@ class Call:
         return self.actor is not None and may(self.actor.role, permission)
 
     def admitted(self, route: Route) -> bool:
-        """Say whether a route is for who asks: not for whoever is not signed in."""
+        """True if a route is for the actor: never for one who is not signed in."""
         return self.actor is not None and (isinstance(route.needs, Free) or self.may(route.needs))
 
     def entry(self) -> int:

@@ -1,4 +1,4 @@
-"""Charts drawn by the server: lines in a box of fixed size, what stands at each point, and the same as a table."""
+"""Charts drawn by the server: lines in a box of fixed size, the label of each point, and the same as a table."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The room of one point, from left to right, and what stands there."""
+    """The room of one point, from left to right, and its label."""
 
     left: float
     width: float
@@ -41,7 +41,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart: lines, what stands at each point, and rows of a table, each the highest of its part of the time."""
+    """One chart: lines, the label of each point, and rows of a table, each the highest of its part of the time."""
 
     title: str
     unit: str
@@ -76,9 +76,9 @@ def chart(title: str, unit: str, times: Sequence[datetime], series: Mapping[str,
 
 
 def per_minute(times: Sequence[datetime], seconds: int, now: datetime, counts: Sequence[int]) -> list[float | None]:
-    """Return how many there were in a minute, at points of so many seconds; None while too little of one is over.
+    """Return how many there were in a minute, at points of `seconds`; None while too little of one is over.
 
-    A minute that is not over and already has more than the one before is told: a flood, or the first messages of all.
+    A minute that is not over and already has more than the one before is shown: a flood, or the first messages of all.
     """
     late = LATE_SECONDS if seconds > MINUTE else 0.0
     over = [min((now - at).total_seconds() - late, seconds) for at in times]

@@ -1,4 +1,4 @@
-"""Names beside entries on a page, for who may see them; each look is on record, for a hundred entries at once."""
+"""Patients' names in a list of entries, for actors who may see them; each look is audited, by the hundred entries."""
 
 from collections.abc import Iterable, Mapping
 

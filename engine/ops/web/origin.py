@@ -30,7 +30,7 @@ def host_of(header: str) -> str:
 
 
 def is_known(header: str, names: Iterable[str]) -> bool:
-    """Say whether a Host header names one of these hosts; `*.example` stands for one label in front."""
+    """Say whether a Host header names one of these hosts; `*.example` matches one label in front."""
     host = host_of(header)
     parent = host.partition(".")[2]
     return bool(host) and any(host == name or (parent and f"*.{parent}" == name) for name in names)

@@ -1,4 +1,4 @@
-"""A request that is not answered as asked: the status, and a line for whoever asked."""
+"""A request that is not answered as asked: the status, and a line for the client."""
 
 from collections.abc import Mapping
 from typing import Final

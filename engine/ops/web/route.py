@@ -43,12 +43,12 @@ class Route:
 
 
 def checked(routes: Sequence[Route]) -> tuple[Route, ...]:
-    """Return the routes; StartError where one does not say what it needs, or stands there twice."""
+    """Return the routes; StartError where one does not say what it needs, or is there twice."""
     seen = set()
     for route in routes:
         if not isinstance(route.needs, Permission | Free):
             raise StartError(f"the route {route.key} declares no permission: add one to the table of routes")
         if route.key in seen:
-            raise StartError(f"the route {route.key} stands twice in the table of routes")
+            raise StartError(f"the route {route.key} is twice in the table of routes")
         seen.add(route.key)
     return tuple(routes)

@@ -27,7 +27,7 @@ def streamed(
 ) -> Response:
     """Answer with a stream: `now` and `others` in events named so, and at every 15th turn `seldom`.
 
-    RefusedRequestError 429 where the account has too many streams. Whoever is no longer signed in, or has another role
+    RefusedRequestError 429 where the account has too many streams. An actor who has signed out, or has another role
     by now, sees that said, and the stream ends.
     """
     if call.context.streams[call.owner] >= MOST_OF_ONE:

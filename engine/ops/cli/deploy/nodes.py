@@ -18,7 +18,7 @@ from engine.terminal.options import CHANNELS, Channels, Mappings
 from engine.terminal.table import errors
 
 HERE: Final = Path(__file__).parent
-BESIDE: Final = "postgresql://engine@postgres/adt"
+OWN_DATABASE: Final = "postgresql://engine@postgres/adt"
 PAGES_PORT: Final = 8081
 # What a stop takes at most, as in the systemd unit; and how long a load balancer may still send connections before it.
 GRACE_SECONDS: Final = 30
@@ -66,7 +66,7 @@ def compose(
         image=_escaped(image or f"adt-engine:{__version__}"),
         nodes=[f"node-{number}" for number in range(1, replicas + 1)],
         ports=ports(found, PAGES_PORT),
-        journal=_escaped(journal or BESIDE),
+        journal=_escaped(journal or OWN_DATABASE),
         beside=not journal,
         channels=_escaped(_beside(channels)),
         mappings=_escaped(_beside(mappings)) if mappings else "",

@@ -86,6 +86,6 @@ def _print(name: str, **values: object) -> None:
 
 def _command() -> str:
     """Return the whole path of this command, as systemd looks for none."""
-    beside = Path(sys.executable).with_name("adt-engine")
-    found = str(beside) if beside.exists() else shutil.which("adt-engine")
+    sibling = Path(sys.executable).with_name("adt-engine")
+    found = str(sibling) if sibling.exists() else shutil.which("adt-engine")
     return found or f"{sys.executable} -m engine"

@@ -79,7 +79,7 @@ def _listener(answers: Mapping[str, Answer]) -> Iterator[str]:
 
 def _authorities(answer: Answer) -> Iterator[str]:
     if not answer:
-        yield "# Whose numbers these are on the FHIR server, by CX.4; as it stands, the engine makes a system of each."
+        yield "# Whose numbers these are on the FHIR server, by CX.4; by default the engine makes a system of each."
         yield "# authorities: {HOSP: https://mrn.hospital.example}"
         return
     yield "# Assigning authority (CX.4) to identifier system."

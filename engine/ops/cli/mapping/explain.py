@@ -80,12 +80,12 @@ class Chosen(NamedTuple):
         if not (self.segment or self.file) or "elements" not in made:
             return made
         elements = [one for one in made["elements"] if self._has(one["source"], one["file"])]
-        told = {
+        more = {
             "unread": [one for one in made.get("unread", ()) if self._has(one["path"], "")],
             "conditions": [one for one in made.get("conditions", ()) if self._decides(one)],
             "lines": [one for one in made.get("lines", ()) if self.file and self._decides(one)],
         }
-        return {**made, "elements": elements, **{key: one for key, one in told.items() if key in made}}
+        return {**made, "elements": elements, **{key: one for key, one in more.items() if key in made}}
 
     def _decides(self, one: dict[str, Any]) -> bool:
         """Say whether a condition or a line is of the file, and reads the segment, that are chosen."""

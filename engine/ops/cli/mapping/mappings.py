@@ -49,8 +49,8 @@ def check(mappings: Mappings = None, name: MappingName = "adt", cost: Cost = Fal
     costs = Costs(found)
     warnings = sorted((*costs.warnings(), *Negations(found.documents).warnings()))
     if as_json:
-        told = {"mapping": name, "hash": found.hash, "problems": [], "warnings": [one._asdict() for one in warnings]}
-        print_json(told | ({"cost": costs_as_json(costs)} if cost else {}))
+        report = {"mapping": name, "hash": found.hash, "problems": [], "warnings": [one._asdict() for one in warnings]}
+        print_json(report | ({"cost": costs_as_json(costs)} if cost else {}))
         return
     for one in warnings:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"warning: {one}", markup=False)

@@ -41,7 +41,7 @@ def show(found: PatientView) -> None:
     for there in found.destinations:
         _at(there)
     print_line("Numbers", "bold")
-    headings = ("Number", "System", "First #", "Last #", "Stands for")
+    headings = ("Number", "System", "First #", "Last #", "Record")
     output().print(table(headings, ((n.value, n.system, n.first, n.last, _stands(n)) for n in found.numbers)))
     print_line("Merges", "bold")
     merges = ((one.entry, utc(one.at), one.source, one.survivor, one.destination) for one in found.merges)

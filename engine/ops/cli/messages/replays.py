@@ -111,20 +111,20 @@ def ask_each(data: Path, requests: Sequence[Operation[Any]], done: str, *, as_js
 
     As JSON each entry with its answer, or why it was refused; what was done is shown even after an interruption.
     """
-    told: list[dict[str, object]] = []
+    answers: list[dict[str, object]] = []
     try:
-        failures = list(_asked_each(data, requests, done, None if not as_json else told))
+        failures = list(_asked_each(data, requests, done, None if not as_json else answers))
     finally:
         if as_json:
-            print_json(told)
+            print_json(answers)
     if failures:
         raise AdtEngineError("\n".join(failures))
 
 
 def _asked_each(
-    data: Path, requests: Sequence[Operation[Any]], done: str, told: list[dict[str, object]] | None
+    data: Path, requests: Sequence[Operation[Any]], done: str, answers: list[dict[str, object]] | None
 ) -> Iterator[str]:
-    """Ask for each and yield what was refused; what was done is printed, or added to what will be `told`."""
+    """Ask for each and yield what was refused; what was done is printed, or added to `answers`."""
     for request in requests:
         entry = request.given()["entry"]
         try:
@@ -136,10 +136,10 @@ def _asked_each(
             row = {"refused": str(error)}
         else:
             row = request.to_json(answer)
-            if told is None:
+            if answers is None:
                 print_line(f"{entry} {done}")
-        if told is not None:
-            told.append({"entry": entry, **row})
+        if answers is not None:
+            answers.append({"entry": entry, **row})
 
 
 def watch(data: Path, run: ReplayRun, *, as_json: bool) -> None:

@@ -46,7 +46,7 @@ class View:
         return found
 
     def _check_names(self, given: dict[str, object]) -> None:
-        """RefusedRequestError 400 for a name that this address does not take, or that stands in it."""
+        """RefusedRequestError 400 for a name that this address does not take, or that is part of it."""
         others = self.endpoint.others
         for name in given:
             if name not in others:
@@ -60,7 +60,7 @@ def _check_nulls(given: dict[str, object]) -> None:
     while waiting:
         name, value = waiting.pop()
         if value is None:
-            raise RefusedRequestError(422, f"null stands in {name[:MOST_NAME]}: leave it out, or give a value")
+            raise RefusedRequestError(422, f"{name[:MOST_NAME]} is null: leave it out, or give a value")
         if isinstance(value, dict):
             waiting += [(name, one) for one in value.values()]
         elif isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The help pages, for whoever is signed in, and the table of reasons: what each code means and what to do next."""
+"""The help pages, for every signed-in actor, and the table of reasons: what each code means and what to do next."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""One message: where it stands and why, what was sent, what it says, what came of it; and what can be done."""
+"""One message: its state and why, what was sent, what it says, what came of it; and what can be done."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -95,7 +95,7 @@ def _why(entry: EntryFacts) -> list[tuple[list[str], Reason]]:
 
 
 def _can(call: Call, entry: EntryFacts) -> Mapping[str, bool]:
-    """Say what may be done with an entry by whoever looks at it."""
+    """Return what the actor may do with an entry."""
     operates = call.may(Permission.OPERATE)
     states = {one.state for one in entry.deliveries} or {entry.state}
     held = "held" in states

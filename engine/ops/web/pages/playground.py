@@ -65,7 +65,7 @@ class Draft:
 
 
 class Line(NamedTuple):
-    """A line of a resource as JSON: what stands before a value, the value with the place of its origin, what follows.
+    """A line of a resource as JSON: the text before a value, the value with the place of its origin, what follows.
 
     `path`: of a value its path, `name[0].family`.
     """
@@ -78,7 +78,7 @@ class Line(NamedTuple):
 
 
 async def _show(call: Call) -> Response:
-    """Show an empty page, or one with the message of an entry, for whoever may see it."""
+    """Show an empty page, or one with the message of an entry, for actors who may see it."""
     draft = Draft()
     if number := call.asked("entry"):
         entry = await call.perform(ShowMessage, entry=numbered("entry", number, 404))
@@ -89,7 +89,7 @@ async def _show(call: Call) -> Response:
 
 
 def _working(view: Callable[[Call, Draft], Awaitable[Response]]) -> Callable[[Call], Awaitable[Response]]:
-    """Return a view of what was typed, which is still there where it cannot be done; why not stands above it."""
+    """Return a view of what was typed, which is still there where it cannot be done; the reason is above it."""
 
     async def answer(call: Call) -> Response:
         draft = await _draft(call)
