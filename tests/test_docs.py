@@ -15,13 +15,11 @@ from typer.testing import CliRunner
 
 from engine import telemetry
 from engine.__main__ import app
-from engine.config.alerting import Alerting
-from engine.config.channel import Channel
-from engine.config.reference import setting_rows, settings_table
-from engine.config.service import ServiceConfiguration
+from engine.config.reference import setting_rows
 from engine.fault import POINTS
 from engine.ops.views.reasons import REASONS
 from tests.interchange.nursery import ran
+from tests.settings import TABLES, with_table
 
 ROOT: Final = Path(__file__).parent.parent
 HELP: Final = ROOT / "engine/ops/docs"
@@ -35,6 +33,7 @@ DOCUMENTS: Final = (
     HOUSE,
     SERVICE,
     *(SERVICE.with_name(f"{page}.md") for page in ("clients", "orders", "webhooks")),
+    *sorted(SERVICE.parent.glob("docs/*.md")),
     *sorted(HELP.glob("*.md")),
 )
 TEXTS: Final = {document: document.read_text("utf-8") for document in DOCUMENTS}
@@ -99,17 +98,11 @@ def _links(document: Path) -> Iterator[tuple[Path, str]]:
             yield ((document.parent / path).resolve() if path else document), place
 
 
-@pytest.mark.parametrize(
-    ("document", "mark", "model"),
-    [
-        (ROOT / "channels/README.md", "settings", Channel),
-        (SERVICE, "service settings", ServiceConfiguration),
-        (HELP / "alerts.md", "alert settings", Alerting),
-    ],
-)
+@pytest.mark.parametrize(("document", "mark", "model"), TABLES)
 def test_the_table_of_settings_is_the_one_of_the_models(document: Path, mark: str, model: type[BaseModel]) -> None:
-    """Key, default, unit and meaning are generated; after a change, paste `settings_table(model)` between the marks."""
-    assert _between(document, mark) == settings_table(model).strip()
+    """Key, default, unit and meaning are generated; after a change, run `python -m tests.settings`."""
+    assert TEXTS[document].count(f"<!-- {mark} -->") == 1
+    assert TEXTS[document] == with_table(TEXTS[document], mark, model)
     assert all(row.meaning for row in setting_rows(model))
 
 
@@ -224,12 +217,12 @@ def test_the_test_command_of_ci_is_the_readmes() -> None:
     assert command in (ROOT / ".ci" / "run").read_text()
 
 
-def test_every_log_line_of_the_service_is_in_its_readme() -> None:
+def test_every_log_line_of_the_service_is_on_its_page() -> None:
     """Whoever is on call finds each event of the service's log, with what to do."""
     sources = [file.read_text() for file in (ROOT / "engine/interchange").glob("*/http/*.py")]
     events = {name for text in sources for name in re.findall(r'logger\(\)\.\w+\(\s*"([^"]+)"', text)}
     assert len(events) > 8
-    assert [name for name in events if f"`{name}`" not in TEXTS[SERVICE]] == []
+    assert [name for name in events if f"`{name}`" not in TEXTS[SERVICE.parent / "docs/fhir-service.md"]] == []
 
 
 def test_every_room_of_the_house_is_on_its_plan() -> None:

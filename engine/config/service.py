@@ -88,7 +88,7 @@ class History(Frozen):
     """How long a tenant's former versions are kept."""
 
     keep: Literal["all"] | Annotated[int, Field(ge=1, le=36_500)] = Field(
-        "all", description="former versions: all, or for so many days after the next one came (then 410)"
+        "all", description="former versions: all, or for this many days after the next one came (then 410)"
     )
 
 

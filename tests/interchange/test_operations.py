@@ -52,12 +52,12 @@ def test_what_is_counted(own_service: Running) -> None:
     assert told["adt_interchange_store_failed"] == 0
 
 
-def test_every_metric_is_in_the_readme(service: Running) -> None:
-    """Whoever operates the service finds each of its metrics in the service's README."""
+def test_every_metric_is_on_the_services_page(service: Running) -> None:
+    """An operator finds each metric of the service on the page on running it."""
     text = service.http.get(f"{service.url}/metrics").text
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
-    readme = (ROOT / "engine/interchange/README.md").read_text()
-    assert {name for name in names if not name.endswith("_created") and name not in readme} == set()
+    page = (ROOT / "engine/interchange/docs/fhir-service.md").read_text()
+    assert {name for name in names if not name.endswith("_created") and name not in page} == set()
 
 
 def test_a_store_that_failed(

@@ -1,4 +1,4 @@
-"""The help pages: Markdown files of `engine/ops/docs` and the READMEs that operators need, by name."""
+"""The help pages: Markdown files of `engine/ops/docs`, the service's, and the READMEs that operators need, by name."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The service's README runs as it stands: its configuration, and every curl line with what it shows."""
+"""The service's pages run as they are: the configuration, every curl line with what it shows, and the compendium."""
 
 import fnmatch
 import os
@@ -16,7 +16,7 @@ from tests.interchange.kit import running
 from tests.interchange.places import address_of, url_of
 from tests.interchange.process import ENVIRONMENT, PROGRAM, started
 
-README: Final = (Path(__file__).parents[2] / "engine/interchange/README.md").read_text()
+PAGES: Final = Path(__file__).parents[2] / "engine/interchange/docs"
 SHOWN_AT: Final = "http://127.0.0.1:8080"
 SECRETS: Final = {
     "ENGINE_SECRET": "of-the-engine",
@@ -27,14 +27,14 @@ SECRETS: Final = {
 NEXT_BLOCK: Final = "-- next block --"
 
 
-def between(mark: str) -> str:
-    """Return what stands between two marks of the service's README."""
-    return README.split(f"<!-- {mark} -->\n", 1)[1].split(f"<!-- /{mark} -->", 1)[0]
+def between(page: str, mark: str) -> str:
+    """Return the text between two marks of one of the service's pages."""
+    return (PAGES / f"{page}.md").read_text().split(f"<!-- {mark} -->\n", 1)[1].split(f"<!-- /{mark} -->", 1)[0]
 
 
-def steps(mark: str = "curl") -> list[tuple[str, list[str]]]:
+def steps(page: str = "fhir-tour", mark: str = "curl") -> list[tuple[str, list[str]]]:
     """Return each block of commands with the lines that are shown below it, none where nothing is."""
-    found = re.findall(r"^```sh\n(.*?)^```\n(?:```text\n(.*?)^```)?", between(mark), re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```sh\n(.*?)^```\n(?:```text\n(.*?)^```)?", between(page, mark), re.MULTILINE | re.DOTALL)
     return [(commands, shown.splitlines()) for commands, shown in found]
 
 
@@ -43,7 +43,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The configuration starts a service, and each block of commands prints what the page shows; … is any text."""
     for name, secret in SECRETS.items():
         monkeypatch.setitem(ENVIRONMENT, name, secret)
-    configuration = re.findall(r"```yaml\n(.*?)```", between("interchange.yaml"), re.DOTALL)[0]
+    configuration = re.findall(r"```yaml\n(.*?)```", between("fhir-service", "interchange.yaml"), re.DOTALL)[0]
     configuration = configuration.replace(":8080", ":0").replace('password_hash: "!"', f'password_hash: "{HASH}"')
     beside = {"NO_PROXY": "*", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     with started(tmp_path, configuration, PROGRAM) as service:
@@ -69,10 +69,10 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_compendium_runs(tmp_path: Path) -> None:
     """The files of a laboratory as they are shown, checked and loaded, and what is told of them and of a mistake."""
     for name, text in re.findall(
-        r"^`([\w.-]+)`:\n\n```\w+\n(.*?)^```", between("compendium"), re.MULTILINE | re.DOTALL
+        r"^`([\w.-]+)`:\n\n```\w+\n(.*?)^```", between("fhir-orders", "compendium"), re.MULTILINE | re.DOTALL
     ):
         (tmp_path / name).write_text(text)
-    ((commands, shown),) = steps("compendium")
+    ((commands, shown),) = steps("fhir-orders", "compendium")
     with running(tmp_path) as service:
         done = subprocess.run(
             ["bash", "-c", commands],
