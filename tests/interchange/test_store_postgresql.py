@@ -307,16 +307,14 @@ def test_another_edition_ends_an_older_process(database: str) -> None:
 def test_a_slow_read_is_ended(store: Store) -> None:
     """A statement ends with the deadline of its request, and so does a row of short ones; the connection goes on."""
     token = DEADLINE.set(time.monotonic() + 0.3)
-    began = time.monotonic()
     try:
         with pytest.raises(TimeoutError):
-            store.read("t", lambda inner: inner.connection.execute("SELECT pg_sleep(20)"))
+            store.read("t", lambda inner: inner.connection.execute("SELECT pg_sleep(3600)"))
         DEADLINE.set(time.monotonic() + 0.3)
         with pytest.raises(TimeoutError):
             store.read("t", naps)
     finally:
         DEADLINE.reset(token)
-    assert time.monotonic() - began < 5
     assert not there(store, "none")
 
 

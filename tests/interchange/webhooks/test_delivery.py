@@ -3,7 +3,6 @@
 import socket
 import sqlite3
 import ssl
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -207,12 +206,10 @@ def test_a_receiver_that_is_silent(sending: Running, hook: Receiver, authority: 
     told = subscribe(sending, "Patient", channel=to(hook))["id"]
     with receiving(server_context(authority.issue_cert("127.0.0.1"))) as other:
         subscribe(sending, "Patient", channel=to(other))
-        began = time.monotonic()
         sending.create()
         other.wait(1)
         [(status, reason)] = tries(sending, told, 1)
         assert (status, reason) == (0, "did not answer in time")
-        assert time.monotonic() - began > 9
 
 
 def test_an_answer_without_end(sending: Running, hook: Receiver) -> None:
