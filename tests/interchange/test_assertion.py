@@ -145,7 +145,7 @@ def test_a_refresh_token_for_a_user(asserting: Running) -> None:
     ],
 )
 def test_clocks_may_differ(asserting: Running, changes: dict[str, Any]) -> None:
-    """C-041, section 4.2: 60 seconds of skew are allowed; iat and nbf may be left out."""
+    """C-041: 60 seconds of skew are allowed; iat and nbf may be left out."""
     now = int(time.time())
     moments = {name: value if value is None else now + value for name, value in changes.items()}
     assert speak(asserting, signed(user_claims(asserting, **moments))).status_code == 200

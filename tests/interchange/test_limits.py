@@ -1,4 +1,4 @@
-"""What a client may send and how long it may take: heads, bodies, time, connections (points A, Z; S17)."""
+"""What a client may send and how long it may take: heads, bodies, time, connections (points A, Z)."""
 
 import contextlib
 import socket

@@ -202,7 +202,7 @@ def test_a_service_without_its_certificate_is_never_ready(tmp_path: Path) -> Non
 def test_production_speaks_no_plain_http_to_others(
     tmp_path: Path, environment: str, host: str, more: dict[str, object], *, allowed: bool
 ) -> None:
-    """S1: beyond loopback a production service needs TLS, its own or a proxy's that the file vouches for."""
+    """Beyond loopback a production service needs TLS, its own or a proxy's that the file vouches for."""
     settings: ServiceConfiguration = configuration(
         tmp_path / "secret", environment=Environment(environment), test_hooks=False, **more
     )

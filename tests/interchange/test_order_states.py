@@ -8,7 +8,7 @@ from engine.interchange.orders.orders.order import performer_of, status_of, with
 from engine.interchange.orders.orders.status import FHIR, TRANSITIONS, Event, OrderStatus
 
 SIS = "https://cdis.example"
-# Written by hand from section 10.4: one line a state, and where each event leads from there.
+# Written by hand: one line a state, and where each event leads from there.
 SECOND_COPY = """
           submit   transmitted refused resulted   unresulted cancel
 draft     pending  -           -       -          -          cancelled

@@ -116,7 +116,7 @@ def test_pages_have_twenty(crowd: Crowd, paging: str) -> None:
 
 
 def test_links_say_what_was_asked(crowd: Crowd) -> None:
-    """C-204, section 6.3: self and next hold the criteria as they were meant, the page, and _format."""
+    """C-204: self and next hold the criteria as they were meant, the page, and _format."""
     asked = f"{crowd.path}&_format=json&_pretty=false&_paging=cursor&_offset=0"
     for bundle in (page(crowd, asked), page(crowd, following(crowd, "&_format=json&_pretty=false&_paging=cursor"))):
         for url in links(bundle).values():

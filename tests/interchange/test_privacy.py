@@ -129,7 +129,7 @@ def malformed(service: Running) -> list[str]:
 
 
 def test_logs_metrics_and_refusals_say_nothing(tmp_path: Path) -> None:
-    """S14, S20: canaries in bodies, addresses, queries, headers and tokens come out in no refusal, log or metric."""
+    """Canaries in bodies, addresses, queries, headers and tokens come out in no refusal, log or metric."""
     with running(tmp_path, request_timeout_s=5) as service:
         service.token("physician")
         # The request id is the client's own, and goes back to it alone.

@@ -14,7 +14,7 @@ from tests.interchange.least import least, version_of
 FRESH = count(1)
 ALWAYS = {"prefer": "create-always"}
 
-# The table of section 4.5, once more by hand.
+# The table of roles, once more by hand.
 CLINICAL = {
     *("AllergyIntolerance", "CarePlan", "Condition", "DiagnosticReport", "DocumentReference", "Encounter"),
     *("FamilyMemberHistory", "Goal", "Immunization", "MedicationRequest", "MedicationStatement", "Observation"),

@@ -1,4 +1,4 @@
-"""Every route of the service, walked: without a token, by every role, by scopes, by another tenant (points C, S6, S16).
+"""Every route of the service, walked: without a token, by every role, by scopes, by another tenant (points C).
 
 The walk goes by the service's own table of interactions. What each one allows is written here a second time, so that
 an interaction that nobody has thought about fails `test_every_interaction_is_walked`.
@@ -50,7 +50,7 @@ CLINICAL = [
 BILLING = ["Account", "Coverage", "RelatedPerson"]
 DIRECTORY = ["ActivityDefinition", "Location", "Organization", "Practitioner", "PractitionerRole", "Questionnaire"]
 
-# Who may do what (section 4.5 of the design): a client of the kit for each role.
+# Who may do what: a client of the kit for each role.
 ALLOWED: dict[tuple[str, str], set[str]] = {
     **{(name, code): CLINICIANS for name in CLINICAL for code in READING + WRITING},
     **{(name, code): ALL for name in BILLING for code in READING + WRITING},
@@ -171,7 +171,7 @@ def test_every_interaction_is_walked() -> None:
 
 
 def test_every_page_is_known(inside: Inside) -> None:
-    """S6: beside FHIR only these addresses are served, none of which tells anything of a patient."""
+    """Beyond FHIR only these addresses are served, none of which tells anything of a patient."""
     assert {route.path for route in inside.app._pages._router.routes} <= OPEN_PAGES | OF_A_SESSION
 
 

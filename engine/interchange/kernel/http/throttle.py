@@ -1,4 +1,4 @@
-"""The rate limit: a token bucket for each client, on the service's clock (section 17 of the design)."""
+"""The rate limit: a token bucket for each client, on the service's clock."""
 
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
