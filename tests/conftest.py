@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 from tests.postgresql import OPTION, Chosen, programs_of, running_postgres
 from tests.remembering import remember_shipped
+from tests.tiers import changed_since, mark, selected
 
 # No example is refused for the time that it took or was drawn in: that tells of the machine.
 settings.register_profile("tests", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -57,7 +58,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         OPTION, metavar="DIR", help="programs of another PostgreSQL than the packaged one, or the word `oldest`"
     )
-    parser.addoption("--full-sweep", action="store_true", help="the long runs: 10,000 messages, 1,000 kills")
+    parser.addoption("--exhaustive", action="store_true", help="the tests that the default tier leaves out")
+    parser.addoption("--since", metavar="REVISION", help="the tests of what changed since a revision, and the smokes")
+    parser.addoption(
+        "--full-sweep", action="store_true", help="all tests, the long runs in full: 10,000 messages, 1,000 kills"
+    )
     parser.addoption("--seed", type=int, default=2026, help="seed of feeds and of random kills")
 
 
@@ -80,7 +85,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin each process with its part of the longest files, so that none of them runs alone at the end."""
+    """Leave out what is of another tier, and begin each process with its part of the longest files.
+
+    So none of them runs alone at the end.
+    """
+    mark(items)
+    since = config.getoption("--since")
+    changed = changed_since(since) if since else None
+    chosen = {item: selected(config, item, changed) for item in items}
+    config.hook.pytest_deselected(items=[item for item in items if not chosen[item]])
+    items[:] = [item for item in items if chosen[item]]
     count = getattr(config, "workerinput", {"workercount": 1})["workercount"]
     ways: list[list[pytest.Item]] = [[] for _ in range(count)]
     others: list[pytest.Item] = []

@@ -14,6 +14,8 @@ from tests.benchmarks.flamegraph import svg, tree
 from tests.benchmarks.ratio import Ratio
 from tests.benchmarks.scenarios import LARGE_BYTES, MERGE_EVERY, SCENARIOS
 
+pytestmark = pytest.mark.process
+
 # The fewest requests, and the writes, that a message takes, once the server and what messages name are known. After a
 # pause, as a busy machine makes them, a patient is read first.
 COSTS = {"known": (1, 1), "new": (3, 1), "visit": (3, 2), "large": (1, 1), "slow": (1, 1)}

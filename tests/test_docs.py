@@ -21,6 +21,8 @@ from engine.ops.views.reasons import REASONS
 from tests.interchange.nursery import ran
 from tests.settings import TABLES, with_table
 
+pytestmark = pytest.mark.text
+
 ROOT: Final = Path(__file__).parent.parent
 HELP: Final = ROOT / "engine/ops/docs"
 HOUSE: Final = ROOT / "engine/README.md"

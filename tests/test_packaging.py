@@ -14,6 +14,8 @@ from packaging.requirements import Requirement
 
 from tests.runtime_lock import written
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]

@@ -8,6 +8,8 @@ import pytest
 from engine.config.shipped import shipped
 from tests.guides import at_free_ports, run, section
 
+pytestmark = pytest.mark.text
+
 needed = pytest.mark.skipif(
     not (shutil.which("openssl") and shutil.which("curl")), reason="needs openssl and curl, as the guide's readers do"
 )

@@ -7,6 +7,9 @@ from tests.crash.lives import DELIVERING, MERGING, RECEIVING, Lives
 from tests.flow.feed import make_feed
 from tests.flow.rig import Rig
 
+# Stored, sent, answered, settled, merged: one point of each.
+SMOKE = [("F05", 1), ("F09", 3), ("F12", 3), ("F13", 3), ("F18", 1)]
+
 
 @pytest.mark.parametrize(
     "deaths",
@@ -14,6 +17,7 @@ from tests.flow.rig import Rig
         pytest.param([(point, nth) for point in RECEIVING for nth in (1, 5)], id="receiving"),
         pytest.param([(point, 3) for point in DELIVERING], id="delivering"),
         pytest.param([(MERGING, nth) for nth in range(1, 7)], id="merging"),
+        pytest.param(SMOKE, id="one of each kind", marks=pytest.mark.smoke),
     ],
 )
 async def test_killed_at_named_points_nothing_is_lost_or_done_twice(

@@ -51,6 +51,7 @@ async def test_both_journals_answer_alike(rig: Rig) -> None:
     assert whys == [(10, "different", None), (2, None, MERGE)]
 
 
+@pytest.mark.smoke
 async def test_a_merge_closes_the_possible_duplicate(rig: Rig) -> None:
     """Registered twice, merged by an A40: closed, with the entry of the merge; one who was not merged stays open."""
     await rig.engine.start()

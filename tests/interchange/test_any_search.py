@@ -20,6 +20,8 @@ from engine.interchange.store.store.query import find
 from engine.interchange.store.store.store import Store
 from engine.interchange.store.store.transaction import Transaction
 
+pytestmark = pytest.mark.matrix
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PARAMETERS = KEPT["Organization"].search_parameters(FhirVersion.R4)
 # Much of what has a meaning in a search, and some of everything.

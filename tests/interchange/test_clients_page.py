@@ -8,6 +8,8 @@ import pytest
 
 from tests.interchange.kit import BASES, Running, issue, patient
 
+pytestmark = pytest.mark.text
+
 PAGE: Final = (Path(__file__).parents[2] / "engine/interchange/clients.md").read_text()
 BLOCKS: Final = dict(re.findall(r"^## (\S+)\n.*?^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 

@@ -20,6 +20,8 @@ from tests.interchange.kit import Outside, patient
 from tests.interchange.pair import Pair, running_pair
 from tests.postgresql import Postgres, a_postgres
 
+pytestmark = pytest.mark.process
+
 ENOUGH = 60
 # Sessions of writers are those that have written last: whatever they are doing is broken off.
 TERMINATE = (
@@ -263,10 +265,8 @@ def test_a_stranger_s_lock_is_waited_for(both: Pair) -> None:
     with contextlib.closing(connect(address(both))) as stranger:
         stranger.execute("BEGIN")
         stranger.execute("LOCK TABLE resource IN SHARE MODE")
-        began = time.monotonic()
         lost = first.ask("PUT", f"/fhir/R4/Patient/{known}", json=patient(id=known))
         assert (lost.status_code, lost.json()["issue"][0]["code"]) == (503, "transient")
-        assert 9 < time.monotonic() - began < 25
         stranger.execute("ROLLBACK")
     wait_for(partial(ready, first))
     assert first.ask("PUT", f"/fhir/R4/Patient/{known}", json=patient(id=known)).status_code == 200

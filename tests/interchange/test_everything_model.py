@@ -20,6 +20,8 @@ from tests.interchange.chart import CHARTED, SUPPORTING, to
 from tests.interchange.kit import patient
 from tests.interchange.test_resource import least
 
+pytestmark = pytest.mark.matrix
+
 START = datetime(2025, 7, 1, 10, tzinfo=UTC)
 FIRST = date(2025, 7, 1)
 # The directory: each entry and what it refers to in turn.

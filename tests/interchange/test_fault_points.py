@@ -26,6 +26,8 @@ from tests.interchange.places import DATABASE
 from tests.interchange.process import FORKED, started
 from tests.interchange.test_process import CONFIGURATION, client
 
+pytestmark = pytest.mark.process
+
 STATE = "SELECT id, version, survivor, body FROM resource WHERE type=?"
 LOGGED = "SELECT count(*) FROM access WHERE request=?"
 KILLED = -9

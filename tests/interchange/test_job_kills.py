@@ -22,6 +22,8 @@ from tests.interchange.places import DATABASE
 from tests.interchange.process import FORKED, Process, started
 from tests.interchange.test_process import CONFIGURATION, client
 
+pytestmark = pytest.mark.process
+
 PROGRAM = "tests.interchange.job_program"
 KILLED = -9
 NAMES = "SELECT json_extract(body, '$.name') FROM resource WHERE type='Organization' ORDER BY 1"

@@ -20,6 +20,8 @@ from engine.interchange.store.store.transaction import Transaction
 from tests.interchange.kit import Running, issue, merge_body, patient, running
 from tests.interchange.places import DATABASE
 
+pytestmark = pytest.mark.matrix
+
 MANY = 20_000
 FAMILIES = 20
 IDS = [f"p{number}" for number in range(MANY)]

@@ -23,6 +23,8 @@ from engine.interchange.store.store.verify import verify
 from tests.interchange.kit import patient
 from tests.interchange.least import LEAST, least
 
+pytestmark = pytest.mark.matrix
+
 PATIENTS = 6
 FRESH = count(1)
 

@@ -10,6 +10,8 @@ from tests.interchange.kit import Running, issue, merge_body
 from tests.interchange.least import least, version_of
 from tests.interchange.parallel import at_once, statuses, together
 
+pytestmark = pytest.mark.process
+
 FRESH = count(1)
 ROUNDS = 8
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.guides import ROOT, as_readers_do, at_free_ports, run, whole
 
+pytestmark = pytest.mark.text
+
 PAGE = ROOT / "engine/interchange/orders.md"
 
 

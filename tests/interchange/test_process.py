@@ -21,6 +21,8 @@ from tests.interchange.nursery import ran
 from tests.interchange.places import url_of
 from tests.interchange.process import PROGRAM, started
 
+pytestmark = pytest.mark.process
+
 CONFIGURATION = """
 environment: sandbox
 base_url: http://127.0.0.1:0

@@ -9,6 +9,8 @@ from tests.interchange.kit import BASES, Running, patient, record_number
 from tests.interchange.least import least, version_of
 from tests.interchange.parallel import at_once, statuses
 
+pytestmark = pytest.mark.process
+
 FRESH = count(1)
 # Every supported criterion, alone and together, with modifiers and prefixes.
 CRITERIA = (

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import orjson
+import pytest
 
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.store.access import faults
@@ -21,6 +22,8 @@ from tests.interchange.kit import merge_body, patient, record_number
 from tests.interchange.places import DATABASE
 from tests.interchange.process import started
 from tests.interchange.test_process import CONFIGURATION, client
+
+pytestmark = pytest.mark.process
 
 LIVES, MORE_LIVES = 3, 100
 CLIENTS = 8

@@ -11,6 +11,8 @@ from engine.config.service import Environment, Tenant
 from tests.interchange.kit import Outside, Running, configuration, issue, merge_body, patient, running
 from tests.interchange.process import started
 
+pytestmark = pytest.mark.process
+
 
 def clients(service: Running, **roles: Role) -> dict[str, Client]:
     """Return the clients with other roles."""

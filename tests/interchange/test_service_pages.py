@@ -16,6 +16,8 @@ from tests.interchange.kit import running
 from tests.interchange.places import address_of, url_of
 from tests.interchange.process import ENVIRONMENT, PROGRAM, started
 
+pytestmark = pytest.mark.text
+
 PAGES: Final = Path(__file__).parents[2] / "engine/interchange/docs"
 SHOWN_AT: Final = "http://127.0.0.1:8080"
 SECRETS: Final = {

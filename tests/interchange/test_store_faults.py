@@ -32,6 +32,8 @@ from tests.interchange.lives import opened, until_refused, write
 from tests.interchange.process import started
 from tests.interchange.test_process import CONFIGURATION, client
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -14,6 +14,8 @@ from engine.interchange.store.store.sqlite import connect
 from engine.interchange.store.store.transaction import Transaction
 from tests.interchange.kit import Inside, issue, patient
 
+pytestmark = pytest.mark.process
+
 ENDLESS = "WITH RECURSIVE up(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM up) SELECT count(*) FROM up"
 
 

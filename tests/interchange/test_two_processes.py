@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from engine.clock import now
 from engine.fhir.schema import FhirVersion
@@ -24,6 +25,8 @@ from tests.interchange.process import FORKED, Process, started
 from tests.interchange.subscriptions.subscribing import create, observation, owed, subscribe
 from tests.interchange.test_job_kills import KILLED, PROGRAM, asked, ended
 from tests.interchange.test_process import CONFIGURATION, client
+
+pytestmark = pytest.mark.process
 
 PAGE = 3
 ROUNDS = 40

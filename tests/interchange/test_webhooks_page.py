@@ -9,6 +9,8 @@ from tests.chromium import CHROMIUM
 from tests.guides import as_readers_do
 from tests.interchange.webhooks.at_the_chart import PAGE, PICTURES, story
 
+pytestmark = pytest.mark.text
+
 
 @as_readers_do
 def test_a_care_manager_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -644,6 +644,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("merges", [True, False], ids=["$merge", "links"])
 @pytest.mark.parametrize("armed", ["F12", "F13", "F14", *(f"F18:{step}" for step in (1, 2, 3, 4))])
 async def test_merge_survives_death_after_each_step(site, server, two, merging, armed, merges):

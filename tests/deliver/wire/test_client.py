@@ -388,6 +388,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("point", "arrives"), [("F12", False), ("F13", True), ("F14", True)])
 async def test_death_around_the_send(server, point, arrives):
     """F12 strikes before anything is sent, F13 and F14 after the server has the request."""

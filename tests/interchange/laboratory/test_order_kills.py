@@ -32,6 +32,8 @@ from tests.interchange.laboratory.scripted import scripted
 from tests.interchange.places import DATABASE
 from tests.interchange.process import started
 
+pytestmark = pytest.mark.process
+
 KILLED = -9
 # It is written that an order is sent; that is on disk; it has left; the answer is here; what came of it is written. The
 # first commit of such a service is that of F38, the second that of F42.

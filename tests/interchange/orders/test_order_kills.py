@@ -22,6 +22,8 @@ from tests.interchange.process import FORKED, started
 from tests.interchange.test_job_kills import KILLED, ended
 from tests.interchange.test_process import CONFIGURATION, client
 
+pytestmark = pytest.mark.process
+
 BODIES = "SELECT body FROM resource WHERE type=? AND survivor IS NULL"
 QUEUE = "SELECT order_id, standing FROM transmission"
 # The commits of a job: it is asked for, taken up, and ends; after a kill it is taken back first.

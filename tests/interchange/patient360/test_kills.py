@@ -23,6 +23,8 @@ from tests.interchange.patient360.test_retrieval import ASYNC, PATH, told
 from tests.interchange.places import DATABASE
 from tests.interchange.process import FORKED, Process, started
 
+pytestmark = pytest.mark.process
+
 KILLED = -9
 
 

@@ -28,6 +28,8 @@ from tests.interchange.webhooks.conftest import HERE
 from tests.interchange.webhooks.receiver import Receiver, trusted
 from tests.interchange.webhooks.told import until
 
+pytestmark = pytest.mark.process
+
 # Each version of an Observation that was ever committed.
 COMMITTED = (
     "SELECT resource.id, v.version, v.body FROM resource JOIN"

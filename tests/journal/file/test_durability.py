@@ -19,6 +19,8 @@ from engine.journal.entry import State
 from engine.journal.read.reading import Reader
 from tests.journal.desk import Desk, Opener
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[3]
 POINTS = ("F03", "F05", "F08", "F09", "F11", "F15", "F17")
 

@@ -3,9 +3,13 @@
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from engine.config.shipped import shipped
 from tests.flow.rig import free_port
 from tests.guides import BLOCK, run
+
+pytestmark = pytest.mark.text
 
 TUTORIAL: Final = (shipped("mappings") / "tutorial.md").read_text("utf-8")
 NEW_SITE: Final = (shipped("mappings") / "new-site.md").read_text("utf-8")

@@ -21,6 +21,7 @@ def _demo(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
     )
 
 
+@pytest.mark.smoke
 def test_every_sample_ends_as_expected(tmp_path: Path) -> None:
     """`demo --once` runs from any folder, sends every sample and some days, compares all of it, and exits 0."""
     done = _demo("--once", "--json", "--events", "250", "--data", str(tmp_path / "demo"), cwd=tmp_path)

@@ -121,6 +121,7 @@ async def window(browser: Browser, site: Site) -> AsyncIterator[Window]:
     await opened.page.context.close()
 
 
+@pytest.mark.smoke
 async def test_hostile_names_do_nothing(window: Window) -> None:
     """Markup, quotes, escape and direction characters in PID-5 are shown as text on every page that shows them."""
     for path in (f"/messages/{HOSTILE}", f"/messages/{HOSTILE}/explain", f"/messages/{HOSTILE}/edit"):

@@ -23,6 +23,8 @@ from tests.flow.program import Program
 from tests.ops.alone import CHANNEL, alone
 from tests.ops.web.person import OURS, PASSWORD, Person
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
