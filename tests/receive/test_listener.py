@@ -80,11 +80,12 @@ async def test_conversations(
 
 async def test_replies_keep_the_order_of_requests(open_door: Any, dial: Any) -> None:
     """A quick second answer waits for the slow first one, and both answers run at the same time."""
-    both = asyncio.Barrier(2)
+    second = asyncio.Event()
 
     async def answer(block: Block, _peer: Peer) -> Reply:
-        await both.wait()
-        await asyncio.sleep(0.05 if block.raw == b"A" else 0)
+        if block.raw == b"A":
+            await second.wait()
+        second.set()
         return Reply(b"ACK of " + block.raw)
 
     script = await dial(await open_door(answer))
@@ -94,13 +95,16 @@ async def test_replies_keep_the_order_of_requests(open_door: Any, dial: Any) -> 
 async def test_a_later_reply_leaves_out_of_order(open_door: Any, dial: Any, eventually: Eventually) -> None:
     """The application acknowledgement of enhanced mode follows when it is there, past other replies."""
     told: list[bool] = []
+    other = asyncio.Event()
 
     async def later() -> bytes:
-        await asyncio.sleep(0.05)
+        await other.wait()
         return b"AA"
 
     async def answer(block: Block, _peer: Peer) -> Reply:
-        return Reply(b"CA", later=later() if block.raw == b"A" else None, later_written=told.append)
+        if block.raw == b"A":
+            return Reply(b"CA", later=later(), later_written=told.append)
+        return Reply(b"CA", written=lambda _written: other.set())
 
     script = await dial(await open_door(answer))
     await script.play(("send", enclose(b"A") + enclose(b"B")), ("expect", enclose(b"CA") * 2 + enclose(b"AA")))

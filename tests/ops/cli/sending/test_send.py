@@ -424,9 +424,15 @@ def test_wrong_use_is_named(tmp_path: Path, arguments: list[str], text: str) -> 
 
 async def test_a_line_that_was_never_answered_is_closed() -> None:
     """Nothing is left open when the sender is cancelled."""
-    with engine(lambda _: []) as peer:
+    came = threading.Event()
+
+    def silent(_block: bytes) -> list[bytes]:
+        came.set()
+        return []
+
+    with engine(silent) as peer:
         task = asyncio.create_task(send_messages("127.0.0.1", peer.port, [message()]))
-        await asyncio.sleep(0.05)
+        assert await asyncio.to_thread(came.wait, 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
