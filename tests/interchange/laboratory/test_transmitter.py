@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.interchange.jobs import queue_worker
 from engine.interchange.orders.laboratory import settling, transmitter
 from engine.interchange.store.store.store import Store
 from engine.interchange.store.store.transmission import enqueue, withdraw
@@ -261,7 +262,7 @@ def test_laboratories_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_stopped_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that is stopped while it sends holds the order; what waits is sent by the next one."""
-    monkeypatch.setattr(transmitter, "LEAVE_SECONDS", 0.2)
+    monkeypatch.setattr(queue_worker, "LEAVE_SECONDS", 0.2)
     with scripted("silent", "AA") as laboratory:
         settings = line(laboratory.port)
         with bench(tmp_path, lab_1=settings) as service:

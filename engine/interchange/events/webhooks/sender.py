@@ -5,9 +5,9 @@ ended is sent again: receivers see each event at least once, and know a repeat b
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import urlsplit
 
 from engine import fault
@@ -19,22 +19,16 @@ from engine.interchange.events.webhooks.address import AddressError, resolve
 from engine.interchange.events.webhooks.delivery import TIMEOUT_SECONDS, headers_of, shown_body
 from engine.interchange.events.webhooks.servers import ServerAddress, Servers
 from engine.interchange.events.webhooks.settling import Settled, settle
+from engine.interchange.jobs.queue_worker import LaneWork, QueueWorker, WorkQueue
 from engine.interchange.kernel.outbound import OutboundError
-from engine.interchange.kernel.poll_loop import poll_loop
 from engine.interchange.store.store import notification
 from engine.interchange.store.store.notification import Attempt, QueuedNotification, Subscriber
-from engine.interchange.store.store.transaction import Transaction, milliseconds
-from engine.interchange.store.store.writer import StoreBusyError, StoreFailedError
+from engine.interchange.store.store.transaction import milliseconds
 from engine.telemetry import logger
 
-T = TypeVar("T")
 # A subscription: number of its tenant, and id.
 Lane = tuple[int, str]
 
-LOOK_SECONDS: Final = 1.0
-BUSY_SECONDS: Final = 1.0
-# How long what is being sent has to end when the service stops.
-LEAVE_SECONDS: Final = 5.0
 # Events of one subscription that are sent at the same time.
 AT_ONCE: Final = 4
 # Subscriptions that are sent to at the same time; those that failed or were slow the last time have places of their
@@ -55,74 +49,39 @@ class Sender:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._lanes: dict[Lane, asyncio.Task[bool]] = {}
-        self._troubled: set[Lane] = set()
         self._slow: set[Lane] = set()
         self._servers = Servers(service.outbound, TIMEOUT_SECONDS)
-        # Whether some subscription had to wait at the last look, for its own lane or for any.
-        self._waiting = False
-        self._served: dict[Lane, int] = {}
-        self._turn = 0
-        self._leaving = False
         self.count: Callable[[str], None] = _uncounted
-
-    async def run(self) -> None:
-        """Send what is owed until cancelled; then let what is being sent come to an end."""
-        store = self._service.store
-        try:
-            await poll_loop(self._look, self._service.webhook_wakeup, LOOK_SECONDS, lambda: store.failed)
-        finally:
-            await self._leave()
+        queue: WorkQueue[Lane] = WorkQueue(
+            "webhooks",
+            service.webhook_wakeup,
+            lost=lambda _lane: ("webhooks not sent", {}),
+            look=self._look,
+            finish=self._close,
+        )
+        self._worker = QueueWorker(service.store, queue)
+        self.run = self._worker.run
 
     async def _look(self) -> None:
-        """Do what there is to do now; what goes wrong is tried again at the next look."""
-        try:
-            await end_those_over(self._service)
-            self._take_up()
-            await self._servers.close_idle()
-        except StoreFailedError:
-            return
-        except Exception as error:  # noqa: BLE001 - as above
-            logger().error("webhooks not looked for", error=type(error).__name__, file=place_of(error))
+        await end_those_over(self._service)
+        self._take_up()
+        await self._servers.close_idle()
 
     def _take_up(self) -> None:
-        """Begin with each subscription that is owed something, as far as there are places; long not served first."""
+        """Begin with each subscription that has events to send, as far as there are places."""
         service = self._service
-        known = service.configuration.tenants
-        found = notification.ready(service.store.reader(), milliseconds(service.clock()))
-        idle = [one for one in found if one.tenant in known and _lane(one) not in self._lanes]
-        idle.sort(key=lambda one: self._served.get(_lane(one), 0))
-        troubled = [one for one in idle if one.failures or _lane(one) in self._slow]
-        sound = [one for one in idle if one not in troubled]
-        busy = len(self._troubled)
-        going = sound[: max(0, LANES - (len(self._lanes) - busy))]
-        going_ill = troubled[: max(0, TROUBLED_LANES - busy)]
-        self._waiting = len(going) + len(going_ill) < len(found)
-        for one in going:
-            self._begin(one, troubled=False)
-        for one in going_ill:
-            self._begin(one, troubled=True)
-
-    def _begin(self, subscriber: Subscriber, *, troubled: bool) -> None:
-        lane = _lane(subscriber)
-        self._turn += 1
-        self._served[lane] = self._turn
-        if troubled:
-            self._troubled.add(lane)
-        task = asyncio.create_task(self._serve(subscriber, 1 if troubled else AT_ONCE))
-        self._lanes[lane] = task
-        task.add_done_callback(partial(self._free, lane))
-
-    def _free(self, lane: Lane, task: "asyncio.Task[bool]") -> None:
-        """Give a place to others; what could not even begin waits for the next look."""
-        del self._lanes[lane]
-        self._troubled.discard(lane)
-        if task.cancelled():
-            return
-        if (error := task.exception()) is not None:
-            logger().error("webhooks not sent", error=type(error).__name__, file=place_of(error))
-        elif self._waiting or not task.result():
-            self._service.webhook_wakeup.set()
+        sound: dict[Lane, Callable[[], LaneWork]] = {}
+        troubled: dict[Lane, Callable[[], LaneWork]] = {}
+        for one in notification.ready(service.store.reader(), milliseconds(service.clock())):
+            lane = _lane(one)
+            if one.tenant not in service.configuration.tenants:
+                continue
+            if one.failures or lane in self._slow:
+                troubled[lane] = partial(self._serve, one, 1)
+            else:
+                sound[lane] = partial(self._serve, one, AT_ONCE)
+        self._worker.take_up(sound, LANES, "sound")
+        self._worker.take_up(troubled, TROUBLED_LANES, "troubled")
 
     async def _serve(self, subscriber: Subscriber, at_once: int) -> bool:
         """Send what a subscription is owed, until there is no more or its subscriber fails or is slow.
@@ -131,17 +90,17 @@ class Sender:
         """
         service = self._service
         going = True
-        while going and not self._leaving:
+        while going and not self._worker.leaving:
             now_ms = milliseconds(service.clock())
             owed = notification.due(service.store.reader(), subscriber, now_ms, at_once)
             if not owed:
                 return True
             attempts = await asyncio.gather(*(self._send(subscriber, one) for one in owed))
             fault.point("F45")
-            if len(owed) < at_once and not self._leaving:
+            if len(owed) < at_once and not self._worker.leaving:
                 await asyncio.sleep(TOGETHER_SECONDS - asyncio.get_running_loop().time() % TOGETHER_SECONDS)
             going = await self._settle(subscriber, owed, attempts)
-        if not self._leaving:
+        if not self._worker.leaving:
             await asyncio.sleep(REST_SECONDS)
         return False
 
@@ -182,7 +141,7 @@ class Sender:
         self, subscriber: Subscriber, owed: tuple[QueuedNotification, ...], attempts: list[Attempt]
     ) -> bool:
         """Keep what came of some events, and say whether their subscription may go on."""
-        settled = await self._write(
+        settled = await self._worker.write(
             subscriber.tenant, partial(settle, subscriber=subscriber, owed=owed, attempts=attempts)
         )
         lane = _lane(subscriber)
@@ -202,24 +161,8 @@ class Sender:
         if settled.suspended:
             logger().error("subscription suspended", **about, reason=settled.reason)
 
-    async def _write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
-        """Do a write, once another process leaves the database alone."""
-        while True:
-            try:
-                return await self._service.store.write(tenant, work)
-            except StoreBusyError:
-                await asyncio.sleep(BUSY_SECONDS)
-
-    async def _leave(self) -> None:
-        """Let what is being sent come to an end, then break it off: it is sent again by the next process."""
-        self._leaving = True
-        left = list(self._lanes.values())
-        if left:
-            _, late = await asyncio.wait(left, timeout=LEAVE_SECONDS)
-            for task in late:
-                task.cancel()
-            if late:
-                await asyncio.wait(late)
+    async def _close(self, _left: Sequence[Lane]) -> None:
+        """Close the connections; what was broken off is sent again by the next process."""
         await self._servers.close_idle(0)
 
 

@@ -1,7 +1,7 @@
 """The one who does the jobs: takes up what waits, turn by turn, and ends what is done, failed or cancelled."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,19 +16,15 @@ from engine.interchange.core.service import Service
 from engine.interchange.jobs.jobs.job import CancelledJobError, Job, JobFailedError, Keep, Result, State, Work
 from engine.interchange.jobs.jobs.telling import Ended, Telling, tell
 from engine.interchange.jobs.jobs.turns import Last, Taken, next_job
+from engine.interchange.jobs.queue_worker import QueueWorker, WorkQueue
 from engine.interchange.kernel.outcome import Issue, RefusedError
-from engine.interchange.kernel.poll_loop import poll_loop
 from engine.interchange.store.store import job as rows
 from engine.interchange.store.store.job import StoredJob
 from engine.interchange.store.store.transaction import Transaction
 from engine.interchange.store.store.writer import StoreBusyError, StoreFailedError
 from engine.telemetry import logger
 
-# How often it looks for what other processes ask and cancel; what this one requests sets its wakeup.
-LOOK_SECONDS: Final = 1.0
 REPORT_SECONDS: Final = 1.0
-# How long the works have to end when the service stops.
-LEAVE_SECONDS: Final = 5.0
 # Ends of the process that a job may see before it is given up.
 MOST_CRASHES: Final = 3
 FAULT: Final = (Issue("The service had an internal error while it did this.", "http"),)
@@ -82,29 +78,23 @@ class Runner:
         self._service = service
         self._works = works
         self._tellings = tellings
-        self._runs: dict[asyncio.Task[None], _Run] = {}
         self._last = Last("", {})
-        self._begun = False
-        self._leaving = False
-
-    async def run(self) -> None:
-        """Take up what waits, and what another process left behind, until cancelled; then leave the rest in order."""
-        store = self._service.store
-        try:
-            await poll_loop(self._look, self._service.job_signals.wakeup, LOOK_SECONDS, lambda: store.failed)
-        finally:
-            await self._leave()
+        queue: WorkQueue[_Run] = WorkQueue(
+            "jobs",
+            service.job_signals.wakeup,
+            lost=lambda run: ("job lost", {"job": run.job.id}),
+            look=self._look,
+            recover=self._take_over,
+            # What a store that has failed does not take is found by the next process.
+            finish=self._put_back,
+            interrupts=True,
+        )
+        self._worker = QueueWorker(service.store, queue)
+        self.run = self._worker.run
 
     async def _look(self) -> None:
-        """Do what there is to do now; what goes wrong is tried again at the next look, or no job would be done."""
-        try:
-            if not self._begun:
-                await self._take_over()
-                self._begun = True
-            await self._stop_cancelled()
-            await self._take_up()
-        except Exception as error:  # noqa: BLE001 - as above
-            logger().error("jobs not looked for", error=type(error).__name__, file=place_of(error))
+        await self._stop_cancelled()
+        await self._take_up()
 
     async def _take_over(self) -> None:
         if not rows.running_numbers(self._service.store.reader()):
@@ -120,24 +110,25 @@ class Runner:
 
     async def _stop_cancelled(self) -> None:
         """Stop the works whose jobs were cancelled, and keep what others have reported."""
-        if not self._runs:
+        lanes = self._worker.lanes
+        if not lanes:
             return
         running = rows.running_numbers(self._service.store.reader())
-        for task, run in self._runs.items():
+        for run, lane in lanes.items():
             if run.kept.number not in running and not (run.over or run.ending):
                 run.over = True
-                task.cancel()
-        for run in tuple(self._runs.values()):
+                lane.task.cancel()
+        for run in tuple(lanes):
             if run.untold is not None and monotonic() - run.told >= REPORT_SECONDS:
                 await run.tell()
 
     async def _take_up(self) -> None:
         """Take up jobs, turn by turn, until all others have to wait."""
         service = self._service
-        while not self._leaving:
+        while True:
             known = service.configuration.tenants
             first = [one for one in rows.first_waiting(service.store.reader()) if one.tenant in known]
-            taken = [Taken(one.job.tenant, one.job.kind, one.kept.crashes > 0) for one in self._runs.values()]
+            taken = [Taken(one.job.tenant, one.job.kind, one.kept.crashes > 0) for one in self._worker.lanes]
             chosen = next_job(first, taken, service.configuration.jobs, self._last)
             if chosen is None:
                 return
@@ -145,16 +136,7 @@ class Runner:
             kept = await service.store.write_raw(partial(rows.take_up, number=chosen.number, at=service.clock()))
             if kept is not None:
                 run = _Run(kept, service)
-                task = asyncio.create_task(self._carry_out(run))
-                self._runs[task] = run
-                task.add_done_callback(self._forget)
-
-    def _forget(self, task: "asyncio.Task[None]") -> None:
-        run = self._runs.pop(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            # Its job is found by the next process.
-            logger().error("job lost", job=run.job.id, error=type(error).__name__, file=place_of(error))
-        self._service.job_signals.wakeup.set()
+                self._worker.start(run, self._carry_out(run))
 
     async def _carry_out(self, run: _Run) -> None:
         job = run.job
@@ -197,7 +179,7 @@ class Runner:
 
     async def _fail(self, run: _Run, issues: tuple[Issue, ...]) -> None:
         """End a job as failed; not while the service stops, as that may be why: it is done again."""
-        if self._leaving:
+        if self._worker.leaving:
             return
         run.ending = True
         failed = partial(self._keep_end, run.kept, State.FAILED, _written(issues or FAULT))
@@ -222,8 +204,10 @@ class Runner:
         fault.point("F34")
         return True
 
-    async def _put_back(self, runs: list[_Run]) -> None:
+    async def _put_back(self, runs: Sequence[_Run]) -> None:
         """Let jobs wait again; what a store that has failed does not take is found by the next process."""
+        if not runs:
+            return
         for one in runs:
             one.ending = True
         put_back = partial(rows.put_back, taken=[(one.kept.number, one.job.attempts) for one in runs])
@@ -233,7 +217,7 @@ class Runner:
                 await self._service.store.write_raw(put_back)
                 busy = False
             except StoreBusyError:
-                busy = not self._leaving
+                busy = not self._worker.leaving
             except StoreFailedError:
                 busy = False
 
@@ -250,13 +234,3 @@ class Runner:
             attempt=job.attempts,
             seconds=round(seconds, 3),
         )
-
-    async def _leave(self) -> None:
-        """Stop all works, and let their jobs wait for the next process."""
-        self._leaving = True
-        left = dict(self._runs)
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=LEAVE_SECONDS)
-            await self._put_back(list(left.values()))

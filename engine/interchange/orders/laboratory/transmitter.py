@@ -9,32 +9,26 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from time import monotonic
-from typing import Final, TypeVar
+from typing import Final
 
 from engine import fault
 from engine.config.laboratory import SIMULATED, Laboratory
 from engine.errors import place_of
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.poll_loop import poll_loop
+from engine.interchange.jobs.queue_worker import QueueWorker, WorkQueue
 from engine.interchange.orders.laboratory import settling
 from engine.interchange.orders.laboratory.connectors.connected import connected
 from engine.interchange.orders.laboratory.connectors.connector import CANNOT_BE_ASKED, Verdict, stay
 from engine.interchange.orders.laboratory.results import return_results
 from engine.interchange.store.store import transmission
-from engine.interchange.store.store.transaction import EPOCH, Transaction
+from engine.interchange.store.store.transaction import EPOCH
 from engine.interchange.store.store.transmission import Outcome, Sent, TransmissionStatus
-from engine.interchange.store.store.writer import StoreBusyError, StoreFailedError
+from engine.interchange.store.store.writer import StoreFailedError
 from engine.telemetry import logger
 
-T = TypeVar("T")
 Lane = tuple[str, str]
 
-# How often it looks for what other processes retry and cancel, and for what is due; this one's orders set the wakeup.
-LOOK_SECONDS: Final = 1.0
-BUSY_SECONDS: Final = 1.0
 HELD_SECONDS: Final = 10.0
-# How long what is being sent has to end when the service stops.
-LEAVE_SECONDS: Final = 5.0
 # Laboratories that are sent to at the same time.
 AT_ONCE: Final = 32
 RESULTS_AT_ONCE: Final = 20
@@ -47,35 +41,22 @@ class Transmitter:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._lanes: dict[Lane, asyncio.Task[None]] = {}
-        self._served: dict[Lane, int] = {}
-        self._turn = 0
         self._sweep_at = 0.0
-        self._leaving = False
-        self._begun = False
         self.count: Callable[[str], None] = _uncounted
-
-    async def run(self) -> None:
-        """Send what waits, and settle what another process left behind, until cancelled; then leave in order."""
-        store = self._service.store
-        try:
-            await poll_loop(self._look, self._service.laboratory_wakeup, LOOK_SECONDS, lambda: store.failed)
-        finally:
-            await self._leave()
+        queue: WorkQueue[Lane] = WorkQueue(
+            "orders",
+            service.laboratory_wakeup,
+            lost=lambda lane: ("order lost", {"destination": lane[1]}),
+            look=self._look,
+            recover=self._take_over,
+        )
+        self._worker = QueueWorker(service.store, queue)
+        self.run = self._worker.run
 
     async def _look(self) -> None:
-        """Do what there is to do now; what goes wrong is tried again at the next look, or no order would be sent."""
-        try:
-            if not self._begun:
-                await self._take_over()
-                self._begun = True
-            await self._results()
-            await self._overtaken()
-            self._take_up()
-        except StoreFailedError:
-            return
-        except Exception as error:  # noqa: BLE001 - as above
-            logger().error("orders not looked for", error=type(error).__name__, file=place_of(error))
+        await self._results()
+        await self._overtaken()
+        self._take_up()
 
     async def _take_over(self) -> None:
         """Ask for what was being sent when the process before ended."""
@@ -92,32 +73,18 @@ class Transmitter:
         self._sweep_at = monotonic() + HELD_SECONDS
         sis = self._service.configuration.service_identifier_system
         for sent in transmission.in_standing(self._service.store.reader(), TransmissionStatus.HELD):
-            await self._write(sent.tenant, partial(settling.overtaken, sent=sent, sis=sis))
+            await self._worker.write(sent.tenant, partial(settling.overtaken, sent=sent, sis=sis))
 
     def _take_up(self) -> None:
-        """Begin to send the first order of each laboratory to which none is being sent, those long not served first."""
+        """Begin to send the first order of each laboratory to which none is being sent."""
         now = self._service.clock()
         known = self._service.configuration.tenants
-        ready = [
-            one
+        ready = {
+            (one.tenant, one.laboratory): partial(self._serve, one)
             for one in transmission.heads(self._service.store.reader())
-            if one.tenant in known and (one.tenant, one.laboratory) not in self._lanes and self._due(one, now)
-        ]
-        ready.sort(key=lambda one: self._served.get((one.tenant, one.laboratory), 0))
-        for head in ready[: AT_ONCE - len(self._lanes)]:
-            lane = (head.tenant, head.laboratory)
-            self._turn += 1
-            self._served[lane] = self._turn
-            task = asyncio.create_task(self._serve(head))
-            self._lanes[lane] = task
-            task.add_done_callback(partial(self._free, lane))
-
-    def _free(self, lane: Lane, task: "asyncio.Task[None]") -> None:
-        del self._lanes[lane]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            # It is found by the next process.
-            logger().error("order lost", destination=lane[1], error=type(error).__name__, file=place_of(error))
-        self._service.laboratory_wakeup.set()
+            if one.tenant in known and self._due(one, now)
+        }
+        self._worker.take_up(ready, AT_ONCE)
 
     def _due(self, head: Sent, now: datetime) -> bool:
         """Say whether an order may be sent now; a simulated laboratory takes its time, or waits for a test's word."""
@@ -142,7 +109,7 @@ class Transmitter:
                 standing = await self._send(head)
             except StoreFailedError:
                 return
-            if standing is TransmissionStatus.WAITING or self._leaving or len(self._lanes) >= AT_ONCE:
+            if standing is TransmissionStatus.WAITING or self._worker.leaving or len(self._worker.lanes) >= AT_ONCE:
                 return
             following = transmission.next_waiting(self._service.store.reader(), head.tenant, head.laboratory)
             head = following if following is not None and self._due(following, self._service.clock()) else None
@@ -154,7 +121,7 @@ class Transmitter:
         """
         began = monotonic()
         sis = self._service.configuration.service_identifier_system
-        taken = await self._write(head.tenant, partial(settling.take, head=head, sis=sis))
+        taken = await self._worker.write(head.tenant, partial(settling.take, head=head, sis=sis))
         if taken is None:
             return None
         fault.point("F39")
@@ -191,7 +158,7 @@ class Transmitter:
     async def _settle(self, sent: Sent, verdict: Verdict, began: float) -> TransmissionStatus:
         sis = self._service.configuration.service_identifier_system
         note = partial(settling.settle, sent=sent, verdict=verdict, laboratory=self._laboratory(sent), sis=sis)
-        standing = await self._write(sent.tenant, note)
+        standing = await self._worker.write(sent.tenant, note)
         self.count(verdict.outcome)
         tell = logger().warning if standing in {TransmissionStatus.HELD, TransmissionStatus.REFUSED} else logger().info
         tell(
@@ -212,25 +179,9 @@ class Transmitter:
         for sent in transmission.results_due(service.store.reader(), service.clock(), RESULTS_AT_ONCE):
             if sent.tenant in service.configuration.tenants:
                 sis = service.configuration.service_identifier_system
-                await self._write(sent.tenant, partial(return_results, sent=sent, sis=sis, new_id=service.new_id))
-
-    async def _write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
-        """Do a write, once another process leaves the database alone."""
-        while True:
-            try:
-                return await self._service.store.write(tenant, work)
-            except StoreBusyError:
-                await asyncio.sleep(BUSY_SECONDS)
-
-    async def _leave(self) -> None:
-        """Let what is being sent come to an end, then break it off: what is known then is noted."""
-        self._leaving = True
-        for seconds in (LEAVE_SECONDS, LEAVE_SECONDS):
-            left = list(self._lanes.values())
-            if left:
-                _, late = await asyncio.wait(left, timeout=seconds)
-                for task in late:
-                    task.cancel()
+                await self._worker.write(
+                    sent.tenant, partial(return_results, sent=sent, sis=sis, new_id=service.new_id)
+                )
 
 
 def _uncounted(_outcome: str) -> None:
