@@ -220,6 +220,23 @@ def test_the_neighbour_is_reached_over_http_only() -> None:
     assert named == {("__main__.py", "engine.interchange.app.commands.interchange:app")}
 
 
+def test_no_entry_of_the_service_forgets_the_guard() -> None:
+    """An interaction runs by its admission, and only `admit` makes one: no entry can leave out a check."""
+    calls = {
+        (module.path, node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id)
+        for module in house()
+        if module.room == "interchange"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and (
+            (isinstance(node.func, ast.Name) and node.func.id == "Admission")
+            or (isinstance(node.func, ast.Attribute) and ast.unparse(node.func).endswith("interaction.run"))
+        )
+        and isinstance(node.func, ast.Name | ast.Attribute)
+    }
+    assert calls == {("interchange/rest/access.py", "Admission"), ("interchange/rest/access.py", "run")}
+
+
 def test_stations_do_not_know_the_terminal() -> None:
     """Only commands print: those of the engine, of the service, and the one that holds them all."""
     callers = {module.path.split("/")[0] for module in house() if "terminal" in rooms_of(module)}

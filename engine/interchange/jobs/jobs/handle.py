@@ -13,7 +13,7 @@ from engine.interchange.core.service import Service
 from engine.interchange.jobs.jobs.asking import ENDED, RETRY_SECONDS, ended_answer
 from engine.interchange.jobs.jobs.retention import kept_since
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-from engine.interchange.rest.http.access import authorise, check_plain, needed
+from engine.interchange.rest.access import authorise, check_plain, needed
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.context import restrict_patient_id
 from engine.interchange.store.store.job import State, StoredJob, cancel, find_job, patient_of_job

@@ -35,7 +35,7 @@ async def _alone(service: Service, sender: Sender, step: Step, log: EntryLog) ->
     """Carry out a step for itself; a refusal is its own answer. A write has its row in its own commit."""
     PENDING.set(None)
     try:
-        interaction, resource_id, _ = routed(service, sender, step)
+        interaction, resource_id, *_ = routed(service, sender, step)
     except RefusedError as refusal:
         # What asks for nothing there is, is no access.
         return _told(service, sender, refusal)

@@ -7,8 +7,7 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Answer, Interaction, Prefer, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-from engine.interchange.rest.http.access import authorise, check_plain, needed, queried, read_query
-from engine.interchange.rest.resource.context import restrict_to_patient
+from engine.interchange.rest.access import Admission, admit
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.bundles.step import Step, placed
 from engine.interchange.web.http.route import Address, Route, find_route
@@ -22,11 +21,16 @@ ACCEPT: Final = {"accept": "application/fhir+json"}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step, the interaction that it asks for, and the request for that."""
+    """One step, the admission to the interaction that it asks for, and the request for that."""
 
     step: Step
-    interaction: Interaction
+    admission: Admission
     request: Request
+
+    @property
+    def interaction(self) -> Interaction:
+        """The interaction."""
+        return self.admission.interaction
 
     @property
     def phase(self) -> int:
@@ -60,14 +64,11 @@ def routed(service: Service, sender: Sender, step: Step) -> Route:
 
 def planned(service: Service, sender: Sender, step: Step) -> Plan:
     """Return the plan of a step; RefusedError for what is not served, not allowed, or no part of a Bundle."""
-    interaction, resource_id, vid = routed(service, sender, step)
+    interaction, resource_id, vid, _ = routed(service, sender, step)
     try:
         if interaction.operation.startswith("$") or interaction.form or interaction.own_rights:
             raise refuse(Category.UNSUPPORTED, "An operation cannot be part of a Bundle; call it by itself.")
-        authorise(service, sender.principal, interaction)
-        query = read_query(step.query)
-        if query and not queried(interaction):
-            check_plain(query)
+        admission = admit(service, sender.principal, interaction, step.query)
     except RefusedError as refusal:
         raise placed(refusal, step.number) from refusal
     request = Request(
@@ -75,7 +76,7 @@ def planned(service: Service, sender: Sender, step: Step) -> Plan:
         base=sender.base,
         type=interaction.type,
         id=resource_id,
-        query=tuple(query),
+        query=admission.query,
         headers={**step.headers, **ACCEPT},
         # An entry has its answer in that of the Bundle.
         prefer=replace(sender.prefer, respond_async=False),
@@ -83,13 +84,12 @@ def planned(service: Service, sender: Sender, step: Step) -> Plan:
         body=step.body,
         vid=vid,
     )
-    return Plan(step, interaction, request)
+    return Plan(step, admission, request)
 
 
 async def carried_out(service: Service, plan: Plan) -> Answer:
     """Carry out one step and return its answer; RefusedError says in which entry it is refused."""
     try:
-        request = restrict_to_patient(service, plan.request, plan.interaction, needed(plan.interaction))
-        return await plan.interaction.run(service, request)
+        return await plan.admission.answer(service, plan.request)
     except RefusedError as refusal:
         raise placed(refusal, plan.step.number) from refusal

@@ -7,11 +7,10 @@ from engine.fhir.versions.names import name_in, r4_name
 from engine.interchange.core.exchange import Level, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-from engine.interchange.rest.http.access import needed, read_query
+from engine.interchange.rest.access import read_query
 from engine.interchange.rest.patient.index import CONDITIONAL
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.conditional import PATIENT, conditional
-from engine.interchange.rest.resource.context import restrict_to_patient
 from engine.interchange.rest.resource.precondition import match_condition, parse_condition, parse_criteria
 from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.store.query import find
@@ -30,7 +29,7 @@ def target_of(service: Service, transaction: Transaction, plan: Plan) -> str:
     request, base_url = plan.request, service.configuration.base_url
     try:
         # What a condition matches is told to nobody who may not know it.
-        restrict_to_patient(service, request, plan.interaction, needed(plan.interaction))
+        plan.admission.restrict(service, request)
         if plan.interaction.code == "create":
             parameters = CONDITIONAL if request.type == "Patient" else _parameters(request)
             match = match_condition(transaction, parse_condition(request, parameters, base_url))

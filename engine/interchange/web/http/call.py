@@ -28,7 +28,8 @@ async def _by_bundle(_service: Service, _request: Request) -> Answer:
 
 # What metrics and logs call a Bundle of requests.
 BUNDLES: Final = {
-    kind: Interaction("Bundle", kind, Level.TYPE, "POST", Access.WRITE, Action.PATIENT, _by_bundle) for kind in Kind
+    kind: Interaction("Bundle", kind, Level.TYPE, "POST", Access.WRITE, Action.PATIENT, _by_bundle, own_rights=True)
+    for kind in Kind
 }
 
 

@@ -1,6 +1,6 @@
 """The door of the Chart API: the checks of the FHIR door, then plain JSON; refusals are OperationOutcomes."""
 
-from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
@@ -9,15 +9,15 @@ from engine.interchange.core.http.negotiation import prefer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import RefusedError
-from engine.interchange.rest.http.access import authorise, check_plain, needed, read_query
-from engine.interchange.rest.resource.context import restrict_to_patient
+from engine.interchange.rest.access import check_plain, read_query
 from engine.interchange.web.chart.openapi import openapi
 from engine.interchange.web.chart.operation import JSON
 from engine.interchange.web.chart.parameters import as_search
 from engine.interchange.web.chart.route import READ, SEARCH, find_chart_route
+from engine.interchange.web.http.admission import admit_call, negotiate
 from engine.interchange.web.http.call import Call
-from engine.interchange.web.http.fhir_endpoint import identify, negotiate, refused, throttle
-from engine.interchange.web.http.route import wrong_method
+from engine.interchange.web.http.fhir_endpoint import refused
+from engine.interchange.web.http.route import Route, wrong_method
 
 VERSION: Final = FhirVersion.R4
 TYPE: Final = "Patient"
@@ -37,36 +37,24 @@ async def answer_chart(service: Service, call: Call) -> Answer:
 
 
 async def _interact(service: Service, call: Call) -> Answer:
-    try:
-        principal = identify(service, call)
-    except RefusedError:
-        with suppress(RefusedError):
-            asked, patient_id = find_chart_route(call.path)
-            if call.former is not None:
-                call.interaction, call.id, call.named = asked, patient_id, (patient_id,)
-        raise
-    throttle(service, principal)
-    interaction, patient_id = find_chart_route(call.path)
-    if call.method != interaction.method:
-        raise wrong_method({interaction.method})
-    call.interaction = interaction
-    call.id = patient_id if interaction is READ else ""
-    call.named = (patient_id,) if patient_id else ()
-    negotiate(call, interaction)
-    authorise(service, principal, interaction)
-    query = tuple(read_query(call.query))
+    route, admission = admit_call(service, call, partial(_route, call.path))
     request = Request(
         version=VERSION,
         base=service.base(VERSION),
         type=TYPE,
-        id=patient_id,
-        query=as_search(query) if interaction is SEARCH else query,
+        id="".join(route.named),
+        query=as_search(admission.query) if route.interaction is SEARCH else admission.query,
         headers=call.headers,
         prefer=prefer(""),
-        principal=principal,
+        principal=admission.principal,
         body=None,
     )
-    return await interaction.run(service, restrict_to_patient(service, request, interaction, needed(interaction)))
+    return await admission.answer(service, request)
+
+
+def _route(path: str) -> Route:
+    interaction, patient_id = find_chart_route(path)
+    return Route(interaction, patient_id if interaction is READ else "", named=(patient_id,) if patient_id else ())
 
 
 def _document(service: Service, call: Call) -> Answer:

@@ -74,11 +74,12 @@ class Address(NamedTuple):
 
 
 class Route(NamedTuple):
-    """An interaction, the id that it is about, and the version of that, '' for none."""
+    """An interaction, the id that it is about, and the version of that, '' for none; and the patients it names."""
 
     interaction: Interaction
     id: str
     vid: str = ""
+    named: tuple[str, ...] = ()
 
 
 def read_address(path: str, aliases: tuple[str, ...]) -> Address:

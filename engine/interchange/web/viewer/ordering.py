@@ -10,7 +10,7 @@ from starlette.routing import Route
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.orders.orders.order import NAME
-from engine.interchange.rest.http.access import authorise
+from engine.interchange.rest.access import authorise
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.http.route import INTERACTIONS
 from engine.interchange.web.viewer.asking import Asker, RefusedPageError

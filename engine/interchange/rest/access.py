@@ -1,12 +1,13 @@
-"""What every interaction asks before it runs, alone or in a Bundle: scope, role, and parameters that it knows."""
+"""What every interaction asks before it runs, alone or in a Bundle: scope, role, its parameters, and the patient."""
 
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
 
-from engine.interchange.core.exchange import Interaction, Level
+from engine.interchange.core.exchange import Answer, Interaction, Level, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse, unsupported
-from engine.interchange.rest.resource.context import reached_by
+from engine.interchange.rest.resource.context import reached_by, restrict_to_patient
 from engine.interchange.store.search.page import FORMAT
 from engine.interchange.tokens.oauth.role import Action, demand
 from engine.interchange.tokens.oauth.scope import allows
@@ -16,6 +17,7 @@ MAX_PARAMETERS: Final = 100
 # Interactions that read their parameters themselves; every other one takes FORMAT only.
 QUERIED: Final = frozenset(
     {
+        "chart",
         "cq-search",
         "read",
         "read-temporary",
@@ -43,6 +45,32 @@ LETTERS: Final = {
     "patch": "u",
     "delete": "d",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """An interaction that a principal may carry out, and its parameters: only `admit` makes one, only this runs one."""
+
+    principal: Principal
+    interaction: Interaction
+    query: tuple[tuple[str, str], ...]
+
+    def restrict(self, service: Service, request: Request) -> Request:
+        """Return the request restricted to the patient of the token; RefusedError (403) where it reaches further."""
+        return restrict_to_patient(service, request, self.interaction, needed(self.interaction))
+
+    async def answer(self, service: Service, request: Request) -> Answer:
+        """Carry out the interaction, restricted to the patient of the token."""
+        return await self.interaction.run(service, self.restrict(service, request))
+
+
+def admit(service: Service, principal: Principal, interaction: Interaction, query: str) -> Admission:
+    """Admit an interaction with the query of an address; RefusedError where it is not allowed, or not understood."""
+    authorise(service, principal, interaction)
+    pairs = read_query(query)
+    if pairs and not queried(interaction):
+        check_plain(pairs)
+    return Admission(principal, interaction, tuple(pairs))
 
 
 def authorise(service: Service, principal: Principal, interaction: Interaction) -> None:

@@ -1,1 +1,0 @@
-"""Who may make a request: its token, its scopes, its patient."""

@@ -1,0 +1,114 @@
+"""The guard of every call to FHIR or the Chart API: who asks, how often, for what, in which format, and who may."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from urllib.parse import parse_qsl
+
+from engine.interchange.core.exchange import Interaction
+from engine.interchange.core.http.negotiation import FORM, FORMATS, PATCH, WRITABLE, acceptable, encoding, writable
+from engine.interchange.core.service import Service
+from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
+from engine.interchange.rest.access import Admission, admit
+from engine.interchange.tokens.oauth.account import former_principal, principal_of
+from engine.interchange.tokens.oauth.vault import Principal, TokenKind
+from engine.interchange.web.http.call import WITH_BODY, Call
+from engine.interchange.web.http.route import Route, wrong_method
+
+
+def admit_call(service: Service, call: Call, find: Callable[[], Route]) -> tuple[Route, Admission]:
+    """Admit a call to what `find` returns or refuses, and note on the call what is found out of it.
+
+    RefusedError, in this order: 401, 429, 404, 405, 415, 406, 403, and 400 for its parameters.
+    """
+    try:
+        principal = _identify(service, call)
+    except RefusedError:
+        if call.former is not None:
+            with suppress(RefusedError):
+                _note(call, find())
+        raise
+    _throttle(service, principal)
+    route = find()
+    if call.method != route.interaction.method:
+        raise wrong_method({route.interaction.method})
+    _note(call, route)
+    negotiate(call, route.interaction)
+    return route, admit(service, principal, route.interaction, call.query)
+
+
+def _note(call: Call, route: Route) -> None:
+    call.interaction, call.id, call.named = route.interaction, route.id, route.named
+
+
+def _identify(service: Service, call: Call) -> Principal:
+    """Return who calls; RefusedError (401), after which the call says whose the token was that is no longer valid."""
+    authorization = call.headers.get("authorization", "")
+    try:
+        call.principal = _authenticate(service, authorization)
+    except RefusedError:
+        token = service.vault.find_any(authorization.partition(" ")[2].strip())
+        call.former = former_principal(service.configuration, token) if token is not None else None
+        raise
+    return call.principal
+
+
+def _authenticate(service: Service, authorization: str) -> Principal:
+    """Return who asks; RefusedError (401) without a token that is active."""
+    kind, _, text = authorization.partition(" ")
+    found = service.vault.find(text.strip()) if kind.lower() == "bearer" and text.strip() else None
+    principal = principal_of(service.configuration, found) if found else None
+    if found is None or principal is None or found.kind != TokenKind.ACCESS:
+        raise _unauthorised(Category.LOGIN, "Send a valid access token as 'Authorization: Bearer'.", known=bool(text))
+    if service.vault.seconds_left(found) <= 0:
+        raise _unauthorised(Category.EXPIRED, "The access token has expired.", known=True)
+    return principal
+
+
+def _unauthorised(category: Category, text: str, *, known: bool) -> RefusedError:
+    challenge = 'Bearer error="invalid_token"' if known else "Bearer"
+    return RefusedError(category, (Issue(text, "http.Authorization"),), (("www-authenticate", challenge),))
+
+
+def _throttle(service: Service, principal: Principal) -> None:
+    """Refuse (429) a client that calls more often than the configuration lets it."""
+    limit = service.configuration.rate_limit
+    seconds = service.throttle.wait(principal.client, limit, service.clock()) if limit else 0
+    if seconds:
+        issue = Issue(f"Too many calls; the next one may come in {seconds} seconds.", "http.Authorization")
+        raise RefusedError(Category.THROTTLED, (issue,), (("retry-after", str(seconds)),))
+
+
+def negotiate(call: Call, interaction: Interaction | None = None) -> None:
+    """Refuse an unsupported Content-Type (415) or Accept (406); `interaction` None for a document of the service."""
+    kinds = _kinds(interaction) if interaction else WRITABLE
+    raw, document = (interaction.raw, interaction.document) if interaction else (False, False)
+    bodiless = interaction is not None and interaction.bodiless
+    # A query that cannot be read is told later, to those who may ask.
+    query = parse_qsl(call.query, keep_blank_values=True) if "_format" in call.query else []
+    asked = [value for name, value in query if name == "_format"]
+    media_type = call.headers.get("content-type", "")
+    if call.method in WITH_BODY and not (raw or (bodiless and not media_type)) and not writable(media_type, kinds):
+        raise _media_type(kinds)
+    if call.method in WITH_BODY and encoding(call.headers.get("content-encoding", "")) == "?":
+        issue = Issue("Send the body uncompressed, or compressed with gzip.", "http.Content-Encoding")
+        raise RefusedError(Category.MEDIA_TYPE, (issue,), (("accept-encoding", "gzip"),))
+    if any(value not in FORMATS for value in asked) or not (
+        asked or acceptable(call.headers.get("accept", ""), raw=raw, document=document)
+    ):
+        raise refuse(Category.ACCEPT, "Only application/fhir+json is served.", location="http.Accept")
+
+
+def _media_type(kinds: tuple[str, ...]) -> RefusedError:
+    told = f"Send {kinds[0]}."
+    # RFC 5789, 2.2: who sends another kind of patch is told which one is taken.
+    headers = (("accept-patch", ", ".join(PATCH)),) if kinds == PATCH else ()
+    if headers:
+        told = f"Send a JSON Patch (RFC 6902) as {PATCH[0]}; FHIRPath Patch and others are not taken."
+    return RefusedError(Category.MEDIA_TYPE, (Issue(told, "http.Content-Type"),), headers)
+
+
+def _kinds(interaction: Interaction) -> tuple[str, ...]:
+    """Return what the body of an interaction may be."""
+    if interaction.form:
+        return FORM
+    return PATCH if interaction.code == "patch" else WRITABLE
