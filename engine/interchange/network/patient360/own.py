@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from engine.fhir.schema import FhirVersion, defects
+from engine.interchange.clinical.medication import REFERENCE, with_concept
 from engine.interchange.clinical.patient360.facts import PATIENT, Facts
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.network.patient360.deduplicate import FACTS
@@ -145,14 +146,11 @@ def _content(content: dict[str, Json]) -> dict[str, Json]:
 
 def _with_medication(resource: dict[str, Json], medications: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
     """Return a fact with the concept of the Medication that it refers to, which is no resource of ours."""
-    named = resource.get("medicationReference", {})
+    named = resource.get(REFERENCE, {})
     code = medications.get(named.get("reference", ""), {}).get("code") or (
         {"text": named["display"]} if named.get("display") else None
     )
-    if code is None or "medicationReference" not in resource:
-        return resource
-    rest = {name: value for name, value in resource.items() if name != "medicationReference"}
-    return {**rest, "medicationCodeableConcept": code}
+    return resource if code is None or REFERENCE not in resource else with_concept(resource, code)
 
 
 def _directory_entry(resource: dict[str, Json], organization: str, words: Words) -> dict[str, Json]:

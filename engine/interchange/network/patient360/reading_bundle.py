@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from engine.fhir.schema import FhirVersion, defects, resource_types
+from engine.interchange.clinical.medication import REFERENCE, with_concept
 from engine.interchange.clinical.patient360.facts import (
     MOST_BYTES,
     MOST_FACTS,
@@ -43,7 +44,6 @@ HEADER: Final = frozenset({"Patient", "Composition"})
 BESIDE: Final = frozenset({"meta", "text", "implicitRules"})
 # What of that belongs to the fact: when it was stated last, and who may see it.
 OF_FACT: Final = ("lastUpdated", "security")
-MEDICINE: Final = "medicationReference"
 
 
 def read_bundle(body: bytes, version: FhirVersion, most_bytes: int = MOST_BYTES) -> Facts:
@@ -178,7 +178,7 @@ def _fact(entry: Entry, names: Mapping[str, str], medicines: Mapping[str, Json])
 
 def _with_medicine(entry: Entry, medicines: Mapping[str, Json]) -> Resource:
     """Return a resource with the code of the Medication that it refers to, in the Bundle or in itself."""
-    reference = entry.resource.get(MEDICINE)
+    reference = entry.resource.get(REFERENCE)
     if reference is None:
         return entry.resource
     contained = entry.resource.get("contained", [])
@@ -188,8 +188,8 @@ def _with_medicine(entry: Entry, medicines: Mapping[str, Json]) -> Resource:
     if not code:
         return entry.resource
     left = [one for one in contained if one is not inner]
-    made = {name: part for name, part in entry.resource.items() if name not in {MEDICINE, "contained"}}
-    return {**made, **({"contained": left} if left else {}), "medicationCodeableConcept": code}
+    rest = {name: part for name, part in entry.resource.items() if name != "contained"}
+    return with_concept({**rest, **({"contained": left} if left else {})}, code)
 
 
 def _identity(people: list[Entry]) -> Identity:

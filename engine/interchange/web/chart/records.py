@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from engine.interchange.clinical.medication import medication_of
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import (
     CONCEPT,
@@ -90,10 +91,7 @@ ALLERGY: Final = Shape(
 
 def _medication(resource: Resource, reader: ChartReader) -> Json:
     """Return the concept of a medication, also of one that is contained."""
-    concept = resource.get("medicationCodeableConcept")
-    reference = resource.get("medicationReference", {})
-    concept = concept or (reader.find(reference, resource) or {}).get("code") or {"text": reference.get("display", "")}
-    return CONCEPT.of(concept, reader)
+    return CONCEPT.of(medication_of(resource, reader.find), reader)
 
 
 def _dosages(resource: Resource, _reader: ChartReader) -> Json:

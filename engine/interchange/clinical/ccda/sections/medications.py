@@ -19,6 +19,7 @@ from engine.interchange.clinical.ccda.quantities import (
 from engine.interchange.clinical.ccda.record import Record
 from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
 from engine.interchange.clinical.ccda.times import Span, add_interval, readable_span, span_of
+from engine.interchange.clinical.medication import medication_of
 
 Json = Any
 
@@ -43,14 +44,6 @@ STATUSES: Final[Mapping[str, str]] = {
 INTENDED: Final[Mapping[str, str]] = {"proposal": "PRP", "plan": "INT"}
 DIRECTION_CELL: Final = 3
 NEEDED: Final = re.compile(r"\b(?:needed|prn|p\.r\.n\.)", re.IGNORECASE)
-
-
-def medication_of(record: Record, resource: Json) -> Json:
-    """Return the CodeableConcept of what is taken, or the text of what a reference shows."""
-    if resource.get("medicationCodeableConcept"):
-        return resource["medicationCodeableConcept"]
-    reference = resource.get("medicationReference") or {}
-    return (record.find(reference, resource) or {}).get("code") or {"text": reference.get("display", "")}
 
 
 def ordered(record: Record) -> Sequence[Json]:
@@ -107,7 +100,7 @@ def add_medication(record: Record, made: Element, resource: Json, anchor: str, *
     if dosage.get("site"):
         add_code(made, "approachSiteCode", dosage["site"], prefer=(SNOMED,))
     _add_dose(made, next(iter(dosage.get("doseAndRate") or ()), {}))
-    add_consumable(made, medication_of(record, resource), cell(anchor))
+    add_consumable(made, medication_of(resource, record.find), cell(anchor))
     if resource.get("performer"):
         add_performer(made, record, resource["performer"], resource)
     author = resource.get("requester") or resource.get("informationSource")
@@ -202,7 +195,7 @@ def _direction(dosage: Json) -> str:
 def _write(record: Record, section: Element, table: Table, resource: Json) -> None:
     dosage: Json = next(iter(dosages(resource)), {})
     anchor = table.row(
-        label(medication_of(record, resource)),
+        label(medication_of(resource, record.find)),
         shown_dose(dosage),
         directions(resource),
         label(dosage.get("route")),
@@ -216,7 +209,7 @@ def _write(record: Record, section: Element, table: Table, resource: Json) -> No
     if resource.get("doNotPerform") or resource.get("status") == "not-taken":
         made.set("negationInd", "true")
     add_medication(record, made, resource, anchor)
-    add_notes(made, resource, label(medication_of(record, resource)), table)
+    add_notes(made, resource, label(medication_of(resource, record.find)), table)
 
 
 MEDICATIONS: Final = Section(

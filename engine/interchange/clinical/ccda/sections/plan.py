@@ -9,8 +9,9 @@ from engine.interchange.clinical.ccda.people import add_author, add_performer, n
 from engine.interchange.clinical.ccda.record import Record
 from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
 from engine.interchange.clinical.ccda.sections import encounters, medications
-from engine.interchange.clinical.ccda.sections.medications import add_medication, add_reasons, medication_of
+from engine.interchange.clinical.ccda.sections.medications import add_medication, add_reasons
 from engine.interchange.clinical.ccda.times import Span, add_interval, add_when, readable_span, span_of
+from engine.interchange.clinical.medication import medication_of
 
 Json = Any
 
@@ -68,7 +69,7 @@ def _order(record: Record, section: Element, table: Table, order: Json) -> None:
 
 def _medication(record: Record, section: Element, table: Table, request: Json) -> None:
     anchor = table.row(
-        label(medication_of(record, request)),
+        label(medication_of(request, record.find)),
         request.get("intent", ""),
         # The cell that the directions are found in, as in the section of medications.
         medications.directions(request),
@@ -80,7 +81,7 @@ def _medication(record: Record, section: Element, table: Table, request: Json) -
     if request.get("doNotPerform"):
         made.set("negationInd", "true")
     add_medication(record, made, request, anchor, plan=True)
-    add_notes(made, request, label(medication_of(record, request)), table)
+    add_notes(made, request, label(medication_of(request, record.find)), table)
 
 
 def _encounter(record: Record, section: Element, table: Table, encounter: Json) -> None:
