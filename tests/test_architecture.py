@@ -67,7 +67,7 @@ HOMES = {
 # and RE2 where a mapping has a pattern.
 LATE_IMPORTS = (
     *("receive/reactor.py", "ops/operations/explaining.py", "ops/cli/running/run.py"),
-    *("interchange/store/store/place.py", "mapping/language/comparison.py"),
+    *("interchange/store/place.py", "mapping/language/comparison.py"),
 )
 FORBIDDEN_NAMES = {"utils", "util", "misc"}
 FORBIDDEN_ENDINGS = ("Utils", "Util")

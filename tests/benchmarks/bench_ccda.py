@@ -24,8 +24,8 @@ from engine.interchange.clinical.ccda.document import Chart, write_ccd
 from engine.interchange.clinical.ccda.record import Custodian
 from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 from tests.benchmarks.bench_interchange import drive, serving, show
 from tests.benchmarks.processes import cpu_of_all
 

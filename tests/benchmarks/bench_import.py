@@ -27,14 +27,14 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.app.http.app import create_app
 from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from engine.interchange.clinical.synthetic.chart import transaction as bundle_of
-from engine.interchange.jobs.jobs.job import Job
+from engine.interchange.jobs.job import Job
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.network.patient360.connectors.connector import FHIR, Document
 from engine.interchange.network.patient360.connectors.read import read_document
 from engine.interchange.network.patient360.importing import Importer, Outcome
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.network.patient360.retrieve import KIND
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 from tests.benchmarks.machine import machine
 from tests.interchange.kit import MRN, SYSTEM, Running, configuration, patient, running, secret_file
 from tests.interchange.patient360.papers import ADDRESS

@@ -34,9 +34,9 @@ import psutil
 
 from engine.database.postgresql import connect
 from engine.interchange.rest.patient.index import index_patient
-from engine.interchange.store.store.place import Place, place_of
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.place import Place, place_of
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 from tests.benchmarks.charts import SIZE, lay_in_charts
 from tests.benchmarks.processes import cpu, cpu_of_all
 from tests.postgresql import a_postgres

@@ -26,11 +26,11 @@ import httpx
 import orjson
 import psutil
 
-from engine.interchange.orders.orders.order import with_status
-from engine.interchange.orders.orders.status import OrderStatus
+from engine.interchange.orders.order import with_status
+from engine.interchange.orders.status import OrderStatus
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 from tests.benchmarks.bench_interchange import BATCH, Kind, drive, person, requests, serving, show
 from tests.benchmarks.processes import cpu
 

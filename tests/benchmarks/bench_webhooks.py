@@ -28,8 +28,8 @@ import trustme
 
 from engine.config.service import Webhooks
 from engine.interchange.app.http.app import App, create_app
-from engine.interchange.store.store.subscription import Subscribed, put_subscription
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.subscription import Subscribed, put_subscription
+from engine.interchange.store.transaction import Transaction
 from tests.benchmarks.bench_interchange import person, show
 from tests.interchange.kit import Running, configuration, running, secret_file
 from tests.interchange.subscriptions.subscribing import R4, create, observation, subscribe

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.place import Place
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.place import Place
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 
 Json = Any
 SIZE = 5000

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import BASES, Inside, Outside, Running, running, running_inside
 from tests.interchange.pair import Pair, running_pair
 from tests.interchange.places import Server

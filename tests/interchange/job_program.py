@@ -18,10 +18,10 @@ from engine.interchange.app.http.process import serve
 from engine.interchange.app.jobs.kinds import WORK as WORKS
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs.asking import ask
-from engine.interchange.jobs.jobs.job import Job, Report, Result
+from engine.interchange.jobs.asking import ask
+from engine.interchange.jobs.job import Job, Report, Result
 from engine.interchange.kernel.exact import write_json
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.role import Action
 from engine.interchange.web.http import route
 from engine.telemetry import configure

@@ -12,8 +12,8 @@ import httpx
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Answer, Prefer, Request
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs.asking import ask
-from engine.interchange.jobs.jobs.job import Job, Report, Result
+from engine.interchange.jobs.asking import ask
+from engine.interchange.jobs.job import Job, Report, Result
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.tokens.oauth.vault import Principal
 from tests.interchange.kit import CLIENTS, Inside, Running

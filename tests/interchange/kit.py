@@ -26,8 +26,8 @@ from engine.config.service import Environment, ServiceConfiguration, Tenant
 from engine.interchange.app.http.app import App, create_app, new_token
 from engine.interchange.app.http.process import at_port, bind, serve_with_jobs, uvicorn_server
 from engine.interchange.app.jobs.kinds import WORK
-from engine.interchange.jobs.jobs.job import Work
-from engine.interchange.store.store.place import Place, place_of
+from engine.interchange.jobs.job import Work
+from engine.interchange.store.place import Place, place_of
 from engine.interchange.tokens.oauth.local import issue_locally
 from engine.interchange.tokens.oauth.vault import Issued
 from tests.interchange.lines import shared_client

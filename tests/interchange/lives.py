@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.writer import StoreFailedError
+from engine.interchange.store.store import Store
+from engine.interchange.store.writer import StoreFailedError
 from tests.interchange.kit import patient
 
 TOGETHER = 20

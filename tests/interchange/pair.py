@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.interchange.core.audit.trail import verify_log
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import Outside, Running, running
 
 

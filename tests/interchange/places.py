@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from engine.database.postgresql import connect
-from engine.interchange.store.store.place import Place, place_of
+from engine.interchange.store.place import Place, place_of
 
 DATABASE = "interchange.db"
 

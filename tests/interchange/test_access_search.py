@@ -11,8 +11,8 @@ import pytest
 
 from engine.database.connection import Connection
 from engine.interchange.core.audit.reading import PARAMETERS, page_statement, total_statement
-from engine.interchange.store.store.access import Access, append
-from engine.interchange.store.store.sqlite import connect, prepare
+from engine.interchange.store.access import Access, append
+from engine.interchange.store.sqlite import connect, prepare
 
 DAY_MS = 86_400_000
 # 2026-01-01, the day of the rows that are searched for.

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from engine.fhir.schema import FhirVersion
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
+from engine.interchange.store.query import find
 from engine.interchange.store.search.criterion import Search
 from engine.interchange.store.search.page import Page, Pairs, take_page
 from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.search.text import fold
-from engine.interchange.store.store.query import find
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 
 pytestmark = pytest.mark.matrix
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine.fhir.versions.names import name_in
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import MRN, Running, issue, merge_body, patient, record_number
 from tests.interchange.least import least, version_of
 from tests.interchange.parallel import at_once, statuses

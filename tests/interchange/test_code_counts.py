@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
+from engine.interchange.store.query import find, kept_total
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.store.query import find, kept_total
-from engine.interchange.store.store.sqlite import connect
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.sqlite import connect
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.verify import verify
 
 SIS = "https://cdis.example"
 STATUSES = ("draft", "active", "completed")

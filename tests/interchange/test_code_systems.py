@@ -14,8 +14,8 @@ from engine.fhir.versions.addresses import IN_R4, IN_STU3, system_in_r4, system_
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.interchange.rest.resource.catalogue import EDITION, INDEXERS, KEPT
-from engine.interchange.store.store.index import Index
-from engine.interchange.store.store.store import Store
+from engine.interchange.store.index import Index
+from engine.interchange.store.store import Store
 from tests.interchange.kit import Outside, patient, record_number, running
 from tests.interchange.least import least
 from tests.interchange.places import place

@@ -14,8 +14,8 @@ import orjson
 import pytest
 
 from engine.database.postgresql import PostgresqlError, connect
-from engine.interchange.store.store.place import open_known
-from engine.interchange.store.store.postgresql_steps import WRITE_LOCK
+from engine.interchange.store.place import open_known
+from engine.interchange.store.postgresql_steps import WRITE_LOCK
 from tests.interchange.kit import Outside, patient
 from tests.interchange.pair import Pair, running_pair
 from tests.postgresql import Postgres, a_postgres

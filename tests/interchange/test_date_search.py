@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
+from engine.interchange.store.query import find
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.store.query import find
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 
 # The model's whole time, in half hours, so that a minute is shorter than its hour; whatever it holds is far enough
 # inside for every zone.

@@ -24,16 +24,16 @@ from engine.interchange.rest.everything.chart import chart_keys, records
 from engine.interchange.rest.everything.parameters import Wanted
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.rest.resource.chain import linked_criteria
+from engine.interchange.store import query
+from engine.interchange.store.access import append
+from engine.interchange.store.index import ADD_STRING
+from engine.interchange.store.postgresql_steps import ALL_STEPS, REMEMBER
+from engine.interchange.store.schema import STEPS, statements, statements_of
 from engine.interchange.store.search.criterion import Kind, Parameter, Search
 from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.search.sort import ORDERED, parse_sort
-from engine.interchange.store.store import query
-from engine.interchange.store.store.access import append
-from engine.interchange.store.store.index import ADD_STRING
-from engine.interchange.store.store.postgresql_steps import ALL_STEPS, REMEMBER
-from engine.interchange.store.store.schema import STEPS, statements, statements_of
-from engine.interchange.store.store.sqlite import connect, prepare
-from engine.interchange.store.store.transaction import Transaction, milliseconds
+from engine.interchange.store.sqlite import connect, prepare
+from engine.interchange.store.transaction import Transaction, milliseconds
 from tests.interchange.kit import MRN, patient, record_number
 from tests.interchange.test_access_search import accesses, searches
 from tests.interchange.test_resource import LEAST, least

@@ -14,8 +14,8 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.everything.chart import chart_keys, records
 from engine.interchange.rest.everything.parameters import Wanted, read_question
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Stored, Transaction
 from tests.interchange.chart import CHARTED, SUPPORTING, to
 from tests.interchange.kit import patient
 from tests.interchange.test_resource import least

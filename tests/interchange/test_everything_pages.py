@@ -12,8 +12,8 @@ import pytest
 
 from engine.interchange.rest.everything import chart as chart_module
 from engine.interchange.rest.everything import operation
-from engine.interchange.store.store import continuation
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store import continuation
+from engine.interchange.store.transaction import Transaction
 from tests.interchange.chart import everything, named, next_path, pages, put, resources, rich_chart, to
 from tests.interchange.kit import BASES, Inside, Running, issue, merge_body, running
 from tests.interchange.test_resource import least

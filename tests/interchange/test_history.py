@@ -14,8 +14,7 @@ from engine.config.service import History, Tenant
 from engine.fhir.versions.names import name_in
 from engine.interchange.rest.history.retention import kept_since, take_old
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
-from engine.interchange.store.search.date import NEVER
-from engine.interchange.store.store.history import (
+from engine.interchange.store.history import (
     Span,
     ended_versions,
     first_kept,
@@ -24,10 +23,11 @@ from engine.interchange.store.store.history import (
     take_versions,
     versions_of_one,
 )
-from engine.interchange.store.store.sqlite import connect, prepare
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Change, Stored, Transaction, milliseconds
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.search.date import NEVER
+from engine.interchange.store.sqlite import connect, prepare
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Change, Stored, Transaction, milliseconds
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import BASES, Inside, Running, issue, merge_body, patient, running_inside
 from tests.interchange.least import least, version_of
 

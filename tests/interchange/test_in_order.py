@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
+from engine.interchange.store import in_order
+from engine.interchange.store.query import find, page_statement
 from engine.interchange.store.search.criterion import Rank, Search
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.store import in_order
-from engine.interchange.store.store.query import find, page_statement
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 
 SIS = "https://cdis.example"
 STATUSES = {

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from engine.interchange.rest.resource.catalogue import EDITION, INDEXERS
-from engine.interchange.store.store import indexing
-from engine.interchange.store.store.index import Index
-from engine.interchange.store.store.sqlite import connect
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Indexer
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store import indexing
+from engine.interchange.store.index import Index
+from engine.interchange.store.sqlite import connect
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Indexer
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import MRN, patient, record_number, running
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

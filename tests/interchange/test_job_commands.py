@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs.job import Job, JobFailedError, Report, Result
+from engine.interchange.jobs.job import Job, JobFailedError, Report, Result
 from engine.interchange.kernel.outcome import Issue
 from tests.interchange.jobs import KIND, Bench, ask_for, ended, handle_of, until
 from tests.interchange.kit import Inside, issue, running_inside

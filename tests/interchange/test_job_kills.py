@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import patient
 from tests.interchange.places import DATABASE
 from tests.interchange.process import FORKED, Process, started

@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 from engine.config.service import Jobs
 from engine.interchange.app.http.app import App, create_app
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs.asking import ask
-from engine.interchange.jobs.jobs.job import Job, JobFailedError, Report, Result
-from engine.interchange.jobs.jobs.overview import cancel_job, list_jobs
-from engine.interchange.jobs.jobs.runner import MOST_CRASHES
-from engine.interchange.jobs.jobs.turns import Last, Taken, next_job
+from engine.interchange.jobs.asking import ask
+from engine.interchange.jobs.job import Job, JobFailedError, Report, Result
+from engine.interchange.jobs.overview import cancel_job, list_jobs
+from engine.interchange.jobs.runner import MOST_CRASHES
+from engine.interchange.jobs.turns import Last, Taken, next_job
 from engine.interchange.kernel.outcome import Issue, RefusedError
-from engine.interchange.store.store.job import First
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.job import First
+from engine.interchange.store.transaction import Transaction
 from engine.interchange.web.http.route import INTERACTIONS
 from tests.interchange.jobs import KIND, asked_by
 from tests.interchange.kit import configuration, secret_file

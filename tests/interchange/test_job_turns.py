@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.config.service import Jobs
-from engine.interchange.jobs.jobs.turns import Last, Taken, next_job
-from engine.interchange.store.store.job import First
+from engine.interchange.jobs.turns import Last, Taken, next_job
+from engine.interchange.store.job import First
 
 TENANTS, KINDS = ("a", "b", "c"), ("export", "retrieve")
 queues = st.dictionaries(st.sampled_from([*product(TENANTS, KINDS)]), st.integers(1, 30))

@@ -13,16 +13,16 @@ import pytest
 
 from engine.config.service import Jobs, Tenant
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.http.negotiation import prefer
+from engine.interchange.core.negotiation import prefer
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs.job import Job, JobFailedError, Report, Result
-from engine.interchange.jobs.jobs.retention import take_ended
-from engine.interchange.jobs.jobs.subject import subject
+from engine.interchange.jobs.job import Job, JobFailedError, Report, Result
+from engine.interchange.jobs.retention import take_ended
+from engine.interchange.jobs.subject import subject
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
-from engine.interchange.store.store.sqlite import connect
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.writer import StoreBusyError
+from engine.interchange.store.sqlite import connect
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.writer import StoreBusyError
 from tests.interchange.jobs import DONE, KIND, Bench, ask_for, ended, handle_of, until
 from tests.interchange.kit import Inside, Running, issue, merge_body, running_inside
 from tests.interchange.places import DATABASE

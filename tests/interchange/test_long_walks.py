@@ -15,8 +15,8 @@ import orjson
 import pytest
 
 from engine.interchange.rest.patient.index import index_patient
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 from tests.interchange.kit import Running, issue, merge_body, patient, running
 from tests.interchange.places import DATABASE
 

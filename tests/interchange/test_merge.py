@@ -11,8 +11,8 @@ import pytest
 from engine.interchange.rest.merge.effect import merge
 from engine.interchange.rest.merge.pair import Pair
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 from tests.interchange.kit import MRN, SYSTEM, Running, issue, merge_body, patient, record_number
 
 FRESH = count(1)

@@ -16,10 +16,10 @@ from engine.interchange.rest.merge.order import MergeOrder, Side
 from engine.interchange.rest.merge.pair import find_pair
 from engine.interchange.rest.patient.index import IDENTIFIER
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.index import ReferenceRow
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.index import ReferenceRow
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import patient
 from tests.interchange.least import LEAST, least
 

@@ -12,8 +12,8 @@ from engine.interchange.rest.merge import effect
 from engine.interchange.rest.merge.effect import merge
 from engine.interchange.rest.merge.pair import Pair
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 from tests.interchange.kit import Running, issue, merge_body, patient
 from tests.interchange.least import LEAST, least, version_of
 

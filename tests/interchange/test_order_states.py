@@ -3,9 +3,9 @@
 import pytest
 
 from engine.interchange.kernel.extension import url, value
-from engine.interchange.orders.orders import order as orders
-from engine.interchange.orders.orders.order import performer_of, status_of, with_status
-from engine.interchange.orders.orders.status import FHIR, TRANSITIONS, Event, OrderStatus
+from engine.interchange.orders import order as orders
+from engine.interchange.orders.order import performer_of, status_of, with_status
+from engine.interchange.orders.status import FHIR, TRANSITIONS, Event, OrderStatus
 
 SIS = "https://cdis.example"
 # Written by hand: one line a state, and where each event leads from there.

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.store.store import query
+from engine.interchange.store import query
 from tests.interchange.kit import MRN, Inside, Running, issue, merge_body, patient, record_number, running
 
 NAME = r"Vance\, Jr"

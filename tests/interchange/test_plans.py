@@ -14,11 +14,11 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.binary.patient_compartment import IN_CHART_OF, REFERRING
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.chain import linked_criteria
+from engine.interchange.store import job, query
 from engine.interchange.store.search.criterion import Kind, Parameter
 from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.search.sort import ORDERED, parse_sort
-from engine.interchange.store.store import job, query
-from engine.interchange.store.store.store import Store
+from engine.interchange.store.store import Store
 
 MISSING = ((":missing", "true"), (":missing", "false"))
 CODES = tuple(("", value) for value in ("a", "s|a", "|a", "s|", "a,s|b,t|"))

@@ -9,10 +9,10 @@ import pytest
 from engine.database.postgresql import PostgresqlConnection, connect
 from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.resource.catalogue import KEPT
+from engine.interchange.store import history, query
+from engine.interchange.store.postgresql_steps import ALL_STEPS
+from engine.interchange.store.schema import statements_of
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.store import history, query
-from engine.interchange.store.store.postgresql_steps import ALL_STEPS
-from engine.interchange.store.store.schema import statements_of
 from tests.interchange.test_store import HOT
 from tests.postgresql import new_database, scanned
 

@@ -18,8 +18,8 @@ from structlog.testing import capture_logs
 from engine.clock import now
 from engine.interchange.jobs import queue_worker
 from engine.interchange.jobs.queue_worker import QueueWorker, WorkQueue
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.writer import StoreBusyError, StoreFailedError
+from engine.interchange.store.store import Store
+from engine.interchange.store.writer import StoreBusyError, StoreFailedError
 
 TENANT = "t"
 CREATE = "CREATE TABLE IF NOT EXISTS item (number INTEGER PRIMARY KEY, lane TEXT, state TEXT)"

@@ -15,9 +15,9 @@ import orjson
 import pytest
 
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.access import faults
-from engine.interchange.store.store.sqlite import open_known
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.access import faults
+from engine.interchange.store.sqlite import open_known
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import merge_body, patient, record_number
 from tests.interchange.places import DATABASE
 from tests.interchange.process import started

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.interchange.kernel.outcome import Category, RefusedError
-from engine.interchange.kernel.search.seal import seal, unseal
-from engine.interchange.store.store.store import Store
+from engine.interchange.kernel.seal import seal, unseal
+from engine.interchange.store.store import Store
 from tests.interchange.kit import Inside
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,11 +13,11 @@ import pytest
 from engine.database.connection import Connection
 from engine.errors import StartError
 from engine.interchange.rest.patient.index import index_patient
-from engine.interchange.store.store import history, redirected, transaction
-from engine.interchange.store.store.place import Place, place_of
-from engine.interchange.store.store.sqlite import connect
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.writer import StoreFailedError
+from engine.interchange.store import history, redirected, transaction
+from engine.interchange.store.place import Place, place_of
+from engine.interchange.store.sqlite import connect
+from engine.interchange.store.store import Store
+from engine.interchange.store.writer import StoreFailedError
 from engine.interchange.tokens.oauth import assertion, code, vault
 from tests.interchange.kit import patient
 

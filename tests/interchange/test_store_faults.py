@@ -21,12 +21,12 @@ from sqlite_utils import Database
 
 from engine.database import sqlite
 from engine.errors import StartError
-from engine.interchange.store.store import sqlite_writer
-from engine.interchange.store.store.schema import STEPS, migrations
-from engine.interchange.store.store.sqlite import SETTINGS, connect, prepare
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.writer import StoreBusyError
+from engine.interchange.store import sqlite_writer
+from engine.interchange.store.schema import STEPS, migrations
+from engine.interchange.store.sqlite import SETTINGS, connect, prepare
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.writer import StoreBusyError
 from tests.interchange.kit import patient
 from tests.interchange.lives import opened, until_refused, write
 from tests.interchange.process import started

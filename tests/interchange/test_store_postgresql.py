@@ -17,15 +17,15 @@ from engine.database.postgresql import PostgresqlConnection, connect
 from engine.errors import StartError
 from engine.interchange.core.audit.trail import verify_log
 from engine.interchange.rest.patient.index import index_patient
-from engine.interchange.store.store import postgresql_writer
-from engine.interchange.store.store.access import Access, append
-from engine.interchange.store.store.deadline import DEADLINE
-from engine.interchange.store.store.place import open_known, place_of
-from engine.interchange.store.store.postgresql_steps import ALL_STEPS
-from engine.interchange.store.store.postgresql_writer import PostgresqlWriter
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.writer import OutcomeUnknownError, StoreAwayError, StoreFailedError
+from engine.interchange.store import postgresql_writer
+from engine.interchange.store.access import Access, append
+from engine.interchange.store.deadline import DEADLINE
+from engine.interchange.store.place import open_known, place_of
+from engine.interchange.store.postgresql_steps import ALL_STEPS
+from engine.interchange.store.postgresql_writer import PostgresqlWriter
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.writer import OutcomeUnknownError, StoreAwayError, StoreFailedError
 from tests.interchange.kit import patient
 from tests.interchange.parallel import together
 from tests.postgresql import a_postgres, new_database

@@ -10,9 +10,9 @@ import pytest
 
 from engine.interchange.rest.binary.retention import take_expired
 from engine.interchange.rest.binary.temporary import LIFE, new_temporary
-from engine.interchange.store.store import temporary
-from engine.interchange.store.store.temporary import DUE, EMPTY, FORGET, GET, KNOWN_MS, due, sweep
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store import temporary
+from engine.interchange.store.temporary import DUE, EMPTY, FORGET, GET, KNOWN_MS, due, sweep
+from engine.interchange.store.transaction import milliseconds
 from tests.interchange.browser import USERS
 from tests.interchange.kit import BASES, Inside, configuration, issue, running_inside, secret_file
 from tests.interchange.test_access_log import ROWS

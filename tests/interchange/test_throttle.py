@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.config.service import RateLimit
-from engine.interchange.kernel.http.throttle import Throttle, take
+from engine.interchange.kernel.throttle import Throttle, take
 from tests.interchange.kit import Running, issue, running
 
 START = datetime(2026, 3, 2, 6, tzinfo=UTC)

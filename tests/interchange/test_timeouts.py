@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from engine.interchange.rest.resource import search
-from engine.interchange.store.store.sqlite import connect
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.sqlite import connect
+from engine.interchange.store.transaction import Transaction
 from tests.interchange.kit import Inside, issue, patient
 
 pytestmark = pytest.mark.process

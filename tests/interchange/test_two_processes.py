@@ -14,10 +14,10 @@ import pytest
 from engine.clock import now
 from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
+from engine.interchange.store.place import open_known, place_of
+from engine.interchange.store.query import find
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.store.place import open_known, place_of
-from engine.interchange.store.store.query import find
-from engine.interchange.store.store.store import Store
+from engine.interchange.store.store import Store
 from tests.interchange.kit import SECRET, patient
 from tests.interchange.pair import Pair
 from tests.interchange.parallel import at_once, statuses

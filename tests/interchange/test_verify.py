@@ -14,11 +14,11 @@ import pytest
 from engine.errors import StartError
 from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.job import Job, State, add_job, end, take_up
-from engine.interchange.store.store.sqlite import connect
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.job import Job, State, add_job, end, take_up
+from engine.interchange.store.sqlite import connect
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import patient, record_number
 from tests.interchange.lives import opened
 from tests.interchange.nursery import ran

@@ -10,7 +10,7 @@ from engine.interchange.core.exchange import Answer, Request, Return
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import success
 from engine.interchange.kernel.view import to_version
-from engine.interchange.store.store.transaction import Stored
+from engine.interchange.store.transaction import Stored
 
 HISTORY: Final = "_history"
 Show = Callable[[bytes, str, FhirVersion], bytes]

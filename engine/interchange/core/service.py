@@ -10,10 +10,10 @@ from engine.config.service import ServiceConfiguration, Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.recorder import Recorder
 from engine.interchange.core.jobs.signals import JobSignals
-from engine.interchange.kernel.http.throttle import Throttle
 from engine.interchange.kernel.outbound import Outbound
-from engine.interchange.store.store.job import Job
-from engine.interchange.store.store.store import Store
+from engine.interchange.kernel.throttle import Throttle
+from engine.interchange.store.job import Job
+from engine.interchange.store.store import Store
 from engine.interchange.tokens.oauth.code import Codes
 from engine.interchange.tokens.oauth.identity import Signer
 from engine.interchange.tokens.oauth.vault import Vault

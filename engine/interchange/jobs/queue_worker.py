@@ -12,9 +12,9 @@ from itertools import count
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from engine.errors import place_of
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.writer import StoreBusyError, StoreFailedError
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.writer import StoreBusyError, StoreFailedError
 from engine.telemetry import logger
 
 T = TypeVar("T")

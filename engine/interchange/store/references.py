@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.versions.names import r4_name
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
-from engine.interchange.store.store.transaction import DELETED, ReferenceStatus, Stored, Transaction
+from engine.interchange.store.transaction import DELETED, ReferenceStatus, Stored, Transaction
 
 Json = Any
 # Where it stands, the object that holds it, and under which key.

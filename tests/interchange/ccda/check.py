@@ -24,9 +24,9 @@ from engine.clock import now
 from engine.interchange.clinical.ccda.export import kept_chart
 from engine.interchange.kernel.exact import read_json
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.sqlite import connect
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.sqlite import connect
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 from tests.interchange.ccda.charts import CHARTS, written
 
 SCHEMA = "CDA_SDTC.xsd"

@@ -14,8 +14,8 @@ from engine.config.shipped import shipped
 from engine.interchange.orders.compendium import lookup
 from engine.interchange.orders.compendium.answers import unanswered
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.store import Store
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import SYSTEM, Outside, configuration, running, secret_file
 from tests.interchange.nursery import ran
 from tests.interchange.places import DATABASE, address_of, url_of

@@ -11,8 +11,8 @@ import pytest
 from engine.interchange.orders.compendium import lookup
 from engine.interchange.orders.compendium.overview import show_test
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
 
 LAB = "urn:uuid:f:lab-1"
 

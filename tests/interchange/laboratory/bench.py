@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from engine.config.laboratory import Laboratory
 from engine.config.service import Tenant
 from engine.interchange.kernel.extension import url, value, with_value
-from engine.interchange.store.store import transmission
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.transmission import Sent, Try
+from engine.interchange.store import transmission
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transmission import Sent, Try
 from tests.interchange.jobs import until
 from tests.interchange.kit import SYSTEM, Inside, running_inside
 from tests.interchange.laboratory.orders import Resource, few, place

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.interchange.orders.laboratory.order import LaboratoryOrder, read_order
-from engine.interchange.store.store.index import NOTHING, Index
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.transmission import enqueue
+from engine.interchange.store.index import NOTHING, Index
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transmission import enqueue
 from tests.interchange.kit import SYSTEM, patient, record_number
 
 T = TypeVar("T")

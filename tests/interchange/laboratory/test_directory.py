@@ -12,7 +12,7 @@ from engine.hl7.message import parse
 from engine.interchange.orders.laboratory.connectors.connector import Verdict
 from engine.interchange.orders.laboratory.connectors.directory import Directory
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
-from engine.interchange.store.store.transmission import Outcome
+from engine.interchange.store.transmission import Outcome
 from tests.interchange.jobs import until
 from tests.interchange.laboratory.bench import bench
 from tests.interchange.laboratory.orders import AT, kept, ordered, read

@@ -16,7 +16,7 @@ from engine.interchange.orders.laboratory.acknowledgement import read_acknowledg
 from engine.interchange.orders.laboratory.connectors.connector import Verdict
 from engine.interchange.orders.laboratory.connectors.line import Line
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
-from engine.interchange.store.store.transmission import Outcome
+from engine.interchange.store.transmission import Outcome
 from tests.interchange.laboratory.orders import AT, kept, ordered, read
 from tests.interchange.laboratory.scripted import Scripted, scripted
 

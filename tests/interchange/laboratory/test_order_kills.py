@@ -20,11 +20,11 @@ from engine.config.service import ServiceConfiguration
 from engine.config.source import parse, validate
 from engine.interchange.kernel.extension import value
 from engine.interchange.rest.resource.catalogue import EDITION, INDEXERS
-from engine.interchange.store.store import transmission
-from engine.interchange.store.store.sqlite import open_known
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transmission import Sent
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store import transmission
+from engine.interchange.store.sqlite import open_known
+from engine.interchange.store.store import Store
+from engine.interchange.store.transmission import Sent
+from engine.interchange.store.verify import verify
 from tests.interchange.jobs import until
 from tests.interchange.kit import SYSTEM
 from tests.interchange.laboratory.orders import few, place

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from engine.interchange.store.store import transmission
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.transmission import Outcome, Sent, TransmissionStatus, Try
+from engine.interchange.store import transmission
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transmission import Outcome, Sent, TransmissionStatus, Try
 
 T = TypeVar("T")
 

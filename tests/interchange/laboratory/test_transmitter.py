@@ -9,8 +9,8 @@ import pytest
 
 from engine.interchange.jobs import queue_worker
 from engine.interchange.orders.laboratory import settling, transmitter
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transmission import enqueue, withdraw
+from engine.interchange.store.store import Store
+from engine.interchange.store.transmission import enqueue, withdraw
 from tests.interchange.jobs import until
 from tests.interchange.kit import MRN
 from tests.interchange.laboratory.answers import field, segments

@@ -1,10 +1,10 @@
 """What laboratories do with orders, done to a service of the tests from within, in a connector's commits."""
 
-from engine.interchange.orders.orders.moving import find_order, move
-from engine.interchange.orders.orders.status import Event
-from engine.interchange.store.store import transmission
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.transmission import Outcome, TransmissionStatus
+from engine.interchange.orders.moving import find_order, move
+from engine.interchange.orders.status import Event
+from engine.interchange.store import transmission
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transmission import Outcome, TransmissionStatus
 from tests.interchange.kit import SYSTEM, Inside
 
 TOLD = {

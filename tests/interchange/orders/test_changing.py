@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.orders.orders.status import Event, WrongStateError
-from engine.interchange.store.store import transmission
-from engine.interchange.store.store.transmission import TransmissionStatus, find_sent
+from engine.interchange.orders.status import Event, WrongStateError
+from engine.interchange.store import transmission
+from engine.interchange.store.transmission import TransmissionStatus, find_sent
 from tests.interchange.kit import SYSTEM, Inside, issue, merge_body, running_inside
 from tests.interchange.orders.happening import happen
 from tests.interchange.orders.ordering import R4, Clinic, clinic, codes, id_of_test, said, status_of, to

@@ -12,9 +12,9 @@ import httpx
 import orjson
 import pytest
 
-from engine.interchange.orders.orders.order import status_of
+from engine.interchange.orders.order import status_of
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.verify import verify
 from tests.interchange.kit import SYSTEM, patient
 from tests.interchange.orders.ordering import ASYNC, R4, Clinic, url
 from tests.interchange.places import DATABASE

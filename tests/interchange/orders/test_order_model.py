@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Answer, Interaction, Level, Prefer, Request
 from engine.interchange.kernel.outcome import RefusedError
-from engine.interchange.orders.orders import order as orders
-from engine.interchange.orders.orders.order import status_of
-from engine.interchange.orders.orders.status import Event, WrongStateError
+from engine.interchange.orders import order as orders
+from engine.interchange.orders.order import status_of
+from engine.interchange.orders.status import Event, WrongStateError
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.transmission import TransmissionStatus, find_sent
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transmission import TransmissionStatus, find_sent
+from engine.interchange.store.verify import verify
 from engine.interchange.web.http.route import INTERACTIONS
 from tests.interchange.jobs import asked_by
 from tests.interchange.kit import SYSTEM, Inside, running_inside

@@ -12,7 +12,7 @@ import orjson
 from engine.fhir.schema import FhirVersion
 from engine.interchange.app.http.app import App, create_app
 from engine.interchange.clinical.patient360.facts import Facts, Identity, Section
-from engine.interchange.jobs.jobs.job import Job
+from engine.interchange.jobs.job import Job
 from engine.interchange.kernel.exact import read_json, write_json
 from engine.interchange.network.patient360.connectors.connector import Document, Subject
 from engine.interchange.network.patient360.deduplicate import FACTS, Key, in_error, key_of

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clinical.patient360.facts import Facts, Identity
-from engine.interchange.jobs.jobs.job import CancelledJobError, JobFailedError
+from engine.interchange.jobs.job import CancelledJobError, JobFailedError
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Issue
 from engine.interchange.network.patient360.connectors.connector import FHIR, Document
 from engine.interchange.network.patient360.connectors.read import read_document
 from engine.interchange.network.patient360.importing import Ended, Importer
 from engine.interchange.network.patient360.record import Words
-from engine.interchange.store.store import job as rows
+from engine.interchange.store import job as rows
 from tests.interchange.kit import SYSTEM, patient
 from tests.interchange.patient360.papers import MARISOL, Chart, numbered, paper, read_paper, reference, urn
 from tests.interchange.patient360.test_deduplicate import LOINC, SNOMED, coded, drug, problem, result

@@ -15,7 +15,7 @@ from engine.config.service import ServiceConfiguration
 from engine.interchange.app.http.app import new_token
 from engine.interchange.network.patient360.deduplicate import FACTS, Key, key_of
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.verify import verify
 from engine.interchange.tokens.oauth.local import issue_locally
 from tests.interchange.kit import configuration, patient, secret_file
 from tests.interchange.patient360.papers import ADDRESS

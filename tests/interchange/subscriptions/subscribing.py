@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from engine.interchange.store.store.place import open_known
+from engine.interchange.store.place import open_known
 from tests.interchange.kit import Running
 
 ENDPOINT = "https://hooks.riverbend.example/cdis"

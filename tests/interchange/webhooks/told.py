@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any, TypeVar
 
-from engine.interchange.store.store.place import open_known
+from engine.interchange.store.place import open_known
 from tests.interchange.kit import Running
 
 T = TypeVar("T")

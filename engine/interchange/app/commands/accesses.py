@@ -15,9 +15,9 @@ import typer
 from engine.clock import now
 from engine.errors import AdtEngineError, UsageError
 from engine.interchange.core.audit.trail import Proof, export_log, verify_log
-from engine.interchange.store.store.access import Access, Logged
-from engine.interchange.store.store.place import place_of
-from engine.interchange.store.store.transaction import EPOCH
+from engine.interchange.store.access import Access, Logged
+from engine.interchange.store.place import place_of
+from engine.interchange.store.transaction import EPOCH
 from engine.terminal.options import DATABASE, Database, Json
 from engine.terminal.table import print_json
 from engine.terminal.table_file import plain

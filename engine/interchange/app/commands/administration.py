@@ -19,8 +19,8 @@ from engine.interchange.app.commands.interchange import Config
 from engine.interchange.app.http.app import new_token
 from engine.interchange.network.patient360.connectors.configured import complaints
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.place import place_of
-from engine.interchange.store.store.verify import verify
+from engine.interchange.store.place import place_of
+from engine.interchange.store.verify import verify
 from engine.interchange.tokens.oauth.local import issue_locally
 from engine.interchange.tokens.oauth.password import SHORTEST_PASSWORD, hash_password
 from engine.interchange.tokens.oauth.scope import FLAGS, WILDCARDS, right

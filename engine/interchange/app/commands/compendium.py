@@ -20,7 +20,7 @@ from engine.interchange.orders.compendium.overview import (
     show_test,
 )
 from engine.interchange.orders.compendium.settle import Outcome
-from engine.interchange.store.store.place import place_of
+from engine.interchange.store.place import place_of
 from engine.terminal.faults import arm_as_asked
 from engine.terminal.options import DATABASE, Database, Json
 from engine.terminal.table import errors, note, output, print_json, print_line, progress, table

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from engine.clock import now
-from engine.interchange.jobs.jobs.overview import Seen, cancel_job, list_jobs, show_job
-from engine.interchange.store.store.job import State
-from engine.interchange.store.store.place import place_of
+from engine.interchange.jobs.overview import Seen, cancel_job, list_jobs, show_job
+from engine.interchange.store.job import State
+from engine.interchange.store.place import place_of
 from engine.terminal.options import DATABASE, Database, Json
 from engine.terminal.table import output, print_json, print_line, table, utc
 

@@ -14,8 +14,8 @@ from engine.interchange.orders.laboratory.overview import (
     retry_order,
     show_order,
 )
-from engine.interchange.store.store.place import place_of
-from engine.interchange.store.store.transmission import TransmissionStatus
+from engine.interchange.store.place import place_of
+from engine.interchange.store.transmission import TransmissionStatus
 from engine.terminal.options import DATABASE, Database, Json, Yes, agreed
 from engine.terminal.table import output, print_json, print_line, table, utc
 

@@ -9,7 +9,7 @@ import typer
 from engine.clock import now
 from engine.errors import UsageError
 from engine.interchange.events.webhooks.overview import Seen, list_events, retry_events, show_event
-from engine.interchange.store.store.place import place_of
+from engine.interchange.store.place import place_of
 from engine.terminal.options import DATABASE, Database, Json
 from engine.terminal.table import output, print_json, print_line, table, utc
 

@@ -18,15 +18,15 @@ from engine.interchange.events.messages import operation as messages
 from engine.interchange.events.subscriptions.ending import FOLLOWERS
 from engine.interchange.events.subscriptions.matching import SubscriptionMatcher
 from engine.interchange.events.webhooks.sender import Sender
-from engine.interchange.jobs.jobs.job import Work
-from engine.interchange.jobs.jobs.runner import Runner
+from engine.interchange.jobs.job import Work
+from engine.interchange.jobs.runner import Runner
 from engine.interchange.kernel.clock import Clock
+from engine.interchange.orders.completion import followers
 from engine.interchange.orders.laboratory.transmitter import Transmitter
-from engine.interchange.orders.orders.completion import followers
 from engine.interchange.rest.resource.catalogue import EDITION, INDEXERS
-from engine.interchange.store.store.place import Place
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import ChangeListeners
+from engine.interchange.store.place import Place
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import ChangeListeners
 from engine.interchange.tokens.oauth.code import Codes
 from engine.interchange.tokens.oauth.vault import Vault
 from engine.interchange.web.http.call import Call

@@ -22,8 +22,8 @@ from engine.interchange.app.http.app import App, create_app
 from engine.interchange.app.http.reload import Change, Reload, warn
 from engine.interchange.app.http.works import work
 from engine.interchange.app.jobs.kinds import WORK
-from engine.interchange.jobs.jobs.job import Work
-from engine.interchange.store.store.place import place_of
+from engine.interchange.jobs.job import Work
+from engine.interchange.store.place import place_of
 from engine.interchange.web.http.heads import refusal
 from engine.interchange.web.http.tls import check_open_line, pair_of
 from engine.telemetry import hush, hush_loop, logger

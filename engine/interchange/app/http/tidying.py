@@ -6,10 +6,10 @@ from typing import Final
 
 from engine.interchange.core.service import Service
 from engine.interchange.events.webhooks.retention import take_told
-from engine.interchange.jobs.jobs.retention import take_ended
+from engine.interchange.jobs.retention import take_ended
 from engine.interchange.rest.binary.retention import take_expired
 from engine.interchange.rest.history.retention import take_old
-from engine.interchange.store.store.writer import StoreFailedError
+from engine.interchange.store.writer import StoreFailedError
 
 EVERY_SECONDS: Final = 3600
 # Each takes a few rows at a time, as all other writes wait meanwhile.

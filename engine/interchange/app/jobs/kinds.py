@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.interchange.clinical.ccda import export
-from engine.interchange.jobs.jobs.job import Work
-from engine.interchange.jobs.jobs.telling import Telling
+from engine.interchange.jobs.job import Work
+from engine.interchange.jobs.telling import Telling
 from engine.interchange.network.document import search
 from engine.interchange.network.patient360 import retrieve, telling
 from engine.interchange.network.patient360.connectors.configured import connectors_of
 from engine.interchange.network.patient360.connectors.read import read_document
-from engine.interchange.orders.orders import create, submit
+from engine.interchange.orders import create, submit
 
 WORK: Final[Mapping[str, Work]] = {
     export.KIND: export.work,

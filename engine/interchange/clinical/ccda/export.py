@@ -13,8 +13,8 @@ from engine.interchange.clinical.ccda.parameters import ZONE, read_zone
 from engine.interchange.clinical.ccda.record import Custodian
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs.asking import ask
-from engine.interchange.jobs.jobs.job import Job, Report, Result
+from engine.interchange.jobs.asking import ask
+from engine.interchange.jobs.job import Job, Report, Result
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.binary.content import Content, raw_answer
@@ -22,9 +22,9 @@ from engine.interchange.rest.binary.temporary import LIFE, new_temporary
 from engine.interchange.rest.everything.chart import chart_keys, records
 from engine.interchange.rest.everything.operation import SCOPES, find_patient
 from engine.interchange.rest.everything.parameters import Wanted
+from engine.interchange.store import temporary
 from engine.interchange.store.parameters import as_query
-from engine.interchange.store.store import temporary
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.role import Action
 
 Json = Any

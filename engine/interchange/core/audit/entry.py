@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.fhir.primitives import ID
 from engine.interchange.core.exchange import Answer, Interaction
-from engine.interchange.store.store.access import Access, joined, patients_in
+from engine.interchange.store.access import Access, joined, patients_in
 from engine.interchange.tokens.oauth.vault import Principal
 
 # Search parameters that name whose record is searched.

@@ -4,8 +4,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from engine.interchange.core.audit.entry import ENTRY
-from engine.interchange.store.store.access import Access, Logged
-from engine.interchange.store.store.transaction import EPOCH
+from engine.interchange.store.access import Access, Logged
+from engine.interchange.store.transaction import EPOCH
 
 Json = Any
 

@@ -13,11 +13,11 @@ from engine.interchange.core.exchange import Access, Answer, Interaction, Level,
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, unsupported
+from engine.interchange.store.access import BY_SEQ, COLUMNS, Logged, read_row
 from engine.interchange.store.search.bundle import address_with, page_pairs, write_searchset
 from engine.interchange.store.search.criterion import Kind
 from engine.interchange.store.search.date import span
 from engine.interchange.store.search.page import FORMAT, TOTALS, Page, Paging, Pairs, take_page
-from engine.interchange.store.store.access import BY_SEQ, COLUMNS, Logged, read_row
 from engine.interchange.tokens.oauth.role import Action
 
 NAME: Final = "AuditEvent"

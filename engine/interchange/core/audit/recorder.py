@@ -5,9 +5,9 @@ from functools import partial
 
 from engine import fault
 from engine.database.connection import Connection
-from engine.interchange.store.store.access import Access, append
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.writer import StoreFailedError
+from engine.interchange.store.access import Access, append
+from engine.interchange.store.store import Store
+from engine.interchange.store.writer import StoreFailedError
 
 Rows = tuple[Access, ...]
 Waiting = list[tuple[Rows, "asyncio.Future[None]"]]

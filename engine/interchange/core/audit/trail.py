@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from engine.errors import UsageError
 from engine.interchange.core.audit.recorder import Recorder
-from engine.interchange.store.store.access import Fault, Logged, by_command, faults, last, logged
-from engine.interchange.store.store.place import Place, open_known
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.access import Fault, Logged, by_command, faults, last, logged
+from engine.interchange.store.place import Place, open_known
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import milliseconds
 
 
 class Proof(NamedTuple):

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.rest.subscriptions.criteria import CLINICAL_ALERTS
-from engine.interchange.store.store.notification import Event, announce
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.notification import Event, announce
+from engine.interchange.store.transaction import Stored, Transaction
 
 Json = Any
 

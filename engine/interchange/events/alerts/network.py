@@ -14,7 +14,7 @@ from engine.interchange.core.service import Service
 from engine.interchange.events.alerts.alert import CLINICAL_ALERT, LEADING_INDICATOR, alert, with_visit
 from engine.interchange.events.alerts.patient_compartment import find_visit, is_of, last_visit, living
 from engine.interchange.events.alerts.roster import enrolled
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 TREATMENT: Final = "TREATMENT"
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 # The visits of a patient, latest first: by the start of their period, those without one by their creation.
 VISITS: Final = (

@@ -5,7 +5,7 @@ from typing import Any, Final
 from engine.config.service import Enrollment
 from engine.interchange.rest.resource.roster import GROUP
 from engine.interchange.store.search.date import span
-from engine.interchange.store.store.transaction import Transaction, milliseconds
+from engine.interchange.store.transaction import Transaction, milliseconds
 
 Json = Any
 

@@ -9,7 +9,7 @@ from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.kernel.view import TIMESTAMP, tolerated
 from engine.interchange.rest.resource.rules import check_shape, issues
-from engine.interchange.store.store.transaction import Stored
+from engine.interchange.store.transaction import Stored
 
 Json = Any
 

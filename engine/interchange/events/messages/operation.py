@@ -14,9 +14,9 @@ from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.subscriptions import criteria
-from engine.interchange.store.store.message import Message, add_message, forget_messages, is_known
-from engine.interchange.store.store.notification import Event, announce
-from engine.interchange.store.store.transaction import Follower, Stored, Transaction
+from engine.interchange.store.message import Message, add_message, forget_messages, is_known
+from engine.interchange.store.notification import Event, announce
+from engine.interchange.store.transaction import Follower, Stored, Transaction
 from engine.interchange.tokens.oauth.role import Action
 
 CODE: Final = "process-message"

@@ -10,11 +10,11 @@ from engine.interchange.core.service import Service
 from engine.interchange.events.messages.message import ADMIN_NOTIFY, BUNDLE
 from engine.interchange.kernel.outcome import Category, refuse, unsupported
 from engine.interchange.kernel.view import to_version
+from engine.interchange.store.message import MessageQuery, find_message, find_messages
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.search.bundle import address_with, page_pairs, write_searchset
 from engine.interchange.store.search.criterion import Kind
 from engine.interchange.store.search.page import FORMAT, Page, Paging, take_page
-from engine.interchange.store.store.message import MessageQuery, find_message, find_messages
 from engine.interchange.tokens.oauth.role import Action
 
 EVENT: Final = "message.event"

@@ -6,9 +6,9 @@ from typing import Any, Final
 from engine.interchange.core.service import Service
 from engine.interchange.events.subscriptions.settling import END_PASSED, OFF
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
-from engine.interchange.store.store.notification import Outcome, end_waiting
-from engine.interchange.store.store.subscription import drop_subscription, find_subscription, over, switch_off
-from engine.interchange.store.store.transaction import Follower, Transaction, milliseconds
+from engine.interchange.store.notification import Outcome, end_waiting
+from engine.interchange.store.subscription import drop_subscription, find_subscription, over, switch_off
+from engine.interchange.store.transaction import Follower, Transaction, milliseconds
 
 Json = Any
 

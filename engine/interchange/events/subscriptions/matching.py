@@ -12,13 +12,13 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.rest.resource.search import follow_merges
 from engine.interchange.rest.subscriptions.criteria import parse_criteria
+from engine.interchange.store import subscription as rows
+from engine.interchange.store.clause import Arguments, with_probes
+from engine.interchange.store.index import Index
+from engine.interchange.store.notification import Event, enqueue
 from engine.interchange.store.search.criterion import Criterion, Kind, Search
-from engine.interchange.store.store import subscription as rows
-from engine.interchange.store.store.clause import Arguments, with_probes
-from engine.interchange.store.store.index import Index
-from engine.interchange.store.store.notification import Event, enqueue
-from engine.interchange.store.store.subscription import Subscribed
-from engine.interchange.store.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.subscription import Subscribed
+from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 from engine.telemetry import logger
 
 # What a resource must have among its rows, as one of the values of one parameter.

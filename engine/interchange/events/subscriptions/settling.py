@@ -14,10 +14,10 @@ from engine.interchange.events.subscriptions.sealing import NONCE_BYTES, seal, u
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
 from engine.interchange.rest.subscriptions.criteria import Criteria, parse_criteria
+from engine.interchange.store.notification import Outcome, end_waiting
 from engine.interchange.store.search.date import span
-from engine.interchange.store.store.notification import Outcome, end_waiting
-from engine.interchange.store.store.subscription import Subscribed, find_subscription, other_active, put_subscription
-from engine.interchange.store.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.subscription import Subscribed, find_subscription, other_active, put_subscription
+from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 from engine.interchange.tokens.oauth.rights import may
 from engine.interchange.tokens.oauth.scope import allows
 from engine.interchange.tokens.oauth.vault import Principal

@@ -7,7 +7,7 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.events.subscriptions.header import Lines, sent_headers
 from engine.interchange.kernel.exact import read_json
 from engine.interchange.kernel.view import to_version
-from engine.interchange.store.store.notification import QueuedNotification
+from engine.interchange.store.notification import QueuedNotification
 
 # From the first lookup to the status of the answer.
 TIMEOUT_SECONDS: Final = 10.0

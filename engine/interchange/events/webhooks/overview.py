@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 from engine.database.connection import Connection
 from engine.errors import UsageError
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
-from engine.interchange.store.store import notification
-from engine.interchange.store.store.access import append, by_command
-from engine.interchange.store.store.notification import LISTED, Outcome, PendingNotification
-from engine.interchange.store.store.place import Place, open_known
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.subscription import find_subscription
-from engine.interchange.store.store.transaction import Transaction, iso, milliseconds
+from engine.interchange.store import notification
+from engine.interchange.store.access import append, by_command
+from engine.interchange.store.notification import LISTED, Outcome, PendingNotification
+from engine.interchange.store.place import Place, open_known
+from engine.interchange.store.store import Store
+from engine.interchange.store.subscription import find_subscription
+from engine.interchange.store.transaction import Transaction, iso, milliseconds
 
 # Events that are listed at most, the last ones.
 MOST: Final = 1000

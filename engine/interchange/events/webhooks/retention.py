@@ -5,8 +5,8 @@ from functools import partial
 from typing import Final
 
 from engine.interchange.core.service import Service
-from engine.interchange.store.store.notification import ended_before, forget
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.notification import ended_before, forget
+from engine.interchange.store.transaction import milliseconds
 
 KEPT: Final = timedelta(days=7)
 # Events that one write takes.

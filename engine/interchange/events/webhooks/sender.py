@@ -21,9 +21,9 @@ from engine.interchange.events.webhooks.servers import ServerAddress, Servers
 from engine.interchange.events.webhooks.settling import Settled, settle
 from engine.interchange.jobs.queue_worker import LaneWork, QueueWorker, WorkQueue
 from engine.interchange.kernel.outbound import OutboundError
-from engine.interchange.store.store import notification
-from engine.interchange.store.store.notification import Attempt, QueuedNotification, Subscriber
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store import notification
+from engine.interchange.store.notification import Attempt, QueuedNotification, Subscriber
+from engine.interchange.store.transaction import milliseconds
 from engine.telemetry import logger
 
 # A subscription: number of its tenant, and id.

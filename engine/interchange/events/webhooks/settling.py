@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 from engine.interchange.events.subscriptions.ending import end_subscription
 from engine.interchange.events.webhooks.delivery import TAKEN
-from engine.interchange.store.store import notification
-from engine.interchange.store.store import subscription as rows
-from engine.interchange.store.store.notification import Attempt, Outcome, QueuedNotification, Subscriber
-from engine.interchange.store.store.subscription import Subscribed
-from engine.interchange.store.store.transaction import Transaction, milliseconds
+from engine.interchange.store import notification
+from engine.interchange.store import subscription as rows
+from engine.interchange.store.notification import Attempt, Outcome, QueuedNotification, Subscriber
+from engine.interchange.store.subscription import Subscribed
+from engine.interchange.store.transaction import Transaction, milliseconds
 
 MINUTE_MS: Final = 60_000
 # The first time and five more, each so long after the one before.

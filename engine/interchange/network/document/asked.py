@@ -8,7 +8,7 @@ from engine.interchange.kernel.outcome import Category, RefusedError, refuse, un
 from engine.interchange.rest.resource.context import outside_compartment
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.search.page import FORMAT
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 
 Json = Any
 

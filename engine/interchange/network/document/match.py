@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.resource.elements import values
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 Json = Any
 

@@ -16,7 +16,7 @@ from engine.interchange.rest.patient.index import IDENTIFIER
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.draft import check_chart, read_draft
 from engine.interchange.rest.resource.rules import check_shape, issues
-from engine.interchange.store.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import Change, Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.tokens.oauth.role import Action
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs.asking import ask
-from engine.interchange.jobs.jobs.job import Job, JobFailedError, Report, Result
+from engine.interchange.jobs.asking import ask
+from engine.interchange.jobs.job import Job, JobFailedError, Report, Result
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Issue
 from engine.interchange.network.document.asked import live_patient, patient_asked
@@ -16,7 +16,7 @@ from engine.interchange.network.patient360.connectors.configured import connecto
 from engine.interchange.network.patient360.connectors.connector import Connector, Subject, subject_of
 from engine.interchange.network.patient360.connectors.failing import reason_of
 from engine.interchange.rest.everything.operation import SCOPES
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.role import Action
 
 Json = Any

@@ -9,9 +9,9 @@ from engine.interchange.network.patient360.deduplicate import FACTS, Key, in_err
 from engine.interchange.network.patient360.record import Ledger, Record, Words, hashes, read_record
 from engine.interchange.rest.everything.chart import chart_keys, records
 from engine.interchange.rest.everything.parameters import Wanted
+from engine.interchange.store.history import former_version
 from engine.interchange.store.search.date import NEVER
-from engine.interchange.store.store.history import former_version
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 Json = Any
 

@@ -30,7 +30,7 @@ from engine.interchange.network.patient360.standardise import standardised
 from engine.interchange.rest.resource.elements import values
 from engine.interchange.store.search.date import span
 from engine.interchange.store.search.text import fold
-from engine.interchange.store.store.transaction import EPOCH
+from engine.interchange.store.transaction import EPOCH
 
 Json = Any
 

@@ -18,8 +18,8 @@ from engine.database.sqlite import SqliteError
 from engine.errors import ServiceError, place_of
 from engine.interchange.clinical.patient360.facts import Facts, UnreadableDocumentError
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs.job import CancelledJobError, Job, State
-from engine.interchange.jobs.jobs.subject import subject
+from engine.interchange.jobs.job import CancelledJobError, Job, State
+from engine.interchange.jobs.subject import subject
 from engine.interchange.network.patient360.chart_index import Backing, ChartIndex, Entry, read_standing
 from engine.interchange.network.patient360.connectors.connector import Document
 from engine.interchange.network.patient360.deduplicate import Key
@@ -37,8 +37,8 @@ from engine.interchange.network.patient360.record import (
     document_reference,
     stated,
 )
-from engine.interchange.store.store.job import find_job
-from engine.interchange.store.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.job import find_job
+from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 from engine.telemetry import logger
 
 Json = Any

@@ -6,12 +6,12 @@ from typing import Any, Final
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs.asking import ask
+from engine.interchange.jobs.asking import ask
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse, unsupported
 from engine.interchange.network.patient360.retrieve import KIND
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.search.page import FORMAT
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.tokens.oauth.role import Action
 
 Json = Any

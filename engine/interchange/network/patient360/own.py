@@ -14,7 +14,7 @@ from engine.interchange.network.patient360.reading_references import is_expressi
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.network.patient360.standardise import standardised
 from engine.interchange.rest.resource.catalogue import KEPT, SUPPORTING
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 
 Json = Any
 

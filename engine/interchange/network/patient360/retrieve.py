@@ -7,8 +7,8 @@ from typing import Final
 
 from engine import fault
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs.job import Job, JobFailedError, Report, Result, Work
-from engine.interchange.jobs.jobs.subject import subject
+from engine.interchange.jobs.job import Job, JobFailedError, Report, Result, Work
+from engine.interchange.jobs.subject import subject
 from engine.interchange.kernel.outcome import Issue
 from engine.interchange.network.patient360.connectors.connector import (
     Connector,

@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from engine.interchange.jobs.jobs.telling import Ended, Telling
+from engine.interchange.jobs.telling import Ended, Telling
 from engine.interchange.kernel.exact import read_json, write_json
 from engine.interchange.network.patient360.tally import FAILED
 from engine.interchange.rest.subscriptions.criteria import COMPLETED
-from engine.interchange.store.store.notification import Event
+from engine.interchange.store.notification import Event
 
 Json = Any
 

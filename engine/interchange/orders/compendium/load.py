@@ -32,10 +32,10 @@ from engine.interchange.orders.compendium.settle import (
     retirement,
 )
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store.access import append, by_command
-from engine.interchange.store.store.place import Place, open_known
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Transaction, milliseconds
+from engine.interchange.store.access import append, by_command
+from engine.interchange.store.place import Place, open_known
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Transaction, milliseconds
 
 T = TypeVar("T")
 

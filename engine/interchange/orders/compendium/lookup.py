@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from engine.interchange.store.search.text import short
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 Json = Any
 

@@ -17,9 +17,9 @@ from engine.interchange.orders.compendium.lookup import (
 )
 from engine.interchange.orders.compendium.questionnaire_item import QuestionnaireItem, items_of
 from engine.interchange.rest.resource.elements import values
+from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.search.text import fold, short
-from engine.interchange.store.store.place import Place, open_known
-from engine.interchange.store.store.transaction import EPOCH, Stored, Transaction
+from engine.interchange.store.transaction import EPOCH, Stored, Transaction
 
 Json = Any
 

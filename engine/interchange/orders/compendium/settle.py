@@ -11,7 +11,7 @@ from engine.interchange.orders.compendium.made import QUESTIONNAIRE, TEST, Wante
 from engine.interchange.orders.compendium.organization import organization
 from engine.interchange.rest.resource.definition import rows_of
 from engine.interchange.store.search.text import short
-from engine.interchange.store.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import Change, Stored, Transaction
 
 Json = Any
 

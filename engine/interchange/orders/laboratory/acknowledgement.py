@@ -6,7 +6,7 @@ from engine.errors import MessageLimitError, UndecodableMessageError, Unreadable
 from engine.hl7.message import Message, parse
 from engine.hl7.segment import Segment
 from engine.interchange.orders.laboratory.connectors.connector import Verdict
-from engine.interchange.store.store.transmission import Outcome
+from engine.interchange.store.transmission import Outcome
 
 # Table 0008.
 TAKEN: Final = frozenset({"AA", "CA"})

@@ -8,9 +8,9 @@ from engine.interchange.core.service import Service
 from engine.interchange.orders.laboratory import settling
 from engine.interchange.orders.laboratory.connectors.connector import Verdict
 from engine.interchange.orders.laboratory.results import return_results
-from engine.interchange.store.store import transmission
-from engine.interchange.store.store.transaction import Transaction
-from engine.interchange.store.store.transmission import Outcome, Sent, TransmissionStatus
+from engine.interchange.store import transmission
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.transmission import Outcome, Sent, TransmissionStatus
 
 Json = Any
 

@@ -9,11 +9,11 @@ from engine.interchange.kernel.extension import url, value
 from engine.interchange.orders.compendium.lookup import find_test
 from engine.interchange.orders.laboratory.answers import Answer, answers_in
 from engine.interchange.orders.laboratory.resolving import Resolver
-from engine.interchange.orders.orders.moving import find_order
-from engine.interchange.orders.orders.order import performer_of, tests_of
-from engine.interchange.orders.orders.validation import PAYERS, lab_codes
+from engine.interchange.orders.moving import find_order
+from engine.interchange.orders.order import performer_of, tests_of
+from engine.interchange.orders.validation import PAYERS, lab_codes
 from engine.interchange.rest.patient.index import is_record_number
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 
 Json = Any
 Resource = dict[str, Json]

@@ -16,16 +16,16 @@ from engine.errors import UsageError
 from engine.interchange.events.subscriptions.matching import SubscriptionMatcher
 from engine.interchange.orders.laboratory.message.ordered import OWN_NOTE
 from engine.interchange.orders.laboratory.settling import control_id
-from engine.interchange.orders.orders.moving import find_order, move
-from engine.interchange.orders.orders.order import NAME, STATUS, status_of
-from engine.interchange.orders.orders.status import Event, OrderStatus
+from engine.interchange.orders.moving import find_order, move
+from engine.interchange.orders.order import NAME, STATUS, status_of
+from engine.interchange.orders.status import Event, OrderStatus
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.store import transmission
-from engine.interchange.store.store.access import append, by_command, patients_in
-from engine.interchange.store.store.place import Place, open_known
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import ChangeListeners, Transaction, iso, milliseconds
-from engine.interchange.store.store.transmission import Sent, TransmissionStatus
+from engine.interchange.store import transmission
+from engine.interchange.store.access import append, by_command, patients_in
+from engine.interchange.store.place import Place, open_known
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import ChangeListeners, Transaction, iso, milliseconds
+from engine.interchange.store.transmission import Sent, TransmissionStatus
 
 Json = Any
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from engine.interchange.store.references import local_target
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 
 Json = Any
 Resource = dict[str, Json]

@@ -10,12 +10,12 @@ from engine.config.laboratory import SIMULATED, Laboratory
 from engine.interchange.orders.laboratory.connectors.connector import Verdict
 from engine.interchange.orders.laboratory.message.ordered import OWN_NOTE
 from engine.interchange.orders.laboratory.order import LaboratoryOrder, read_order
-from engine.interchange.orders.orders.moving import find_order, move
-from engine.interchange.orders.orders.order import status_of
-from engine.interchange.orders.orders.status import Event, OrderStatus
-from engine.interchange.store.store import transmission
-from engine.interchange.store.store.transaction import EPOCH, Transaction
-from engine.interchange.store.store.transmission import Outcome, Sent, TransmissionStatus
+from engine.interchange.orders.moving import find_order, move
+from engine.interchange.orders.order import status_of
+from engine.interchange.orders.status import Event, OrderStatus
+from engine.interchange.store import transmission
+from engine.interchange.store.transaction import EPOCH, Transaction
+from engine.interchange.store.transmission import Outcome, Sent, TransmissionStatus
 
 SHORTEST_WAIT: Final = timedelta(seconds=5)
 LONGEST_WAIT: Final = timedelta(minutes=5)

@@ -20,10 +20,10 @@ from engine.interchange.orders.laboratory import settling
 from engine.interchange.orders.laboratory.connectors.connected import connected
 from engine.interchange.orders.laboratory.connectors.connector import CANNOT_BE_ASKED, Verdict, stay
 from engine.interchange.orders.laboratory.results import return_results
-from engine.interchange.store.store import transmission
-from engine.interchange.store.store.transaction import EPOCH
-from engine.interchange.store.store.transmission import Outcome, Sent, TransmissionStatus
-from engine.interchange.store.store.writer import StoreFailedError
+from engine.interchange.store import transmission
+from engine.interchange.store.transaction import EPOCH
+from engine.interchange.store.transmission import Outcome, Sent, TransmissionStatus
+from engine.interchange.store.writer import StoreFailedError
 from engine.telemetry import logger
 
 Lane = tuple[str, str]

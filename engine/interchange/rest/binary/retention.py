@@ -4,8 +4,8 @@ import asyncio
 from functools import partial
 
 from engine.interchange.core.service import Service
-from engine.interchange.store.store.temporary import due, sweep
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.temporary import due, sweep
+from engine.interchange.store.transaction import milliseconds
 
 
 async def take_expired(service: Service) -> None:

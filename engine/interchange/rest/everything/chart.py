@@ -7,9 +7,9 @@ from typing import Final
 from engine.interchange.rest.everything.parameters import Wanted
 from engine.interchange.rest.resource.catalogue import CHART, SUPPORTING
 from engine.interchange.rest.resource.definition import CARE
+from engine.interchange.store.query import MOST_BYTES
 from engine.interchange.store.search.date import EVER, NEVER
-from engine.interchange.store.store.query import MOST_BYTES
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 CHART_ROWS: Final = {one.patient_rows: one.name for one in CHART}
 CHARTED: Final = frozenset(CHART_ROWS.values())

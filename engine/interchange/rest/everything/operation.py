@@ -9,15 +9,15 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.kernel.search.seal import Payload, seal, unseal
+from engine.interchange.kernel.seal import Payload, seal, unseal
 from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.everything.chart import chart_keys, fitting, records
 from engine.interchange.rest.everything.parameters import CURSOR, Question, read_question
+from engine.interchange.store.continuation import Snapshot, find_snapshot, keep_snapshot, kept_until
 from engine.interchange.store.parameters import as_query
 from engine.interchange.store.search.bundle import address_with, write_searchset
 from engine.interchange.store.search.page import Pairs
-from engine.interchange.store.store.continuation import Snapshot, find_snapshot, keep_snapshot, kept_until
-from engine.interchange.store.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 from engine.interchange.tokens.oauth.role import Action
 
 # Scopes that open a whole chart by themselves; one of a single type does not.

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from engine.interchange.kernel.exact import write_json
-from engine.interchange.store.store.transaction import Change, Stored
+from engine.interchange.store.transaction import Change, Stored
 
 Json = Any
 

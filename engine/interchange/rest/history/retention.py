@@ -8,9 +8,9 @@ from typing import Final
 from engine.config.service import Tenant
 from engine.interchange.core.service import Service
 from engine.interchange.rest.resource.catalogue import KEPT
+from engine.interchange.store.history import ended_versions, take_versions
 from engine.interchange.store.search.date import NEVER
-from engine.interchange.store.store.history import ended_versions, take_versions
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.transaction import milliseconds
 
 # Versions that one write takes: others wait for no longer than a few milliseconds.
 MOST: Final = 200

@@ -13,8 +13,8 @@ from engine.interchange.rest.history.retention import kept_since
 from engine.interchange.rest.resource.context import belongs, outside_compartment
 from engine.interchange.rest.resource.precondition import is_known
 from engine.interchange.rest.resource.read import absent, asked_part
-from engine.interchange.store.store.history import former_version, last_unknown
-from engine.interchange.store.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.history import former_version, last_unknown
+from engine.interchange.store.transaction import Change, Stored, Transaction
 
 NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 

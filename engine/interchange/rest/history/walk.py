@@ -7,7 +7,7 @@ from typing import Final
 from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.search.seal import Payload, seal, unseal
+from engine.interchange.kernel.seal import Payload, seal, unseal
 from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.history.bundle import Entry, history_bundle
 from engine.interchange.rest.history.parameters import CURSOR, Question, read_question
@@ -15,10 +15,7 @@ from engine.interchange.rest.history.retention import kept_since
 from engine.interchange.rest.resource.context import belongs
 from engine.interchange.rest.resource.projection import read_projection
 from engine.interchange.rest.resource.read import absent
-from engine.interchange.store.search.bundle import address_with
-from engine.interchange.store.search.date import EVER
-from engine.interchange.store.search.page import Pairs
-from engine.interchange.store.store.history import (
+from engine.interchange.store.history import (
     HistoryPosition,
     Span,
     Versions,
@@ -26,7 +23,10 @@ from engine.interchange.store.store.history import (
     versions_of_one,
     versions_of_type,
 )
-from engine.interchange.store.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.search.bundle import address_with
+from engine.interchange.store.search.date import EVER
+from engine.interchange.store.search.page import Pairs
+from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 
 START: Final = HistoryPosition(EVER, EVER, EVER)
 

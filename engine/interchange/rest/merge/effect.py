@@ -3,9 +3,9 @@
 from typing import Any
 
 from engine.interchange.rest.merge.pair import Pair
+from engine.interchange.store.redirected import redirected
 from engine.interchange.store.references import repoint
-from engine.interchange.store.store.redirected import redirected
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 
 Json = Any
 

@@ -13,7 +13,7 @@ from engine.interchange.rest.merge.effect import merge
 from engine.interchange.rest.merge.order import MergeOrder, parse_order
 from engine.interchange.rest.merge.pair import find_pair
 from engine.interchange.rest.merge.preview import preview
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.tokens.oauth.role import Action
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.rest.merge.order import MergeOrder, Side
 from engine.interchange.rest.patient.index import IDENTIFIER
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 
 @dataclass(frozen=True, slots=True)

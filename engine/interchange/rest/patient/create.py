@@ -8,7 +8,7 @@ from engine.interchange.rest.patient.rules import check_patient
 from engine.interchange.rest.patient.write import creator
 from engine.interchange.rest.resource.draft import read_draft
 from engine.interchange.rest.resource.precondition import match_condition, parse_condition
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 
 

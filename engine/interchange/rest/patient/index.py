@@ -9,9 +9,9 @@ import orjson
 
 from engine.interchange.rest.resource.definition import DIRECTORY_PAGES, Definition, every_type
 from engine.interchange.rest.resource.rows import indexer
+from engine.interchange.store.index import IdentifierRow, Index, TokenRow
 from engine.interchange.store.search.criterion import Kind, Parameter, Rank
 from engine.interchange.store.search.text import short
-from engine.interchange.store.store.index import IdentifierRow, Index, TokenRow
 from engine.interchange.tokens.oauth.role import Action
 
 Json = Any

@@ -8,7 +8,7 @@ from engine.interchange.rest.patient.write import check_record_numbers, creator,
 from engine.interchange.rest.resource.draft import Draft, make_draft
 from engine.interchange.rest.resource.precondition import check_id, check_same_id, parse_expected
 from engine.interchange.rest.resource.update import Work
-from engine.interchange.store.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import Change, Stored, Transaction
 
 
 def replacing(service: Service, request: Request, change: Change) -> Work:

@@ -8,7 +8,7 @@ from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.patient.index import DEMOGRAPHICS, IDENTIFIER, demographics, is_record_number
 from engine.interchange.rest.resource.draft import Draft
-from engine.interchange.store.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import Change, Stored, Transaction
 
 Json = Any
 

@@ -31,10 +31,10 @@ from engine.interchange.rest.resource.ordering import ORDERING
 from engine.interchange.rest.resource.roster import ROSTER
 from engine.interchange.rest.resource.rows import indexer
 from engine.interchange.rest.resource.subscription import SUBSCRIBING
+from engine.interchange.store.indexing import digest
 from engine.interchange.store.search.criterion import Kind, Parameter, Rank
 from engine.interchange.store.search.date import READING
-from engine.interchange.store.store.indexing import digest
-from engine.interchange.store.store.transaction import Indexer
+from engine.interchange.store.transaction import Indexer
 from engine.interchange.tokens.oauth.role import Action
 
 CLINICAL_STATUS: Final = Parameter("clinical-status", Kind.TOKEN, "", Rank.MOST, ("clinicalStatus",))

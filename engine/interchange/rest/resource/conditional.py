@@ -14,7 +14,7 @@ from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.precondition import match_condition, parse_criteria
 from engine.interchange.rest.resource.update import Replacement
 from engine.interchange.store.search.criterion import Parameter
-from engine.interchange.store.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import Change, Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 
 # By what a Patient is named in the condition of an update or delete: its numbers, beside what a create may ask for.

@@ -18,7 +18,7 @@ from engine.interchange.rest.resource.pages import read_page_request
 from engine.interchange.rest.resource.roster import GROUP
 from engine.interchange.rest.resource.subscription import CRITERIA, SUBSCRIPTION, patients_of
 from engine.interchange.store.references import local_target, relative
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.tokens.oauth.role import Action
 from engine.interchange.tokens.oauth.scope import ANY, allows, wide
 from engine.interchange.tokens.oauth.vault import Principal

@@ -12,7 +12,7 @@ from engine.interchange.rest.resource.links import check_links
 from engine.interchange.rest.resource.precondition import match_condition, parse_condition
 from engine.interchange.rest.resource.rules import check_resource
 from engine.interchange.rest.resource.settling import Settle, unchanged
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 
 

@@ -13,7 +13,7 @@ from engine.interchange.rest.resource.conditional import conditional
 from engine.interchange.rest.resource.precondition import match_condition, parse_criteria, parse_expected
 from engine.interchange.store.references import attachments_in
 from engine.interchange.store.search.page import FORMAT
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.tokens.oauth.scope import allows
 
 # Refuses to delete a resource of its type; the text is the service's identifier system.

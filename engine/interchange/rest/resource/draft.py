@@ -24,7 +24,7 @@ from engine.interchange.store.references import (
     local_target,
     normalise_references,
 )
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 Json = Any
 Check = Callable[[Json, FhirVersion], RefusedError | None]

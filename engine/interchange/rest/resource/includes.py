@@ -12,10 +12,10 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import r4_name
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.resource.catalogue import KEPT
+from engine.interchange.store.query import MOST_BYTES
 from engine.interchange.store.search.criterion import Kind
 from engine.interchange.store.search.page import INCLUDES, Pairs
-from engine.interchange.store.store.query import MOST_BYTES
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 # What one answer includes at most.
 MOST: Final = 1_000

@@ -7,7 +7,7 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Request
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.store.references import local_target
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 Json = Any
 

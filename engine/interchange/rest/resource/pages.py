@@ -15,11 +15,11 @@ import orjson
 from engine.interchange.core.exchange import Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.kernel.search.seal import Payload, seal, unseal
+from engine.interchange.kernel.seal import Payload, seal, unseal
+from engine.interchange.store.continuation import DIGEST_BYTES, Snapshot, find_snapshot, keep_snapshot, kept_until
 from engine.interchange.store.search.bundle import address_with, page_pairs
 from engine.interchange.store.search.page import FORM, Page, Pairs
-from engine.interchange.store.store.continuation import DIGEST_BYTES, Snapshot, find_snapshot, keep_snapshot, kept_until
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.transaction import milliseconds
 
 PAGE: Final = "_page"
 LOCATION: Final = f"http.{PAGE}"

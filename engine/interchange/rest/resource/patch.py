@@ -18,7 +18,7 @@ from engine.interchange.rest.resource.json_patch import patched
 from engine.interchange.rest.resource.precondition import parse_expected
 from engine.interchange.rest.resource.read import absent, deleted
 from engine.interchange.rest.resource.update import Replacement
-from engine.interchange.store.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import Change, Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 
 Json = Any

@@ -14,11 +14,11 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Request
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
+from engine.interchange.store.query import find
 from engine.interchange.store.search.criterion import Parameter, Search
 from engine.interchange.store.search.page import FORM, Pairs
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.store.query import find
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 TAG: Final = re.compile(r'(?:W/)?"([^"]*)"')
 TAGS: Final = re.compile(rf"{TAG.pattern}(?:\s*,\s*{TAG.pattern})*")

@@ -11,7 +11,7 @@ from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.resource.precondition import is_known
 from engine.interchange.rest.resource.projection import Projection, read_projection
 from engine.interchange.store.search.page import FORMAT, PART
-from engine.interchange.store.store.transaction import Stored
+from engine.interchange.store.transaction import Stored
 
 TAKEN: Final = FORMAT | PART
 

@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 from engine.fhir.versions.addresses import system_in_r4
 from engine.interchange.rest.resource.definition import CARE, Definition
 from engine.interchange.rest.resource.elements import start, values
+from engine.interchange.store.index import DateRow, IdentifierRow, Index, ReferenceRow, StringRow, TokenRow
 from engine.interchange.store.references import local_target, references_in
 from engine.interchange.store.search.criterion import Kind, Parameter
 from engine.interchange.store.search.date import EVER, NEVER, Span, span
 from engine.interchange.store.search.text import LONGEST, contact, fold, short
-from engine.interchange.store.store.index import DateRow, IdentifierRow, Index, ReferenceRow, StringRow, TokenRow
 
 Json = Any
 

@@ -18,13 +18,13 @@ from engine.interchange.rest.resource.definition import Definition
 from engine.interchange.rest.resource.includes import included
 from engine.interchange.rest.resource.pages import links, read_page_request
 from engine.interchange.rest.resource.shape import Shape, read_shape
+from engine.interchange.store.query import SearchPage, find, is_kept
 from engine.interchange.store.search.bundle import write_searchset
 from engine.interchange.store.search.criterion import Criterion, Kind, Parameter, Search
 from engine.interchange.store.search.cursor import Walk, walk_of
 from engine.interchange.store.search.page import Page, Pairs, take_page
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.store.query import SearchPage, find, is_kept
-from engine.interchange.store.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 from engine.interchange.tokens.oauth.rights import may
 
 # What limits a search of a chart's type to patients, or names the resources themselves.

@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.interchange.core.exchange import Request
 from engine.interchange.core.service import Service
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 
 Json = Any
 

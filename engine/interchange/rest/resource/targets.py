@@ -10,7 +10,7 @@ from engine.interchange.kernel.exact import read_json
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
 from engine.interchange.kernel.view import to_version
 from engine.interchange.store.references import Reference, placed_references
-from engine.interchange.store.store.transaction import Stored
+from engine.interchange.store.transaction import Stored
 
 Json = Any
 

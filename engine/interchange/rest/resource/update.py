@@ -13,7 +13,7 @@ from engine.interchange.rest.resource.links import check_links
 from engine.interchange.rest.resource.precondition import check_id, check_same_id, parse_expected
 from engine.interchange.rest.resource.rules import check_resource
 from engine.interchange.rest.resource.settling import Settle, unchanged
-from engine.interchange.store.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import Change, Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.tokens.oauth.role import demand
 

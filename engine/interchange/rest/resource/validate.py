@@ -20,7 +20,7 @@ from engine.interchange.rest.resource.draft import Check, check_chart, check_sta
 from engine.interchange.rest.resource.links import check_links
 from engine.interchange.rest.resource.rules import check_resource
 from engine.interchange.store.parameters import carried
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 
 Json = Any
 

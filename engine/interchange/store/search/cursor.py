@@ -6,7 +6,7 @@ whatever is written meanwhile, a walk repeats no record and misses none that was
 
 from dataclasses import dataclass, field
 
-from engine.interchange.kernel.search.seal import Payload, seal, unseal
+from engine.interchange.kernel.seal import Payload, seal, unseal
 from engine.interchange.store.search.page import Page, Pairs
 
 

@@ -19,8 +19,8 @@ from joserfc.util import urlsafe_b64decode
 from engine.config.account import Client
 from engine.database.connection import Connection
 from engine.errors import ServiceError
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.vault import digest_of
 
 Json = Any

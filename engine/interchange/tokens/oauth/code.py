@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from engine.config.account import AUTHORIZATION_CODE
 from engine.database.connection import Connection
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.vault import Bearer, Issued, Vault, digest_of
 
 LIFETIME_MS: Final = 60_000

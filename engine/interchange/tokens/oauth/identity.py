@@ -7,7 +7,7 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from engine.config.service import ServiceConfiguration
-from engine.interchange.store.store.store import Store
+from engine.interchange.store.store import Store
 from engine.interchange.tokens.oauth.vault import Bearer
 
 Json = Any

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from engine.config.service import ServiceConfiguration
 from engine.errors import UsageError
-from engine.interchange.store.store.place import Place, open_known
-from engine.interchange.store.store.store import Store
+from engine.interchange.store.place import Place, open_known
+from engine.interchange.store.store import Store
 from engine.interchange.tokens.oauth.scope import OFFLINE, PERSONAL, granted, right
 from engine.interchange.tokens.oauth.vault import Bearer, Issued, Vault
 

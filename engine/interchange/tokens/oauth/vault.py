@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from engine.config.account import Role
 from engine.database.connection import Connection
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import milliseconds
 
 CACHE: Final = 10_000
 KEPT_AFTER_EXPIRY_MS: Final = 86_400_000

@@ -6,7 +6,7 @@ from engine.interchange.core.exchange import Access, Answer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import RefusedError, outcome
-from engine.interchange.store.store.access import PENDING, Pending
+from engine.interchange.store.access import PENDING, Pending
 from engine.interchange.web.bundles.answers import write_answers
 from engine.interchange.web.bundles.plan import Sender, carried_out, phase_of, planned, routed
 from engine.interchange.web.bundles.recording import EntryLog

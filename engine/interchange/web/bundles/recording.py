@@ -10,8 +10,8 @@ from engine.interchange.core.exchange import Answer, Interaction
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import RefusedError
-from engine.interchange.store.store.access import Access, joined, touching
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.access import Access, joined, touching
+from engine.interchange.store.transaction import milliseconds
 from engine.interchange.web.bundles.plan import Sender, routed
 from engine.interchange.web.bundles.step import Step
 from engine.interchange.web.http.reached import reached

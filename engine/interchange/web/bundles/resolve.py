@@ -12,9 +12,9 @@ from engine.interchange.rest.patient.index import CONDITIONAL
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.conditional import PATIENT, conditional
 from engine.interchange.rest.resource.precondition import match_condition, parse_condition, parse_criteria
+from engine.interchange.store.query import find
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.store.query import find
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.scope import allows
 from engine.interchange.web.bundles.plan import Plan, Sender
 from engine.interchange.web.bundles.step import placed

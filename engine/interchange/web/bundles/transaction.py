@@ -10,9 +10,9 @@ from engine.interchange.core.exchange import Answer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.resource.links import ORDERS, RESULTS
+from engine.interchange.store.access import PENDING, Access
 from engine.interchange.store.references import references_in
-from engine.interchange.store.store.access import PENDING, Access
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 from engine.interchange.web.bundles.answers import unversioned
 from engine.interchange.web.bundles.plan import READING, Plan, Sender, carried_out
 from engine.interchange.web.bundles.recording import EntryLog

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import Stored, Transaction
 
 T = TypeVar("T")
 

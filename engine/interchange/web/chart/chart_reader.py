@@ -8,7 +8,7 @@ from engine.interchange.network.patient360.record import Words
 from engine.interchange.orders.laboratory.resolving import Resolver
 from engine.interchange.rest.resource.catalogue import CHART, KEPT, SUPPORTING
 from engine.interchange.store.references import local_target
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 
 Json = Any
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from engine.interchange.store.store.transaction import Stored
+from engine.interchange.store.transaction import Stored
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.field import Shape
 from engine.interchange.web.chart.origin import channel_of

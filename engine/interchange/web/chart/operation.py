@@ -12,7 +12,7 @@ from engine.interchange.kernel.outcome import unsupported
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.rest.resource.read import absent, deleted
 from engine.interchange.rest.resource.search import search
-from engine.interchange.store.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.web.chart.category import ChartCategory
 from engine.interchange.web.chart.chart_reader import ChartReader

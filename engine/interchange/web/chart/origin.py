@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from engine.interchange.network.patient360.chart_index import changed_here
 from engine.interchange.network.patient360.record import read_record
-from engine.interchange.orders.orders.belonging import order_id_of
-from engine.interchange.store.store.transaction import Stored
-from engine.interchange.store.store.transmission import find_sent
+from engine.interchange.orders.belonging import order_id_of
+from engine.interchange.store.transaction import Stored
+from engine.interchange.store.transmission import find_sent
 from engine.interchange.web.chart.chart_reader import ChartReader
 
 Json = Any

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from engine.interchange.rest.everything.chart import chart_condition
 from engine.interchange.rest.everything.parameters import Wanted
 from engine.interchange.rest.resource.definition import CARE
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store.transaction import Transaction
 
 # By the clinical date, what is undated at the end, and of one date what was written last.
 ALL: Final = (

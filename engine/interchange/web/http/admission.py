@@ -5,7 +5,7 @@ from contextlib import suppress
 from urllib.parse import parse_qsl
 
 from engine.interchange.core.exchange import Interaction
-from engine.interchange.core.http.negotiation import FORM, FORMATS, PATCH, WRITABLE, acceptable, encoding, writable
+from engine.interchange.core.negotiation import FORM, FORMATS, PATCH, WRITABLE, acceptable, encoding, writable
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.rest.access import Admission, admit

@@ -8,10 +8,10 @@ from urllib.parse import parse_qsl
 
 from engine.interchange.core.audit.entry import Pairs
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
-from engine.interchange.core.http.negotiation import encoding
+from engine.interchange.core.negotiation import encoding
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.store.store.access import Access as Row
+from engine.interchange.store.access import Access as Row
 from engine.interchange.tokens.oauth.role import Action
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.bundles.step import Kind

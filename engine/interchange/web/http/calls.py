@@ -12,9 +12,9 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Answer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.store.store.access import PENDING
-from engine.interchange.store.store.deadline import set_deadline
-from engine.interchange.store.store.writer import OutcomeUnknownError, StoreAwayError, StoreBusyError, StoreFailedError
+from engine.interchange.store.access import PENDING
+from engine.interchange.store.deadline import set_deadline
+from engine.interchange.store.writer import OutcomeUnknownError, StoreAwayError, StoreBusyError, StoreFailedError
 from engine.interchange.web.http.call import BUNDLES, WITH_BODY, Call
 from engine.interchange.web.http.charts import answer_chart
 from engine.interchange.web.http.fhir_endpoint import answer_call, refused

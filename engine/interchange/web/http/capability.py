@@ -10,7 +10,7 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.core.audit import reading as audit
 from engine.interchange.core.exchange import Interaction, Level
-from engine.interchange.core.http.negotiation import PATCH
+from engine.interchange.core.negotiation import PATCH
 from engine.interchange.events.messages import search as messages
 from engine.interchange.events.messages.message import BUNDLE
 from engine.interchange.kernel.exact import write_json

@@ -5,7 +5,7 @@ from typing import Final
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Answer, Request
-from engine.interchange.core.http.negotiation import prefer
+from engine.interchange.core.negotiation import prefer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import RefusedError

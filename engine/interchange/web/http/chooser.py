@@ -9,8 +9,8 @@ from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import read_json
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.rest.resource.search import search
-from engine.interchange.store.store.access import Access, joined
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.access import Access, joined
+from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.oauth.page import Person
 

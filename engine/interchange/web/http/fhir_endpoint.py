@@ -8,14 +8,14 @@ from typing import Any
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.entry import named_in
 from engine.interchange.core.exchange import Access, Answer, Interaction, Request
-from engine.interchange.core.http.negotiation import prefer
+from engine.interchange.core.negotiation import prefer
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs import handle
+from engine.interchange.jobs import handle
 from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_strictly, write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, outcome, refuse
 from engine.interchange.rest.access import Admission, read_query
 from engine.interchange.rest.binary.content import as_resource
-from engine.interchange.store.store.access import PENDING, Pending
+from engine.interchange.store.access import PENDING, Pending
 from engine.interchange.web.bundles.operation import answer_bundle
 from engine.interchange.web.bundles.plan import Sender
 from engine.interchange.web.bundles.recording import EntryLog

@@ -10,12 +10,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from engine.interchange.kernel.outcome import Category
-from engine.interchange.store.store.job import unfinished
-from engine.interchange.store.store.notification import waiting
-from engine.interchange.store.store.store import Store
-from engine.interchange.store.store.transaction import milliseconds
-from engine.interchange.store.store.transmission import counts
-from engine.interchange.store.store.writer import StoreAwayError
+from engine.interchange.store.job import unfinished
+from engine.interchange.store.notification import waiting
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import milliseconds
+from engine.interchange.store.transmission import counts
+from engine.interchange.store.writer import StoreAwayError
 from engine.interchange.web.http.call import Call
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)

@@ -17,7 +17,7 @@ from engine.interchange.core.service import Service
 from engine.interchange.events.alerts.hook import HOOKS, NetworkHookError
 from engine.interchange.events.subscriptions.ending import end_those_over
 from engine.interchange.orders.laboratory.hook import LaboratoryHookError, laboratory_hook
-from engine.interchange.store.store.writer import StoreBusyError
+from engine.interchange.store.writer import StoreBusyError
 from engine.interchange.web.http.calls import loggable
 from engine.interchange.web.http.cors import Headers
 from engine.interchange.web.http.hooks import HookError, Hooks

@@ -10,17 +10,17 @@ from engine.fhir.primitives import ID
 from engine.interchange.core.audit.entry import OWNERS, Pairs
 from engine.interchange.core.exchange import Interaction
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.jobs import handle
+from engine.interchange.jobs import handle
 from engine.interchange.kernel.exact import NO_JSON, read_strictly
 from engine.interchange.rest.binary.patient_compartment import owners
 from engine.interchange.rest.patient.index import IDENTIFIER
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
-from engine.interchange.store.store import temporary
-from engine.interchange.store.store.access import patients_in
-from engine.interchange.store.store.history import former_version
-from engine.interchange.store.store.job import patient_of_job
-from engine.interchange.store.store.transaction import Transaction
+from engine.interchange.store import temporary
+from engine.interchange.store.access import patients_in
+from engine.interchange.store.history import former_version
+from engine.interchange.store.job import patient_of_job
+from engine.interchange.store.transaction import Transaction
 
 Json = Any
 

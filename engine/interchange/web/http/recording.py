@@ -10,8 +10,8 @@ from engine.interchange.core.exchange import Answer, Interaction
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError
 from engine.interchange.rest.binary.content import FHIR_JSON
-from engine.interchange.store.store.access import Access, joined
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.access import Access, joined
+from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.http.call import BUNDLES, WITH_BODY, Call, read_body
 from engine.interchange.web.http.reached import reached

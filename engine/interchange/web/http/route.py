@@ -12,12 +12,12 @@ from engine.interchange.core.audit import reading as audit
 from engine.interchange.core.exchange import Interaction, Level
 from engine.interchange.events.messages import operation as message
 from engine.interchange.events.messages import search as messages
-from engine.interchange.jobs.jobs import handle
+from engine.interchange.jobs import handle
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.network.document import merge as document_merge
 from engine.interchange.network.document import search as document_search
 from engine.interchange.network.patient360 import operation as patient360
-from engine.interchange.orders.orders import submit
+from engine.interchange.orders import submit
 from engine.interchange.rest.binary import temporary
 from engine.interchange.rest.everything import operation as everything
 from engine.interchange.rest.merge import operation

@@ -12,8 +12,8 @@ from starlette.routing import Route
 
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import RefusedError
-from engine.interchange.kernel.search.seal import seal, unseal
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.kernel.seal import seal, unseal
+from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.attempts import Attempts
 from engine.interchange.tokens.oauth.fault import OAuthError
 from engine.interchange.tokens.oauth.password import NOBODY, is_password

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.service import Service
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.account import principal_of
 from engine.interchange.tokens.oauth.fault import OAuthError
 from engine.interchange.tokens.oauth.vault import Issued, Token, TokenKind

@@ -8,10 +8,10 @@ from engine.config.service import Feature
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.service import Service
 from engine.interchange.events.subscriptions.settling import settle_subscription
-from engine.interchange.orders.orders.belonging import settle_test
-from engine.interchange.orders.orders.create import create as create_order
-from engine.interchange.orders.orders.create import replacing as replacing_order
-from engine.interchange.orders.orders.removal import check_deletion
+from engine.interchange.orders.belonging import settle_test
+from engine.interchange.orders.create import create as create_order
+from engine.interchange.orders.create import replacing as replacing_order
+from engine.interchange.orders.removal import check_deletion
 from engine.interchange.rest.binary.read import raw
 from engine.interchange.rest.history.vread import vread
 from engine.interchange.rest.history.walk import history_of_one, history_of_type

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import RefusedError
-from engine.interchange.orders.orders.order import NAME
+from engine.interchange.orders.order import NAME
 from engine.interchange.rest.access import authorise
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.http.route import INTERACTIONS

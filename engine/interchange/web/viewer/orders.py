@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from engine.interchange.kernel.extension import value
-from engine.interchange.orders.orders.order import NAME, PERFORMER, STATUS, TEST, actions_of
+from engine.interchange.orders.order import NAME, PERFORMER, STATUS, TEST, actions_of
 from engine.interchange.store.references import local_target
 from engine.interchange.web.viewer.asking import Asker, RefusedPageError
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from engine.interchange.kernel.extension import url
 from engine.interchange.orders.compendium.lookup import system_of, title_of
-from engine.interchange.orders.orders.order import NAME, PERFORMER, TEST
+from engine.interchange.orders.order import NAME, PERFORMER, TEST
 from engine.interchange.web.viewer.asking import MOST, Asker, RefusedPageError
 from engine.interchange.web.viewer.questions import Fields, Question, answers_to, questions_of
 

@@ -10,8 +10,8 @@ from engine.config.account import AUTHORIZATION_CODE, Client
 from engine.config.service import ServiceConfiguration
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import RefusedError
-from engine.interchange.kernel.search.seal import seal, unseal
-from engine.interchange.store.store.transaction import milliseconds
+from engine.interchange.kernel.seal import seal, unseal
+from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.account import principal_of
 from engine.interchange.tokens.oauth.vault import Principal, TokenKind, digest_of
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import NamedTuple, Protocol
 
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
-from engine.interchange.store.store.transmission import Outcome
+from engine.interchange.store.transmission import Outcome
 
 
 class Verdict(NamedTuple):

@@ -17,7 +17,7 @@ from engine.interchange.orders.laboratory.connectors.connector import Verdict, s
 from engine.interchange.orders.laboratory.message.build import Envelope, write_order
 from engine.interchange.orders.laboratory.message.texts import UnwritableError
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
-from engine.interchange.store.store.transmission import Outcome
+from engine.interchange.store.transmission import Outcome
 
 DONE: Final = "done"
 SUFFIX: Final = ".hl7"

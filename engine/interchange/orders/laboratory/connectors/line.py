@@ -20,7 +20,7 @@ from engine.interchange.orders.laboratory.connectors.connector import CANNOT_BE_
 from engine.interchange.orders.laboratory.message.build import Envelope, write_order
 from engine.interchange.orders.laboratory.message.texts import UnwritableError
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
-from engine.interchange.store.store.transmission import Outcome
+from engine.interchange.store.transmission import Outcome
 
 REPLY_LIMIT_BYTES: Final = 1_048_576
 # A proxy in front of a laboratory that is down takes a connection, and closes it at once.

@@ -2,7 +2,7 @@
 
 from engine.interchange.orders.laboratory.connectors.connector import Verdict
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
-from engine.interchange.store.store.transmission import Outcome
+from engine.interchange.store.transmission import Outcome
 
 
 class Simulated:

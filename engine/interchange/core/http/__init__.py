@@ -1,1 +1,0 @@
-"""Media types: which a request has, and which its answer."""

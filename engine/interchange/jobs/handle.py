@@ -1,0 +1,139 @@
+"""RequestResult/{id}: how far a job is, its result, and its end before the time."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from engine.fhir.versions.names import r4_name
+from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.service import Service
+from engine.interchange.jobs.asking import ENDED, RETRY_SECONDS, ended_answer
+from engine.interchange.jobs.retention import kept_since
+from engine.interchange.kernel.outcome import Category, RefusedError, refuse
+from engine.interchange.rest.access import authorise, check_plain, needed
+from engine.interchange.rest.resource.catalogue import KEPT
+from engine.interchange.rest.resource.context import restrict_patient_id
+from engine.interchange.store.job import State, StoredJob, cancel, find_job, patient_of_job
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.tokens.oauth.rights import may_see
+from engine.interchange.tokens.oauth.role import Action
+
+NAME: Final = "RequestResult"
+LONGEST_PROGRESS: Final = 99
+RESOURCE: Final = re.compile(rb'\{"resourceType":"([A-Za-z]+)"')
+WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+Operations = Mapping[str, tuple[Interaction, ...]]
+
+
+def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
+    """Return the interactions with the handles of jobs; a job's kind is the code of one of these operations.
+
+    Where several types have an operation of this code, it is `Type.code`.
+
+    Who may carry out the operation with the job's patient, by scope, role and patient context, may read and cancel it.
+    """
+    by_code: dict[str, tuple[Interaction, ...]] = defaultdict(tuple)
+    for one in operations:
+        by_code[one.code] += (one,)
+        by_code[f"{one.type}.{one.code}"] += (one,)
+
+    async def read(service: Service, request: Request) -> Answer:
+        """Answer GET /RequestResult/{id}: 202 until it has ended, then its result, or why there is none."""
+        check_plain(list(request.query))
+        kept = service.store.read(request.principal.tenant, partial(_find, service, request))
+        _demand(service, request, by_code, kept)
+        return _seen(service, request, kept)
+
+    async def delete(service: Service, request: Request) -> Answer:
+        """Answer DELETE /RequestResult/{id}: 202, and the job is cancelled."""
+        check_plain(list(request.query))
+
+        def work(transaction: Transaction) -> StoredJob:
+            found = _find(service, request, transaction)
+            cancel(transaction.connection, found, transaction.at)
+            return found
+
+        tenant = request.principal.tenant
+        _demand(service, request, by_code, service.store.read(tenant, partial(_find, service, request)))
+        kept = await service.store.write(tenant, work)
+        if kept.state is State.WAITING:
+            # What is worked on is counted by the one who does that, once it has stopped.
+            service.job_signals.ended(kept.job.kind, State.CANCELLED, 0)
+        service.job_signals.wakeup.set()
+        return Answer(202)
+
+    return tuple(
+        Interaction(NAME, code, Level.INSTANCE, method, access, Action.PATIENT, run, own_rights=True)
+        for code, method, access, run in (
+            ("read", "GET", Access.READ, read),
+            ("delete", "DELETE", Access.WRITE, delete),
+        )
+    )
+
+
+def patient_of(service: Service, request: Request) -> tuple[str, ...]:
+    """Return whose data a handle leads to, for the access log; nobody for one that leads nowhere."""
+    found = service.store.read(request.principal.tenant, lambda one: patient_of_job(one, request.id))
+    return (found,) if found else ()
+
+
+def _find(service: Service, request: Request, transaction: Transaction) -> StoredJob:
+    """Return the job of a handle; RefusedError (404) where there is none, or none any more, or not at this base."""
+    kept = find_job(transaction, request.id)
+    if (
+        kept is None
+        or kept.job.version is not request.version
+        or kept.state is State.CANCELLED
+        or (kept.ended_ms is not None and kept.ended_ms < kept_since(service.clock()))
+    ):
+        raise refuse(Category.NOT_FOUND, f"{NAME}/{request.id[:64]} does not exist, or no longer.", location="http.id")
+    return kept
+
+
+def _demand(service: Service, request: Request, operations: Operations, kept: StoredJob) -> None:
+    """Refuse (403) who may not carry out the operation itself, in any of the ways in which it is offered."""
+    refusal = refuse(Category.NOT_FOUND, "The operation of this handle is no longer offered.", location="http.id")
+    for one in operations.get(kept.job.kind, ()):
+        try:
+            authorise(service, request.principal, one)
+            restrict_patient_id(service, request.principal, kept.job.patient, one, needed(one))
+        except RefusedError as error:
+            refusal = error
+        else:
+            return
+    raise refusal
+
+
+def _answer(kept: StoredJob) -> Answer:
+    if kept.state in ENDED:
+        return ended_answer(kept)
+    return Answer(202, b"", (("x-progress", progress_text(kept)), ("retry-after", str(RETRY_SECONDS))))
+
+
+def _seen(service: Service, request: Request, kept: StoredJob) -> Answer:
+    """Return the answer, without the resource that a write has made where the token may not read such."""
+    answer = _answer(kept)
+    found = RESOURCE.match(answer.body)
+    name = r4_name(found[1].decode()) if found else ""
+    own = bool(kept.job.patient) and kept.job.patient == request.principal.patient
+    if name not in KEPT or may_see(service.configuration, request.principal, name, own=own):
+        return answer
+    return replace(answer, body=b"")
+
+
+def progress_text(kept: StoredJob) -> str:
+    """Return how far a job is, in words: as many as a header holds (FHIR: X-Progress has less than 100 characters)."""
+    if kept.state is State.WAITING:
+        return "waiting"
+    text = "in progress"
+    for number, (name, value) in enumerate(kept.progress.items()):
+        more = f"{text}{', ' if number else ': '}{WORDS.sub(' ', name).lower()} {value}"
+        if len(more) > LONGEST_PROGRESS:
+            break
+        text = more
+    # What a work tells may be anything; a header is not.
+    return "".join(character for character in text if character.isascii() and character.isprintable())

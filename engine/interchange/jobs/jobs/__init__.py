@@ -1,1 +1,0 @@
-"""Asynchronous work: asked for, kept, carried out beside the requests, and its answer fetched by a handle."""

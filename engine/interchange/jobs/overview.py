@@ -1,0 +1,116 @@
+"""The jobs of a database, with a service that runs on it or without: listed, shown and cancelled by their ids."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+
+from engine.database.connection import Connection
+from engine.errors import UsageError
+from engine.interchange.jobs.handle import NAME, progress_text
+from engine.interchange.store.access import Access, append, by_command
+from engine.interchange.store.job import State, StoredJob, cancel, every_job, jobs_of_id
+from engine.interchange.store.place import Place, open_known
+from engine.interchange.store.store import Store
+from engine.interchange.store.transaction import iso, milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A job as operators see it: neither what was asked nor the result. Moments are ISO texts, '' for none."""
+
+    id: str
+    tenant: str
+    kind: str
+    patient: str
+    base: str
+    state: str
+    progress: str
+    client: str
+    user: str
+    attempts: int
+    crashes: int
+    asked_at: str
+    started_at: str
+    ended_at: str
+    reasons: tuple[str, ...] = ()
+
+
+def list_jobs(database: Place, tenant: str = "", state: str = "") -> tuple[Seen, ...]:
+    """Return the jobs of a tenant, '' for all, in a state, '' for any, oldest first; StartError for no database."""
+    connection = open_known(database)
+    try:
+        found = [_seen(one) for one in every_job(connection)]
+    finally:
+        connection.close()
+    return tuple(one for one in found if tenant in {"", one.tenant} and state in {"", one.state})
+
+
+def show_job(database: Place, job_id: str, tenant: str = "") -> Seen:
+    """Return a job by its id, with why it failed; UsageError for none."""
+    connection = open_known(database)
+    try:
+        return _seen(_one(connection, job_id, tenant))
+    finally:
+        connection.close()
+
+
+def cancel_job(database: Place, job_id: str, clock: Callable[[], datetime], tenant: str = "") -> Seen:
+    """Cancel a job that has not ended, and record that in the access log; a service that works on it stops soon.
+
+    UsageError: there is none, or it has ended.
+    """
+    open_known(database).close()
+    store = Store(database, (), clock, {}, alone=False)
+
+    def work(connection: Connection) -> Seen:
+        kept = _one(connection, job_id, tenant)
+        if kept.ended_ms is not None:
+            raise UsageError(f"job {kept.job.id} has ended already: {kept.state}")
+        cancel(connection, kept, clock())
+        append(connection, (_row(kept, milliseconds(clock())),))
+        return _seen(_one(connection, job_id, tenant))
+
+    async def write() -> Seen:
+        return await store.write_raw(work)
+
+    try:
+        return asyncio.run(write())
+    finally:
+        store.close()
+
+
+def _row(kept: StoredJob, at_ms: int) -> Access:
+    job = kept.job
+    return by_command(at_ms, job.tenant, job.version, "delete", (NAME, job.id), job.patient)
+
+
+def _one(connection: Connection, job_id: str, tenant: str) -> StoredJob:
+    found = [one for one in jobs_of_id(connection, job_id) if tenant in {"", one.job.tenant}]
+    if not found:
+        raise UsageError(f"there is no job {job_id}: adt-engine interchange jobs list tells which there are")
+    return found[0]
+
+
+def _seen(kept: StoredJob) -> Seen:
+    job = kept.job
+    failed = kept.state is State.FAILED and kept.body
+    return Seen(
+        id=job.id,
+        tenant=job.tenant,
+        kind=job.kind,
+        patient=job.patient,
+        base=job.version,
+        state=kept.state,
+        progress=progress_text(kept) if kept.ended_ms is None else "",
+        client=job.client,
+        user=job.user,
+        attempts=job.attempts,
+        crashes=kept.crashes,
+        asked_at=iso(milliseconds(job.asked_at)),
+        started_at=iso(kept.started_ms),
+        ended_at=iso(kept.ended_ms),
+        reasons=tuple(issue[0] for issue in orjson.loads(kept.body)) if failed else (),
+    )

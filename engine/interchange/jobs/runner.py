@@ -1,0 +1,236 @@
+"""The one who does the jobs: takes up what waits, turn by turn, and ends what is done, failed or cancelled."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic
+from typing import Final
+
+import orjson
+
+from engine import fault
+from engine.errors import place_of
+from engine.interchange.core.service import Service
+from engine.interchange.jobs.job import CancelledJobError, Job, JobFailedError, Keep, Result, State, Work
+from engine.interchange.jobs.queue_worker import QueueWorker, WorkQueue
+from engine.interchange.jobs.telling import Ended, Telling, tell
+from engine.interchange.jobs.turns import Last, Taken, next_job
+from engine.interchange.kernel.outcome import Issue, RefusedError
+from engine.interchange.store import job as rows
+from engine.interchange.store.job import StoredJob
+from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.writer import StoreBusyError, StoreFailedError
+from engine.telemetry import logger
+
+REPORT_SECONDS: Final = 1.0
+# Ends of the process that a job may see before it is given up.
+MOST_CRASHES: Final = 3
+FAULT: Final = (Issue("The service had an internal error while it did this.", "http"),)
+CRASHED: Final = (Issue("The service ended several times while it did this, and has given it up.", "http"),)
+
+
+def _written(issues: tuple[Issue, ...]) -> bytes:
+    return orjson.dumps([list(one) for one in issues])
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """One attempt at a job."""
+
+    kept: StoredJob
+    service: Service
+    began: float = field(default_factory=monotonic)
+    told: float = 0.0
+    untold: Mapping[str, int | str] | None = None
+    over: bool = False
+    ending: bool = False
+
+    @property
+    def job(self) -> Job:
+        """The job."""
+        return self.kept.job
+
+    async def report(self, progress: Mapping[str, int | str]) -> None:
+        """Keep how far it is, once a second; CancelledJobError where this attempt is over."""
+        self.untold = dict(progress)
+        if monotonic() - self.told >= REPORT_SECONDS:
+            await self.tell()
+        await asyncio.sleep(0)
+        if self.over:
+            raise CancelledJobError
+
+    async def tell(self) -> None:
+        """Keep what was last reported, if that is not kept yet; a store that is busy is asked again later."""
+        progress, self.untold, self.told = self.untold, None, monotonic()
+        if progress is None:
+            return
+        with suppress(StoreBusyError):
+            told = partial(rows.report, number=self.kept.number, attempt=self.job.attempts, progress=progress)
+            self.over = self.over or not await self.service.store.write_raw(told)
+
+
+class Runner:
+    """Works on the jobs of a service, by kind; `run` does so until it is cancelled or the store fails for good."""
+
+    def __init__(self, service: Service, works: Mapping[str, Work], tellings: Mapping[str, Telling]) -> None:
+        self._service = service
+        self._works = works
+        self._tellings = tellings
+        self._last = Last("", {})
+        queue: WorkQueue[_Run] = WorkQueue(
+            "jobs",
+            service.job_signals.wakeup,
+            lost=lambda run: ("job lost", {"job": run.job.id}),
+            look=self._look,
+            recover=self._take_over,
+            # What a store that has failed does not take is found by the next process.
+            finish=self._put_back,
+            interrupts=True,
+        )
+        self._worker = QueueWorker(service.store, queue)
+        self.run = self._worker.run
+
+    async def _look(self) -> None:
+        await self._stop_cancelled()
+        await self._take_up()
+
+    async def _take_over(self) -> None:
+        if not rows.running_numbers(self._service.store.reader()):
+            return
+        found, hopeless = await self._service.store.write_raw(partial(rows.take_over, most_crashes=MOST_CRASHES))
+        for one in hopeless:
+            await self._service.store.write(
+                one.job.tenant, partial(self._keep_end, one, State.FAILED, _written(CRASHED))
+            )
+        logger().warning("jobs were interrupted", count=found)
+        if hopeless:
+            logger().error("jobs given up", count=len(hopeless))
+
+    async def _stop_cancelled(self) -> None:
+        """Stop the works whose jobs were cancelled, and keep what others have reported."""
+        lanes = self._worker.lanes
+        if not lanes:
+            return
+        running = rows.running_numbers(self._service.store.reader())
+        for run, lane in lanes.items():
+            if run.kept.number not in running and not (run.over or run.ending):
+                run.over = True
+                lane.task.cancel()
+        for run in tuple(lanes):
+            if run.untold is not None and monotonic() - run.told >= REPORT_SECONDS:
+                await run.tell()
+
+    async def _take_up(self) -> None:
+        """Take up jobs, turn by turn, until all others have to wait."""
+        service = self._service
+        while True:
+            known = service.configuration.tenants
+            first = [one for one in rows.first_waiting(service.store.reader()) if one.tenant in known]
+            taken = [Taken(one.job.tenant, one.job.kind, one.kept.crashes > 0) for one in self._worker.lanes]
+            chosen = next_job(first, taken, service.configuration.jobs, self._last)
+            if chosen is None:
+                return
+            self._last = Last(chosen.tenant, {**self._last.kinds, chosen.tenant: chosen.kind})
+            kept = await service.store.write_raw(partial(rows.take_up, number=chosen.number, at=service.clock()))
+            if kept is not None:
+                run = _Run(kept, service)
+                self._worker.start(run, self._carry_out(run))
+
+    async def _carry_out(self, run: _Run) -> None:
+        job = run.job
+        try:
+            fault.point("F33")
+            result = await self._work(run)
+            run.ending = True
+            await self._end(run, result)
+        except (JobFailedError, RefusedError) as error:
+            await self._fail(run, error.issues)
+        except CancelledJobError:
+            self._ended(run, State.CANCELLED)
+        except asyncio.CancelledError:
+            if run.over:
+                self._ended(run, State.CANCELLED)
+            else:
+                # The service stops; or nobody asked for it, and the work waited for what was cancelled.
+                await self._fail(run, FAULT)
+        except StoreFailedError:
+            await self._put_back([run])
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job and no other
+            logger().error("job failed", job=job.id, code=job.kind, error=type(error).__name__, file=place_of(error))
+            await self._fail(run, FAULT)
+
+    async def _work(self, run: _Run) -> Result:
+        work = self._works.get(run.job.kind)
+        if work is None:
+            raise JobFailedError(Issue(f"The service no longer does this ({run.job.kind}).", "http"))
+        return await work(self._service, run.job, run.report)
+
+    async def _end(self, run: _Run, result: Result) -> None:
+        """End a job with its result and what goes with it, in one commit, unless it was cancelled meanwhile."""
+
+        done = await self._service.store.write(
+            run.job.tenant, partial(self._keep_end, run.kept, State.DONE, result.body, keep=result.keep)
+        )
+        if done and result.then is not None:
+            result.then()
+        self._ended(run, State.DONE if done else State.CANCELLED)
+
+    async def _fail(self, run: _Run, issues: tuple[Issue, ...]) -> None:
+        """End a job as failed; not while the service stops, as that may be why: it is done again."""
+        if self._worker.leaving:
+            return
+        run.ending = True
+        failed = partial(self._keep_end, run.kept, State.FAILED, _written(issues or FAULT))
+        try:
+            done = await self._service.store.write(run.job.tenant, failed)
+        except StoreFailedError:
+            await self._put_back([run])
+        else:
+            self._ended(run, State.FAILED if done else State.CANCELLED)
+
+    def _keep_end(
+        self, kept: StoredJob, state: State, body: bytes, transaction: Transaction, keep: Keep | None = None
+    ) -> bool:
+        """Keep the end of a job, what goes with it, and who is told; False where this attempt is over."""
+        connection, job = transaction.connection, kept.job
+        if not rows.end(connection, kept.number, job.attempts, state, transaction.at, body):
+            return False
+        known = keep(transaction) if keep is not None else None
+        if known is not None:
+            rows.tell(connection, kept.number, known)
+        tell(transaction, Ended(job, state, self._service.handle(job), known or body), self._tellings)
+        fault.point("F34")
+        return True
+
+    async def _put_back(self, runs: Sequence[_Run]) -> None:
+        """Let jobs wait again; what a store that has failed does not take is found by the next process."""
+        if not runs:
+            return
+        for one in runs:
+            one.ending = True
+        put_back = partial(rows.put_back, taken=[(one.kept.number, one.job.attempts) for one in runs])
+        busy = True
+        while busy:
+            try:
+                await self._service.store.write_raw(put_back)
+                busy = False
+            except StoreBusyError:
+                busy = not self._worker.leaving
+            except StoreFailedError:
+                busy = False
+
+    def _ended(self, run: _Run, state: State) -> None:
+        seconds = monotonic() - run.began
+        job = run.job
+        self._service.job_signals.ended(job.kind, state, seconds)
+        logger().info(
+            "job ended",
+            job=job.id,
+            code=job.kind,
+            tenant=job.tenant,
+            state=str(state),
+            attempt=job.attempts,
+            seconds=round(seconds, 3),
+        )

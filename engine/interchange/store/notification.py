@@ -1,0 +1,267 @@
+"""What webhooks are told: subscriptions as the writes match them, and one row for each event that one of them is owed.
+
+A row is made in the transaction of what it tells, so that nothing is told of a write that was not committed, and
+nothing that was is left out.
+"""
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from engine.database.connection import Connection
+from engine.interchange.store.transaction import Stored, Transaction, milliseconds
+
+# `subscription` has those that writes are matched with: `type` and `criteria` as asked for, '' for the type of
+# synthetic ones; `version` is the base that it was made on, `headers` its header lines, sealed. A change of any
+# subscription of a tenant makes the `token` of its `subscription_state` another one. A `notification` tells an
+# `edition` of the resource `key`, or has a `body`; it waits while `ended_ms` is null, and ended as `outcome` says.
+SUBSCRIPTIONS: Final = """
+CREATE TABLE subscription (
+    tenant INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    version TEXT NOT NULL,
+    type TEXT NOT NULL,
+    criteria TEXT NOT NULL,
+    endpoint TEXT NOT NULL,
+    headers BLOB NOT NULL,
+    active INTEGER NOT NULL,
+    end_ms INTEGER,
+    success_ms INTEGER,
+    failures INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX subscription_active ON subscription (tenant, type, criteria) WHERE active=1;
+CREATE INDEX subscription_by_end ON subscription (end_ms) WHERE active=1 AND end_ms IS NOT NULL;
+CREATE TABLE subscription_state (tenant INTEGER PRIMARY KEY, token TEXT NOT NULL) STRICT;
+
+CREATE TABLE notification (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant INTEGER NOT NULL,
+    subscription TEXT NOT NULL,
+    version TEXT NOT NULL,
+    event TEXT NOT NULL,
+    key INTEGER,
+    edition INTEGER,
+    body BLOB NOT NULL,
+    made_ms INTEGER NOT NULL,
+    due_ms INTEGER NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0,
+    ended_ms INTEGER,
+    outcome TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX notification_due ON notification (tenant, subscription, due_ms, number) WHERE ended_ms IS NULL;
+CREATE INDEX notification_ended ON notification (ended_ms) WHERE ended_ms IS NOT NULL;
+
+CREATE TABLE notification_try (
+    number INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    began_ms INTEGER NOT NULL,
+    ended_ms INTEGER,
+    status INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (number, attempt)
+) STRICT, WITHOUT ROWID;
+"""
+
+ADD: Final = (
+    "INSERT INTO notification (tenant, subscription, version, event, key, edition, body, made_ms, due_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+END_WAITING: Final = (
+    "UPDATE notification SET ended_ms=?, outcome=? WHERE tenant=? AND subscription=? AND ended_ms IS NULL"
+)
+SYNTHETIC: Final = "SELECT id, version FROM subscription WHERE tenant=? AND type=? AND criteria=? AND active=1"
+
+# Active subscriptions that are owed something by now.
+READY: Final = (
+    "SELECT tenant.name, s.tenant, s.id, s.version, s.endpoint, s.headers, s.failures"
+    " FROM subscription AS s JOIN tenant ON tenant.number=s.tenant WHERE s.active=1 AND EXISTS"
+    " (SELECT 1 FROM notification AS n WHERE n.ended_ms IS NULL AND n.tenant=s.tenant AND n.subscription=s.id"
+    " AND n.due_ms<=?)"
+)
+# The body of a version stands with the resource while it is the present one, and with the former ones afterwards.
+DUE: Final = (
+    "SELECT n.number, n.version, n.event, n.tries, resource.type, CASE WHEN n.key IS NULL THEN n.body"
+    " WHEN resource.version=n.edition THEN resource.body ELSE"
+    " (SELECT body FROM version WHERE version.key=n.key AND version.version=n.edition) END"
+    " FROM notification AS n LEFT JOIN resource ON resource.key=n.key"
+    " WHERE n.ended_ms IS NULL AND n.tenant=? AND n.subscription=? AND n.due_ms<=? ORDER BY n.due_ms, n.number LIMIT ?"
+)
+TRIED: Final = (
+    "INSERT INTO notification_try (number, attempt, began_ms, ended_ms, status, reason)"
+    " SELECT ?, coalesce(max(attempt), 0) + 1, ?, ?, ?, ? FROM notification_try WHERE number=?"
+)
+END: Final = "UPDATE notification SET tries=tries+1, ended_ms=?, outcome=? WHERE number=? AND ended_ms IS NULL"
+AGAIN: Final = "UPDATE notification SET tries=tries+1, due_ms=? WHERE number=? AND ended_ms IS NULL"
+LISTED: Final = (
+    "SELECT n.number, tenant.name, n.subscription, n.event, n.edition, n.made_ms, n.due_ms, n.tries, n.ended_ms,"
+    " n.outcome FROM notification AS n JOIN tenant ON tenant.number=n.tenant"
+)
+TRIES: Final = (
+    "SELECT attempt, began_ms, ended_ms, status, reason FROM notification_try WHERE number=? ORDER BY attempt"
+)
+# Each has its attempts anew.
+REVIVE: Final = "UPDATE notification SET ended_ms=NULL, outcome='', tries=0, due_ms=? WHERE number=?"
+WAITING: Final = "SELECT count(*), min(made_ms) FROM notification WHERE ended_ms IS NULL"
+OLD: Final = "SELECT number FROM notification WHERE ended_ms<? ORDER BY ended_ms LIMIT ?"
+FORGET: Final = ("DELETE FROM notification_try WHERE number=?", "DELETE FROM notification WHERE number=?")
+
+
+class Outcome(StrEnum):
+    """How an event ended: NONE while it waits, OFF and DELETED for the subscription's own end."""
+
+    NONE = ""
+    DELIVERED = "delivered"
+    DROPPED = "dropped"
+    OFF = "off"
+    DELETED = "deleted"
+    # A version that is no longer kept (the tenant's `history`) cannot be told any more.
+    GONE = "gone"
+
+
+class Subscriber(NamedTuple):
+    """An active subscription with queued events: its tenant's name and number, its id, and its endpoint.
+
+    `failures`: failed attempts since the last event that it accepted.
+    """
+
+    tenant: str
+    number: int
+    id: str
+    version: str
+    endpoint: str
+    headers: bytes
+    failures: int
+
+
+class QueuedNotification(NamedTuple):
+    """An event to be sent now; `type` is that of a stored resource, and `body` None once that version is gone."""
+
+    number: int
+    version: str
+    event: str
+    tries: int
+    type: str | None
+    body: bytes | None
+
+
+class Attempt(NamedTuple):
+    """One time that an event was sent: `status` is HTTP's, 0 where there was no answer; `reason` tells operators."""
+
+    number: int
+    began_ms: int
+    ended_ms: int
+    status: int
+    reason: str
+
+
+class PendingNotification(NamedTuple):
+    """An event as operators see it: moments in milliseconds, `edition` the version of a stored resource."""
+
+    number: int
+    tenant: str
+    subscription: str
+    event: str
+    edition: int | None
+    made_ms: int
+    due_ms: int
+    tries: int
+    ended_ms: int | None
+    outcome: str
+
+
+class Tried(NamedTuple):
+    """One attempt as operators see it."""
+
+    attempt: int
+    began_ms: int
+    ended_ms: int
+    status: int
+    reason: str
+
+
+class Event(NamedTuple):
+    """What happened: its name (X-Service-EventId) and the resource that tells it, in R4, as bytes of JSON.
+
+    For a resource that is kept `stored` says which version of which, and `body` is empty.
+    """
+
+    name: str
+    body: bytes = b""
+    stored: Stored | None = None
+
+
+def end_waiting(connection: Connection, tenant: int, subscription: str, at_ms: int, outcome: "Outcome") -> None:
+    """Let a subscription be owed nothing any more, as it was switched off or deleted (`outcome`)."""
+    connection.execute(END_WAITING, (at_ms, str(outcome), tenant, subscription))
+
+
+def enqueue(transaction: Transaction, subscription: str, version: str, event: Event) -> None:
+    """Owe an event to a subscription (its id, and the FHIR version that it is told in: 'R4' or 'STU3')."""
+    at_ms = milliseconds(transaction.at)
+    kept = (event.stored.key, event.stored.version) if event.stored is not None else (None, None)
+    row = (transaction.tenant, subscription, version, event.name, *kept, event.body, at_ms, at_ms)
+    transaction.connection.execute(ADD, row)
+    transaction.owed = True
+
+
+def announce(transaction: Transaction, criteria: str, event: Event) -> int:
+    """Owe an event to each active subscription with these synthetic criteria (`Patient.P360`); return how many."""
+    found = transaction.connection.execute(SYNTHETIC, (transaction.tenant, "", criteria)).fetchall()
+    for subscription, version in found:
+        enqueue(transaction, subscription, version, event)
+    return len(found)
+
+
+def ready(connection: Connection, at_ms: int) -> tuple[Subscriber, ...]:
+    """Return the active subscriptions that are owed something by now."""
+    return tuple(Subscriber(*row) for row in connection.execute(READY, (at_ms,)))
+
+
+def due(connection: Connection, subscriber: Subscriber, at_ms: int, most: int) -> tuple[QueuedNotification, ...]:
+    """Return the first events that a subscription is owed by now, those due first first."""
+    return tuple(
+        QueuedNotification(*row) for row in connection.execute(DUE, (subscriber.number, subscriber.id, at_ms, most))
+    )
+
+
+def end(connection: Connection, attempt: Attempt, outcome: Outcome) -> None:
+    """Note an attempt after which nothing is owed any more."""
+    _tried(connection, attempt)
+    connection.execute(END, (attempt.ended_ms, str(outcome), attempt.number))
+
+
+def again(connection: Connection, attempt: Attempt, due_ms: int) -> None:
+    """Note an attempt that failed, and when the next one is due."""
+    _tried(connection, attempt)
+    connection.execute(AGAIN, (due_ms, attempt.number))
+
+
+def _tried(connection: Connection, attempt: Attempt) -> None:
+    connection.execute(TRIED, (*attempt, attempt.number))
+
+
+def tries(connection: Connection, number: int) -> tuple[Tried, ...]:
+    """Return each time that an event was sent."""
+    return tuple(Tried(*row) for row in connection.execute(TRIES, (number,)))
+
+
+def revive(transaction: Transaction, number: int) -> None:
+    """Let an event be owed again, at once and with all attempts."""
+    transaction.connection.execute(REVIVE, (milliseconds(transaction.at), number))
+
+
+def waiting(connection: Connection) -> tuple[int, int | None]:
+    """Return how many events wait, and since when the oldest of them."""
+    count, since_ms = connection.execute(WAITING).fetchone()
+    return count, since_ms
+
+
+def ended_before(connection: Connection, at_ms: int, most: int) -> list[int]:
+    """Return events that ended before a moment, some of them."""
+    return [number for (number,) in connection.execute(OLD, (at_ms, most))]
+
+
+def forget(connection: Connection, numbers: list[int]) -> None:
+    """Take events away, with their attempts."""
+    for statement in FORGET:
+        connection.executemany(statement, [(number,) for number in numbers])

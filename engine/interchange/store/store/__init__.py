@@ -1,1 +1,0 @@
-"""What the service keeps, on disk before it answers."""
