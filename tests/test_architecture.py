@@ -229,12 +229,12 @@ def test_no_entry_of_the_service_forgets_the_guard() -> None:
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
         and (
-            (isinstance(node.func, ast.Name) and node.func.id == "Admission")
+            (isinstance(node.func, ast.Name) and node.func.id == "AdmittedInteraction")
             or (isinstance(node.func, ast.Attribute) and ast.unparse(node.func).endswith("interaction.run"))
         )
         and isinstance(node.func, ast.Name | ast.Attribute)
     }
-    assert calls == {("interchange/rest/access.py", "Admission"), ("interchange/rest/access.py", "run")}
+    assert calls == {("interchange/rest/access.py", "AdmittedInteraction"), ("interchange/rest/access.py", "run")}
 
 
 def test_stations_do_not_know_the_terminal() -> None:

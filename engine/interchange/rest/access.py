@@ -48,7 +48,7 @@ LETTERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class AdmittedInteraction:
     """An interaction that a principal may carry out, and its parameters: only `admit` makes one, only this runs one."""
 
     principal: Principal
@@ -64,13 +64,13 @@ class Admission:
         return await self.interaction.run(service, self.restrict(service, request))
 
 
-def admit(service: Service, principal: Principal, interaction: Interaction, query: str) -> Admission:
+def admit(service: Service, principal: Principal, interaction: Interaction, query: str) -> AdmittedInteraction:
     """Admit an interaction with the query of an address; RefusedError where it is not allowed, or not understood."""
     authorise(service, principal, interaction)
     pairs = read_query(query)
     if pairs and not queried(interaction):
         check_plain(pairs)
-    return Admission(principal, interaction, tuple(pairs))
+    return AdmittedInteraction(principal, interaction, tuple(pairs))
 
 
 def authorise(service: Service, principal: Principal, interaction: Interaction) -> None:

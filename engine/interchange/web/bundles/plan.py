@@ -7,7 +7,7 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Answer, Interaction, Prefer, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-from engine.interchange.rest.access import Admission, admit
+from engine.interchange.rest.access import AdmittedInteraction, admit
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.bundles.step import Step, placed
 from engine.interchange.web.http.route import Address, Route, find_route
@@ -24,7 +24,7 @@ class Plan:
     """One step, the admission to the interaction that it asks for, and the request for that."""
 
     step: Step
-    admission: Admission
+    admission: AdmittedInteraction
     request: Request
 
     @property

@@ -8,14 +8,14 @@ from engine.interchange.core.exchange import Interaction
 from engine.interchange.core.negotiation import FORM, FORMATS, PATCH, WRITABLE, acceptable, encoding, writable
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
-from engine.interchange.rest.access import Admission, admit
+from engine.interchange.rest.access import AdmittedInteraction, admit
 from engine.interchange.tokens.oauth.account import former_principal, principal_of
 from engine.interchange.tokens.oauth.vault import Principal, TokenKind
 from engine.interchange.web.http.call import WITH_BODY, Call
 from engine.interchange.web.http.route import Route, wrong_method
 
 
-def admit_call(service: Service, call: Call, find: Callable[[], Route]) -> tuple[Route, Admission]:
+def admit_call(service: Service, call: Call, find: Callable[[], Route]) -> tuple[Route, AdmittedInteraction]:
     """Admit a call to what `find` returns or refuses, and note on the call what is found out of it.
 
     RefusedError, in this order: 401, 429, 404, 405, 415, 406, 403, and 400 for its parameters.

@@ -13,7 +13,7 @@ from engine.interchange.core.service import Service
 from engine.interchange.jobs import handle
 from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_strictly, write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, outcome, refuse
-from engine.interchange.rest.access import Admission, read_query
+from engine.interchange.rest.access import AdmittedInteraction, read_query
 from engine.interchange.rest.binary.content import as_resource
 from engine.interchange.store.access import PENDING, Pending
 from engine.interchange.web.bundles.operation import answer_bundle
@@ -59,7 +59,9 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
         raise
 
 
-async def _carry_out(service: Service, address: Address, call: Call, route: Route, admission: Admission) -> Answer:
+async def _carry_out(
+    service: Service, address: Address, call: Call, route: Route, admission: AdmittedInteraction
+) -> Answer:
     query, principal = admission.query, admission.principal
     text = call.text = await read_body(service, call)
     if route.interaction.form:
