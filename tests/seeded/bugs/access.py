@@ -26,7 +26,7 @@ BUGS: Final = (
     ),
     Bug(
         "an expired token still opens the service",
-        "engine.interchange.web.http.fhir_endpoint:authenticate",
+        "engine.interchange.web.http.admission:_authenticate",
         Value("service.vault.seconds_left(...) <= 0", "False"),
         (
             "interchange/test_access.py",
@@ -35,7 +35,7 @@ BUGS: Final = (
     ),
     Bug(
         "a refresh token opens the service",
-        "engine.interchange.web.http.fhir_endpoint:authenticate",
+        "engine.interchange.web.http.admission:_authenticate",
         Drop("found.kind != TokenKind.ACCESS"),
         (
             "interchange/test_access.py",
@@ -198,12 +198,12 @@ BUGS: Final = (
     Bug(
         "one patient's token writes into another's record through a Bundle",
         "engine.interchange.web.bundles.plan:carried_out",
-        Unwrap("plan.request"),
+        Code("plan.admission.answer(service, plan.request)", "plan.interaction.run(service, plan.request)"),
         ("interchange/test_context_walk.py",),
     ),
     Bug(
         "a role without the right writes through a Bundle",
-        "engine.interchange.web.bundles.plan:planned",
+        "engine.interchange.rest.access:admit",
         Drop("authorise(...)"),
         ("interchange/test_walk.py",),
     ),

@@ -14,13 +14,13 @@ BUGS: Final = (
     ),
     Bug(
         "any user of the tenant reads what was fetched for another patient's app",
-        "engine.interchange.jobs.jobs.handle:_demand",
+        "engine.interchange.jobs.handle:_demand",
         Drop("restrict_patient_id(...)"),
         ("interchange/test_job_rights.py",),
     ),
     Bug(
         "the result of a cancelled job is kept",
-        "engine.interchange.jobs.jobs.runner:Runner._keep_end",
+        "engine.interchange.jobs.runner:Runner._keep_end",
         Drop("return False"),
         (
             "interchange/test_jobs.py",
@@ -29,8 +29,8 @@ BUGS: Final = (
     ),
     Bug(
         "an accepted job is forgotten when the service is killed",
-        "engine.interchange.jobs.jobs.runner:Runner._look",
-        Drop("self._take_over()"),
+        "engine.interchange.jobs.queue_worker:QueueWorker._look",
+        Drop("self._recover()"),
         (
             "interchange/test_job_kills.py",
             "interchange/test_job_model.py",
@@ -71,7 +71,7 @@ BUGS: Final = (
     ),
     Bug(
         "the end of a job is announced to nobody",
-        "engine.interchange.jobs.jobs.runner:Runner._keep_end",
+        "engine.interchange.jobs.runner:Runner._keep_end",
         Drop("tell(...)"),
         ("interchange/webhooks/test_ends_of_jobs.py",),
     ),

@@ -8,7 +8,7 @@ from tests.seeded.change import Add, Code, Drop, Invert, Swap, Unwrap, Value
 BUGS: Final = (
     Bug(
         "a pending order is never sent",
-        "engine.interchange.orders.orders.writing:place",
+        "engine.interchange.orders.writing:place",
         Drop("enqueue(...)"),
         ("interchange/laboratory/test_story.py",),
     ),
@@ -26,7 +26,7 @@ BUGS: Final = (
     ),
     Bug(
         "an order is cancelled here, and the laboratory works on it",
-        "engine.interchange.orders.orders.writing:judge",
+        "engine.interchange.orders.writing:judge",
         Code("not withdraw(transaction, stored.id)", "withdraw(transaction, stored.id) is None"),
         (
             "interchange/orders/test_changing.py",
@@ -35,13 +35,13 @@ BUGS: Final = (
     ),
     Bug(
         "an order is submitted twice",
-        "engine.interchange.orders.orders.status:OPEN",
+        "engine.interchange.orders.status:OPEN",
         Add("OrderStatus.PENDING"),
         ("interchange/orders/test_submitting.py",),
     ),
     Bug(
         "a later rejection by the laboratory is ignored",
-        "engine.interchange.orders.orders.status:TRANSITIONS",
+        "engine.interchange.orders.status:TRANSITIONS",
         Drop("(OrderStatus.SENT, Event.REFUSED)"),
         ("interchange/test_order_states.py",),
     ),
@@ -83,7 +83,7 @@ BUGS: Final = (
     ),
     Bug(
         "an order with a specimen is checked as if none had been collected",
-        "engine.interchange.orders.orders.validation:_answers",
+        "engine.interchange.orders.validation:_answers",
         Drop("bool(test.get('specimen'))"),
         ("interchange/orders/test_submitting.py",),
     ),
@@ -95,31 +95,31 @@ BUGS: Final = (
     ),
     Bug(
         "results that a patch links to an order do not complete it",
-        "engine.interchange.orders.orders.completion:followers.report",
+        "engine.interchange.orders.completion:followers.report",
         Drop("_orders(after)"),
         ("interchange/orders/test_completing.py",),
     ),
     Bug(
         "a result of another patient completes the order",
-        "engine.interchange.orders.orders.completion:_resulted",
+        "engine.interchange.orders.completion:_resulted",
         Unwrap("patient"),
         ("interchange/orders/test_completing.py",),
     ),
     Bug(
         "a preliminary result completes the order",
-        "engine.interchange.orders.orders.completion:FINAL",
+        "engine.interchange.orders.completion:FINAL",
         Add("'preliminary'"),
         ("interchange/orders/test_completing.py",),
     ),
     Bug(
         "one result of several completes the order",
-        "engine.interchange.orders.orders.completion:review",
+        "engine.interchange.orders.completion:review",
         Code("done and all(done)", "any(done)"),
         ("interchange/orders/test_completing.py",),
     ),
     Bug(
         "a test of another patient hides in an order",
-        "engine.interchange.orders.orders.validation:_own",
+        "engine.interchange.orders.validation:_own",
         Value("of_patient(...) != of_patient(...)", "False"),
         ("interchange/orders/test_placing.py",),
     ),

@@ -8,7 +8,7 @@ from tests.seeded.change import Code, Drop, Swap, Text, Unwrap, Value
 BUGS: Final = (
     Bug(
         "one hospital reads another one's patients",
-        "engine.interchange.store.store.transaction:BY_ID",
+        "engine.interchange.store.transaction:BY_ID",
         Text("tenant=? AND", "tenant>=? * 0 AND"),
         (
             "interchange/test_access.py",
@@ -18,7 +18,7 @@ BUGS: Final = (
     ),
     Bug(
         "a search finds another hospital's patients",
-        "engine.interchange.store.store.clause:LIVE",
+        "engine.interchange.store.clause:LIVE",
         Text("tenant = ? AND", "tenant >= ? * 0 AND"),
         (
             "interchange/test_search.py",
@@ -28,7 +28,7 @@ BUGS: Final = (
     ),
     Bug(
         "a number is refused because another hospital uses it",
-        "engine.interchange.store.store.transaction:HOLDERS",
+        "engine.interchange.store.transaction:HOLDERS",
         Text("tenant=? AND", "tenant>=? * 0 AND"),
         (
             "interchange/test_create.py",
@@ -58,7 +58,7 @@ BUGS: Final = (
     ),
     Bug(
         "a refused write is kept with the others of its commit",
-        "engine.interchange.store.store.sqlite_writer:SqliteWriter._do",
+        "engine.interchange.store.sqlite_writer:SqliteWriter._do",
         Drop("self._connection.execute('ROLLBACK TO job')"),
         (
             "interchange/test_store.py",
@@ -67,13 +67,13 @@ BUGS: Final = (
     ),
     Bug(
         "after a merge the old number finds nobody",
-        "engine.interchange.store.store.transaction:Transaction.retire",
+        "engine.interchange.store.transaction:Transaction.retire",
         Drop("self.connection.execute(MOVE_IDENTIFIERS, ...)"),
         ("interchange/test_merge.py",),
     ),
     Bug(
         "a result still refers to the merged-away patient after a merge",
-        "engine.interchange.store.store.redirected:redirected",
+        "engine.interchange.store.redirected:redirected",
         Drop("execute(REDIRECT, ...)"),
         (
             "interchange/test_merge_references.py",
@@ -97,19 +97,19 @@ BUGS: Final = (
     ),
     Bug(
         "a write and its record in the access log are two commits",
-        "engine.interchange.store.store.store:Store.write.recorded",
+        "engine.interchange.store.store:Store.write.recorded",
         Drop("pending.keep(...)"),
         ("interchange/test_fault_points.py",),
     ),
     Bug(
         "a write is answered before it is on the disk",
-        "engine.interchange.store.store.sqlite_writer:SqliteWriter._commit",
+        "engine.interchange.store.sqlite_writer:SqliteWriter._commit",
         Code("for job in batch:\n    self._do(job)", "for job in batch:\n    self._do(job)\ntell(batch)"),
         ("interchange/test_fault_points.py",),
     ),
     Bug(
         "a row of the access log is changed without a trace",
-        "engine.interchange.store.store.access:digest",
+        "engine.interchange.store.access:digest",
         Code("(seq, *row)", "(seq, *row[:7])"),
         ("interchange/test_access_log.py",),
     ),
@@ -130,7 +130,7 @@ BUGS: Final = (
     ),
     Bug(
         "a search finds a value that the patient no longer has",
-        "engine.interchange.store.store.index:_write",
+        "engine.interchange.store.index:_write",
         Drop("connection.executemany(drop, ...)"),
         (
             "interchange/test_fault_points.py",
@@ -205,7 +205,7 @@ BUGS: Final = (
     ),
     Bug(
         "a job that crashes the process does so at every start, for ever",
-        "engine.interchange.store.store.job:HOPELESS",
+        "engine.interchange.store.job:HOPELESS",
         Text("crashes>=?", "crashes<0 AND crashes>=?"),
         (
             "interchange/test_job_kills.py",
@@ -214,7 +214,7 @@ BUGS: Final = (
     ),
     Bug(
         "the count of versions includes one that is not kept",
-        "engine.interchange.store.store.history:versions_of_one",
+        "engine.interchange.store.history:versions_of_one",
         Value("first[0]", "1"),
         ("interchange/test_history.py",),
     ),
@@ -226,7 +226,7 @@ BUGS: Final = (
     ),
     Bug(
         "the bytes of an order leave before its sending is on the disk",
-        "engine.interchange.store.store.transmission:begin",
+        "engine.interchange.store.transmission:begin",
         Unwrap("sent"),
         (
             "interchange/laboratory/test_transmission.py",
@@ -235,7 +235,7 @@ BUGS: Final = (
     ),
     Bug(
         "an order whose bytes have left can be cancelled after a refusal and a retry",
-        "engine.interchange.store.store.transmission:withdraw",
+        "engine.interchange.store.transmission:withdraw",
         Value("doubtful(...)", "False"),
         ("interchange/laboratory/test_transmission.py",),
     ),
@@ -259,7 +259,7 @@ BUGS: Final = (
     ),
     Bug(
         "the total of a search for orders differs from the orders found",
-        "engine.interchange.store.store.index:_count",
+        "engine.interchange.store.index:_count",
         Drop("new", of="gone - new"),
         ("interchange/test_code_counts.py",),
     ),
