@@ -11,7 +11,7 @@ from engine.config.alerting import Alerting
 from engine.config.channel import Channel
 from engine.config.service import ServiceConfiguration
 
-Json = dict[str, Any]
+JsonSchema = dict[str, Any]
 
 EDITOR: Final = "# yaml-language-server: $schema="
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
@@ -19,7 +19,7 @@ DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 CHANNEL_FILES: Final[Mapping[str, type[BaseModel]]] = {"channel": Channel, "alerts": Alerting}
 SERVICE_FILES: Final[Mapping[str, type[BaseModel]]] = {"interchange": ServiceConfiguration}
 # To the engine every plain scalar is a text, which it reads as its key asks; an editor has read it already.
-_SCALARS: Final[Mapping[str, Json]] = {
+_SCALARS: Final[Mapping[str, JsonSchema]] = {
     "string": {"type": ["string", "number", "boolean"]},
     "integer": {"type": ["integer", "string"], "pattern": r"^[+-]?\d+$"},
     "number": {"type": ["number", "string"], "pattern": r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"},
@@ -30,7 +30,7 @@ _BELOW: Final = ("properties", "definitions")
 _LEFT_OUT: Final = frozenset({"title", "examples", "format"})
 
 
-def schemas(models: Mapping[str, type[BaseModel]]) -> dict[str, Json]:
+def schemas(models: Mapping[str, type[BaseModel]]) -> dict[str, JsonSchema]:
     """Return the schema of each kind of file."""
     return {name: _schema(model) for name, model in models.items()}
 
@@ -40,7 +40,7 @@ def editor_line(kind: str) -> str:
     return f"{EDITOR}schema/{kind}.json"
 
 
-def schema_text(schema: Json) -> str:
+def schema_text(schema: JsonSchema) -> str:
     """Return a schema as JSON, one definition a line, so that versions of it can be compared."""
     lines = []
     for key, part in schema.items():
@@ -52,7 +52,7 @@ def schema_text(schema: Json) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def write_schemas(found: Mapping[str, Json], folder: Path) -> None:
+def write_schemas(found: Mapping[str, JsonSchema], folder: Path) -> None:
     """Write each schema into a folder, which is made, as `NAME.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind, one in found.items():
@@ -63,7 +63,7 @@ def _json(part: Any) -> str:
     return orjson.dumps(part).decode()
 
 
-def _schema(model: type[BaseModel]) -> Json:
+def _schema(model: type[BaseModel]) -> JsonSchema:
     made = model.model_json_schema(ref_template="#/definitions/{model}")
     title = made.pop("description").partition("\n")[0]
     definitions = made.pop("$defs", {})
@@ -72,9 +72,9 @@ def _schema(model: type[BaseModel]) -> Json:
     return {"$schema": DRAFT, "title": title, **whole}
 
 
-def _for_editors(node: Json, descriptions: Mapping[str, str]) -> Json:
+def _for_editors(node: JsonSchema, descriptions: Mapping[str, str]) -> JsonSchema:
     """Return a part of a schema as an editor needs it: scalars as YAML has them, a description of each key."""
-    made: Json = {}
+    made: JsonSchema = {}
     for key, part in node.items():
         if key in _BELOW:
             made[key] = {name: _for_editors(one, descriptions) for name, one in part.items()}

@@ -5,9 +5,10 @@ left are those of the schemas' definitions. Elements whose codes the schemas lis
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-Json = Any
+from engine.fhir.json import JsonObject
+
 Bindings = Mapping[str, Mapping[str, frozenset[str]]]
 
 
@@ -86,7 +87,7 @@ TOLERATED: Final[Bindings] = {
 NONE: Final[frozenset[str]] = frozenset()
 
 
-def bound(name: str, properties: dict[str, Json], own: Bindings, further: Bindings) -> dict[str, Json]:
+def bound(name: str, properties: JsonObject, own: Bindings, further: Bindings) -> JsonObject:
     """Return the elements of the definition of a name; some have no other values than their codes."""
     more = further.get(name, {})
     codes = {element: sorted(allowed | more.get(element, NONE)) for element, allowed in own.get(name, {}).items()}

@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.defect import MOST, Defect, Kind
-
-Json = Any
+from engine.fhir.json import Json, JsonObject
 
 CONTAINED: Final = "contained"
 NESTED: Final = (dict, list)
@@ -81,14 +80,14 @@ def chosen(name: str, choice: str, types: Collection[str]) -> bool:
     return name.startswith(choice) and any(name[len(choice) :] == one[0].upper() + one[1:] for one in types)
 
 
-def extra_defects(resource: dict[str, Json], name: str, names: Names) -> list[Defect]:
+def extra_defects(resource: JsonObject, name: str, names: Names) -> list[Defect]:
     """Return the first defects that no schema finds; contained resources are not checked."""
     found: list[Defect] = []
     _look(resource, name, names, found)
     return found
 
 
-def _look(part: Json, path: str, names: Names, found: list[Defect]) -> None:
+def _look(part: Any, path: str, names: Names, found: list[Defect]) -> None:
     if len(found) >= MOST:
         return
     if isinstance(part, list):

@@ -6,11 +6,10 @@ Browsers show narratives; a script in one would act with the rights of who reads
 import re
 from collections.abc import Iterator
 from html import unescape
-from typing import Any, Final
+from typing import Final
 
 from engine.fhir.defect import Defect, Kind
-
-Json = Any
+from engine.fhir.json import JsonObject
 
 # Chapters 7 to 11 and 15 of HTML 4.0, with the forms of text that have gone out of use since, which do nothing.
 NAMES: Final = (
@@ -43,7 +42,7 @@ ACTING: Final = re.compile(r"\\|/\*|expression|url\s*\(|@import|behavi|binding|s
 TOLD: Final = "active content, or none of XHTML: a narrative has text, lists, tables, links and images (txt-1)"
 
 
-def narrative_defects(resource: dict[str, Json], path: str) -> Iterator[Defect]:
+def narrative_defects(resource: JsonObject, path: str) -> Iterator[Defect]:
     """Yield the narratives of a resource, and of those contained in it, that hold more than one may."""
     text = resource.get("text")
     div = text.get("div") if isinstance(text, dict) else None

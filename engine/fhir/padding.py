@@ -1,8 +1,8 @@
 """Nulls in lists of primitives: they keep the places of values and of what stands beside these (FHIR JSON, 2.6.2)."""
 
-from typing import Any, Final
+from typing import Final
 
-Json = Any
+from engine.fhir.json import Json
 
 STAND_IN: Final = {"id": "padding"}
 
@@ -19,13 +19,14 @@ def filled(part: Json) -> Json:
     made = {name: filled(value) for name, value in part.items()}
     for name, value in part.items():
         other = part.get(name[1:] if name[:1] == "_" else f"_{name}")
-        if isinstance(value, list) and isinstance(other, list) and None in value:
-            made[name] = [
+        items = made[name]
+        if isinstance(value, list) and isinstance(other, list) and isinstance(items, list) and None in value:
+            items = made[name] = [
                 _stand_in(name, value) if one is None and other[index : index + 1] not in ([], [None]) else one
-                for index, one in enumerate(made[name])
+                for index, one in enumerate(items)
             ]
             # Of which there are only places: nothing of it can be wrong.
-            if name[:1] != "_" and value.count(None) == len(value) and None not in made[name]:
+            if name[:1] != "_" and value.count(None) == len(value) and None not in items:
                 del made[name]
     return made
 

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from engine.fhir.cached_property import CachedProperty
 from engine.fhir.digest import digest
+from engine.fhir.json import JsonObject
 from engine.fhir.local import local_names
-
-Json = Any
 
 
 class Identity(NamedTuple):
@@ -24,7 +23,7 @@ class Identity(NamedTuple):
 class _ElementChange(NamedTuple):
     element: str
     slice: str
-    items: tuple[Json, ...]
+    items: tuple[Any, ...]
     many: bool
 
 
@@ -64,7 +63,7 @@ class PatientRecord(NamedTuple):
     """
 
     identities: tuple[Identity, ...]
-    identifiers: tuple[Json, ...]
+    identifiers: tuple[JsonObject, ...]
     changes: tuple[ElementChange, ...]
     placeholder: bool
     local: str = "patient"
@@ -98,7 +97,7 @@ class Merge(NamedTuple):
     source: Identity
     target: Identity
     sources: tuple[Identity, ...]
-    source_identifiers: tuple[Json, ...]
+    source_identifiers: tuple[JsonObject, ...]
     survivor: PatientRecord
 
 
@@ -112,8 +111,8 @@ class Rename(NamedTuple):
 
     old: tuple[Identity, ...]
     new: tuple[Identity, ...]
-    retired: tuple[Json, ...]
-    issued: tuple[Json, ...]
+    retired: tuple[JsonObject, ...]
+    issued: tuple[JsonObject, ...]
     patient: PatientRecord
 
 
@@ -137,7 +136,7 @@ class Move(NamedTuple):
     """
 
     moving: tuple[Identity, ...]
-    numbers: tuple[Json, ...]
+    numbers: tuple[JsonObject, ...]
     source: tuple[Identity, ...]
     target: PatientRecord
 
@@ -169,7 +168,7 @@ class ResourceRecord(NamedTuple):
     type: str
     local: str
     identities: tuple[Identity, ...]
-    identifiers: tuple[Json, ...]
+    identifiers: tuple[JsonObject, ...]
     changes: tuple[ElementChange, ...]
     holder: str = ""
     patient: str = "patient"

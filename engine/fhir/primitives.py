@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-Json = Any
+from engine.fhir.json import JsonObject
 
 DEFINITIONS: Final = "#/definitions/"
 # The logical id of a resource (FHIR primitive type `id`).
@@ -15,7 +15,7 @@ WHOLE: Final = {"type": "number", "multipleOf": 1, "maximum": LARGEST}
 TEXT: Final = {"type": "string", "pattern": r"^[^\x00-\x08\x0B\x0C\x0E-\x1F]+$"}
 URI: Final = {"type": "string", "pattern": r"^[^\s\x00-\x1F]+$"}
 # HL7 gives numbers a pattern, which binds no number, and lets a URI be empty.
-CORRECTED: Final[dict[str, Json]] = {
+CORRECTED: Final[JsonObject] = {
     "positiveInt": {**WHOLE, "minimum": 1},
     "unsignedInt": {**WHOLE, "minimum": 0},
     "integer": {**WHOLE, "minimum": -LARGEST - 1},
@@ -37,17 +37,17 @@ TEXTS: Final = frozenset({"string", "code", "uri", "url", "canonical", "markdown
 PERIOD: Final = frozenset({"start", "end"})
 
 
-def corrected(definitions: dict[str, Json], r4: dict[str, Json]) -> dict[str, Json]:
+def corrected(definitions: JsonObject, r4: JsonObject) -> JsonObject:
     """Return a version's definitions with primitive types as they are meant; `r4` are the definitions of R4.
 
     STU3's patterns may match anywhere in a value, or are empty: what R4 says of a type holds for both.
     """
-    known: dict[str, Json] = {name: CORRECTED.get(name, one) for name, one in r4.items() if "properties" not in one}
+    known: JsonObject = {name: CORRECTED.get(name, one) for name, one in r4.items() if "properties" not in one}
     values = {name: one for name, one in known.items() if "type" in one}
     return {name: values.get(name) or _referring(one, values) for name, one in {**definitions, **values}.items()}
 
 
-def dated(definitions: dict[str, Json]) -> frozenset[str]:
+def dated(definitions: JsonObject) -> frozenset[str]:
     """Return the names of elements that are a date, dateTime or instant wherever they are text."""
     types: dict[str, set[str]] = {}
     for definition in definitions.values():
@@ -56,13 +56,13 @@ def dated(definitions: dict[str, Json]) -> frozenset[str]:
     return PERIOD | {name for name, found in types.items() if found & DATES and not found & TEXTS}
 
 
-def _type_names(shape: dict[str, Json]) -> Iterator[str]:
+def _type_names(shape: JsonObject) -> Iterator[str]:
     for one in (shape, shape.get("items", {})):
         if "$ref" in one:
             yield one["$ref"].removeprefix(DEFINITIONS)
 
 
-def _referring(definition: dict[str, Json], values: dict[str, Json]) -> dict[str, Json]:
+def _referring(definition: JsonObject, values: JsonObject) -> JsonObject:
     """Let each choice of a type (`valueDate`), which has a pattern of its own, refer to the type."""
     if "properties" not in definition:
         return definition
@@ -75,7 +75,7 @@ def _referring(definition: dict[str, Json], values: dict[str, Json]) -> dict[str
     return {**definition, "properties": {**properties, **beside}}
 
 
-def _reference(name: str, shape: dict[str, Json], endings: dict[str, str]) -> dict[str, Json]:
+def _reference(name: str, shape: JsonObject, endings: dict[str, str]) -> JsonObject:
     if "enum" in shape or "const" in shape:
         return shape
     # The longest name counts: a dateTime is no time.

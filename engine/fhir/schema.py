@@ -19,11 +19,10 @@ import orjson
 from engine.fhir.bindings import R4_CODES, STU3_CODES, TOLERATED, bound
 from engine.fhir.defect import MOST, Defect, Kind
 from engine.fhir.extra_constraints import CHOICES, CONTAINED, Names, extra_defects, names_of
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.padding import filled
 from engine.fhir.primitives import corrected, dated
 from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES, STU3_CHOICES, STU3_PRIMITIVES
-
-Json = Any
 
 DEFINITIONS: Final = "#/definitions/"
 RESOURCE: Final = "ResourceList"
@@ -55,7 +54,7 @@ class Element(NamedTuple):
     codes: frozenset[str] | None
 
 
-def defects(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ...]:
+def defects(resource: JsonObject, version: FhirVersion) -> tuple[Defect, ...]:
     """Return the faults of a resource whose `resourceType` the version has; empty for a valid one.
 
     Of each kind of check the first hundred are told, so that a large resource of faults takes no longer than a good
@@ -97,13 +96,13 @@ def definitions(version: FhirVersion) -> dict[str, dict[str, Element]]:
 
 
 @cache
-def _schema(version: FhirVersion) -> dict[str, Json]:
+def _schema(version: FhirVersion) -> JsonObject:
     packed = files("engine.fhir").joinpath("schemas", f"{version.lower()}.schema.json.gz").read_bytes()
-    schema: dict[str, Json] = orjson.loads(gzip.decompress(packed))
+    schema: JsonObject = orjson.loads(gzip.decompress(packed))
     return schema
 
 
-def _element(name: str, shape: dict[str, Json], primitives: list[str], *, required: bool) -> Element:
+def _element(name: str, shape: JsonObject, primitives: list[str], *, required: bool) -> Element:
     item = shape.get("items", shape)
     if "$ref" in item:
         type_name = item["$ref"].removeprefix(DEFINITIONS)
@@ -118,7 +117,7 @@ def _element(name: str, shape: dict[str, Json], primitives: list[str], *, requir
 @cache
 def _validator(version: FhirVersion, name: str) -> jsonschema_rs.Draft6Validator:
     definitions = _definitions(version)
-    reached: dict[str, Json] = {RESOURCE: TYPED}
+    reached: JsonObject = {RESOURCE: TYPED}
     waiting = [name]
     while waiting:
         current = waiting.pop()
@@ -140,12 +139,12 @@ def _validator(version: FhirVersion, name: str) -> jsonschema_rs.Draft6Validator
     return jsonschema_rs.Draft6Validator({"allOf": [{"$ref": DEFINITIONS + name}], "definitions": reached})
 
 
-def _any_of(definition: dict[str, Json], choice: str) -> dict[str, Json]:
+def _any_of(definition: JsonObject, choice: str) -> JsonObject:
     return {"anyOf": [{"required": [name]} for name in definition["properties"] if name.lstrip("_").startswith(choice)]}
 
 
 @cache
-def _definitions(version: FhirVersion) -> dict[str, Json]:
+def _definitions(version: FhirVersion) -> JsonObject:
     return corrected(_schema(version)["definitions"], _schema(FhirVersion.R4)["definitions"])
 
 
@@ -192,7 +191,7 @@ def _references(part: Json) -> Iterator[str]:
     if isinstance(part, dict):
         for key, value in part.items():
             if key == "$ref":
-                yield value.removeprefix(DEFINITIONS)
+                yield str(value).removeprefix(DEFINITIONS)
             else:
                 yield from _references(value)
     elif isinstance(part, list):
@@ -235,7 +234,9 @@ def _either(error: Any) -> str:
 def _contained(parts: Json, version: FhirVersion, name: str) -> Iterator[Defect]:
     """Yield the faults of contained resources: each is held to its own type."""
     for index, part in enumerate(parts if isinstance(parts, list) else ()):
-        path, type_name = f"{name}.{CONTAINED}[{index}]", part.get("resourceType") if isinstance(part, dict) else None
+        if not isinstance(part, dict):
+            continue
+        path, type_name = f"{name}.{CONTAINED}[{index}]", part.get("resourceType")
         if isinstance(type_name, str) and type_name not in _types(version):
             yield Defect(f"{path}.resourceType", Kind.STRUCTURE, "the version has no such resource type")
         elif isinstance(type_name, str):

@@ -8,15 +8,14 @@ Importing this takes most of a second and 20 MB: only what is called seldom does
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from fhir.resources import R4B, STU3
 from pydantic import BaseModel, ValidationError
 
 from engine.fhir.defect import MOST, Defect, Kind
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import NAME, FhirVersion
-
-Json = Any
 
 MODELS: Final[dict[FhirVersion, Callable[[str], type[BaseModel]]]] = {
     FhirVersion.R4: R4B.get_fhir_model_class,
@@ -31,7 +30,7 @@ KINDS: Final = {
 OTHERS: Final = (Kind.VALUE, "the value is not one that the element allows")
 
 
-def second_opinion(resource: dict[str, Json], version: FhirVersion) -> tuple[Defect, ...]:
+def second_opinion(resource: JsonObject, version: FhirVersion) -> tuple[Defect, ...]:
     """Return the faults that fhir.resources finds in a resource; empty for a valid one, and for a type without a model.
 
     The first hundred are told, with their places and never a value.

@@ -1,11 +1,9 @@
 """What differs between the versions in visits, documents, cover, accounts and where a record comes from."""
 
-from typing import Any, Final
+from typing import Final
 
 from engine.fhir.versions.datatypes import who
 from engine.fhir.versions.lens import Lens, Part, first_of, renamed
-
-Json = Any
 
 COVERAGE_CLASS: Final = "http://terminology.hl7.org/CodeSystem/coverage-class"
 # STU3's grouping by name: the code of R4's class, and the element that names the group for people.

@@ -1,10 +1,8 @@
 """What differs between the versions in what is known, found and planned: conditions, observations, reports, goals."""
 
-from typing import Any, Final
+from typing import Final
 
 from engine.fhir.versions.lens import Lens, Part, concept, context, renamed
-
-Json = Any
 
 TERMINOLOGY: Final = "http://terminology.hl7.org/CodeSystem/"
 ACHIEVEMENT: Final = f"{TERMINOLOGY}goal-achievement"

@@ -1,11 +1,10 @@
 """Codes that mean the same in both versions under two names, and the nearest code where one version has none."""
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.versions.direction import Direction
-
-Json = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +60,13 @@ def _known(turns: dict[str, str], known: frozenset[str] | None, own: frozenset[s
     return None if known is not None and turned not in known and (own is None or code in own) else turned
 
 
-def beside(companion: Json, url: str, code: str) -> Json:
+def beside(companion: JsonObject | None, url: str, code: str) -> JsonObject:
     """Return what stands beside a code, with an original code in it."""
     rest = companion or {}
     return {**rest, "extension": [*rest.get("extension", []), {"url": url, "valueCode": code}]}
 
 
-def without(companion: Json, url: str) -> Json:
+def without(companion: JsonObject, url: str) -> JsonObject:
     """Return what stands beside a code, without the original that an extension holds; empty where nothing is left."""
     staying = [one for one in companion["extension"] if one.get("url") != url]
     rest = {name: value for name, value in companion.items() if name != "extension"}

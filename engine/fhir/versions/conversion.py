@@ -1,7 +1,8 @@
 """Converts a resource between STU3 and R4 along the definitions of both versions, without loss."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import defects, resource_types
 from engine.fhir.versions.codes import CodeTurn, beside, without
 from engine.fhir.versions.data_absent import clear, fill
@@ -10,8 +11,7 @@ from engine.fhir.versions.plan import Plan, Plans, plans
 from engine.fhir.versions.preserve_as_extension import MODIFIER, from_extension, put, to_extension, values
 from engine.fhir.versions.unknown_elements import as_basic, from_basic
 
-Json = Any
-Part = dict[str, Json]
+Part = JsonObject
 
 LISTS: Final = ("extension", MODIFIER)
 
@@ -132,7 +132,7 @@ class Conversion:
         """Set a code as the target calls it; where that says less, or nothing, the original stands beside it."""
         code, companion = part.get(name), part.get(f"_{name}")
         original = turn.original(companion) if self._restoring else None
-        if original is not None:
+        if original is not None and companion is not None:
             self.restored_extension = True
             companion = without(companion, turn.home)
         shown = original if original is not None and turn.shown_before(original) == code else turn.shown(code)

@@ -1,17 +1,16 @@
 """Elements that only one version requires: data-absent-reason where the other version's resource has none."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion, definitions
 
-Json = Any
-
 # HL7's extension for a value that is not there.
-ABSENT: Final[dict[str, Json]] = {
+ABSENT: Final[JsonObject] = {
     "extension": [{"url": "http://hl7.org/fhir/StructureDefinition/data-absent-reason", "valueCode": "unknown"}]
 }
 # Required choices, and their other types; and what HL7's schemas do not require.
-MORE: Final[dict[tuple[FhirVersion, str], dict[str, Json]]] = {
+MORE: Final[dict[tuple[FhirVersion, str], JsonObject]] = {
     (FhirVersion.R4, "ActivityDefinition_DynamicValue"): {"expression": {"_language": ABSENT}},
     (FhirVersion.R4, "Immunization"): {"occurrenceString": "unknown"},
     (FhirVersion.R4, "MedicationRequest_Substitution"): {"allowedCodeableConcept": ABSENT},
@@ -30,7 +29,7 @@ OTHERS: Final = {
 }
 
 
-def fillings(version: FhirVersion, type_name: str, other_name: str) -> dict[str, Json]:
+def fillings(version: FhirVersion, type_name: str, other_name: str) -> JsonObject:
     """Return what stands in those elements of a type that it requires and the other version's type does not."""
     other = FhirVersion.STU3 if version is FhirVersion.R4 else FhirVersion.R4
     others = definitions(other).get(other_name, {})
@@ -42,7 +41,7 @@ def fillings(version: FhirVersion, type_name: str, other_name: str) -> dict[str,
     return found
 
 
-def fill(part: dict[str, Json], fillings: dict[str, Json]) -> None:
+def fill(part: JsonObject, fillings: JsonObject) -> None:
     """Put into a part what it requires and does not have."""
     for key, filling in fillings.items():
         name = key.removeprefix("_")
@@ -50,7 +49,7 @@ def fill(part: dict[str, Json], fillings: dict[str, Json]) -> None:
             part[key] = filling
 
 
-def clear(part: dict[str, Json], fillings: dict[str, Json]) -> None:
+def clear(part: JsonObject, fillings: JsonObject) -> None:
     """Take out of a part what was only filled in."""
     for key, filling in fillings.items():
         if part.get(key) == filling and not (key[0] == "_" and key[1:] in part):

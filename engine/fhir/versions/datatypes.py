@@ -1,12 +1,11 @@
 """What differs between the versions within data types: dosages, signatures, money, the values of extensions."""
 
 import re
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json
 from engine.fhir.versions.lens import Lens, Part, renamed
 from engine.fhir.versions.preserve_as_extension import CARRIERS, held, held_value, marked, value_key
-
-Json = Any
 
 CURRENCIES: Final = "urn:iso:std:iso:4217"
 UUID: Final = re.compile(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -6,13 +6,12 @@ the converted value is unchanged.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.versions.addresses import system_in_r4
 from engine.fhir.versions.direction import Direction
 
-Json = Any
-Part = dict[str, Json]
+Part = JsonObject
 PartConversion = Callable[[Part], Part]
 
 

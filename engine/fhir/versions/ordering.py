@@ -1,12 +1,10 @@
 """What differs between the versions in orders, and in what is asked and answered with them."""
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from engine.fhir.versions.data_absent import ABSENT
 from engine.fhir.versions.lens import Lens, Part, context, renamed
-
-Json = Any
 
 # What an answer may be that a condition asks for: in both versions, and in STU3 alone.
 ANSWERS: Final = tuple(

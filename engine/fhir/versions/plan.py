@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import BINDINGS, Element, FhirVersion, definitions, resource_types
 from engine.fhir.versions import administration, clinical, datatypes, ordering, treatment
 from engine.fhir.versions.addresses import TEXTS, Text
@@ -14,8 +15,6 @@ from engine.fhir.versions.direction import MODIFIERS, Direction, address, stem
 from engine.fhir.versions.lens import Lens, Side, first_of, first_of_stu3, only_if
 from engine.fhir.versions.names import r4_name, stu3_name
 from engine.fhir.versions.preserve_as_extension import CARRIERS, METADATA, MODIFIER, fits, preserved_names, value_key
-
-Json = Any
 
 LENSES: Final = {
     **datatypes.LENSES,
@@ -47,8 +46,8 @@ class Plan:
     elements: dict[str, Element] = field(default_factory=dict)
     sides: tuple[Side, ...] = ()
     away: tuple[str, ...] = ()
-    clears: dict[str, Json] = field(default_factory=dict)
-    fillings: dict[str, Json] = field(default_factory=dict)
+    clears: JsonObject = field(default_factory=dict)
+    fillings: JsonObject = field(default_factory=dict)
     parts: dict[str, "Plan"] = field(default_factory=dict)
     texts: dict[str, Text] = field(default_factory=dict)
     codes: dict[str, CodeTurn] = field(default_factory=dict)
@@ -167,14 +166,10 @@ def _takes(stu3: Element, r4: Element) -> Callable[[Direction, Json], bool]:
     def takes(direction: Direction, value: Json) -> bool:
         target = r4 if direction is Direction.TO_R4 else stu3
         if isinstance(value, list):
-            return target.codes is None or target.codes.issuperset(filter(_is_text, value))
+            return target.codes is None or target.codes.issuperset(one for one in value if isinstance(one, str))
         return not isinstance(value, int) or value >= LEAST.get(target.type, value)
 
     return takes
-
-
-def _is_text(value: Json) -> bool:
-    return isinstance(value, str)
 
 
 def _differs(before: dict[str, Element], after: dict[str, Element], name: str, lensed: set[str]) -> bool:

@@ -2,10 +2,9 @@
 
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import Element, FhirVersion, definitions
 from engine.fhir.versions.direction import stem
-
-Json = Any
 
 # HL7's names for a value within an extension, and for the type that it really has.
 VALUE: Final = "value"
@@ -36,8 +35,8 @@ class Value(NamedTuple):
     """One value of an element; `companion` is what JSON keeps of a primitive beside it (`_name`)."""
 
     name: str
-    value: Json
-    companion: Json
+    value: Any
+    companion: JsonObject | None
 
 
 def value_key(type_name: str) -> str:
@@ -45,7 +44,7 @@ def value_key(type_name: str) -> str:
     return f"value{type_name[0].upper()}{type_name[1:]}"
 
 
-def values(part: dict[str, Json], name: str, element: Element) -> list[Value]:
+def values(part: JsonObject, name: str, element: Element) -> list[Value]:
     """Return what a part has of an element, each item of a list by itself."""
     value, companion = part.get(name), part.get(f"_{name}")
     if not element.many:
@@ -58,7 +57,7 @@ def values(part: dict[str, Json], name: str, element: Element) -> list[Value]:
     return [Value(name, *pair) for pair in zip(items, companions, strict=True)]
 
 
-def put(part: dict[str, Json], value: Value, element: Element) -> None:
+def put(part: JsonObject, value: Value, element: Element) -> None:
     """Set an element of a part, or add to it where it is a list."""
     if not element.many:
         part.update(_pair(value.name, value.value, value.companion))
@@ -71,7 +70,7 @@ def put(part: dict[str, Json], value: Value, element: Element) -> None:
             part[name] = [*part.get(name, [None] * count), one]
 
 
-def to_extension(url: str, element: Element, value: Value, version: FhirVersion) -> dict[str, Json]:
+def to_extension(url: str, element: Element, value: Value, version: FhirVersion) -> JsonObject:
     """Return one value of an element as an extension of the version that the element is of."""
     type_name = element.type
     if type_name == "Extension":
@@ -86,7 +85,7 @@ def to_extension(url: str, element: Element, value: Value, version: FhirVersion)
 
 
 def from_extension(
-    extension: dict[str, Json], names: dict[str, str], elements: dict[str, Element], version: FhirVersion
+    extension: JsonObject, names: dict[str, str], elements: dict[str, Element], version: FhirVersion
 ) -> Value | None:
     """Return the value that an extension holds of one of the named elements; None where it holds none.
 
@@ -124,7 +123,7 @@ def fits(type_name: str, *versions: FhirVersion) -> bool:
     return known and type_name not in METADATA
 
 
-def held(type_name: str, value: Json, companion: Json, real: str | None = None) -> dict[str, Json]:
+def held(type_name: str, value: Json, companion: JsonObject | None, real: str | None = None) -> JsonObject:
     """Return what an extension holds a value by: alone, or as a part of it where there is more to say of the value."""
     if companion is None and real is None:
         return {value_key(type_name): value}
@@ -135,7 +134,7 @@ def held(type_name: str, value: Json, companion: Json, real: str | None = None) 
     return {"extension": [*parts, mark, *(companion or {}).get("extension", [])]}
 
 
-def held_value(extension: dict[str, Json]) -> Value | None:
+def held_value(extension: JsonObject) -> Value | None:
     """Return the value that `held` or `marked` made an extension of, under the name that its type has as a value."""
     for key, value in extension.items():
         if key.startswith(VALUE):
@@ -156,7 +155,7 @@ def held_value(extension: dict[str, Json]) -> Value | None:
     return Value(value_key(marks[0]), found.value if found else None, companion or None)
 
 
-def marked(value: dict[str, Json], real: str) -> dict[str, Json]:
+def marked(value: JsonObject, real: str) -> JsonObject:
     """Return a value with its real type written in it."""
     return {**value, "extension": [*value.get("extension", []), {"url": REAL_TYPE, "valueString": real}]}
 
@@ -169,19 +168,19 @@ def real_type(value: Json) -> str | None:
     return None
 
 
-def unmarked(value: dict[str, Json]) -> dict[str, Json]:
+def unmarked(value: JsonObject) -> JsonObject:
     """Return a value without the type that is written in it."""
     rest = {name: one for name, one in value.items() if name != "extension"}
     return {**rest, "extension": value["extension"][:-1]} if value["extension"][1:] else rest
 
 
-def _pair(name: str, value: Json, companion: Json) -> dict[str, Json]:
+def _pair(name: str, value: Json, companion: JsonObject | None) -> JsonObject:
     return {key: one for key, one in ((name, value), (f"_{name}", companion)) if one is not None}
 
 
-def _nested(type_name: str, whole: dict[str, Json], version: FhirVersion, *, choice: bool) -> dict[str, Json]:
+def _nested(type_name: str, whole: JsonObject, version: FhirVersion, *, choice: bool) -> JsonObject:
     elements = definitions(version)[type_name]
-    parts: list[Json] = [{"url": REAL_TYPE, "valueString": type_name}] if choice else []
+    parts: list[JsonObject] = [{"url": REAL_TYPE, "valueString": type_name}] if choice else []
     for name, element in elements.items():
         if name in {"id", "extension", MODIFIER} or not (name in whole or f"_{name}" in whole):
             continue
@@ -192,13 +191,13 @@ def _nested(type_name: str, whole: dict[str, Json], version: FhirVersion, *, cho
     return {**({"id": whole["id"]} if "id" in whole else {}), **({"extension": parts} if parts else {})}
 
 
-def _whole(extension: dict[str, Json], type_name: str, version: FhirVersion) -> dict[str, Json] | None:
+def _whole(extension: JsonObject, type_name: str, version: FhirVersion) -> JsonObject | None:
     elements = definitions(version)[type_name]
     named: dict[str, dict[str, str]] = {}
     for name in elements:
         named.setdefault(stem(elements, name), {}).update(preserved_names(elements, name))
-    whole: dict[str, Json] = {"id": extension["id"]} if "id" in extension else {}
-    own: list[Json] = []
+    whole: JsonObject = {"id": extension["id"]} if "id" in extension else {}
+    own: list[JsonObject] = []
     for part in extension.get("extension", []):
         url = part.get("url", "")
         if ":" in url:

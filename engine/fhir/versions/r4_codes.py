@@ -3,15 +3,14 @@
 from functools import cache
 from typing import Any
 
+from engine.fhir.json import Json
 from engine.fhir.schema import FhirVersion, definitions
 from engine.fhir.versions.codes import beside
 from engine.fhir.versions.direction import address
 from engine.fhir.versions.plan import paths
 
-Json = Any
 
-
-def set_aside(resource: Json) -> Json:
+def set_aside(resource: Any) -> Any:
     """Return an STU3 resource whose codes are STU3's; what has not the shape of a resource stays as it is."""
     if not isinstance(resource, dict):
         return resource

@@ -1,11 +1,9 @@
 """What differs between the versions in what is asked for and done: medication, procedures, immunizations."""
 
-from typing import Any, Final
+from typing import Final
 
 from engine.fhir.versions.data_absent import ABSENT
 from engine.fhir.versions.lens import Case, Lens, Part, PartConversion, context, nothing, renamed
-
-Json = Any
 
 # STU3 says by `taken` what R4 says by the status.
 TAKEN: Final = {"active": "y", "completed": "y", "stopped": "y", "on-hold": "y"}

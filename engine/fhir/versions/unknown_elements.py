@@ -1,13 +1,13 @@
 """Contained resources of types that the other version does not know: they become Basic resources there."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import Element, FhirVersion, resource_types
 from engine.fhir.versions.direction import address
 from engine.fhir.versions.preserve_as_extension import NESTED, Value, from_extension, to_extension
 
-Json = Any
-Part = dict[str, Json]
+Part = JsonObject
 
 TYPES: Final = "http://hl7.org/fhir/resource-types"
 # What every resource has stays where it is.

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from engine.errors import MappingError
 from engine.fhir.changes import created
+from engine.fhir.json import JsonObject
 from engine.fhir.patient_compartment import holding
 from engine.fhir.plan import (
     Attest,
@@ -25,17 +26,15 @@ from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.subject.subject import Action, lane_key
 
-Json = dict[str, Any]
 
-
-def outcome(mapping: Mapping, message: Message) -> Json:
+def outcome(mapping: Mapping, message: Message) -> JsonObject:
     """Return subject and plan of a message.
 
     `error` stands in place of the plan where the message cannot be mapped; without interactions there is only what
     intake judged.
     """
     subject = mapping.identify(message)
-    found: Json = {
+    found: JsonObject = {
         "rule": subject.rule,
         "action": subject.action.value,
         "patients": [_keys(group) for group in subject.patients],
@@ -59,27 +58,27 @@ def outcome(mapping: Mapping, message: Message) -> Json:
     return found
 
 
-def patient(record: PatientRecord) -> Json:
+def patient(record: PatientRecord) -> JsonObject:
     """Return the Patient that a record makes where there is none yet."""
-    body: Json = {"resourceType": "Patient"}
+    body: JsonObject = {"resourceType": "Patient"}
     if record.identifiers:
         body["identifier"] = list(record.identifiers)
     return {**body, **created(record.changes).body}
 
 
-def resource(keep: Keep) -> Json:
+def resource(keep: Keep) -> JsonObject:
     """Return the resource that a Keep makes where there is none yet, with references as they stand in the plan."""
     record, move = keep.record, keep.status
-    body: Json = {"resourceType": record.type, "identifier": list(record.identifiers)}
+    body: JsonObject = {"resourceType": record.type, "identifier": list(record.identifiers)}
     if move is not None:
         body[move.element] = move.created
     body |= holding(record.type, record.holder, f"#{record.patient}")
     return {**body, **created(keep.defaults).body, **created(record.changes).body}
 
 
-def _kept(keep: Keep) -> Json:
+def _kept(keep: Keep) -> JsonObject:
     record, move = keep.record, keep.status
-    found: Json = {
+    found: JsonObject = {
         "keep": record.local,
         "if_absent": (f"create, flagged {keep.late}" if keep.late else "create") if keep.create else keep.absent,
         "identities": _keys(record.identities),
@@ -100,12 +99,12 @@ def _kept(keep: Keep) -> Json:
     return {**found, **_slices(record.changes), "resource": resource(keep)}
 
 
-def _slices(changes: Iterable[ElementChange]) -> Json:
+def _slices(changes: Iterable[ElementChange]) -> JsonObject:
     named = [(f"{change.element} {change.slice}", change.items) for change in changes]
     return {"slices": [name for name, items in named if items], "deletes": [name for name, items in named if not items]}
 
 
-def _retired(one: Retire) -> Json:
+def _retired(one: Retire) -> JsonObject:
     return {
         "retire": f"{one.type} {one.segment}",
         "within": one.within,
@@ -117,18 +116,18 @@ def _retired(one: Retire) -> Json:
     }
 
 
-def origin(one: Attest) -> Json:
+def origin(one: Attest) -> JsonObject:
     """Return the resource that an Attest makes, with one reference for all that is written."""
     body = {"resourceType": one.record.type, "id": one.id, one.target: [{"reference": "#written"}]}
     return {**body, **created(one.record.changes).body}
 
 
-def _upserted(one: Upsert) -> Json:
+def _upserted(one: Upsert) -> JsonObject:
     what = "inactivate" if one.inactivate else "create or update" if one.create else "update only"
     return {"upsert": what, "reactivate": one.reactivate, **_record(one.patient)}
 
 
-def _merged(one: Merge) -> Json:
+def _merged(one: Merge) -> JsonObject:
     return {
         "merge": lane_key(one.source),
         "into": lane_key(one.target),
@@ -138,28 +137,28 @@ def _merged(one: Merge) -> Json:
     }
 
 
-def _renamed(one: Rename) -> Json:
+def _renamed(one: Rename) -> JsonObject:
     return {"rename": _keys(one.old), "to": _keys(one.new), "retired": list(one.retired), **_record(one.patient)}
 
 
-def _linked(one: Link) -> Json:
+def _linked(one: Link) -> JsonObject:
     first, other = lane_key(one.one.identities[0]), lane_key(one.other.identities[0])
     return {"unlink" if one.undo else "link": first, "and": other, **_record(one.other)}
 
 
-def _moved(one: Move) -> Json:
+def _moved(one: Move) -> JsonObject:
     return {"move": _keys(one.moving), "from": _keys(one.source), "numbers": list(one.numbers), **_record(one.target)}
 
 
-def _followed(one: Follow) -> Json:
+def _followed(one: Follow) -> JsonObject:
     return {"follow": f"{one.element} of {one.gone.local if one.gone else one.moved_from}", "to": one.record.local}
 
 
-def _found(one: Find) -> Json:
+def _found(one: Find) -> JsonObject:
     return {"find": one.record.local, "if_absent": one.absent, "identities": _keys(one.record.identities)}
 
 
-def _attested(one: Attest) -> Json:
+def _attested(one: Attest) -> JsonObject:
     return {"attest": one.record.local, "resource": origin(one)}
 
 
@@ -167,7 +166,7 @@ def _keys(identities: Iterable[Identity]) -> list[str]:
     return [lane_key(one) for one in identities]
 
 
-def _record(record: PatientRecord) -> Json:
+def _record(record: PatientRecord) -> JsonObject:
     return {
         "identities": _keys(record.identities),
         "stand_in": record.placeholder,
@@ -176,7 +175,7 @@ def _record(record: PatientRecord) -> Json:
     }
 
 
-OF_TYPE: Final[dict[type, Callable[[Any], Json]]] = {
+OF_TYPE: Final[dict[type, Callable[[Any], JsonObject]]] = {
     Upsert: _upserted, Merge: _merged, Rename: _renamed, Link: _linked, Move: _moved, Keep: _kept, Retire: _retired,
     Follow: _followed, Attest: _attested, Find: _found,
 }  # fmt: skip

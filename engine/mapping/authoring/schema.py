@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from engine.config.schema import DRAFT, EDITOR
+from engine.config.schema import DRAFT, EDITOR, JsonSchema
 from engine.mapping.authoring.case import CASE_KEYS, CHANNEL_KEYS, EXPECT_KEYS, LISTED
 from engine.mapping.files import alike
 from engine.mapping.files.document import PATIENT_KEYS
@@ -34,25 +34,23 @@ from engine.mapping.subject.events import (
 from engine.mapping.subject.filters import DOES, FILTER_KEYS, FILTERS
 from engine.mapping.subject.identity_fields import FIELD_KEYS, FROM
 
-Json = dict[str, Any]
-
 # Which kind of file stands in which folder below a mapping folder; the event table stands in it itself.
 FOLDERS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table", "tests": "tests"}
 EVENTS: Final = r"^([AZ]\d\d|[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d)$"
 HEAD: Final = rf"(?:'[^']*'|{FIELD.pattern}|{PART.pattern}|[^A-Z' |][^ |]*)"
 # In YAML a bare number or `yes` may be more than text to an editor; to the engine all of them are texts.
-TEXT: Final[Json] = {"type": ["string", "number", "boolean"]}
-TEXTS: Final[Json] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "null"}]}
-CONDITION: Final[Json] = {
+TEXT: Final[JsonSchema] = {"type": ["string", "number", "boolean"]}
+TEXTS: Final[JsonSchema] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "null"}]}
+CONDITION: Final[JsonSchema] = {
     "type": "string",
     "description": "PATH, not PATH, PATH = value, PATH in (a, b), PATH < 2008-01-01, PATH starts-with text, "
     "PATH matches 'pattern', and, or",
 }
-NULL: Final[Json] = {"type": "null"}
+NULL: Final[JsonSchema] = {"type": "null"}
 MOMENTS: Final = ("arrives", "leaves")
-FURTHER: Final[Json] = {"type": "array", "items": {"$ref": f"#/definitions/{referred.IDENTIFIER}"}}
+FURTHER: Final[JsonSchema] = {"type": "array", "items": {"$ref": f"#/definitions/{referred.IDENTIFIER}"}}
 REPLACED: Final = "in place of `extends`: nothing of the file that ships under this name holds"
-LIST: Final[Json] = {"enum": ["snapshot", "additive"]}
+LIST: Final[JsonSchema] = {"enum": ["snapshot", "additive"]}
 
 
 def editor_line(path: Path) -> str:
@@ -61,7 +59,7 @@ def editor_line(path: Path) -> str:
     return f"{EDITOR}{'../' if len(path.parts) > 1 else ''}schema/{kind}.json"
 
 
-def schemas() -> dict[str, Json]:
+def schemas() -> dict[str, JsonSchema]:
     """Return the schema of each kind of file: event table, resource, data type, table and cases."""
     return {
         "mapping": _mapping(),
@@ -72,30 +70,30 @@ def schemas() -> dict[str, Json]:
     }
 
 
-def _document(title: str, keys: Collection[str], known: Mapping[str, Any], **more: Any) -> Json:
+def _document(title: str, keys: Collection[str], known: Mapping[str, Any], **more: Any) -> JsonSchema:
     if EXTENDS in keys:
         keys, known = {*keys, REPLACES}, {**known, REPLACES: {**TEXT, "description": REPLACED}}
     return {"$schema": DRAFT, "title": title, **_object(keys, known), **more}
 
 
-def _object(keys: Iterable[str], known: Mapping[str, Any], *required: str) -> Json:
+def _object(keys: Iterable[str], known: Mapping[str, Any], *required: str) -> JsonSchema:
     """Return the schema of a map of certain keys; those that nothing more is known of may hold anything."""
-    made: Json = {"type": "object", "properties": {key: known.get(key, {}) for key in sorted(keys)}}
+    made: JsonSchema = {"type": "object", "properties": {key: known.get(key, {}) for key in sorted(keys)}}
     return {**made, "additionalProperties": False, **({"required": list(required)} if required else {})}
 
 
-def _ref(name: str) -> Json:
+def _ref(name: str) -> JsonSchema:
     return {"$ref": f"#/definitions/{name}"}
 
 
-def _any(*choices: Json) -> Json:
+def _any(*choices: JsonSchema) -> JsonSchema:
     return {"anyOf": list(choices)}
 
 
 # The event table
 
 
-def _mapping() -> Json:
+def _mapping() -> JsonSchema:
     types = sorted(name.lower() for name in _resource_types())
     actions = [action.value for action in EventAction if action not in ELSEWHERE]
     # Some of what is done with the patient is an act by its words, too; an enum says each once.
@@ -134,14 +132,14 @@ def _mapping() -> Json:
 # Resources and data types
 
 
-def _filter() -> Json:
+def _filter() -> JsonSchema:
     known = {"rule": {**TEXT, "description": "the name that operators see"}, "when": CONDITION, "do": {"enum": [*DOES]}}
     return {**_object(FILTER_KEYS, known), "required": sorted(FILTER_KEYS)}
 
 
-def _resource() -> Json:
+def _resource() -> JsonSchema:
     names = sorted(_resource_types())
-    known: Json = {"resource": {"enum": names}, "extends": TEXT, "from": {"enum": sorted(data_types())}}
+    known: JsonSchema = {"resource": {"enum": names}, "extends": TEXT, "from": {"enum": sorted(data_types())}}
     text_or = {"missing": resources.MISSING_KEYS, "merge": resources.MERGE_KEYS}
     known |= {key: _any(TEXT, _object(keys, dict.fromkeys(keys, TEXT))) for key, keys in text_or.items()}
     known |= {"patient": TEXT, "late": TEXT, "part": TEXT, "identity": _identity(), "status": _status()}
@@ -164,7 +162,7 @@ def _resource() -> Json:
     )
 
 
-def _sections(name: str) -> Json:
+def _sections(name: str) -> JsonSchema:
     level = _object({"identity", "elements"}, {"identity": _identity(), "elements": _ref(name)})
     sections = dict.fromkeys(("elements", "merged", "new", ADD), _any(_ref(name), NULL))
     listed = {"key": _ref("each"), "with": _ref("each"), "action": _ref("expression"), "when": CONDITION}
@@ -186,7 +184,7 @@ def _sections(name: str) -> Json:
     return {**sections, "levels": levels, referred.KINDS: kinds, "retired": _ref(name), lists.SEGMENTS: segments}
 
 
-def _identity() -> Json:
+def _identity() -> JsonSchema:
     path = _any(_ref("expression"), {"type": "array", "items": _ref("expression")})
     part = _any(_ref("expression"), _object(resources.JOIN_KEYS, {resources.JOIN: path, "type": TEXT}, resources.JOIN))
     numbers, keys = _any(part, {"type": "array", "items": part}), resources.IDENTITY_KEYS | referred.IDENTITY_KEYS
@@ -195,7 +193,7 @@ def _identity() -> Json:
     return _object(keys, {**dict.fromkeys(keys, path), **own})
 
 
-def _status() -> Json:
+def _status() -> JsonSchema:
     paths = {"when": CONDITION, "to": _ref("expression"), "new": _ref("expression"), "otherwise": TEXT}
     move = _object(status.MOVE_KEYS, {**dict.fromkeys(("only", "never", "reopens"), TEXTS), **paths})
     trail = _object(
@@ -206,7 +204,7 @@ def _status() -> Json:
     return _object(status.STATUS_KEYS, known)
 
 
-def _datatype() -> Json:
+def _datatype() -> JsonSchema:
     names = sorted(name for name in elements() if "_" not in name and name not in resource_types())
     of_type = [
         {
@@ -226,10 +224,15 @@ def _datatype() -> Json:
     return {**made, "allOf": of_type, "definitions": _definitions(names)}
 
 
-def _definitions(names: Iterable[str]) -> Json:
+def _definitions(names: Iterable[str]) -> JsonSchema:
     """Return the types that are reached from some, and what may stand for one of a type and for a list of it."""
     first = _object({"first"}, {"first": {"type": "array", "items": _any(_ref("expression"), {"type": "object"})}})
-    found: Json = {"expression": _expression(), "first": first, "needs": {"type": "array", "items": TEXT}, **_forms("")}
+    found: JsonSchema = {
+        "expression": _expression(),
+        "first": first,
+        "needs": {"type": "array", "items": TEXT},
+        **_forms(""),
+    }
     found["each"] = _any(TEXT, {"type": "array", "items": TEXT})
     found["condition"] = CONDITION
     waiting = ["Element", *names]
@@ -241,7 +244,7 @@ def _definitions(names: Iterable[str]) -> Json:
     return dict(sorted(found.items()))
 
 
-def _forms(name: str) -> Json:
+def _forms(name: str) -> JsonSchema:
     """Return what stands for one of a type (any primitive: empty), and for a list of it."""
     one = [_ref("expression"), _ref("first"), *([_ref(name)] if name else [])]
     return {
@@ -254,7 +257,7 @@ def _key(form: str, name: str) -> str:
     return f"{form}-{name}" if name else form
 
 
-def _type(name: str) -> Json:
+def _type(name: str) -> JsonSchema:
     own = elements()[name]
     made = {key: _element(element) for key, element in own.items()}
     made |= {f"_{key}": _ref("one-Element") for key, element in own.items() if element.type_ not in elements()}
@@ -270,18 +273,18 @@ def _type(name: str) -> Json:
     }
     properties = {**made, **{key: beside.get(key, {}) for key in RESERVED}}
     within = sorted(key for key, element in own.items() if element.type_ in elements())
-    parts: Json = {f"^({'|'.join(within)})\\.[A-Za-z.]+$": {}} if within else {}
+    parts: JsonSchema = {f"^({'|'.join(within)})\\.[A-Za-z.]+$": {}} if within else {}
     choices = {r"^[a-zA-Z]+\[x\]$": {"type": ["array", "object", "null"]}}
     patterns = {"patternProperties": {**parts, **choices}, "additionalProperties": False}
     return {"type": "object", "properties": dict(sorted(properties.items())), **patterns}
 
 
-def _element(element: Element) -> Json:
+def _element(element: Element) -> JsonSchema:
     form = "many" if element.many else "one"
     return _ref(_key(form, element.type_ if element.type_ in elements() else ""))
 
 
-def _expression() -> Json:
+def _expression() -> JsonSchema:
     stages = [rf"{name}{_arguments(function)}" for name, function in FUNCTIONS.items()]
     stage = "|".join([f"else {HEAD}", "when [^|]+", "unless [^|]+", *stages, "[A-Z]{2,3}", "[A-Z][a-z]+[A-Za-z]*"])
     lines = [f"{name}: {function.text}" for name, function in FUNCTIONS.items()]
@@ -303,7 +306,7 @@ def _arguments(function: Function) -> str:
 # Tables and cases
 
 
-def _table() -> Json:
+def _table() -> JsonSchema:
     words = [word.value for word in Unmapped if word is not Unmapped.DEFAULT]
     row = _any(NULL, TEXT, _object(ROW_KEYS, dict.fromkeys(ROW_KEYS, TEXT)))
     known = {
@@ -314,7 +317,7 @@ def _table() -> Json:
     return _document("From the codes of HL7 to those of FHIR", TABLE_KEYS, known, required=["table"])
 
 
-def _tests() -> Json:
+def _tests() -> JsonSchema:
     types = "|".join(sorted(name.lower() for name in _resource_types()))
     kept = rf"^(source-)?({types})(-\d+)?(\.[A-Z][A-Za-z]+)?$"
     case = _object(

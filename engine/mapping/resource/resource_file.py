@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.plan import (
     ElementChange,
     Follow,
     Identity,
     Interaction,
-    Json,
     Keep,
     Needed,
     ResourceRecord,
@@ -163,7 +163,7 @@ class Resource:
             record.holder,
             record.patient,
         )
-        numbers: tuple[Json, ...] = tuple(number | {"use": "old"} for _, number in gone)
+        numbers: tuple[JsonObject, ...] = tuple(number | {"use": "old"} for _, number in gone)
         move = (keep.status or StatusMove("", ""))._replace(to=rules.merged_to, only=frozenset(), never=frozenset())
         kept = keep._replace(record=record._replace(identifiers=(*record.identifiers, *numbers)), merges=True)
         follows = (Follow(kept.record, rules.visit, gone=source),) if rules.visit else ()
