@@ -11,8 +11,6 @@ from engine.interchange.core.service import Service
 from engine.interchange.tokens.oauth.role import Action
 from engine.interchange.tokens.oauth.vault import Principal
 
-Json = Any
-
 
 class Return(StrEnum):
     """What `Prefer: return=` asks for."""
@@ -52,7 +50,7 @@ class Request:
     headers: Mapping[str, str]
     prefer: Prefer
     principal: Principal
-    body: Json
+    body: Any
     large: bool = False
     vid: str = ""
     form: bool = False

@@ -4,11 +4,11 @@ import json
 import re
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import orjson
 
-Json = Any
+from engine.fhir.json import Json, JsonObject
 
 # A number that orjson would not give back with its digits: a decimal, a minus zero, and one beyond 64 bits. It begins
 # with two characters that are found fast; FHIR has no lists of decimals.
@@ -43,19 +43,30 @@ class TooDeepError(UnfitJsonError):
 
 def read_json(text: bytes) -> Json:
     """Read JSON; decimals and long numbers become Decimal. ValueError or RecursionError for what is no JSON."""
+    value: Json = _read(text)
+    return value
+
+
+def read_resource(text: bytes) -> JsonObject:
+    """Read a resource, or another object, that this service wrote, as `read_json` does."""
+    resource: JsonObject = _read(text)
+    return resource
+
+
+def _read(text: bytes) -> Any:
     if EXACT.search(text):
         return json.loads(text, parse_float=_decimal, parse_int=_whole)
     return orjson.loads(text)
 
 
-def read_strictly(text: bytes) -> Json:
+def read_strictly(text: bytes) -> JsonObject:
     """Read JSON of a stranger as `read_json` does; UnfitJsonError too for what readers understand differently.
 
     That is: a key given twice in one object, a NUL, a number beyond a double, and more than 100 levels (TooDeepError).
     A byte order mark, NaN, Infinity and lone surrogates are no JSON here, nor is what has more levels than can be read.
     """
     try:
-        value = orjson.loads(text)
+        value: JsonObject = orjson.loads(text)
     except ValueError as error:
         unfit = _unfit(text)
         raise (unfit or error) from None
@@ -66,13 +77,13 @@ def read_strictly(text: bytes) -> Json:
     # What comes out as it came in has no key twice, and is what almost all clients send.
     if EXACT.search(text) or orjson.dumps(value) != text:
         try:
-            return json.loads(text, parse_float=_decimal, parse_int=_whole, object_pairs_hook=_unique)
+            value = json.loads(text, parse_float=_decimal, parse_int=_whole, object_pairs_hook=_unique)
         except ValueError as error:
             raise (_unfit(text) or error) from None
     return value
 
 
-def write_json(value: Json) -> bytes:
+def write_json(value: object) -> bytes:
     """Write JSON; a Decimal with the digits that it came with, orjson.Fragment as it is."""
     return orjson.dumps(value, default=_written)
 
@@ -95,7 +106,7 @@ def too_deep(value: Json, most: int = MAX_DEPTH) -> bool:
 class _Twice:
     """Stands for an object that has a key twice."""
 
-    def __init__(self, key: str, value: dict[str, Json]) -> None:
+    def __init__(self, key: str, value: JsonObject) -> None:
         self.key = key
         self.value = value
 
@@ -122,7 +133,7 @@ def _unfit(text: bytes) -> UnfitJsonError | None:
     return TooDeepError(DEEP, _deepest(value)) if too_deep(value) else _unfit_part(value, _root(value))
 
 
-def _root(value: Json) -> str:
+def _root(value: Any) -> str:
     value = value.value if isinstance(value, _Twice) else value
     name = value.get("resourceType") if isinstance(value, dict) else None
     return name if isinstance(name, str) and NAME.fullmatch(name) else ""
@@ -135,7 +146,7 @@ def _deepest(value: Json) -> str:
     return f"{_root(value)}.{deep}".strip(".") if deep else "http.body"
 
 
-def _unfit_part(value: Json, place: str) -> UnfitJsonError | None:
+def _unfit_part(value: Any, place: str) -> UnfitJsonError | None:
     if isinstance(value, _Beyond):
         return UnfitJsonError(BEYOND, place or "http.body")
     if isinstance(value, _Twice):
@@ -152,7 +163,7 @@ def _unfit_part(value: Json, place: str) -> UnfitJsonError | None:
     return next((found for name, part in parts if (found := _unfit_part(part, name)) is not None), None)
 
 
-def _object(pairs: list[tuple[str, Json]]) -> Json:
+def _object(pairs: list[tuple[str, Any]]) -> Any:
     value = dict(pairs)
     if len(value) == len(pairs):
         return value
@@ -164,7 +175,7 @@ def _object(pairs: list[tuple[str, Json]]) -> Json:
     return value
 
 
-def _fitting(digits: str) -> Json:
+def _fitting(digits: str) -> Decimal | _Beyond:
     try:
         value = _decimal(digits)
         return value if abs(float(value)) != float("inf") else _Beyond()
@@ -172,11 +183,11 @@ def _fitting(digits: str) -> Json:
         return _Beyond()
 
 
-def _no_json(name: str) -> Json:
+def _no_json(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("a key is given twice")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-Json = Any
+from engine.fhir.json import JsonObject
 
 
 def url(sis: str, name: str) -> str:
@@ -10,7 +10,7 @@ def url(sis: str, name: str) -> str:
     return f"{sis}/fhir/StructureDefinition/{name}"
 
 
-def value(resource: dict[str, Json], sis: str, name: str) -> Json | None:
+def value(resource: JsonObject, sis: str, name: str) -> Any:
     """Return the value of the first extension of a name, whatever its type; None where there is none."""
     address = url(sis, name)
     for one in resource.get("extension", ()):
@@ -19,7 +19,7 @@ def value(resource: dict[str, Json], sis: str, name: str) -> Json | None:
     return None
 
 
-def with_value(resource: dict[str, Json], address: str, made: dict[str, Json] | None) -> dict[str, Json]:
+def with_value(resource: JsonObject, address: str, made: JsonObject | None) -> JsonObject:
     """Return a resource with one extension of an address, its `made` value (`valueCoding` and so on); None for none."""
     others = [one for one in resource.get("extension", ()) if one.get("url") != address]
     extensions = [*others, {"url": address, **made}] if made is not None else others

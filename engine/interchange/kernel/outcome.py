@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import ServiceError
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
-
-Json = Any
 
 
 class Category(Enum):
@@ -104,7 +103,7 @@ def unsupported(name: str, hint: str = "") -> RefusedError:
     return refuse(Category.UNSUPPORTED, f"The parameter {known} is not supported here{hint}.", location=f"http.{known}")
 
 
-def outcome(refusal: RefusedError, version: FhirVersion, system: str) -> dict[str, Json]:
+def outcome(refusal: RefusedError, version: FhirVersion, system: str) -> JsonObject:
     """Return the OperationOutcome of a refusal; `system` is the service's identifier system.
 
     Of very many issues the first ones are told: the answer to a large body is no larger one.
@@ -119,14 +118,14 @@ def outcome(refusal: RefusedError, version: FhirVersion, system: str) -> dict[st
     }
 
 
-def success(diagnostics: str, warnings: Iterable[Issue] = ()) -> dict[str, Json]:
+def success(diagnostics: str, warnings: Iterable[Issue] = ()) -> JsonObject:
     """Return an OperationOutcome that tells of no fault, and of what is worth a look."""
     issue = {"severity": "information", "code": "informational", "diagnostics": diagnostics}
     told = [_issue(one, "invalid", "", severity="warning") for one in warnings]
     return {"resourceType": "OperationOutcome", "issue": [issue, *told]}
 
 
-def left_out(issues: Iterable[Issue], version: FhirVersion) -> dict[str, Json]:
+def left_out(issues: Iterable[Issue], version: FhirVersion) -> JsonObject:
     """Return an OperationOutcome of what of a request was left out, as its client allowed."""
     code = Category.UNSUPPORTED.code(version)
     return {"resourceType": "OperationOutcome", "issue": [_issue(one, code, "", severity="warning") for one in issues]}
@@ -136,8 +135,8 @@ def _code(code: str, version: FhirVersion) -> str:
     return STU3_CODES.get(code, code) if version is FhirVersion.STU3 else code
 
 
-def _issue(issue: Issue, code: str, system: str, *, severity: str = "error") -> dict[str, Json]:
-    made: dict[str, Json] = {"severity": severity, "code": code}
+def _issue(issue: Issue, code: str, system: str, *, severity: str = "error") -> JsonObject:
+    made: JsonObject = {"severity": severity, "code": code}
     if issue.detail:
         made["details"] = {"coding": [{"system": f"{system}/outcome", "code": issue.detail}]}
     made["diagnostics"] = issue.diagnostics

@@ -2,14 +2,13 @@
 
 from typing import Any, Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.plan import plans
 from engine.fhir.versions.r4_codes import set_aside
-from engine.interchange.kernel.exact import read_json, write_json
-
-Json = Any
+from engine.interchange.kernel.exact import read_resource, write_json
 
 # What carries other resources, and where.
 CARRIERS: Final = {"Bundle": "entry", "Parameters": "parameter"}
@@ -21,13 +20,13 @@ def to_version(body: bytes, type_name: str, version: FhirVersion) -> bytes:
     if version is FhirVersion.R4:
         return body
     if type_name in CARRIERS:
-        return write_json(_carrying(read_json(body)))
+        return write_json(_carrying(read_resource(body)))
     if plans(type_name, Direction.TO_STU3) is None:
         return body
-    return write_json(convert(read_json(body), Direction.TO_STU3))
+    return write_json(convert(read_resource(body), Direction.TO_STU3))
 
 
-def _carrying(carrier: dict[str, Json]) -> dict[str, Json]:
+def _carrying(carrier: JsonObject) -> JsonObject:
     """Return a Bundle or Parameters of R4 with what it carries in STU3, where a message's header has its timestamp."""
     held = CARRIERS[carrier["resourceType"]]
     made = {name: value for name, value in carrier.items() if name != TIMESTAMP}
@@ -40,16 +39,16 @@ def _carrying(carrier: dict[str, Json]) -> dict[str, Json]:
     return made
 
 
-def _turned(resource: dict[str, Json]) -> dict[str, Json]:
+def _turned(resource: JsonObject) -> JsonObject:
     known = plans(resource["resourceType"], Direction.TO_STU3) is not None
     return convert(resource, Direction.TO_STU3) if known else resource
 
 
-def tolerated(body: Json, version: FhirVersion) -> Json:
+def tolerated(body: Any, version: FhirVersion) -> Any:
     """Return a body as it is to be checked: R4 codes that clients of STU3 use are no fault."""
     return body if version is FhirVersion.R4 else set_aside(body)
 
 
-def to_stored(resource: dict[str, Json], version: FhirVersion) -> dict[str, Json]:
+def to_stored(resource: JsonObject, version: FhirVersion) -> JsonObject:
     """Return a body of a version as the R4 resource that is stored."""
     return resource if version is FhirVersion.R4 else convert(resource, Direction.TO_R4)

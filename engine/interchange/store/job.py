@@ -15,8 +15,6 @@ from engine.database.connection import Connection
 from engine.fhir.schema import FhirVersion
 from engine.interchange.store.transaction import EPOCH, Transaction, milliseconds
 
-Json = Any
-
 COLUMNS: Final = (
     "job.number, job.id, tenant.name, kind, patient, version, asked, client, login, asked_ms, attempts,"
     " state, crashes, started_ms, ended_ms, progress"
@@ -90,7 +88,7 @@ class Job:
     kind: str
     patient: str
     version: FhirVersion
-    asked: Mapping[str, Json]
+    asked: Mapping[str, Any]
     client: str
     user: str
     asked_at: datetime

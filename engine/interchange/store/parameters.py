@@ -1,11 +1,10 @@
 """The `Parameters` body of an operation: the query that would say the same, and the resource that it carries."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.store.search.page import Pairs
-
-Json = Any
 
 WORDS: Final = {True: "true", False: "false"}
 
@@ -25,28 +24,29 @@ def carried(body: Json) -> Json:
     found = [one["resource"] for one in _parameters(body) if _name(one) == "resource" and "resource" in one]
     if len(found) != 1:
         raise _bad("Send the resource, or Parameters with one parameter named resource.")
-    return found[0]
+    resource: Json = found[0]
+    return resource
 
 
 def _is_parameters(body: Json) -> bool:
     return isinstance(body, dict) and body.get("resourceType") == "Parameters"
 
 
-def _parameters(body: Json) -> list[dict[str, Json]]:
-    found = body.get("parameter", []) if _is_parameters(body) else None
+def _parameters(body: Json) -> list[JsonObject]:
+    found = body.get("parameter", []) if isinstance(body, dict) and body.get("resourceType") == "Parameters" else None
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise _bad("Send a Parameters resource.")
     return found
 
 
-def _name(parameter: dict[str, Json]) -> str:
+def _name(parameter: JsonObject) -> str:
     name = parameter.get("name")
     if not isinstance(name, str):
         raise _bad("Each parameter has a name.")
     return name
 
 
-def _text(parameter: dict[str, Json]) -> str:
+def _text(parameter: JsonObject) -> str:
     values = [value for name, value in parameter.items() if name.startswith("value")]
     if len(values) != 1 or not isinstance(values[0], str | int | float):
         raise _bad("Each parameter has one simple value, such as valueDate, valueInteger or valueString.")

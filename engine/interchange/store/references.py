@@ -6,13 +6,13 @@ The address of an attachment (`url`) that leads to a Binary of this service is o
 import re
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.versions.names import r4_name
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
 from engine.interchange.store.transaction import DELETED, ReferenceStatus, Stored, Transaction
 
-Json = Any
 # Where it stands, the object that holds it, and under which key.
-Holder = tuple[str, dict[str, Json], str]
+Holder = tuple[str, JsonObject, str]
 
 # What attachments refer to.
 BINARY: Final = "Binary/"
@@ -30,7 +30,7 @@ class Reference(NamedTuple):
     target: str
 
 
-def normalise_references(resource: dict[str, Json], base_url: str) -> tuple[Reference, ...]:
+def normalise_references(resource: JsonObject, base_url: str) -> tuple[Reference, ...]:
     """Make absolute references under our own bases relative, in place, and return all there are.
 
     RefusedError (422) for other hosts, and for `#id` where nothing of this id is contained; `#` alone is the whole
@@ -88,7 +88,7 @@ def check_references(
         raise RefusedError(Category.RULE, tuple(merged))
 
 
-def repoint(part: Json, source: str, target: str) -> Json:
+def repoint(part: JsonObject, source: str, target: str) -> JsonObject:
     """Return a resource, or a part of one, in which every reference to `source` names `target` instead."""
     if isinstance(part, dict):
         return {
@@ -116,12 +116,12 @@ def relative(reference: str, base_url: str) -> str | None:
     return None if ":" in type_name else f"{r4_name(type_name)}{slash}{rest}"
 
 
-def references_in(resource: dict[str, Json]) -> set[str]:
+def references_in(resource: JsonObject) -> set[str]:
     """Return every literal reference in a resource, however deep."""
     return {holder[key] for _, holder, key in _holders(resource, "", []) if key != "url" or _ours(holder[key])}
 
 
-def placed_references(resource: dict[str, Json]) -> tuple[Reference, ...]:
+def placed_references(resource: JsonObject) -> tuple[Reference, ...]:
     """Return every literal reference in a resource with its place, as it stands there."""
     holders = _holders(resource, resource["resourceType"], [])
     return tuple(
@@ -139,7 +139,7 @@ def _look_up(transaction: Transaction, reference: str) -> ReferenceStatus | None
     return transaction.standing(type_name, resource_id)
 
 
-def attachments_in(resource: dict[str, Json]) -> set[str]:
+def attachments_in(resource: JsonObject) -> set[str]:
     """Return every `Binary/id` that a kept resource has attached."""
     return {holder[key] for _, holder, key in _holders(resource, "", []) if key == "url" and _ours(holder[key])}
 
@@ -148,7 +148,7 @@ def _ours(url: str) -> bool:
     return url.startswith(BINARY)
 
 
-def _holders(part: Json, path: str, found: list[Holder]) -> list[Holder]:
+def _holders(part: Any, path: str, found: list[Holder]) -> list[Holder]:
     """Append what holds a reference in an object or a list, with its place, and return all that was found."""
     if isinstance(part, list):
         for index, item in enumerate(part):

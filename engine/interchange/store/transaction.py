@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from engine import fault
 from engine.database.connection import Connection
-from engine.interchange.kernel.exact import read_json, write_json
+from engine.fhir.json import JsonObject
+from engine.interchange.kernel.exact import read_resource, write_json
 from engine.interchange.store.access import MOST_PATIENTS, patients_in
 from engine.interchange.store.index import NOTHING, Index, write_index
 from engine.interchange.store.search.text import short
 
-Json = Any
-Body = dict[str, Json]
+Body = JsonObject
 Indexer = Callable[[Body], Index]
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -96,7 +96,7 @@ class Stored:
 
     def resource(self) -> Body:
         """Return the resource as a value of its own."""
-        value: Body = read_json(self.body)
+        value: Body = read_resource(self.body)
         return value
 
 

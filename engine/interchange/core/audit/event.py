@@ -1,13 +1,12 @@
 """A row of the access log as AuditEvent (R4)."""
 
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.core.audit.entry import ENTRY
 from engine.interchange.store.access import Access, Logged
 from engine.interchange.store.transaction import EPOCH
-
-Json = Any
 
 DICOM: Final = "http://dicom.nema.org/resources/ontology/DCM"
 EVENT_TYPE: Final = {
@@ -40,7 +39,7 @@ OUTCOMES: Final = {"done": "0", "refused": "4", "failed": "8"}
 IP_ADDRESS: Final = "2"
 
 
-def audit_event(row: Logged, observer: str) -> dict[str, Json]:
+def audit_event(row: Logged, observer: str) -> JsonObject:
     """Return a row as AuditEvent; `observer` is the address of the service."""
     access = row.access
     moment = (EPOCH + timedelta(milliseconds=access.at_ms)).isoformat(timespec="milliseconds")
@@ -59,7 +58,7 @@ def audit_event(row: Logged, observer: str) -> dict[str, Json]:
     }
 
 
-def _agents(access: Access) -> list[Json]:
+def _agents(access: Access) -> list[JsonObject]:
     network = {"network": {"address": access.address, "type": IP_ADDRESS}} if access.address else {}
     role = {"role": [{"text": access.role}]} if access.role else {}
     client = {"altId": access.client, "requestor": not access.login, **({} if access.login else role), **network}
@@ -68,7 +67,7 @@ def _agents(access: Access) -> list[Json]:
     return [{"altId": access.login, "requestor": True, **role, **network}, client]
 
 
-def _subject(access: Access) -> Json:
+def _subject(access: Access) -> JsonObject:
     """Return what was asked for: the resource or the type, the base, the request, its entry in a Bundle, its status."""
     name = f"{access.type}/{access.id}" if access.id else access.type
     request, _, number = access.request.partition(ENTRY)
@@ -82,7 +81,7 @@ def _subject(access: Access) -> Json:
     return {"name": name, "type": RECORD, "role": OBJECT, **({"detail": detail} if detail else {})}
 
 
-def _patients(access: Access) -> list[Json]:
+def _patients(access: Access) -> list[JsonObject]:
     return [
         {"what": {"reference": f"Patient/{one}"}, "type": PERSON, "role": PATIENT} for one in access.patients.split()
     ]

@@ -3,14 +3,13 @@
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_strictly
 from engine.interchange.kernel.outcome import Category, refuse
-
-Json = Any
 
 FHIR_JSON: Final = "application/fhir+json"
 JSON: Final = "application/json"
@@ -52,14 +51,14 @@ def as_resource(headers: Mapping[str, str], text: bytes, version: FhirVersion, b
             resource = None
         if isinstance(resource, dict) and resource.get("resourceType") == "Binary":
             return resource
-    made: Json = {"resourceType": "Binary", **({"id": binary_id} if binary_id else {}), "contentType": media_type}
+    made: JsonObject = {"resourceType": "Binary", **({"id": binary_id} if binary_id else {}), "contentType": media_type}
     context = headers.get("x-security-context", "").strip()
     if context:
         made["securityContext"] = {"reference": context}
     return {**made, ELEMENT[version]: b64encode(text).decode()}
 
 
-def content_of(resource: dict[str, Json], version: FhirVersion) -> bytes:
+def content_of(resource: JsonObject, version: FhirVersion) -> bytes:
     """Return what a Binary of a version contains."""
     return b64decode(resource.get(ELEMENT[version], ""))
 

@@ -1,11 +1,10 @@
 """The patients of a Binary: that of its security context, else those in whose chart it is attached."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.store.references import local_target
 from engine.interchange.store.transaction import Transaction
-
-Json = Any
 
 # Those in whose chart a resource is that refers to a target, and patients who do so themselves (a photo).
 REFERRING: Final = (
@@ -20,7 +19,7 @@ IN_CHART_OF: Final = (
 )
 
 
-def owners(transaction: Transaction, binary_id: str, resource: dict[str, Json]) -> frozenset[str]:
+def owners(transaction: Transaction, binary_id: str, resource: JsonObject) -> frozenset[str]:
     """Return the ids of the patients whose a Binary is; none where nothing says so."""
     context = local_target(resource.get("securityContext", {}).get("reference", ""))
     if context.startswith("Patient/"):

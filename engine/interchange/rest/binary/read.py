@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.exact import read_json
+from engine.interchange.kernel.exact import read_resource
 from engine.interchange.rest.binary.content import Content, content_of, raw_answer, wants_resource
 from engine.interchange.rest.binary.patient_compartment import owners
 from engine.interchange.store.references import local_target
@@ -27,7 +27,7 @@ def raw(reading: Reading) -> Reading:
 
 
 def _shown(service: Service, request: Request, answer: Answer) -> Answer:
-    resource = read_json(answer.body)
+    resource = read_resource(answer.body)
     whose = service.store.read(request.principal.tenant, lambda inner: tuple(owners(inner, request.id, resource)))
     media_type = resource.get("contentType", "")
     if wants_resource(request, media_type):

@@ -1,13 +1,12 @@
 """The history Bundle: versions with the request that made each, and how that was answered."""
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.store.transaction import Change, Stored
-
-Json = Any
 
 # Method and status of a request by the change that it made.
 REQUESTS: Final = {
@@ -36,7 +35,7 @@ def history_bundle(
 
     Where the history begins with a `first` other than 1, its meta says so.
     """
-    bundle: dict[str, Json] = {"resourceType": "Bundle", "id": bundle_id}
+    bundle: JsonObject = {"resourceType": "Bundle", "id": bundle_id}
     if first > 1:
         told = f"Versions before {first} are not kept."
         bundle["meta"] = {"tag": [{"system": f"{system}/outcome", "code": INCOMPLETE, "display": told}]}
@@ -54,7 +53,7 @@ def _entry(entry: Entry) -> Json:
     stored = entry.stored
     place = f"{entry.name}/{stored.id}"
     method, status = REQUESTS[_change(stored)]
-    made: dict[str, Json] = {"fullUrl": f"{entry.base}/{place}"}
+    made: JsonObject = {"fullUrl": f"{entry.base}/{place}"}
     if entry.body:
         made["resource"] = orjson.Fragment(entry.body)
     made["request"] = {"method": method, "url": entry.name if method == "POST" else place}

@@ -1,13 +1,10 @@
 """The effect of a merge, in one transaction: tombstone, link, reserved identifiers, re-pointed references."""
 
-from typing import Any
-
+from engine.fhir.json import JsonObject
 from engine.interchange.rest.merge.pair import Pair
 from engine.interchange.store.redirected import redirected
 from engine.interchange.store.references import repoint
 from engine.interchange.store.transaction import Transaction
-
-Json = Any
 
 
 def merge(transaction: Transaction, pair: Pair) -> None:
@@ -36,6 +33,6 @@ def merge(transaction: Transaction, pair: Pair) -> None:
         transaction.notify_rewritten(key)
 
 
-def _with(links: list[Json], other: str, kind: str) -> list[Json]:
+def _with(links: list[JsonObject], other: str, kind: str) -> list[JsonObject]:
     link = {"other": {"reference": other}, "type": kind}
     return links if link in links else [*links, link]

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
+from engine.fhir.json import JsonObject
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.exact import read_json, write_json
+from engine.interchange.kernel.exact import read_resource, write_json
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
 from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.merge.effect import merge
@@ -16,8 +16,6 @@ from engine.interchange.rest.merge.preview import preview
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.tokens.oauth.role import Action
-
-Json = Any
 
 
 async def merge_patients(service: Service, request: Request) -> Answer:
@@ -51,14 +49,14 @@ def _preview(service: Service, request: Request, order: MergeOrder, transaction:
     return replace(_parameters(differences), patients=tuple(one.id for one in pair))
 
 
-def shown_value(body: bytes, request: Request) -> dict[str, Json]:
+def shown_value(body: bytes, request: Request) -> JsonObject:
     """Return a kept Patient as a value in the version of the request."""
-    value: dict[str, Json] = read_json(to_version(body, "Patient", request.version))
+    value: JsonObject = read_resource(to_version(body, "Patient", request.version))
     return value
 
 
-def _parameters(parameters: list[Json]) -> Answer:
-    resource: dict[str, Json] = {"resourceType": "Parameters"}
+def _parameters(parameters: list[JsonObject]) -> Answer:
+    resource: JsonObject = {"resourceType": "Parameters"}
     return Answer(200, write_json({**resource, "parameter": parameters} if parameters else resource))
 
 

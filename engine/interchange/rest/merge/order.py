@@ -1,12 +1,11 @@
 """What a $merge request asks for: source, target and preview, read from its Parameters."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.store.references import relative
-
-Json = Any
 
 SIDES: Final = ("source", "target")
 NAMES: Final = frozenset({"source-patient", "source-patient-identifier", "target-patient", "target-patient-identifier"})
@@ -51,10 +50,10 @@ def parse_order(body: Json, base_url: str) -> MergeOrder:
     return MergeOrder(source, target, _preview(given.get(PREVIEW)))
 
 
-def _by_name(parameters: Json) -> dict[str, dict[str, Json]]:
+def _by_name(parameters: Json) -> dict[str, JsonObject]:
     if not isinstance(parameters, list) or not all(isinstance(one, dict) for one in parameters):
         raise refuse(Category.STRUCTURE, "parameter must be a list of objects.", location="Parameters.parameter")
-    given: dict[str, dict[str, Json]] = {}
+    given: dict[str, JsonObject] = {}
     for index, parameter in enumerate(parameters):
         name, path = parameter.get("name"), f"Parameters.parameter[{index}]"
         if not isinstance(name, str):
@@ -67,7 +66,7 @@ def _by_name(parameters: Json) -> dict[str, dict[str, Json]]:
     return given
 
 
-def _side(side: str, given: dict[str, dict[str, Json]], base_url: str) -> Side:
+def _side(side: str, given: dict[str, JsonObject], base_url: str) -> Side:
     literal, logical = given.get(f"{side}-patient"), given.get(f"{side}-patient-identifier")
     if literal is not None and logical is not None:
         text = f"Name the {side} either by reference or by identifier."
@@ -77,7 +76,7 @@ def _side(side: str, given: dict[str, dict[str, Json]], base_url: str) -> Side:
     return _logical(f"{side}-patient-identifier", logical or {})
 
 
-def _literal(name: str, parameter: dict[str, Json], base_url: str) -> Side:
+def _literal(name: str, parameter: JsonObject, base_url: str) -> Side:
     value = parameter.get("valueReference")
     reference = value.get("reference") if isinstance(value, dict) else None
     inner = relative(reference, base_url) if isinstance(reference, str) else None
@@ -87,7 +86,7 @@ def _literal(name: str, parameter: dict[str, Json], base_url: str) -> Side:
     return Side(name, id=patient_id)
 
 
-def _logical(name: str, parameter: dict[str, Json]) -> Side:
+def _logical(name: str, parameter: JsonObject) -> Side:
     identifier = parameter.get("valueIdentifier")
     parts = [identifier.get(part) for part in ("system", "value")] if isinstance(identifier, dict) else [None, None]
     if not all(isinstance(part, str) and part for part in parts):
@@ -95,7 +94,7 @@ def _logical(name: str, parameter: dict[str, Json]) -> Side:
     return Side(name, system=str(parts[0]), value=str(parts[1]))
 
 
-def _preview(parameter: dict[str, Json] | None) -> bool:
+def _preview(parameter: JsonObject | None) -> bool:
     if parameter is None:
         return False
     value = parameter.get("valueBoolean", parameter.get("valueString"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-Json = Any
+from engine.fhir.json import Json, JsonObject
 
 EXCLUDED: Final = frozenset({"resourceType", "id", "meta", "text", "contained"})
 # Repeating elements, compared as sets, with the datatype of their items; '' for parts that are no datatype.
@@ -41,7 +41,7 @@ DATES: Final = frozenset({"birthDate"})
 DATE_TIMES: Final = frozenset({"deceasedDateTime", "start", "end"})
 
 
-def preview(source: dict[str, Json], target: dict[str, Json], own_system: str) -> list[Json]:
+def preview(source: JsonObject, target: JsonObject, own_system: str) -> list[JsonObject]:
     """Return one parameter for each attribute of the source that the target lacks or has otherwise.
 
     `own_system` is the system of the service's global id, which is never compared.
@@ -49,7 +49,7 @@ def preview(source: dict[str, Json], target: dict[str, Json], own_system: str) -
     return list(_differences(source, target, own_system))
 
 
-def _differences(source: dict[str, Json], target: dict[str, Json], own_system: str) -> Iterator[Json]:
+def _differences(source: JsonObject, target: JsonObject, own_system: str) -> Iterator[JsonObject]:
     for element, value in source.items():
         # What stands beside a simple element (`_birthDate`) is told under the element's own name.
         name = element.removeprefix("_")
@@ -70,18 +70,18 @@ def _differences(source: dict[str, Json], target: dict[str, Json], own_system: s
         )
 
 
-def _own(element: str, item: Json, own_system: str) -> bool:
+def _own(element: str, item: JsonObject, own_system: str) -> bool:
     return element == "identifier" and bool(item.get("system") == own_system)
 
 
-def _lost(path: str, datatype: str, item: Json) -> Iterator[Json]:
+def _lost(path: str, datatype: str, item: JsonObject) -> Iterator[JsonObject]:
     """Yield an item that the target has nowhere; nothing for one that says nothing."""
     made = _typed("sourceValue", datatype, item)
     if made.get("part") != []:
         yield {"name": path, "part": [made]}
 
 
-def _leaves(path: str, name: str, source: Json, target: Json) -> Iterator[Json]:
+def _leaves(path: str, name: str, source: Any, target: Any) -> Iterator[JsonObject]:
     """Compare leaf by leaf, extensions as sets; an index in the path is the source's, ids of elements are passed by."""
     if isinstance(source, dict):
         others = target if isinstance(target, dict) else {}
@@ -103,7 +103,7 @@ def _leaves(path: str, name: str, source: Json, target: Json) -> Iterator[Json]:
         yield {"name": path, "part": [*parts, _leaf("sourceValue", name, source)]}
 
 
-def _leaf(part: str, name: str, value: Json) -> dict[str, Json]:
+def _leaf(part: str, name: str, value: Json) -> JsonObject:
     if isinstance(value, bool):
         return {"name": part, "valueBoolean": value}
     if isinstance(value, int):
@@ -114,12 +114,12 @@ def _leaf(part: str, name: str, value: Json) -> dict[str, Json]:
     return {"name": part, "valueDecimal": value}
 
 
-def _typed(part: str, datatype: str, value: Json) -> dict[str, Json]:
+def _typed(part: str, datatype: str, value: JsonObject) -> JsonObject:
     if datatype == "Extension":
         return _extension(part, value)
     if datatype:
         return {"name": part, f"value{datatype}": value}
-    parts: list[Json] = []
+    parts: list[JsonObject] = []
     for key, item in _members(value):
         if key in PARTS:
             parts.append(_typed(key, PARTS[key], item))
@@ -128,7 +128,7 @@ def _typed(part: str, datatype: str, value: Json) -> dict[str, Json]:
     return {"name": part, "part": parts}
 
 
-def _extension(part: str, extension: dict[str, Json]) -> dict[str, Json]:
+def _extension(part: str, extension: JsonObject) -> JsonObject:
     inner = [_extension(one["url"], one) for one in extension.get("extension", [])]
     if inner:
         return {"name": part, "part": inner}
@@ -136,7 +136,7 @@ def _extension(part: str, extension: dict[str, Json]) -> dict[str, Json]:
     return {"name": part, **(values or {"valueUri": extension["url"]})}
 
 
-def _members(value: dict[str, Json]) -> Iterator[tuple[str, Json]]:
+def _members(value: JsonObject) -> Iterator[tuple[str, Any]]:
     for key, item in value.items():
         if isinstance(item, list):
             yield from ((key, one) for one in item)

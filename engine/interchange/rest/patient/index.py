@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 from unicodedata import normalize
 
 import orjson
 
+from engine.fhir.json import JsonObject
 from engine.interchange.rest.resource.definition import DIRECTORY_PAGES, Definition, every_type
 from engine.interchange.rest.resource.rows import indexer
 from engine.interchange.store.index import IdentifierRow, Index, TokenRow
 from engine.interchange.store.search.criterion import Kind, Parameter, Rank
 from engine.interchange.store.search.text import short
 from engine.interchange.tokens.oauth.role import Action
-
-Json = Any
 
 GENDER_SYSTEM: Final = "http://hl7.org/fhir/administrative-gender"
 IDENTIFIER: Final = "Patient.identifier"
@@ -95,7 +94,7 @@ CONDITIONAL: Final = {
 }
 
 
-def index_patient(patient: dict[str, Json]) -> Index:
+def index_patient(patient: JsonObject) -> Index:
     """Return the index rows of a valid Patient (R4)."""
     made = BY_PARAMETERS(patient)
     demographic = TokenRow(DEMOGRAPHICS, short(demographics(patient)), "")
@@ -104,7 +103,7 @@ def index_patient(patient: dict[str, Json]) -> Index:
     return replace(made, tokens=made.tokens | {demographic, deceased}, identifiers=frozenset(_identifiers(patient)))
 
 
-def demographics(patient: dict[str, Json]) -> str:
+def demographics(patient: JsonObject) -> str:
     """Return the key under which the duplicate limit counts; the suffix does not distinguish people."""
     name = patient["name"][0]
     parts = [fold_key(name.get("family", "")), fold_key((name.get("given") or [""])[0] or "")]
@@ -116,13 +115,13 @@ def fold_key(text: str) -> str:
     return normalize("NFC", normalize("NFC", text.strip()).casefold())
 
 
-def is_record_number(identifier: dict[str, Json]) -> bool:
+def is_record_number(identifier: JsonObject) -> bool:
     """Say whether an identifier is an external medical record number (type MR of table 0203)."""
     codings = identifier.get("type", {}).get("coding", [])
     return any(coding.get("code") == "MR" and coding.get("system") in RECORD_NUMBER_SYSTEMS for coding in codings)
 
 
-def _identifiers(patient: dict[str, Json]) -> Iterator[IdentifierRow]:
+def _identifiers(patient: JsonObject) -> Iterator[IdentifierRow]:
     for identifier in patient.get("identifier", []):
         value = identifier.get("value")
         if value:

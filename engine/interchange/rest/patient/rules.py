@@ -1,16 +1,14 @@
 """What a Patient must be to be kept: required elements, identifiers, valid values, references that resolve."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
 from engine.interchange.rest.resource.rules import check_shape, issues
 
-Json = Any
 
-
-def check_patient(patient: Json, version: FhirVersion) -> RefusedError | None:
+def check_patient(patient: JsonObject, version: FhirVersion) -> RefusedError | None:
     """Raise the RefusedError of a malformed or incomplete body; return, not raise, that of a well-formed wrong one.
 
     The wrong one's turn comes after conflicts (409, 412), which only the store knows.
@@ -23,7 +21,7 @@ def check_patient(patient: Json, version: FhirVersion) -> RefusedError | None:
     return wrong or (RefusedError(Category.RULE, forged) if forged else None)
 
 
-def _forged(patient: dict[str, Json]) -> Iterator[Issue]:
+def _forged(patient: JsonObject) -> Iterator[Issue]:
     """Yield the links by which a live record would say that another took its place: that only $merge says."""
     for index, link in enumerate(patient.get("link", [])):
         if link.get("type") == "replaced-by":
@@ -31,7 +29,7 @@ def _forged(patient: dict[str, Json]) -> Iterator[Issue]:
             yield Issue(text, f"Patient.link[{index}].type", "replaced-by")
 
 
-def _missing(patient: dict[str, Json]) -> Iterator[Issue]:
+def _missing(patient: JsonObject) -> Iterator[Issue]:
     names = patient.get("name", [])
     if not names:
         yield _required("Patient.name")

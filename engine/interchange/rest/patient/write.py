@@ -1,8 +1,8 @@
 """What create and update of a Patient share: the service's own identifier, uniqueness, the duplicate limit."""
 
 from collections.abc import Callable
-from typing import Any
 
+from engine.fhir.json import JsonObject
 from engine.interchange.core.exchange import Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
@@ -10,16 +10,14 @@ from engine.interchange.rest.patient.index import DEMOGRAPHICS, IDENTIFIER, demo
 from engine.interchange.rest.resource.draft import Draft
 from engine.interchange.store.transaction import Change, Stored, Transaction
 
-Json = Any
 
-
-def with_global_id(patient: dict[str, Json], patient_id: str, system: str) -> dict[str, Json]:
+def with_global_id(patient: JsonObject, patient_id: str, system: str) -> JsonObject:
     """Return a Patient with the service's own identifier; a client's value for it does not count."""
     others = [one for one in patient.get("identifier", []) if one.get("system") != system]
     return {**patient, "identifier": [*others, {"system": system, "value": patient_id}]}
 
 
-def check_record_numbers(transaction: Transaction, patient: dict[str, Json], own_key: int | None) -> None:
+def check_record_numbers(transaction: Transaction, patient: JsonObject, own_key: int | None) -> None:
     """Refuse an external medical record number that another live patient carries, or that is reserved for one."""
     for index, identifier in enumerate(patient.get("identifier", [])):
         if not is_record_number(identifier):
@@ -34,7 +32,7 @@ def check_record_numbers(transaction: Transaction, patient: dict[str, Json], own
             )
 
 
-def check_duplicates(transaction: Transaction, patient: dict[str, Json], limit: int) -> None:
+def check_duplicates(transaction: Transaction, patient: JsonObject, limit: int) -> None:
     """Refuse one more patient with the same demographics once there are `limit` of them."""
     if transaction.count_token(DEMOGRAPHICS, demographics(patient)) >= limit:
         raise refuse(

@@ -5,8 +5,9 @@ What is not listed here is refused: an interaction that is new must say first ho
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.core.exchange import Interaction, Level, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
@@ -22,8 +23,6 @@ from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.tokens.oauth.role import Action
 from engine.interchange.tokens.oauth.scope import ANY, allows, wide
 from engine.interchange.tokens.oauth.vault import Principal
-
-Json = Any
 
 READS: Final = frozenset({"read", "read-temporary", "vread", "history-instance"})
 CHANGES: Final = frozenset({"update", "patch", "delete"})
@@ -226,7 +225,7 @@ def _lives_in(stored: Stored) -> bool:
     return stored.type == "Binary" and not stored.deleted
 
 
-def _owns(known: Known, definition: Definition, resource_id: str, resource: dict[str, Json]) -> bool:
+def _owns(known: Known, definition: Definition, resource_id: str, resource: JsonObject) -> bool:
     if definition.name == "Patient":
         return resource_id in known.ids
     if definition.name == "Binary":
@@ -244,7 +243,7 @@ def _element(definition: Definition) -> str:
     return definition.patient or (CRITERIA if definition.name == SUBSCRIPTION else "target")
 
 
-def _named(resource: dict[str, Json], definition: Definition) -> Iterator[str]:
+def _named(resource: JsonObject, definition: Definition) -> Iterator[str]:
     for holder in values(resource, _element(definition)):
         if definition.name == SUBSCRIPTION and isinstance(holder, str):
             yield from patients_of(holder)

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Request
@@ -26,15 +26,14 @@ from engine.interchange.store.references import (
 )
 from engine.interchange.store.transaction import Stored, Transaction
 
-Json = Any
-Check = Callable[[Json, FhirVersion], RefusedError | None]
+Check = Callable[[JsonObject, FhirVersion], RefusedError | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A resource as it came in, in the kept shape; `invalid` is the refusal whose turn comes after conflicts."""
 
-    resource: dict[str, Json]
+    resource: JsonObject
     invalid: RefusedError | None
     references: tuple[Reference, ...]
     strays: tuple[Stray, ...]
@@ -83,7 +82,7 @@ def make_draft(service: Service, request: Request, check: Check) -> Draft:
     return Draft(to_stored(body, request.version), invalid, references, strays, request.version, request.within)
 
 
-def _of_a_part(body: dict[str, Json]) -> RefusedError | None:
+def _of_a_part(body: JsonObject) -> RefusedError | None:
     """Return the refusal of what a client has read in part (`_elements`, `_summary`): it would lose all the rest."""
     tags = body.get("meta", {}).get("tag", [])
     if not any(one.get("code") == SUBSETTED and one.get("system") in TAG_SYSTEMS.values() for one in tags):
@@ -92,14 +91,14 @@ def _of_a_part(body: dict[str, Json]) -> RefusedError | None:
     return refuse(Category.RULE, text, location=f"{body['resourceType']}.meta.tag")
 
 
-def check_chart(definition: Definition, resource: dict[str, Json], version: FhirVersion) -> None:
+def check_chart(definition: Definition, resource: JsonObject, version: FhirVersion) -> None:
     """Refuse a resource of a chart whose subject is no patient (422): nobody would find it."""
     if definition.charted and not resource[definition.patient]["reference"].startswith("Patient/"):
         location = f"{name_in(version, definition.name)}.{definition.patient}.reference"
         raise refuse(Category.INVALID, "The reference must be to a Patient.", location=location)
 
 
-def check_status(definition: Definition, resource: dict[str, Json], version: FhirVersion) -> None:
+def check_status(definition: Definition, resource: JsonObject, version: FhirVersion) -> None:
     """Refuse a new resource with a status that only an update may bring (422)."""
     if definition.statuses and resource.get("status") not in definition.statuses:
         text = f"status must be one of: {', '.join(sorted(definition.statuses))}."

@@ -4,7 +4,7 @@ import re
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-Json = Any
+from engine.fhir.json import JsonObject
 
 EXTENSION: Final = re.compile(r"extension\(([\w-]+)\)")
 
@@ -23,11 +23,11 @@ def steps(path: str) -> tuple[Step, ...]:
     return tuple(_step(part) for part in path.split("."))
 
 
-def values(resource: dict[str, Json], path: str) -> list[Json]:
+def values(resource: JsonObject, path: str) -> list[Any]:
     """Return what stands at a path, lists taken apart; empty where nothing does."""
-    found: list[Json] = [resource]
+    found: list[Any] = [resource]
     for step in steps(path):
-        below: list[Json] = []
+        below: list[Any] = []
         for part in found:
             if isinstance(part, dict):
                 _down(part, step, below)
@@ -51,13 +51,13 @@ def _step(part: str) -> Step:
     return Step(part.removesuffix("[x]"), part.endswith("[x]"))
 
 
-def _down(part: dict[str, Json], step: Step, below: list[Json]) -> None:
+def _down(part: JsonObject, step: Step, below: list[Any]) -> None:
     """Append what stands one step below an object."""
     for value in _choices(part, step.name) if step.choice else (part[step.name],) if step.name in part else ():
         items = value if isinstance(value, list) else (value,)
         below += [one for one in items if str(one.get("url", "")).endswith(step.extension)] if step.extension else items
 
 
-def _choices(part: dict[str, Json], name: str) -> list[Json]:
+def _choices(part: JsonObject, name: str) -> list[Any]:
     at = len(name)
     return [value for key, value in part.items() if key.startswith(name) and key[at : at + 1].isupper()]

@@ -1,15 +1,14 @@
 """JSON Patch (RFC 6902): what the library `jsonpatch` makes of a value by a patch, all of it or nothing."""
 
 from copy import deepcopy
-from typing import Any, Final
+from typing import Final
 
 from jsonpatch import JsonPatch, JsonPatchException, JsonPatchTestFailed
 from jsonpointer import JsonPointer, JsonPointerException
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.exact import too_deep
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-
-Json = Any
 
 MOST: Final = 1_000
 # Values that all copies of a patch may hold: each could double what is there.
@@ -18,7 +17,7 @@ MOST_COPIED: Final = 100_000
 NEEDED: Final = {"add": "value", "replace": "value", "test": "value", "move": "from", "copy": "from"}
 
 
-def patched(document: Json, patch: Json) -> Json:
+def patched(document: JsonObject, patch: Json) -> Json:
     """Return a value as a patch changes it; the value itself is left as it is.
 
     RefusedError 400 for what is no patch, or makes more than a resource may be; 409 where a `test` fails; 422 for a
@@ -58,7 +57,7 @@ def _operation(step: Json, where: str) -> JsonPatch:
     return JsonPatch([step])
 
 
-def _failed(error: Exception, step: Json, where: str, place: str) -> RefusedError:
+def _failed(error: Exception, step: JsonObject, where: str, place: str) -> RefusedError:
     what = f"{step['op']} {place}".strip()
     if isinstance(error, RecursionError):
         return refuse(Category.STRUCTURE, "The patch makes too many levels.", location=where)
@@ -67,7 +66,7 @@ def _failed(error: Exception, step: Json, where: str, place: str) -> RefusedErro
     return refuse(Category.INVALID, f"{what}: there is no such place, or none for this.", location=where)
 
 
-def _known(document: Json, path: str) -> str:
+def _known(document: JsonObject, path: str) -> str:
     """Return a path as far as the document had it before: what a client wrote beyond that may be a patient's."""
     found, pointer = "", JsonPointer(path)
     try:

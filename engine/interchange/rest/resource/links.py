@@ -1,15 +1,14 @@
 """Results linked to orders: both are of one patient (specification, Errors; REST API version 2025-06-01 onward)."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Request
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.store.references import local_target
 from engine.interchange.store.transaction import Stored, Transaction
-
-Json = Any
 
 SINCE: Final = "2025-06-01"
 RESULTS: Final = frozenset({"DiagnosticReport", "Observation"})
@@ -18,9 +17,7 @@ ORDERS: Final = frozenset({"CarePlan", "MedicationRequest", "RequestGroup", "Ser
 DETAIL: Final = "cross-patient-link"
 
 
-def check_links(
-    transaction: Transaction, request: Request, resource: dict[str, Json], stored: Stored | None = None
-) -> None:
+def check_links(transaction: Transaction, request: Request, resource: JsonObject, stored: Stored | None = None) -> None:
     """Refuse to link a result to another patient's order, and to part the patients of two that are linked (422).
 
     Only what this write changes of `stored` is judged: what an older API version linked can be corrected and unlinked.
@@ -33,7 +30,7 @@ def check_links(
         _check_order(transaction, request, stored, _patient(resource))
 
 
-def _check_result(transaction: Transaction, type_name: str, result: dict[str, Json], before: dict[str, Json]) -> None:
+def _check_result(transaction: Transaction, type_name: str, result: JsonObject, before: JsonObject) -> None:
     patient = _patient(result)
     known = {target for _, target in _targets(before)} if _patient(before) == patient else set()
     wrong = tuple(
@@ -56,14 +53,14 @@ def _check_order(transaction: Transaction, request: Request, order: Stored, pati
             raise refuse(Category.RULE, text, location=location, detail=DETAIL)
 
 
-def _targets(result: dict[str, Json]) -> Iterator[tuple[int, str]]:
+def _targets(result: JsonObject) -> Iterator[tuple[int, str]]:
     """Yield the orders that a result names, with their places: `Type/id`, or `#id` within it."""
     for index, one in enumerate(result.get("basedOn", ())):
         reference = one.get("reference", "")
         yield index, reference if reference.startswith("#") else local_target(reference)
 
 
-def _order(transaction: Transaction, result: dict[str, Json], target: str) -> dict[str, Json]:
+def _order(transaction: Transaction, result: JsonObject, target: str) -> JsonObject:
     """Return the order that a result names, empty where there is none."""
     if target.startswith("#"):
         return next((one for one in result.get("contained", ()) if one.get("id") == target[1:]), {})
@@ -72,7 +69,7 @@ def _order(transaction: Transaction, result: dict[str, Json], target: str) -> di
     return stored.resource() if stored is not None and not stored.deleted else {}
 
 
-def _patient(resource: dict[str, Json]) -> str:
+def _patient(resource: JsonObject) -> str:
     """Return `Patient/id` of whom a resource is, '' where it says nobody's."""
     holder = resource.get("subject") or resource.get("patient") or {}
     return local_target(holder.get("reference", ""))

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from jsonpointer import JsonPointer, JsonPointerException
 
+from engine.fhir.json import Json
 from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.exact import read_json
+from engine.interchange.kernel.exact import read_resource
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.resource.json_patch import patched
@@ -20,8 +21,6 @@ from engine.interchange.rest.resource.read import absent, deleted
 from engine.interchange.rest.resource.update import Replacement
 from engine.interchange.store.transaction import Change, Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
-
-Json = Any
 
 # What the service gives a resource, and no client changes.
 IMMUTABLE: Final = (("resourceType",), ("id",), ("meta", "versionId"), ("meta", "lastUpdated"))
@@ -60,7 +59,7 @@ def _tests(patch: Json) -> bool:
 
 def _result(request: Request, stored: Stored) -> Json:
     """Return the resource that a patch makes, in the client's version; RefusedError where it touches what is ours."""
-    before = read_json(to_version(stored.body, stored.type, request.version))
+    before = read_resource(to_version(stored.body, stored.type, request.version))
     after = patched(before, request.body)
     _drop_emptied(after, request.body)
     if not isinstance(after, dict):
@@ -72,7 +71,7 @@ def _result(request: Request, stored: Stored) -> Json:
     return after
 
 
-def _drop_emptied(made: Json, patch: list[dict[str, Json]]) -> None:
+def _drop_emptied(made: Json, patch: Any) -> None:
     """Take away the lists that a patch emptied: FHIR has no empty ones, and so the last of a list can be removed."""
     for step in patch:
         source = {"remove": "path", "move": "from"}.get(step["op"])

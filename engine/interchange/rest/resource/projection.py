@@ -7,19 +7,18 @@ out. The part says that it is one (`SUBSETTED`), so that nobody takes it for the
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from engine.fhir.schema import REQUIRED_CHOICES, FhirVersion, definitions
 from engine.fhir.versions.direction import stem
 from engine.fhir.versions.names import name_in
-from engine.interchange.kernel.exact import read_json, write_json
+from engine.interchange.kernel.exact import read_resource, write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.summary import SUMMARY
 from engine.interchange.store.search.page import Pairs
 
-Json = Any
 Keeps = Callable[[str], bool]
 
 ALWAYS: Final = frozenset({"resourceType", "id", "meta", "implicitRules", "modifierExtension"})
@@ -51,7 +50,7 @@ class Projection:
         whole = to_version(body, type_name, version)
         if self.elements and type_name != self.type:
             return whole
-        resource = read_json(whole)
+        resource = read_resource(whole)
         keeps = self._keeps(type_name, version)
         part = {name: value for name, value in resource.items() if keeps(name)}
         meta = part.get("meta", {})

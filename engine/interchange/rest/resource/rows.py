@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.versions.addresses import system_in_r4
 from engine.interchange.rest.resource.definition import CARE, Definition
 from engine.interchange.rest.resource.elements import start, values
@@ -12,8 +13,6 @@ from engine.interchange.store.references import local_target, references_in
 from engine.interchange.store.search.criterion import Kind, Parameter
 from engine.interchange.store.search.date import EVER, NEVER, Span, span
 from engine.interchange.store.search.text import LONGEST, contact, fold, short
-
-Json = Any
 
 # The kinds whose rows are those of codes.
 TOKENS: Final = (Kind.TOKEN, Kind.CONTACT, Kind.URI, Kind.CANONICAL)
@@ -29,7 +28,7 @@ class Source(NamedTuple):
     paths: tuple[tuple[str, str], ...]
 
 
-def indexer(definition: Definition) -> Callable[[dict[str, Json]], Index]:
+def indexer(definition: Definition) -> Callable[[JsonObject], Index]:
     """Return what makes the index rows of a valid resource (R4) of a type."""
     sources = tuple(
         Source(one, ROWS[one.kind], tuple((start(path), path) for path in one.elements))
@@ -39,10 +38,10 @@ def indexer(definition: Definition) -> Callable[[dict[str, Json]], Index]:
     return partial(_index, definition, sources)
 
 
-def _index(definition: Definition, sources: tuple[Source, ...], resource: dict[str, Json]) -> Index:
+def _index(definition: Definition, sources: tuple[Source, ...], resource: JsonObject) -> Index:
     made: dict[Kind, set[Any]] = {kind: set() for kind in ROWS}
     # Several parameters read the same elements.
-    seen: dict[str, list[Json]] = {}
+    seen: dict[str, list[Any]] = {}
     for parameter, rows, paths in sources:
         own = made[parameter.kind]
         for first, path in paths:
@@ -69,7 +68,7 @@ def _index(definition: Definition, sources: tuple[Source, ...], resource: dict[s
     )
 
 
-def care_dates(definition: Definition, resource: dict[str, Json]) -> tuple[Span, ...]:
+def care_dates(definition: Definition, resource: JsonObject) -> tuple[Span, ...]:
     """Return the spans of a resource's clinical date; empty for one that has none."""
     for path in definition.care:
         found = tuple(period for value in values(resource, path) for period in spans(value))

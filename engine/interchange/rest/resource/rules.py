@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
 
 from engine.fhir.defect import MOST, Defect, Kind
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.narrative import narrative_defects
 from engine.fhir.schema import FhirVersion, defects
 from engine.fhir.versions.names import name_in
@@ -13,8 +13,6 @@ from engine.interchange.rest.resource.definition import Definition
 from engine.interchange.rest.resource.elements import values
 from engine.interchange.rest.resource.items import QUESTIONNAIRE, check_items, unnamed_items
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION, WHOLE
-
-Json = Any
 
 
 def check_shape(body: Json, name: str, version: FhirVersion) -> tuple[tuple[Defect, ...], RefusedError | None]:
@@ -37,7 +35,7 @@ def check_shape(body: Json, name: str, version: FhirVersion) -> tuple[tuple[Defe
     return missing, RefusedError(Category.INVALID, wrong) if wrong else None
 
 
-def check_resource(definition: Definition, body: Json, version: FhirVersion) -> RefusedError | None:
+def check_resource(definition: Definition, body: JsonObject, version: FhirVersion) -> RefusedError | None:
     """Raise the RefusedError (400) of a malformed or incomplete body; return, not raise, that of a wrong one (422)."""
     name = name_in(version, definition.name)
     missing, wrong = check_shape(body, name, version)
@@ -57,7 +55,7 @@ def issues(found: Iterable[Defect]) -> tuple[Issue, ...]:
     )
 
 
-def _absent(body: dict[str, Json], definition: Definition, name: str) -> Iterable[Issue]:
+def _absent(body: JsonObject, definition: Definition, name: str) -> Iterable[Issue]:
     if definition.charted:
         holder = body.get(definition.patient)
         if not (isinstance(holder, dict) and holder.get("reference")):

@@ -1,21 +1,19 @@
 """As what a resource is kept that a client writes: as it came in, where its type has no rule of its own."""
 
 from collections.abc import Callable
-from typing import Any
 
+from engine.fhir.json import JsonObject
 from engine.interchange.core.exchange import Request
 from engine.interchange.core.service import Service
 from engine.interchange.store.transaction import Stored, Transaction
 
-Json = Any
-
 # Of what a client writes, and the live resource that it replaces (None for a new one, whose id the request has), makes
 # what is kept; or refuses.
-Settle = Callable[[Service, Transaction, Request, dict[str, Json], Stored | None], dict[str, Json]]
+Settle = Callable[[Service, Transaction, Request, JsonObject, Stored | None], JsonObject]
 
 
 def unchanged(
-    _service: Service, _transaction: Transaction, _request: Request, resource: dict[str, Json], _live: Stored | None
-) -> dict[str, Json]:
+    _service: Service, _transaction: Transaction, _request: Request, resource: JsonObject, _live: Stored | None
+) -> JsonObject:
     """Return a resource as it came in."""
     return resource

@@ -1,18 +1,17 @@
 """References to a resource of a type that their element does not allow (specification, Errors: FHIR validation)."""
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.targets import target_types
 from engine.fhir.versions.names import name_in, r4_name
-from engine.interchange.kernel.exact import read_json
+from engine.interchange.kernel.exact import read_resource
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
 from engine.interchange.kernel.view import to_version
 from engine.interchange.store.references import Reference, placed_references
 from engine.interchange.store.transaction import Stored
-
-Json = Any
 
 INDEX: Final = re.compile(r"\[\d+\]")
 # What an element may name here although HL7's definitions do not list it: a result, the order as a whole.
@@ -30,9 +29,7 @@ class Stray(NamedTuple):
     allowed: frozenset[str]
 
 
-def find_strays(
-    resource: dict[str, Json], references: tuple[Reference, ...], version: FhirVersion
-) -> tuple[Stray, ...]:
+def find_strays(resource: JsonObject, references: tuple[Reference, ...], version: FhirVersion) -> tuple[Stray, ...]:
     """Return those of a resource's references, made relative, that name a wrong type in its version.
 
     A reference into the resource is judged by the type of what is contained.
@@ -73,12 +70,12 @@ def check_strays(strays: tuple[Stray, ...], stored: Stored | None, version: Fhir
 
 
 def _known(stored: Stored, version: FhirVersion) -> set[tuple[str, str, str]]:
-    resource = read_json(to_version(stored.body, stored.type, version))
+    resource = read_resource(to_version(stored.body, stored.type, version))
     strays = find_strays(resource, placed_references(resource), version)
     return {(one.element, one.target, one.type) for one in strays}
 
 
-def _element(resource: dict[str, Json], path: str) -> str:
+def _element(resource: JsonObject, path: str) -> str:
     """Return the path of a Reference without indices; within a contained resource, from that one on."""
     holder = path.removesuffix(".reference")
     within = WITHIN.match(holder)

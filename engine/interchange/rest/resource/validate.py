@@ -7,8 +7,9 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.service import Service
@@ -21,8 +22,6 @@ from engine.interchange.rest.resource.links import check_links
 from engine.interchange.rest.resource.rules import check_resource
 from engine.interchange.store.parameters import carried
 from engine.interchange.store.transaction import Transaction
-
-Json = Any
 
 SECONDARY_VALIDATOR: Final = "engine.fhir.secondary_validator"
 OWN_CHECK: Final[dict[str, Check]] = {"Patient": check_patient}

@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 import orjson
 
+from engine.fhir.json import JsonObject
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.store.search.page import Page, Pairs
-
-Json = Any
 
 # What may not stand in a query as it is (RFC 3986, section 3.4), or separates its parts.
 ESCAPED: Final = re.compile(r"[^A-Za-z0-9._~/:,-]+")
@@ -22,13 +21,13 @@ def write_searchset(
     total: int | None,
     resources: list[tuple[str, bytes]],
     included: Iterable[tuple[str, bytes]] = (),
-    told: Json = None,
+    told: JsonObject | None = None,
 ) -> bytes:
     """Return a Bundle of some relations with their addresses, and resources with theirs.
 
     Without a total where it is None; `included` are resources beside the matches, `told` is an outcome for the client.
     """
-    entries: list[Json] = [
+    entries: list[JsonObject] = [
         {"fullUrl": url, "resource": orjson.Fragment(body), "search": {"mode": "match"}} for url, body in resources
     ]
     entries += [

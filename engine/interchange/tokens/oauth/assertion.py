@@ -7,7 +7,7 @@ ES384 for one on P-384.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from joserfc import jws
@@ -19,11 +19,11 @@ from joserfc.util import urlsafe_b64decode
 from engine.config.account import Client
 from engine.database.connection import Connection
 from engine.errors import ServiceError
+from engine.fhir.json import JsonObject
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.vault import digest_of
 
-Json = Any
 Key = OctKey | RSAKey | ECKey
 
 TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -78,7 +78,7 @@ def claimed_subject(text: str) -> str:
 def verify(text: str, client: Client, expected: Expected, now: datetime) -> Assertion:
     """Return what a client's assertion says; RefusedAssertionError where signature, claims or time are wrong."""
     claims = _signed(text, client)
-    options: Json = {name: {"essential": True} for name in ("sub", "aud", "exp")}
+    options: JsonObject = {name: {"essential": True} for name in ("sub", "aud", "exp")}
     registry = JWTClaimsRegistry(
         int(now.timestamp()), SKEW_SECONDS, iss={"essential": True, "value": expected.issuer}, **options
     )
@@ -111,7 +111,7 @@ async def spend(store: Store, clock: Callable[[], datetime], client: str, assert
     return await store.write_raw(work)
 
 
-def _signed(text: str, client: Client) -> dict[str, Json]:
+def _signed(text: str, client: Client) -> JsonObject:
     try:
         header = jws.extract_compact(text.encode()).headers()
         # Neither is of use here, and both change what is signed (RFC 7797) or what must be understood.

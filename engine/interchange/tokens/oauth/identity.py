@@ -1,16 +1,15 @@
 """Who has signed in, told to the client: the id_token (OpenID Connect Core 1.0) and the key that it is checked with."""
 
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 from engine.config.service import ServiceConfiguration
+from engine.fhir.json import JsonObject
 from engine.interchange.store.store import Store
 from engine.interchange.tokens.oauth.vault import Bearer
-
-Json = Any
 
 OPENID: Final = "openid"
 ALGORITHM: Final = "RS256"
@@ -29,7 +28,7 @@ class Signer:
         new: bytes = RSAKey.generate_key(KEY_BITS).as_pem(private=True)
         return RSAKey.import_key(self._store.secret("id_token", new))
 
-    def public_keys(self) -> dict[str, list[dict[str, Json]]]:
+    def public_keys(self) -> dict[str, list[JsonObject]]:
         """Return the key by which everybody can check an id_token, as a JWK Set (RFC 7517)."""
         shown = self._key.as_dict(private=False)
         return {"keys": [{**shown, "kid": self._key.thumbprint(), "use": "sig", "alg": ALGORITHM}]}
@@ -40,7 +39,7 @@ class Signer:
         if not bearer.user or OPENID not in scopes:
             return ""
         user = configuration.users[bearer.user]
-        claims: dict[str, Json] = {
+        claims: JsonObject = {
             "iss": configuration.token_url,
             "sub": bearer.user,
             "aud": bearer.client,
