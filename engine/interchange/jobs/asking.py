@@ -3,18 +3,17 @@
 import asyncio
 from collections.abc import Mapping
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from engine import fault
+from engine.fhir.json import Json
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.store.job import Job, State, StoredJob, add_job, count_waiting, find_job, find_unfinished
 from engine.interchange.store.transaction import Transaction
-
-Json = Any
 
 # When to ask again how far a job is, and when to ask for another where too many wait.
 RETRY_SECONDS: Final = 2

@@ -19,7 +19,7 @@ import orjson
 from engine.errors import ServiceError
 from engine.interchange.clinical.ccda.document import Chart, write_ccd
 from engine.interchange.clinical.ccda.record import Custodian
-from engine.interchange.kernel.exact import read_json, write_json
+from engine.interchange.kernel.exact import read_resource, write_json
 
 # Charts up to this size, some 300 resources, are written in less time than a process takes to start.
 LARGE_BYTES: Final = 262_144
@@ -58,7 +58,7 @@ def carry_out(order: bytes) -> bytes:
 
 def written(order: bytes) -> bytes:
     """Return the document of an order."""
-    asked = read_json(order)
+    asked = read_resource(order)
     patient, *resources = asked["chart"]
     return write_ccd(
         Chart(patient, resources),

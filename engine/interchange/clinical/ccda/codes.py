@@ -1,12 +1,12 @@
 """Codes of FHIR as those of CDA: with OIDs, translations, the original text, and a null flavor where none fits."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.element import TYPE, Element, add
 from engine.interchange.clinical.ccda.systems import System, derived_oid, system_by_uri
 
-Json = Any
 Fixed = dict[str, str]
 
 LOINC_URI: Final = "http://loinc.org"
@@ -31,7 +31,7 @@ def snomed(code: str, display: str) -> Fixed:
 ASSERTION: Final = {"code": "ASSERTION", "codeSystem": ACT_CODE, "codeSystemName": "HL7ActCode"}
 
 
-def label(concept: Json) -> str:
+def label(concept: JsonObject | None) -> str:
     """Return what people read of a CodeableConcept: its text, the name of a code, or a code; '' for nothing."""
     if not concept:
         return ""
@@ -44,12 +44,12 @@ def label(concept: Json) -> str:
     return next((str(one["code"]) for one in codings if one.get("code")), "")
 
 
-def labels(concepts: Json) -> str:
+def labels(concepts: Sequence[JsonObject] | None) -> str:
     """Return what people read of several concepts."""
     return ", ".join(text for text in map(label, concepts or ()) if text)
 
 
-def has_code(concept: Json, *codes: str) -> bool:
+def has_code(concept: JsonObject | None, *codes: str) -> bool:
     """Say whether one of a concept's codings is one of some codes."""
     return any(coding.get("code") in codes for coding in (concept or {}).get("coding") or ())
 
@@ -57,7 +57,7 @@ def has_code(concept: Json, *codes: str) -> bool:
 def add_code(
     parent: Element,
     tag: str,
-    concept: Json,
+    concept: JsonObject | None,
     *,
     prefer: Sequence[str] = (),
     demand: str = "",
@@ -89,7 +89,7 @@ def add_code(
     return made
 
 
-def is_loinc(concept: Json, *codes: str) -> bool:
+def is_loinc(concept: JsonObject | None, *codes: str) -> bool:
     """Say whether one of a concept's codings is one of some codes of LOINC."""
     return any(
         coding.get("code") in codes and coding.get("system") == LOINC_URI
@@ -97,14 +97,16 @@ def is_loinc(concept: Json, *codes: str) -> bool:
     )
 
 
-def coded(concept: Json) -> bool:
+def coded(concept: JsonObject | None) -> bool:
     """Say whether a concept has a code of a system with a registered OID."""
     return any(
         coding.get("code") and system_by_uri(coding.get("system", "")) for coding in (concept or {}).get("coding") or ()
     )
 
 
-def _sorted(codings: Json, prefer: Sequence[str]) -> tuple[list[tuple[System, Json]], list[tuple[System, Json]]]:
+def _sorted(
+    codings: Sequence[JsonObject], prefer: Sequence[str]
+) -> tuple[list[tuple[System, JsonObject]], list[tuple[System, JsonObject]]]:
     """Return the codings of systems with an OID, the preferred first, and those of others."""
     known, others = [], []
     for coding in codings:
@@ -122,7 +124,7 @@ def _sorted(codings: Json, prefer: Sequence[str]) -> tuple[list[tuple[System, Js
     return known, others
 
 
-def _attributes(system: System, coding: Json) -> Fixed:
+def _attributes(system: System, coding: JsonObject) -> Fixed:
     made = {"code": "".join(coding["code"].split()), "codeSystem": system.oid, "codeSystemName": system.name}
     if coding.get("display"):
         made["displayName"] = coding["display"]

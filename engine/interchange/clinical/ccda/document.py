@@ -9,13 +9,12 @@ from zoneinfo import ZoneInfo
 
 from lxml import etree
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.element import NAMESPACES, V3, add
 from engine.interchange.clinical.ccda.header import add_header
 from engine.interchange.clinical.ccda.record import Custodian, Record
 from engine.interchange.clinical.ccda.section import add_section
 from engine.interchange.clinical.ccda.sections.table import SECTIONS
-
-Json = Any
 
 # What no XML 1.0 may have, in whatever form.
 FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -25,8 +24,8 @@ FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uf
 class Chart:
     """A patient and what is kept of it: resources of R4, with the directory entries that they name."""
 
-    patient: dict[str, Json] = field(repr=False)
-    resources: Sequence[dict[str, Json]] = field(repr=False)
+    patient: JsonObject = field(repr=False)
+    resources: Sequence[JsonObject] = field(repr=False)
 
 
 def write_ccd(chart: Chart, *, document_id: str, at: datetime, zone: ZoneInfo, custodian: Custodian) -> bytes:
@@ -52,7 +51,7 @@ def _written(chart: Chart, document_id: str, at: datetime, zone: ZoneInfo, custo
     return etree.tostring(document, encoding="UTF-8", xml_declaration=True)
 
 
-def _clean(value: Json) -> Json:
+def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", value)
     if isinstance(value, dict):

@@ -5,8 +5,9 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.clinical.ccda.apart import carry_out, order_of
 from engine.interchange.clinical.ccda.parameters import ZONE, read_zone
@@ -26,8 +27,6 @@ from engine.interchange.store import temporary
 from engine.interchange.store.parameters import as_query
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.role import Action
-
-Json = Any
 
 KIND: Final = "export-ccda"
 MEDIA_TYPE: Final = "application/xml"
@@ -77,7 +76,7 @@ async def work(service: Service, job: Job, report: Report) -> Result:
     return Result(write_json(told), lambda transaction: temporary.keep(transaction, document))
 
 
-def _told(url: str, size: int, checksum: str, until: datetime) -> Json:
+def _told(url: str, size: int, checksum: str, until: datetime) -> JsonObject:
     """Return what tells where the document is and what it is."""
     return {
         "resourceType": "Parameters",

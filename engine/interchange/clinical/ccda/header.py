@@ -1,10 +1,11 @@
 """The header of a document (US Realm Header): whose it is, who made and keeps it, what care it tells of."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import Fixed, add_code, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_extension, add_templates, template
 from engine.interchange.clinical.ccda.people import (
@@ -19,8 +20,6 @@ from engine.interchange.clinical.ccda.people import (
 from engine.interchange.clinical.ccda.record import URN, Record
 from engine.interchange.clinical.ccda.systems import system_by_oid
 from engine.interchange.clinical.ccda.times import add_interval, value_of
-
-Json = Any
 
 TEMPLATES: Final = (template("1.1", "2015-08-01"), template("1.2", "2015-08-01"))
 DOCUMENT_CODE: Final = loinc("34133-9", "Summarization of Episode Note")
@@ -78,7 +77,7 @@ def _add_patient(target: Element, record: Record) -> None:
     add_addresses(role, patient.get("address"))
     add_telecoms(role, patient.get("telecom"))
     person = add(role, "patient")
-    names: Json = patient.get("name") or ({},)
+    names: Sequence[JsonObject] = patient.get("name") or ({},)
     for name in names:
         add_patient_name(person, name)
     gender = GENDERS.get(patient.get("gender", ""))
@@ -107,7 +106,7 @@ def _add_death(person: Element, record: Record) -> None:
         add_extension(person, "deceasedTime", value=value_of(died, record.zone))
 
 
-def _add_races(person: Element, patient: Json) -> None:
+def _add_races(person: Element, patient: JsonObject) -> None:
     """Append race and ethnicity: the first code as CDA has it, the rest as the extension has them."""
     for url, tag in (("race", "raceCode"), ("ethnicity", "ethnicGroupCode")):
         codings = list(_codings(patient, url))
@@ -117,14 +116,14 @@ def _add_races(person: Element, patient: Json) -> None:
             _add_race(add_extension, person, tag, coding)
 
 
-def _add_race(how: Any, person: Element, tag: str, coding: Json) -> None:
+def _add_race(how: Any, person: Element, tag: str, coding: JsonObject) -> None:
     if coding.get("code") in {"UNK", "ASKU"}:
         how(person, tag, nullFlavor=coding["code"])
         return
     how(person, tag, **_fixed(RACES, coding["code"], coding.get("display") or coding["code"]))
 
 
-def _codings(patient: Json, name: str) -> Iterator[Json]:
+def _codings(patient: JsonObject, name: str) -> Iterator[JsonObject]:
     """Yield the codes of an extension of US Core: the categories, then what is more detailed."""
     for kind in ("ombCategory", "detailed"):
         for extension in patient.get("extension") or ():
@@ -135,7 +134,7 @@ def _codings(patient: Json, name: str) -> Iterator[Json]:
                         yield coding
 
 
-def _add_language(person: Element, language: Json) -> None:
+def _add_language(person: Element, language: JsonObject) -> None:
     codings = (language.get("language") or {}).get("coding") or ()
     code = next((one["code"] for one in codings if one.get("code")), "")
     made = add(person, "languageCommunication")
@@ -158,7 +157,7 @@ def _add_author(author: Element, record: Record) -> None:
     add_organization(assigned, "representedOrganization", _organization(record))
 
 
-def _organization(record: Record) -> Json:
+def _organization(record: Record) -> JsonObject:
     """Return who keeps the chart as an Organization; without identifiers it has one that is made of its address."""
     keeper = record.custodian
     return {
@@ -169,7 +168,7 @@ def _organization(record: Record) -> Json:
     }
 
 
-def _add_contact(document: Element, contact: Json) -> None:
+def _add_contact(document: Element, contact: JsonObject) -> None:
     """Append somebody to be asked or told."""
     if not (contact.get("name") or contact.get("organization")):
         return
@@ -195,7 +194,7 @@ def _add_care(documentation: Element, record: Record) -> None:
         add_assigned(performer, "assignedEntity", record, reference, record.patient)
 
 
-def _carers(record: Record) -> list[Json]:
+def _carers(record: Record) -> list[JsonObject]:
     """Return references to those who care for a patient: the general practitioners, then those of encounters."""
     general = record.patient.get("generalPractitioner") or ()
     others = (

@@ -1,14 +1,13 @@
 """People and organizations: their names, addresses, telephones, and the roles in which CDA names them."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import add_code
 from engine.interchange.clinical.ccda.element import Element, add, add_templates, template
 from engine.interchange.clinical.ccda.record import Record, add_identifiers
 from engine.interchange.clinical.ccda.times import add_time
-
-Json = Any
 
 NAME_USES: Final[Mapping[str, str]] = {
     "usual": "L",
@@ -25,7 +24,7 @@ AUTHOR: Final = template("4.119")
 MOST_LINES: Final = 4
 
 
-def add_name(parent: Element, name: Json) -> None:
+def add_name(parent: Element, name: JsonObject) -> None:
     """Append a HumanName: its parts, or its text where it has not both a family and a given name."""
     given = [one for one in name.get("given") or () if one]
     family = name.get("family")
@@ -46,7 +45,7 @@ def add_name(parent: Element, name: Json) -> None:
                 add(made, tag, part)
 
 
-def add_patient_name(parent: Element, name: Json) -> None:
+def add_patient_name(parent: Element, name: JsonObject) -> None:
     """Append a name of the patient, who needs a given and a family name: one that is not told is unknown."""
     given = [one for one in name.get("given") or () if one]
     if given and name.get("family"):
@@ -60,13 +59,13 @@ def add_patient_name(parent: Element, name: Json) -> None:
         add(made, tag, part) if part else add(made, tag, nullFlavor="UNK")
 
 
-def add_addresses(parent: Element, addresses: Json) -> None:
+def add_addresses(parent: Element, addresses: Sequence[JsonObject] | None) -> None:
     """Append addresses; one that is unknown if there is none."""
     for one in addresses or (None,):
         add_address(parent, one)
 
 
-def add_address(parent: Element, address: Json) -> None:
+def add_address(parent: Element, address: JsonObject | None) -> None:
     """Append an address of at most four lines; what the US realm asks for and is not told, is unknown."""
     address = address or {}
     lines = [line for line in address.get("line") or () if line] or [address.get("text", "")]
@@ -84,7 +83,7 @@ def add_address(parent: Element, address: Json) -> None:
         add(made, "country", address["country"])
 
 
-def add_telecoms(parent: Element, telecoms: Json, *, most: int = 10) -> None:
+def add_telecoms(parent: Element, telecoms: Sequence[JsonObject] | None, *, most: int = 10) -> None:
     """Append telephones, addresses of e-mail and of pages; one that is unknown if there is none."""
     found = [one for one in telecoms or () if one.get("value", "").strip()][:most]
     for one in found:
@@ -97,7 +96,9 @@ def add_telecoms(parent: Element, telecoms: Json, *, most: int = 10) -> None:
         add(parent, "telecom", nullFlavor="UNK")
 
 
-def add_assigned(parent: Element, tag: str, record: Record, reference: Json, within: Json) -> Element:
+def add_assigned(
+    parent: Element, tag: str, record: Record, reference: JsonObject | None, within: JsonObject
+) -> Element:
     """Append who a Reference names as an assignedEntity or assignedAuthor: a practitioner, a role, an organization.
 
     Of one that is not in the chart there is the display.
@@ -130,7 +131,7 @@ def add_assigned(parent: Element, tag: str, record: Record, reference: Json, wit
     return made
 
 
-def add_organization(parent: Element, tag: str, organization: Json) -> Element:
+def add_organization(parent: Element, tag: str, organization: JsonObject) -> Element:
     """Append an organization: ids, name, one telephone, one address."""
     made = add(parent, tag)
     if not add_identifiers(made, organization.get("identifier")):
@@ -142,14 +143,18 @@ def add_organization(parent: Element, tag: str, organization: Json) -> Element:
     return made
 
 
-def add_performer(parent: Element, record: Record, reference: Json, within: Json, **attributes: str) -> Element:
+def add_performer(
+    parent: Element, record: Record, reference: JsonObject, within: JsonObject, **attributes: str
+) -> Element:
     """Append a performer of an entry."""
     made = add(parent, "performer", **attributes)
     add_assigned(made, "assignedEntity", record, reference, within)
     return made
 
 
-def add_author(parent: Element, record: Record, reference: Json, within: Json, time: str | None) -> None:
+def add_author(
+    parent: Element, record: Record, reference: JsonObject | None, within: JsonObject, time: str | None
+) -> None:
     """Append who recorded an entry, and when; nothing if neither is told."""
     if not (reference or time):
         return
@@ -159,7 +164,7 @@ def add_author(parent: Element, record: Record, reference: Json, within: Json, t
     add_assigned(made, "assignedAuthor", record, reference, within)
 
 
-def name_of(record: Record, reference: Json, within: Json) -> str:
+def name_of(record: Record, reference: JsonObject | None, within: JsonObject) -> str:
     """Return the name of whom a Reference leads to, as people read it; '' for nobody."""
     if not reference:
         return ""
@@ -172,7 +177,7 @@ def name_of(record: Record, reference: Json, within: Json) -> str:
     return shown_name(name[0]) if isinstance(name, list) and name else name or ""
 
 
-def shown_name(name: Json) -> str:
+def shown_name(name: JsonObject) -> str:
     """Return a HumanName as people read it."""
     parts = (*(name.get("prefix") or ()), *(name.get("given") or ()), name.get("family"), *(name.get("suffix") or ()))
     return str(name.get("text") or " ".join(part for part in parts if part))

@@ -5,12 +5,11 @@ from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.ccda.codes import SNOMED, add_code, label
 from engine.interchange.clinical.ccda.element import TYPE, Element, add, add_value
 from engine.interchange.clinical.ccda.times import add_interval, readable, readable_span, value_of
 from engine.interchange.clinical.patient360.terms import UCUM, ucum
-
-Json = Any
 
 # Why a value is absent (data-absent-reason of FHIR), as a null flavor.
 ABSENT: Final[Mapping[str, str]] = {
@@ -63,7 +62,7 @@ BARE: Final = frozenset(
 COMPARED: Final = {"<": ("high", "false"), "<=": ("high", "true"), ">": ("low", "false"), ">=": ("low", "true")}
 
 
-def ucum_code(quantity: Json) -> str:
+def ucum_code(quantity: JsonObject) -> str:
     """Return the UCUM code of a Quantity; `1` for a bare number, '' for a unit that is not known."""
     code, unit = quantity.get("code", ""), quantity.get("unit", "")
     if code and quantity.get("system") == UCUM and not any(map(str.isspace, code)):
@@ -79,7 +78,7 @@ def number(value: Json) -> str:
     return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
-def shown_quantity(quantity: Json) -> str:
+def shown_quantity(quantity: JsonObject | None) -> str:
     """Return a Quantity as people read it: `<5.40 mg/dL`; '' for none."""
     if not quantity or "value" not in quantity:
         return ""
@@ -88,7 +87,7 @@ def shown_quantity(quantity: Json) -> str:
     return f"{quantity.get('comparator', '')}{number(quantity['value'])} {unit}".strip()
 
 
-def shown_range(bounds: Json) -> str:
+def shown_range(bounds: JsonObject) -> str:
     """Return a Range as people read it: `3.5 mmol/L to 5.1 mmol/L`, `≥ 40 mg/dL`."""
     low, high = (shown_quantity(bounds.get(end)) for end in ("low", "high"))
     if low and high:
@@ -96,7 +95,7 @@ def shown_range(bounds: Json) -> str:
     return f"≥ {low}" if low else f"≤ {high}" if high else ""
 
 
-def add_quantity(parent: Element, tag: str, quantity: Json, *, data_type: str = "") -> Element:
+def add_quantity(parent: Element, tag: str, quantity: JsonObject | None, *, data_type: str = "") -> Element:
     """Append a PQ in units of UCUM; one whose unit is not known becomes the null flavor OTH with a translation."""
     unit = ucum_code(quantity or {})
     if not quantity or "value" not in quantity:
@@ -112,14 +111,16 @@ def add_quantity(parent: Element, tag: str, quantity: Json, *, data_type: str = 
     return made
 
 
-def add_measure(parent: Element, tag: str, quantity: Json, *, data_type: str = "", unit: str = "1") -> None:
+def add_measure(
+    parent: Element, tag: str, quantity: JsonObject | None, *, data_type: str = "", unit: str = "1"
+) -> None:
     """Append a PQ whose unit a template demands, even where none is known."""
     made = add_quantity(parent, tag, quantity, data_type=data_type)
     if not made.get("unit"):
         made.set("unit", unit)
 
 
-def add_range(parent: Element, tag: str, bounds: Json, *, data_type: str = "") -> Element:
+def add_range(parent: Element, tag: str, bounds: JsonObject, *, data_type: str = "") -> Element:
     """Append an interval of quantities."""
     made = add(parent, tag)
     if data_type:
@@ -130,10 +131,10 @@ def add_range(parent: Element, tag: str, bounds: Json, *, data_type: str = "") -
     return made
 
 
-def add_observed(parent: Element, holder: Json, zone: ZoneInfo, anchor: str) -> None:
+def add_observed(parent: Element, holder: JsonObject, zone: ZoneInfo, anchor: str) -> None:
     """Append the value of an Observation or of one of its components, of whatever type it is."""
     name = next((key for key in holder if key.startswith("value")), "")
-    value = holder.get(name)
+    value: Any = holder.get(name)
     match name.removeprefix("value"):
         case "Quantity":
             add_compared(parent, value)
@@ -164,10 +165,10 @@ def add_observed(parent: Element, holder: Json, zone: ZoneInfo, anchor: str) -> 
             add_value(parent, "CD", nullFlavor="UNK")
 
 
-def shown_value(holder: Json, zone: ZoneInfo) -> str:  # noqa: PLR0911 - a line a type
+def shown_value(holder: JsonObject, zone: ZoneInfo) -> str:  # noqa: PLR0911 - a line a type
     """Return the value of an Observation or of a component as people read it; '' for none."""
     name = next((key for key in holder if key.startswith("value")), "")
-    value = holder.get(name)
+    value: Any = holder.get(name)
     match name.removeprefix("value"):
         case "Quantity":
             return shown_quantity(value)
@@ -188,7 +189,7 @@ def shown_value(holder: Json, zone: ZoneInfo) -> str:  # noqa: PLR0911 - a line 
     return label(holder.get("dataAbsentReason"))
 
 
-def add_compared(parent: Element, quantity: Json) -> None:
+def add_compared(parent: Element, quantity: JsonObject) -> None:
     """Append a quantity as a value: a PQ, or with a comparator the interval that it bounds."""
     comparator = quantity.get("comparator")
     if comparator not in COMPARED or "value" not in quantity or not ucum_code(quantity):

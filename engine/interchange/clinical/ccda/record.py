@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 from zoneinfo import ZoneInfo
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import has_code
 from engine.interchange.clinical.ccda.element import Element, add
 from engine.interchange.clinical.ccda.systems import OID, derived_oid, system_by_uri
 from engine.interchange.clinical.ccda.times import readable, readable_span, span_of
-
-Json = Any
 
 ERROR: Final = "entered-in-error"
 URN: Final = "urn:ietf:rfc:3986"
@@ -27,41 +26,41 @@ class Custodian:
 
     name: str
     address: str
-    identifiers: Sequence[Json] = ()
-    telecom: Sequence[Json] = ()
-    postal: Json = None
+    identifiers: Sequence[JsonObject] = ()
+    telecom: Sequence[JsonObject] = ()
+    postal: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """The chart that a document is made from, the zone of its times, and the moment at which it is made."""
 
-    patient: Json
+    patient: JsonObject
     custodian: Custodian
     zone: ZoneInfo
     at: datetime
-    types: dict[str, list[Json]] = field(repr=False)
-    targets: dict[str, Json] = field(repr=False)
+    types: dict[str, list[JsonObject]] = field(repr=False)
+    targets: JsonObject = field(repr=False)
     space: UUID
 
     @classmethod
     def of(
-        cls, patient: Json, resources: Sequence[Json], custodian: Custodian, zone: ZoneInfo, at: datetime
+        cls, patient: JsonObject, resources: Sequence[JsonObject], custodian: Custodian, zone: ZoneInfo, at: datetime
     ) -> "Record":
         """Sort a chart; what was entered in error is in no part of it."""
-        types: dict[str, list[Json]] = {}
-        targets: dict[str, Json] = {}
+        types: dict[str, list[JsonObject]] = {}
+        targets: JsonObject = {}
         for one in resources:
             if not in_error(one):
                 types.setdefault(one["resourceType"], []).append(one)
                 targets[f"{one['resourceType']}/{one.get('id', '')}"] = one
         return cls(patient, custodian, zone, at, types, targets, uuid5(NAMESPACE_URL, custodian.address))
 
-    def of_type(self, name: str) -> list[Json]:
+    def of_type(self, name: str) -> list[JsonObject]:
         """Return the resources of a type, in the order of the chart."""
         return self.types.get(name, [])
 
-    def find(self, reference: Json, within: Json) -> Json:
+    def find(self, reference: JsonObject | None, within: JsonObject) -> JsonObject | None:
         """Return what a Reference of a resource leads to, in the chart or contained; None if it is not there."""
         target = (reference or {}).get("reference", "")
         if target.startswith("#"):
@@ -72,7 +71,7 @@ class Record:
         """Return the UUID of something of this custodian: always the same for the same name."""
         return str(uuid5(self.space, name))
 
-    def add_ids(self, parent: Element, resource: Json, part: str = "") -> None:
+    def add_ids(self, parent: Element, resource: JsonObject, part: str = "") -> None:
         """Append the ids of an entry: one that is made of the resource's, and those by which others know it.
 
         `part` tells entries apart that come of one resource.
@@ -82,7 +81,7 @@ class Record:
         if not part:
             add_identifiers(parent, resource.get("identifier"))
 
-    def when(self, resource: Json, name: str) -> str:
+    def when(self, resource: JsonObject, name: str) -> str:
         """Return a choice of times (`onset`) as people read it."""
         return readable_span(span_of(resource, name), self.zone)
 
@@ -91,7 +90,7 @@ class Record:
         return readable(text or "", self.zone)
 
 
-def in_error(resource: Json) -> bool:
+def in_error(resource: JsonObject) -> bool:
     """Say whether a resource was entered in error, by its status or by how it was verified."""
     return (
         resource.get("status") == ERROR
@@ -100,7 +99,7 @@ def in_error(resource: Json) -> bool:
     )
 
 
-def add_identifiers(parent: Element, identifiers: Json) -> int:
+def add_identifiers(parent: Element, identifiers: list[JsonObject] | None) -> int:
     """Append identifiers of FHIR as ids, and return how many there were; one without a value is none."""
     found = 0
     for one in identifiers or ():

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import Fixed, loinc
 from engine.interchange.clinical.ccda.element import Element, Template, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.record import Record
 
-Json = Any
 Item = Any
 
 COMMENT: Final = template("4.64")
@@ -87,7 +87,7 @@ def add_entry(section: Element, tag: str, class_code: str, mood: str = "EVN", **
     return add(add(section, "entry", typeCode="DRIV"), tag, classCode=class_code, moodCode=mood, **attributes)
 
 
-def add_notes(parent: Element, resource: Json, about: str, table: Table) -> None:
+def add_notes(parent: Element, resource: JsonObject, about: str, table: Table) -> None:
     """Append what people noted on an entry, each as a comment; `about` is what they read that it is on."""
     for note in resource.get("note") or ():
         if note.get("text"):

@@ -2,12 +2,11 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from zoneinfo import ZoneInfo
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.element import Element, add
-
-Json = Any
 
 NO_DIGIT: Final = re.compile(r"[-:T]")
 Span = tuple[str, str]
@@ -41,7 +40,7 @@ def readable(text: str, zone: ZoneInfo) -> str:
     return f"{local.year:04d}-{local.month:02d}-{local.day:02d} {local.hour:02d}:{local.minute:02d} {local.tzname()}"
 
 
-def span_of(resource: Json, name: str) -> Span:
+def span_of(resource: JsonObject, name: str) -> Span:
     """Return the start and the end of a choice of times (`onset`, `performed`), '' for what is not told."""
     period = resource.get(f"{name}Period")
     if period:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-Json = Any
+from engine.fhir.json import JsonObject
 
 # The most bytes that a document has, where nobody says another bound, and the most facts.
 MOST_BYTES: Final = 20_000_000
@@ -102,9 +102,9 @@ class Facts:
     identity: Identity
     document_id: str
     title: str
-    type: dict[str, Json]
+    type: JsonObject
     at: str
     author: str
-    resources: tuple[dict[str, Json], ...]
+    resources: tuple[JsonObject, ...]
     narrative: tuple[Section, ...] = ()
     unread: int = 0

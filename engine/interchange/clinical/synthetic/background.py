@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.synthetic.codes import (
     ACTIVITIES,
     ALLERGIES,
@@ -22,10 +22,8 @@ from engine.interchange.clinical.synthetic.codes import (
 from engine.interchange.clinical.synthetic.elements import concept, instant, loinc, quantity, snomed, term, to
 from engine.interchange.clinical.synthetic.record import Record
 
-Json = Any
 
-
-def background(record: Record) -> Iterator[Json]:
+def background(record: Record) -> Iterator[JsonObject]:
     """Yield the facts; each refers to earlier ones only."""
     yield _coverage(record)
     yield _smoking(record)
@@ -36,7 +34,7 @@ def background(record: Record) -> Iterator[Json]:
     yield from _plan(record)
 
 
-def _coverage(record: Record) -> Json:
+def _coverage(record: Record) -> JsonObject:
     insurer = record.directory.payer
     return record.make(
         "Coverage",
@@ -50,7 +48,7 @@ def _coverage(record: Record) -> Json:
     )
 
 
-def _habit(record: Record, code: Json, value: Json) -> Json:
+def _habit(record: Record, code: JsonObject, value: JsonObject) -> JsonObject:
     return record.make(
         "Observation",
         status="final",
@@ -61,18 +59,18 @@ def _habit(record: Record, code: Json, value: Json) -> Json:
     )
 
 
-def _smoking(record: Record) -> Json:
+def _smoking(record: Record) -> JsonObject:
     kinds = SMOKING if record.grown else SMOKING[:1]
     return _habit(record, loinc("72166-2", "Tobacco smoking status"), snomed(*record.draw.pick(kinds)))
 
 
-def _birth_sex(record: Record) -> Json:
-    gender = record.patient.get("gender")
+def _birth_sex(record: Record) -> JsonObject:
+    gender = record.patient.get("gender", "")
     sex = {"female": ("F", "Female"), "male": ("M", "Male")}.get(gender, ("UN", "Undifferentiated"))
     return _habit(record, loinc("76689-9", "Sex assigned at birth"), term("v3-AdministrativeGender", *sex))
 
 
-def _allergies(record: Record) -> Iterator[Json]:
+def _allergies(record: Record) -> Iterator[JsonObject]:
     draw, status = record.draw, term("allergyintolerance-clinical", "active", "Active")
     known = {
         "clinicalStatus": status,
@@ -98,7 +96,7 @@ def _allergies(record: Record) -> Iterator[Json]:
         yield record.make("AllergyIntolerance", "patient", **known, code=concept(*NO_ALLERGY))
 
 
-def _relative(record: Record, code: str, text: str, sex: str) -> Json:
+def _relative(record: Record, code: str, text: str, sex: str) -> JsonObject:
     problem = record.draw.pick(CHRONIC)
     onset = quantity(record.draw.between(30, 70), "a")
     return record.make(
@@ -112,7 +110,7 @@ def _relative(record: Record, code: str, text: str, sex: str) -> Json:
     )
 
 
-def _taken(record: Record, code: str) -> Json:
+def _taken(record: Record, code: str) -> JsonObject:
     drug, start = MEDICATIONS[code], record.draw.moment(record.born, record.end)
     return record.make(
         "MedicationStatement",
@@ -125,7 +123,7 @@ def _taken(record: Record, code: str) -> Json:
     )
 
 
-def _plan(record: Record) -> Iterator[Json]:
+def _plan(record: Record) -> Iterator[JsonObject]:
     draw, start = record.draw, record.draw.moment(max(record.born, record.end - timedelta(days=90)), record.end)
     text, code, measure, unit, bound = draw.pick(GOALS)
     goal = record.make(

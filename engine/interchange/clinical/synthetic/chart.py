@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.synthetic.background import background
 from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.person import birth_of, make_directory, make_patient
 from engine.interchange.clinical.synthetic.record import Record
 from engine.interchange.clinical.synthetic.visit import visits
-
-Json = Any
 
 END: Final = datetime(2026, 3, 2, 6, tzinfo=UTC)
 """The latest moment that a chart speaks of, plans aside: a fixed day, so that a seed alone says every byte."""
@@ -22,7 +21,7 @@ SHORTEST: Final = timedelta(days=30)
 FACTS_A_VISIT: Final = 17
 
 
-def synthetic_chart(seed: str, *, facts: int = 60, patient: Json | None = None) -> list[Json]:
+def synthetic_chart(seed: str, *, facts: int = 60, patient: JsonObject | None = None) -> list[JsonObject]:
     """Return R4 resources: the patient, those who care for it, and as many facts as asked for, each valid.
 
     Everything that a chart may hold is there from 60 facts on. A resource refers only to ones before it, as `Type/id`;
@@ -41,7 +40,7 @@ def synthetic_chart(seed: str, *, facts: int = 60, patient: Json | None = None) 
     return [patient, *directory.resources, *islice(_facts(record, first, facts), facts)]
 
 
-def transaction(chart: list[Json]) -> Json:
+def transaction(chart: list[JsonObject]) -> JsonObject:
     """Return a chart as a transaction that creates all of it, by new ids: references lead to entries of the Bundle."""
     places = {f"{one['resourceType']}/{one['id']}": f"urn:uuid:{one['id']}" for one in chart}
     entries = [
@@ -55,7 +54,7 @@ def transaction(chart: list[Json]) -> Json:
     return {"resourceType": "Bundle", "type": "transaction", "entry": entries}
 
 
-def _facts(record: Record, first: datetime, facts: int) -> Iterator[Json]:
+def _facts(record: Record, first: datetime, facts: int) -> Iterator[JsonObject]:
     yield from background(record)
     yield from visits(record, first, max(2, facts // FACTS_A_VISIT))
 

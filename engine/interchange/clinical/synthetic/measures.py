@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any, Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.synthetic.codes import (
     BLOOD_PRESSURE,
     BODY_MASS_INDEX,
@@ -19,13 +20,11 @@ from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import instant, loinc, quantity, term, to
 from engine.interchange.clinical.synthetic.record import Record
 
-Json = Any
-
 ABNORMAL_SHARE: Final = 0.25
 GROWN_YEARS: Final = 18
 
 
-def tests(record: Record, panel: Panel, order: Json, encounter: Json, at: datetime) -> list[Json]:
+def tests(record: Record, panel: Panel, order: JsonObject, encounter: JsonObject, at: datetime) -> list[JsonObject]:
     """Return the results of a panel, with what they mean and what is normal."""
     return [
         _observation(
@@ -42,7 +41,7 @@ def tests(record: Record, panel: Panel, order: Json, encounter: Json, at: dateti
     ]
 
 
-def vital_signs(record: Record, encounter: Json, at: datetime) -> list[Json]:
+def vital_signs(record: Record, encounter: JsonObject, at: datetime) -> list[JsonObject]:
     """Return the vital signs of one moment, the panel that holds them last."""
     draw, age = record.draw, record.years(at)
     height = round((50 + 120 * min(1, age / GROWN_YEARS)) * draw.between(0.94, 1.06, 2), 1)
@@ -63,11 +62,13 @@ def vital_signs(record: Record, encounter: Json, at: datetime) -> list[Json]:
     return [*taken, _vital(record, encounter, at, *VITAL_SIGNS_PANEL, hasMember=[to(one) for one in taken])]
 
 
-def _vital(record: Record, encounter: Json, at: datetime, code: str, text: str, **elements: Json) -> Json:
+def _vital(record: Record, encounter: JsonObject, at: datetime, code: str, text: str, **elements: Any) -> JsonObject:
     return _observation(record, encounter, at, "vital-signs", loinc(code, text), **elements)
 
 
-def _observation(record: Record, encounter: Json, at: datetime, category: str, code: Json, **elements: Json) -> Json:
+def _observation(
+    record: Record, encounter: JsonObject, at: datetime, category: str, code: JsonObject, **elements: Any
+) -> JsonObject:
     shown = category.replace("-", " ").title()
     return record.make(
         "Observation",
@@ -81,7 +82,7 @@ def _observation(record: Record, encounter: Json, at: datetime, category: str, c
     )
 
 
-def measured(draw: Draw, measure: Measure) -> Json:
+def measured(draw: Draw, measure: Measure) -> JsonObject:
     """Return a value, mostly a normal one, with its interpretation and range."""
     low, high, margin = measure.low, measure.high, (measure.high - measure.low) / 3
     # What is a share has no value above 100 %.

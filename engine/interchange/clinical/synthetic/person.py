@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.synthetic.codes import ETHNICITIES, LANGUAGES, RACES
 from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import CORE, coding, term, to
-
-Json = Any
 
 MRN: Final = "https://mrn.riverbend.example"
 NPI: Final = "http://hl7.org/fhir/sid/us-npi"
@@ -74,13 +73,13 @@ PLAN_NAMES: Final = ("Riverbend Mutual Assurance", "Harrow & Vale Health", "Nort
 class Directory:
     """Who and where: a hospital and its clinic, an insurer, doctors; all of them resources."""
 
-    hospital: Json
-    payer: Json
-    ward: Json
-    doctors: tuple[Json, ...]
+    hospital: JsonObject
+    payer: JsonObject
+    ward: JsonObject
+    doctors: tuple[JsonObject, ...]
 
     @property
-    def resources(self) -> list[Json]:
+    def resources(self) -> list[JsonObject]:
         """Return all of them, what is referred to first."""
         return [self.hospital, self.payer, self.ward, *self.doctors]
 
@@ -105,7 +104,7 @@ def make_directory(draw: Draw) -> Directory:
     return Directory(hospital, payer, ward, tuple(_doctor(draw) for _ in range(3)))
 
 
-def make_patient(draw: Draw, end: date) -> Json:
+def make_patient(draw: Draw, end: date) -> JsonObject:
     """Return a patient as US Core has it, born before `end`."""
     gender = draw.pick(("female", "male"))
     born = end - timedelta(days=60 + draw.below(OLDEST_DAYS))
@@ -135,20 +134,20 @@ def make_patient(draw: Draw, end: date) -> Json:
     }
 
 
-def birth_of(patient: Json) -> datetime:
+def birth_of(patient: JsonObject) -> datetime:
     """Return the midnight at which a patient's day of birth ends, its first day where only a month or year is known."""
     text = patient.get("birthDate") or "1980"
     day = date.fromisoformat((text + "-01-01")[:10])
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
 
 
-def name_of(person: Json) -> str:
+def name_of(person: JsonObject) -> str:
     """Return the name of a patient or doctor, in one line."""
     name = person.get("name", [{}])[0]
     return " ".join((*name.get("given", ()), name.get("family", ""))).strip()
 
 
-def _organization(draw: Draw, name: str, code: str, kind: str) -> Json:
+def _organization(draw: Draw, name: str, code: str, kind: str) -> JsonObject:
     return {
         "resourceType": "Organization",
         "id": draw.id(),
@@ -158,7 +157,7 @@ def _organization(draw: Draw, name: str, code: str, kind: str) -> Json:
     }
 
 
-def _doctor(draw: Draw) -> Json:
+def _doctor(draw: Draw) -> JsonObject:
     gender = draw.pick(("female", "male"))
     return {
         "resourceType": "Practitioner",
@@ -178,12 +177,12 @@ def _provider_number(draw: Draw) -> str:
     return number + str(-sum(one // 10 + one % 10 for one in doubled) % 10)
 
 
-def _told(name: str, code: tuple[str, str]) -> Json:
+def _told(name: str, code: tuple[str, str]) -> JsonObject:
     category = {"url": "ombCategory", "valueCoding": coding(RACE_AND_ETHNICITY, *code)}
     return {"url": CORE + name, "extension": [category, {"url": "text", "valueString": code[1]}]}
 
 
-def _address(draw: Draw) -> Json:
+def _address(draw: Draw) -> JsonObject:
     city, state, postal_code = draw.pick(TOWNS)
     return {
         "use": "home",
@@ -195,6 +194,6 @@ def _address(draw: Draw) -> Json:
     }
 
 
-def _phone(draw: Draw, use: str) -> Json:
+def _phone(draw: Draw, use: str) -> JsonObject:
     """Return a telephone number; 555-0100 to 555-0199 are kept for fiction."""
     return {"system": "phone", "value": f"+1 {draw.pick((503, 541, 971))} 555 01{draw.below(100):02d}", "use": use}

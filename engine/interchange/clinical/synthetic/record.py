@@ -4,11 +4,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import to
 from engine.interchange.clinical.synthetic.person import Directory
-
-Json = Any
 
 YEAR_DAYS: Final = 365.25
 
@@ -21,11 +20,11 @@ class Record:
     """
 
     draw: Draw
-    patient: Json
+    patient: JsonObject
     directory: Directory
     born: datetime
     end: datetime
-    problems: dict[str, Json] = field(default_factory=dict)
+    problems: JsonObject = field(default_factory=dict)
     operated: set[tuple[str, str, str]] = field(default_factory=set)
 
     @property
@@ -37,10 +36,10 @@ class Record:
         """Return the patient's age."""
         return (at - self.born) / timedelta(days=YEAR_DAYS)
 
-    def make(self, type_name: str, holder: str = "subject", **elements: Json) -> Json:
+    def make(self, type_name: str, holder: str = "subject", **elements: Any) -> JsonObject:
         """Return a new resource of this patient."""
         return {"resourceType": type_name, "id": self.draw.id(), holder: to(self.patient), **elements}
 
-    def doctor(self) -> Json:
+    def doctor(self) -> JsonObject:
         """Return a reference to one of the doctors."""
         return to(self.draw.pick(self.directory.doctors))

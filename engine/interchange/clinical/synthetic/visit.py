@@ -5,8 +5,9 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.synthetic.codes import (
     ACUTE,
     CHRONIC,
@@ -31,8 +32,6 @@ from engine.interchange.clinical.synthetic.measures import tests, vital_signs
 from engine.interchange.clinical.synthetic.person import name_of
 from engine.interchange.clinical.synthetic.record import Record
 
-Json = Any
-
 VISITS: Final = "https://visits.riverbend.example"
 MOST_CHRONIC: Final = 5
 
@@ -41,7 +40,7 @@ MOST_CHRONIC: Final = 5
 class Visit:
     """One visit: its Encounter, and from when to when it lasted."""
 
-    encounter: Json
+    encounter: JsonObject
     start: datetime
     end: datetime
 
@@ -51,7 +50,7 @@ class Visit:
         return bool(self.encounter["class"]["code"] == "IMP")
 
 
-def visits(record: Record, first: datetime, number: int) -> Iterator[Json]:
+def visits(record: Record, first: datetime, number: int) -> Iterator[JsonObject]:
     """Yield the facts of so many visits from `first` to the record's end, and of more at the end for ever.
 
     In order of time, a whole visit first; each fact refers to earlier ones only.
@@ -63,7 +62,7 @@ def visits(record: Record, first: datetime, number: int) -> Iterator[Json]:
         yield from _visit(record, record.end - step, step)
 
 
-def _visit(record: Record, earliest: datetime, within: timedelta, *, whole: bool = False) -> Iterator[Json]:
+def _visit(record: Record, earliest: datetime, within: timedelta, *, whole: bool = False) -> Iterator[JsonObject]:
     """Yield the facts of a visit in some time; of a whole one, at least one of every kind."""
     draw = record.draw
     code, text, type_code, type_text, hours = draw.pick(ENCOUNTERS)
@@ -71,11 +70,12 @@ def _visit(record: Record, earliest: datetime, within: timedelta, *, whole: bool
     end = min(start + timedelta(hours=draw.between(hours / 3, hours, 2)), earliest + within)
     chronic = len(record.problems) < MOST_CHRONIC and record.grown and draw.chance(0.4)
     problem = draw.pick([one for one in (CHRONIC if chronic else ACUTE) if one.drugs or not whole])
+    of_class: JsonObject = {"class": coding(f"{TERMINOLOGY}v3-ActCode", code, text)}
     encounter = record.make(
         "Encounter",
         identifier=[{"system": VISITS, "value": f"V{draw.below(10**9):09d}"}],
         status="finished",
-        **{"class": coding(f"{TERMINOLOGY}v3-ActCode", code, text)},
+        **of_class,
         type=[snomed(type_code, type_text)],
         participant=[{"type": [term("v3-ParticipationType", "ATND", "attender")], "individual": record.doctor()}],
         period={"start": instant(start), "end": instant(end)},
@@ -95,7 +95,7 @@ def _visit(record: Record, earliest: datetime, within: timedelta, *, whole: bool
             yield kind(record, visit)
 
 
-def _problem(record: Record, visit: Visit, problem: Problem, *, chronic: bool) -> Iterator[Json]:
+def _problem(record: Record, visit: Visit, problem: Problem, *, chronic: bool) -> Iterator[JsonObject]:
     """Yield the diagnosis, unless it is known already, and what is prescribed for it."""
     draw = record.draw
     if problem.snomed not in record.problems:
@@ -121,12 +121,12 @@ def _problem(record: Record, visit: Visit, problem: Problem, *, chronic: bool) -
         yield _prescription(record, visit, code, chronic=chronic)
 
 
-def _category(*, chronic: bool) -> Json:
+def _category(*, chronic: bool) -> JsonObject:
     kind = ("problem-list-item", "Problem List Item") if chronic else ("encounter-diagnosis", "Encounter Diagnosis")
     return term("condition-category", *kind)
 
 
-def _prescription(record: Record, visit: Visit, code: str, *, chronic: bool) -> Json:
+def _prescription(record: Record, visit: Visit, code: str, *, chronic: bool) -> JsonObject:
     drug, days = MEDICATIONS[code], 90 if chronic else 7
     unit = drug.unit.strip("{}")
     route = ("447694001", "Respiratory tract route") if drug.inhaled else ("26643006", "Oral route")
@@ -154,7 +154,7 @@ def _prescription(record: Record, visit: Visit, code: str, *, chronic: bool) -> 
     )
 
 
-def _report(record: Record, visit: Visit) -> Iterator[Json]:
+def _report(record: Record, visit: Visit) -> Iterator[JsonObject]:
     """Yield an order of the laboratory, its results, and the report of them."""
     panel = record.draw.pick(PANELS)
     order = record.make(
@@ -184,7 +184,7 @@ def _report(record: Record, visit: Visit) -> Iterator[Json]:
     )
 
 
-def _procedure(record: Record, visit: Visit) -> Json:
+def _procedure(record: Record, visit: Visit) -> JsonObject:
     left = [one for one in SURGERY if one not in record.operated]
     operated = bool(left) and visit.stay and record.draw.chance(0.5)
     code, icd, text = done = record.draw.pick(left if operated else EXAMINATIONS)
@@ -200,7 +200,7 @@ def _procedure(record: Record, visit: Visit) -> Json:
     )
 
 
-def _vaccination(record: Record, visit: Visit) -> Json:
+def _vaccination(record: Record, visit: Visit) -> JsonObject:
     draw, age = record.draw, record.years(visit.start)
     code, text, *_ = draw.pick([one for one in VACCINES if one[2] <= age < one[3]])
     given = not draw.chance(0.05)
@@ -224,7 +224,7 @@ def _vaccination(record: Record, visit: Visit) -> Json:
     )
 
 
-def _note(record: Record, visit: Visit) -> Json:
+def _note(record: Record, visit: Visit) -> JsonObject:
     code, title = DISCHARGE_NOTE if visit.stay else record.draw.pick(NOTES)
     reason = visit.encounter["reasonCode"][0]["text"]
     text = f"{title}\n\n{name_of(record.patient)} was seen for: {reason}.\nVitals were taken. Follow-up as planned.\n"

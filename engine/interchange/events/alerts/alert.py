@@ -1,14 +1,13 @@
 """What those are told who subscribed to `Bundle?clinicalAlerts=true`."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.rest.subscriptions.criteria import CLINICAL_ALERTS
 from engine.interchange.store.notification import Event, announce
 from engine.interchange.store.transaction import Stored, Transaction
-
-Json = Any
 
 CLINICAL_ALERT: Final = "clinical-alert"
 LEADING_INDICATOR: Final = "leading-indicator"

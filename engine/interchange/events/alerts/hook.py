@@ -2,12 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.core.service import Service
 from engine.interchange.events.alerts.network import Exchange, NetworkDocument, NetworkQuery, available, queried
-
-Json = Any
 
 TENANTS_OF: Final = (
     "SELECT tenant.name FROM resource JOIN tenant ON tenant.number=resource.tenant"
@@ -20,7 +19,7 @@ class NetworkHookError(ValueError):
     """What a test said of a network cannot be understood."""
 
 
-async def network_query(service: Service, body: Json) -> Json:
+async def network_query(service: Service, body: JsonObject) -> JsonObject:
     """Let a network query happen; return whether anybody is told of it.
 
     `{"patient": id, "transaction": "patient-discovery" or "document-query", "purpose": "treatment", "network": name,
@@ -34,7 +33,7 @@ async def network_query(service: Service, body: Json) -> Json:
     return {"status": "done", "told": await told}
 
 
-async def network_document(service: Service, body: Json) -> Json:
+async def network_document(service: Service, body: JsonObject) -> JsonObject:
     """Let a document become available; return whether anybody is told of it.
 
     As a query without `transaction`; `encounter` is the id of the visit that it is of.
@@ -44,7 +43,7 @@ async def network_document(service: Service, body: Json) -> Json:
     return {"status": "done", "told": await available(service, _tenant(service, body, patient), told)}
 
 
-def _read(service: Service, body: Json) -> tuple[str, tuple[str, str, str], datetime]:
+def _read(service: Service, body: JsonObject) -> tuple[str, tuple[str, str, str], datetime]:
     if not isinstance(body, dict) or not isinstance(body.get("patient"), str):
         raise NetworkHookError("name the patient: an id")
     missing = [name for name in SOURCE if not isinstance(body.get(name), str)]
@@ -58,7 +57,7 @@ def _read(service: Service, body: Json) -> tuple[str, tuple[str, str, str], date
     return body["patient"].removeprefix("Patient/"), (purpose, network, organization), at
 
 
-def _tenant(service: Service, body: Json, patient: str) -> str:
+def _tenant(service: Service, body: JsonObject, patient: str) -> str:
     named = body.get("tenant")
     if named is None:
         found = [name for (name,) in service.store.reader().execute(TENANTS_OF, (patient,))]
@@ -70,7 +69,7 @@ def _tenant(service: Service, body: Json, patient: str) -> str:
     return str(named)
 
 
-HOOKS: Final[dict[str, Callable[[Service, Json], Awaitable[Json]]]] = {
+HOOKS: Final[dict[str, Callable[[Service, JsonObject], Awaitable[JsonObject]]]] = {
     "network-query": network_query,
     "document": network_document,
 }

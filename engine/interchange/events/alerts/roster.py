@@ -1,13 +1,12 @@
 """Who is enrolled: the members of the Group that is called so, or all patients of a tenant."""
 
-from typing import Any, Final
+from typing import Final
 
 from engine.config.service import Enrollment
+from engine.fhir.json import JsonObject
 from engine.interchange.rest.resource.roster import GROUP
 from engine.interchange.store.search.date import span
 from engine.interchange.store.transaction import Transaction, milliseconds
-
-Json = Any
 
 NAME: Final = "Clinical Alerts Roster"
 GROUPS: Final = "SELECT key FROM reference_index WHERE tenant=? AND target=? AND parameter=? ORDER BY key"
@@ -30,7 +29,7 @@ def enrolled(transaction: Transaction, enrollment: Enrollment, patient_id: str) 
     )
 
 
-def _present(member: dict[str, Json], target: str, now_ms: int) -> bool:
+def _present(member: JsonObject, target: str, now_ms: int) -> bool:
     if member.get("entity", {}).get("reference") != target or member.get("inactive", False):
         return False
     period = member.get("period", {})

@@ -2,16 +2,15 @@
 
 import re
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.kernel.view import TIMESTAMP, tolerated
 from engine.interchange.rest.resource.rules import check_shape, issues
 from engine.interchange.store.transaction import Stored
-
-Json = Any
 
 ADMIN_NOTIFY: Final = "admin-notify"
 MESSAGE_EVENTS: Final = "http://terminology.hl7.org/CodeSystem/message-events"
@@ -36,7 +35,7 @@ class Notice(NamedTuple):
     timestamp: str
 
 
-def read_notice(body: Json, version: FhirVersion) -> Notice:
+def read_notice(body: JsonObject, version: FhirVersion) -> Notice:
     """Return what a message says; RefusedError 400 for no message, 422 for one of another event, or of nobody."""
     missing, wrong = check_shape(tolerated(body, version), BUNDLE, version)
     if missing:
@@ -88,7 +87,7 @@ def message_of(
     return write_json(bundle)
 
 
-def response_to(notice: Notice, message_id: str, base: str, at: datetime) -> dict[str, Json]:
+def response_to(notice: Notice, message_id: str, base: str, at: datetime) -> JsonObject:
     """Return the message that answers one, in R4."""
     header = {
         "resourceType": HEADER,
@@ -110,7 +109,7 @@ def _instant(at: datetime) -> str:
     return at.isoformat(timespec="milliseconds")
 
 
-def _given(body: dict[str, Json]) -> str:
+def _given(body: JsonObject) -> str:
     """Return the identifier of a message, by which one that comes again is known; RefusedError (400) for none."""
     given = body.get("identifier", {})
     found = f"{given.get('system', '')}|{given['value']}" if given.get("value") else ""
@@ -120,7 +119,7 @@ def _given(body: dict[str, Json]) -> str:
     return found
 
 
-def _trigger(header: dict[str, Json]) -> str:
+def _trigger(header: JsonObject) -> str:
     """Return the event of HL7 v2 behind a message; RefusedError (422) where it does not say which."""
     codings = header.get("reason", {}).get("coding", ())
     found = [one.get("code", "") for one in codings if one.get("system") in TRIGGERS]

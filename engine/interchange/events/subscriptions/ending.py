@@ -1,16 +1,15 @@
 """What switches a subscription off without its client: its end, and a receiver that does not take its events."""
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.core.service import Service
 from engine.interchange.events.subscriptions.settling import END_PASSED, OFF
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
 from engine.interchange.store.notification import Outcome, end_waiting
 from engine.interchange.store.subscription import drop_subscription, find_subscription, over, switch_off
 from engine.interchange.store.transaction import Follower, Transaction, milliseconds
-
-Json = Any
 
 # Subscriptions that one look ends.
 MOST: Final = 100
@@ -40,7 +39,7 @@ async def end_those_over(service: Service) -> int:
     return len(known)
 
 
-def follower(transaction: Transaction, before: dict[str, Json] | None, after: dict[str, Json] | None) -> None:
+def follower(transaction: Transaction, before: JsonObject | None, after: JsonObject | None) -> None:
     """Forget a subscription that was deleted, and what it was owed."""
     if before is not None and after is None:
         drop_subscription(transaction, before["id"])

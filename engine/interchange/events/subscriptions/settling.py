@@ -1,11 +1,12 @@
 """As what a Subscription is kept that a client writes, with the row that writes are matched with in the same commit."""
 
 import secrets
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from engine.config.service import Tenant
 from engine.config.text import is_host
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Request
 from engine.interchange.core.service import Service
@@ -22,8 +23,6 @@ from engine.interchange.tokens.oauth.rights import may
 from engine.interchange.tokens.oauth.scope import allows
 from engine.interchange.tokens.oauth.vault import Principal
 
-Json = Any
-
 ACTIVE: Final = "active"
 OFF: Final = "off"
 # What a client may say, and what is kept of it.
@@ -35,8 +34,8 @@ END_PASSED: Final = "Its end has passed."
 
 
 def settle_subscription(
-    service: Service, transaction: Transaction, request: Request, resource: dict[str, Json], live: Stored | None
-) -> dict[str, Json]:
+    service: Service, transaction: Transaction, request: Request, resource: JsonObject, live: Stored | None
+) -> JsonObject:
     """Return a Subscription as it is kept: active at once, its header lines without their values.
 
     `live` is what it replaces, None for a new one, whose id is that of the request. RefusedError (422): what is not
@@ -79,7 +78,7 @@ def settle_subscription(
     return {**made, "channel": {**channel, "header": masked(lines)}} if lines else made
 
 
-def _check_channel(channel: dict[str, Json]) -> None:
+def _check_channel(channel: JsonObject) -> None:
     if channel["type"] != REST_HOOK:
         raise _wrong("The only channel is rest-hook.", "channel.type", Category.NOT_OFFERED)
     if channel.get("payload", PAYLOAD) != PAYLOAD:
@@ -128,7 +127,7 @@ def _server(endpoint: str) -> tuple[str, int]:
     return parts.hostname or "", parts.port or 443
 
 
-def _end(resource: dict[str, Json]) -> int | None:
+def _end(resource: JsonObject) -> int | None:
     found = span(resource["end"]) if "end" in resource else None
     return found[1] if found is not None else None
 

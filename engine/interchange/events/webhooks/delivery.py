@@ -5,7 +5,7 @@ from typing import Final
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.events.subscriptions.header import Lines, sent_headers
-from engine.interchange.kernel.exact import read_json
+from engine.interchange.kernel.exact import read_resource
 from engine.interchange.kernel.view import to_version
 from engine.interchange.store.notification import QueuedNotification
 
@@ -23,7 +23,7 @@ def version_of(owed: QueuedNotification) -> FhirVersion:
 def shown_body(owed: QueuedNotification) -> bytes:
     """Return the body of a delivery; the event must have one."""
     body = owed.body or b""
-    type_name = owed.type or str(read_json(body)["resourceType"])
+    type_name = owed.type or str(read_resource(body)["resourceType"])
     return to_version(body, type_name, version_of(owed))
 
 

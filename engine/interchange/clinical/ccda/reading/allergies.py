@@ -1,8 +1,9 @@
 """Allergies and intolerances: Allergy Concern Act and Allergy - Intolerance Observation as AllergyIntolerance."""
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.concerns import (
     ALLERGY_STATUS,
@@ -15,8 +16,6 @@ from engine.interchange.clinical.ccda.reading.datatypes import identifiers, text
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, is_negated, related, said, templates
 from engine.interchange.clinical.ccda.reading.parties import author, authored
 from engine.interchange.clinical.ccda.reading.times import interval
-
-Json = Any
 
 VERIFICATION: Final = "http://terminology.hl7.org/CodeSystem/allergyintolerance-verification"
 ABATEMENT: Final = "http://hl7.org/fhir/StructureDefinition/allergyintolerance-abatement"
@@ -72,7 +71,7 @@ def read_allergies(chart: Chart, act: Element) -> None:
             _read(chart, still, observation, _none_known(observation), "confirmed")
 
 
-def _read(chart: Chart, concern: Concern, observation: Element, code: dict[str, Json], verified: str) -> None:
+def _read(chart: Chart, concern: Concern, observation: Element, code: JsonObject, verified: str) -> None:
     kind, category = TYPES.get(said(observation, "code", "value"), ("", ""))
     onset, abatement = interval(first(observation, "effectiveTime"), chart.offset)
     ended = abatement if abatement != onset else ""
@@ -96,14 +95,14 @@ def _read(chart: Chart, concern: Concern, observation: Element, code: dict[str, 
     )
 
 
-def _none_known(observation: Element) -> dict[str, Json]:
+def _none_known(observation: Element) -> JsonObject:
     """Return the code of there being no allergy: of any kind, to drugs, or to food."""
     _, category = TYPES.get(said(observation, "code", "value"), ("", ""))
     code, display = NONE_KNOWN.get(category, NONE_KNOWN[""])
     return {"coding": [{"system": "http://snomed.info/sct", "code": code, "display": display}]}
 
 
-def _substance(chart: Chart, observation: Element) -> dict[str, Json]:
+def _substance(chart: Chart, observation: Element) -> JsonObject:
     """Return what the patient is allergic to: the participant's code or name, else a value that names it."""
     for entity in every(observation, "participant/participantRole/playingEntity"):
         name = text_of(first(entity, "name"))
@@ -133,8 +132,8 @@ def _is_severity(observation: Element) -> bool:
     return said(observation, "code", "code") == SEVERITY or SEVERITY_TEMPLATE in templates(observation)
 
 
-def _reactions(chart: Chart, observation: Element) -> list[dict[str, Json]]:
-    found: list[dict[str, Json]] = []
+def _reactions(chart: Chart, observation: Element) -> list[JsonObject]:
+    found: list[JsonObject] = []
     whole = _severity(observation)
     named = [one for one in related(observation) if REACTION_TEMPLATE in templates(one)]
     for one in named or [one for one in related(observation, "MFST") if not _is_severity(one)]:

@@ -4,8 +4,9 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clinical.ccda.reading.datatypes import LONGEST, codings, plain, text_of
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said
@@ -14,8 +15,7 @@ from engine.interchange.clinical.patient360.facts import MOST_FACTS, PATIENT, Re
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.rest.resource.catalogue import KEPT
 
-Json = Any
-Resource = dict[str, Json]
+Resource = JsonObject
 
 # Parts of the narrative that entries may refer to: as many elements and characters as the document has, some times.
 REFERRED: Final = 4
@@ -79,7 +79,7 @@ class Chart:
         own, named = text_of(element), said(element, "value", "reference")
         return own or (self._narrated(named[1:]) if named.startswith("#") else "")
 
-    def concept(self, element: Element | None) -> dict[str, Json]:
+    def concept(self, element: Element | None) -> JsonObject:
         """Return the CodeableConcept of a coded element; {} for one that says nothing."""
         if element is None:
             return {}
@@ -88,11 +88,11 @@ class Chart:
         text = text or ("" if found else plain(said(element, "displayName")))
         return {"coding": found, "text": text} if found or text else {}
 
-    def concepts(self, element: Element | None, path: str) -> list[dict[str, Json]]:
+    def concepts(self, element: Element | None, path: str) -> list[JsonObject]:
         """Return the CodeableConcepts of all coded elements at a path, without those that say nothing."""
         return [found for one in every(element, path) if (found := self.concept(one))]
 
-    def timed(self, name: str, element: Element | None) -> dict[str, Json]:
+    def timed(self, name: str, element: Element | None) -> JsonObject:
         """Return the element of a choice of dateTime and Period, named by its begin (`effective`); {} for none."""
         return timed(name, element, self.offset)
 
@@ -128,7 +128,7 @@ class Chart:
         return plain(" ".join(found)) if self._budget >= 0 else ""
 
 
-def _filled(value: Mapping[str, Json]) -> dict[str, Json]:
+def _filled(value: Mapping[str, Json]) -> JsonObject:
     """Return an object without those of its elements that say nothing, at any depth."""
     found = ((name, _part(part)) for name, part in value.items())
     return {name: part for name, part in found if part not in ("", None, [], {})}
@@ -143,7 +143,7 @@ def _part(value: Json) -> Json:
 
 
 def _says_nothing(resource: Resource) -> bool:
-    concept: dict[str, Json] = next((resource[name] for name in SUBJECTS if name in resource), {})
+    concept: JsonObject = next((resource[name] for name in SUBJECTS if name in resource), {})
     return "coding" not in concept and NOTHING.match(concept.get("text", "")) is not None
 
 

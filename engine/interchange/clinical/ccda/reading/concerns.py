@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, related, said
 from engine.interchange.clinical.ccda.reading.parties import author, authored
-
-Json = Any
 
 ALLERGY_STATUS: Final = "http://terminology.hl7.org/CodeSystem/allergyintolerance-clinical"
 PROBLEM_STATUS: Final = "http://terminology.hl7.org/CodeSystem/condition-clinical"
@@ -42,7 +41,7 @@ class Concern:
 
     status: str
     recorded: str
-    recorder: dict[str, Json]
+    recorder: JsonObject
     comments: tuple[str, ...]
 
 
@@ -61,7 +60,7 @@ def observations_of(chart: Chart, act: Element) -> Iterator[tuple[Concern, Eleme
         yield concern, observation
 
 
-def clinical_status(concern: Concern, observation: Element, system: str, *, ended: bool) -> dict[str, Json]:
+def clinical_status(concern: Concern, observation: Element, system: str, *, ended: bool) -> JsonObject:
     """Return the clinical status: the one told of it, else that of the concern; what has ended is not active."""
     told = [first(one, "value") for one in related(observation) if said(one, "code", "code") == STATUS]
     code = next((STATUSES[said(one)] for one in told if said(one) in STATUSES), concern.status)
@@ -79,7 +78,7 @@ def comments(chart: Chart, statement: Element) -> Iterator[str]:
             yield from filter(None, (chart.text(one) for one in every(act, "text")))
 
 
-def notes(chart: Chart, statement: Element, concern: Concern | None = None) -> list[dict[str, Json]]:
+def notes(chart: Chart, statement: Element, concern: Concern | None = None) -> list[JsonObject]:
     """Return the comments of a statement, and of the concern that it stands in, as Annotations."""
     found = (*comments(chart, statement), *(concern.comments if concern else ()))
     return [{"text": one} for one in dict.fromkeys(found)]

@@ -2,13 +2,12 @@
 
 import re
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said
 from engine.interchange.clinical.ccda.reading.times import interval, period
 from engine.interchange.clinical.ccda.systems import BY_OID, OID, system_by_oid
-
-Json = Any
 
 URI: Final = "urn:ietf:rfc:3986"
 # Null flavors that documents have for codes of whichever system.
@@ -82,7 +81,7 @@ def system_of(root: str, name: str = "") -> str:
     return root if ADDRESS.fullmatch(root) else ""
 
 
-def coding(element: Element) -> dict[str, Json]:
+def coding(element: Element) -> JsonObject:
     """Return the Coding of an element that has a code; {} for one that has none, or a null flavor for a code."""
     code = plain(said(element))
     if not code or code.upper() in NULL_CODES or said(element, "codeSystem") == NULL_FLAVOR:
@@ -91,18 +90,18 @@ def coding(element: Element) -> dict[str, Json]:
     return {"system": system, "code": code, "display": plain(said(element, "displayName"))}
 
 
-def codings(element: Element | None) -> list[dict[str, Json]]:
+def codings(element: Element | None) -> list[JsonObject]:
     """Return the Codings of a coded element: its own, then those of its translations; none twice."""
     if element is None:
         return []
-    found: dict[tuple[str, str], dict[str, Json]] = {}
+    found: dict[tuple[str, str], JsonObject] = {}
     for one in (coding(part) for part in (element, *every(element, "translation"))):
         if one:
             found.setdefault((one["system"], one["code"]), one)
     return list(found.values())
 
 
-def identifier(element: Element) -> dict[str, Json]:
+def identifier(element: Element) -> JsonObject:
     """Return the Identifier of an instance identifier (II); {} for one that names nothing, as a system alone."""
     root, extension = said(element, "root"), plain(said(element, "extension"))
     system = system_of(root, said(element, "assigningAuthorityName"))
@@ -114,13 +113,13 @@ def identifier(element: Element) -> dict[str, Json]:
     return {"system": URI, "value": urn} if urn else {"value": plain(root)}
 
 
-def identifiers(element: Element | None) -> list[dict[str, Json]]:
+def identifiers(element: Element | None) -> list[JsonObject]:
     """Return the Identifiers that an element has, none twice."""
     found = [one for one in map(identifier, every(element, "id")) if one]
     return [one for place, one in enumerate(found) if one not in found[:place]] if len(found) < 100 else found[:100]
 
 
-def quantity(element: Element | None) -> dict[str, Json]:
+def quantity(element: Element | None) -> JsonObject:
     """Return a Quantity (PQ, REAL, INT); {} for one without a value.
 
     A unit that UCUM does not have stands as the text of a translation.
@@ -137,12 +136,12 @@ def quantity(element: Element | None) -> dict[str, Json]:
     return {"value": value, "unit": unit, **coded}
 
 
-def bounds(element: Element | None) -> tuple[dict[str, Json], dict[str, Json]]:
+def bounds(element: Element | None) -> tuple[JsonObject, JsonObject]:
     """Return both ends of an interval of quantities (IVL_PQ), {} for one that is not told."""
     return quantity(first(element, "low")), quantity(first(element, "high"))
 
 
-def compared(element: Element) -> dict[str, Json]:
+def compared(element: Element) -> JsonObject:
     """Return the Quantity with its comparator of an interval with one end; {} for another."""
     low, high = bounds(element)
     if bool(low) == bool(high):
@@ -152,7 +151,7 @@ def compared(element: Element) -> dict[str, Json]:
     return {**(low or high), "comparator": sign if said(end, "inclusive") == "false" else f"{sign}="}
 
 
-def human_name(element: Element | None) -> dict[str, Json]:
+def human_name(element: Element | None) -> JsonObject:
     """Return a HumanName; {} for none. One that is only text has `text`."""
     if element is None:
         return {}
@@ -164,7 +163,7 @@ def human_name(element: Element | None) -> dict[str, Json]:
     return {"use": use, "family": family, **parts} if written else {"text": text_of(element)}
 
 
-def address(element: Element) -> dict[str, Json]:
+def address(element: Element) -> JsonObject:
     """Return an Address; {} for one that says nothing."""
     low, high = interval(first(element, "useablePeriod"), "")
     found = {
@@ -179,7 +178,7 @@ def address(element: Element) -> dict[str, Json]:
     return {"use": use if use in ADDRESS_USES else "", **found, "period": period(low, high)} if found else {}
 
 
-def telecom(element: Element) -> dict[str, Json]:
+def telecom(element: Element) -> JsonObject:
     """Return a ContactPoint; {} for one without a value. A number without `tel:` is a telephone's."""
     scheme, sign, rest = plain(said(element, "value")).partition(":")
     value = rest if sign else scheme
@@ -190,7 +189,7 @@ def telecom(element: Element) -> dict[str, Json]:
     return {"system": system, "value": value, "use": _use(element)} if value else {}
 
 
-def contact(element: Element | None) -> dict[str, Json]:
+def contact(element: Element | None) -> JsonObject:
     """Return the `address` and `telecom` of a person or organization."""
     return {
         "address": [one for one in map(address, every(element, "addr")) if one],

@@ -1,8 +1,9 @@
 """Reading a C-CDA document into facts: whose it is, where it is from, and what its entries say."""
 
 import hashlib
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.datatypes import human_name, identifier, identifiers, text_of
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said, tag
@@ -18,8 +19,6 @@ from engine.interchange.clinical.patient360.facts import (
     Section,
     UnreadableDocumentError,
 )
-
-Json = Any
 
 ROOT: Final = tag("ClinicalDocument")
 SECTION: Final = tag("section")
@@ -78,7 +77,7 @@ def _document(body: bytes, most_bytes: int) -> Element:
     return root
 
 
-def _name(found: dict[str, Json]) -> str:
+def _name(found: JsonObject) -> str:
     """Return an Identifier as one text: its value where it is an address itself, else system and value."""
     value = found.get("value", "")
     return value if value.startswith("urn:") else "|".join(filter(None, (found.get("system", ""), value)))

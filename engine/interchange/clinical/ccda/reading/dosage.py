@@ -1,13 +1,12 @@
 """How a medicine is given: times (PIVL_TS, EIVL_TS), dose, rate and route as Dosage."""
 
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.datatypes import bounds, number, plain, quantity
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, related, said, templates, value_type
-
-Json = Any
 
 EVENTS: Final = frozenset(["HS", "WAKE", "C", "CM", "CD", "CV", "AC", "ACM", "ACD", "ACV", "PC", "PCM", "PCD", "PCV"])
 # How far the period of "three times a day" may be from a third of a day.
@@ -21,7 +20,7 @@ SIG_CODE: Final = "76662-6"
 INSTRUCTION: Final = "2.16.840.1.113883.10.20.22.4.20"
 
 
-def dosage_of(chart: Chart, entry: Element) -> dict[str, Json]:
+def dosage_of(chart: Chart, entry: Element) -> JsonObject:
     """Return the Dosage that a substance administration tells; {} for none."""
     as_needed = first(entry, "precondition")
     reason = chart.concept(first(as_needed, "criterion/value"))
@@ -38,15 +37,15 @@ def dosage_of(chart: Chart, entry: Element) -> dict[str, Json]:
     }
 
 
-def dose_of(entry: Element) -> dict[str, Json]:
+def dose_of(entry: Element) -> JsonObject:
     """Return the dose as a Quantity; the unit is that of the administration where the dose has none."""
     found = quantity(first(entry, "doseQuantity"))
     unit = said(entry, "displayName", "administrationUnitCode")
     return {**found, "unit": plain(unit)} if found and unit and "unit" not in found else found
 
 
-def _dose(entry: Element) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+def _dose(entry: Element) -> JsonObject:
+    found: JsonObject = {}
     for name, path in (("dose", "doseQuantity"), ("rate", "rateQuantity")):
         low, high = bounds(first(entry, path))
         single = dose_of(entry) if name == "dose" else quantity(first(entry, path))
@@ -57,13 +56,13 @@ def _dose(entry: Element) -> dict[str, Json]:
     return found
 
 
-def _most(entry: Element) -> dict[str, Json]:
+def _most(entry: Element) -> JsonObject:
     most = first(entry, "maxDoseQuantity")
     parts = {name: quantity(first(most, name)) for name in ("numerator", "denominator")}
     return parts if all(parts.values()) else {}
 
 
-def _timing(entry: Element) -> dict[str, Json]:
+def _timing(entry: Element) -> JsonObject:
     """Return how often; the interval in which it is given is no part of it."""
     for time in every(entry, "effectiveTime"):
         kind = value_type(time)
@@ -73,7 +72,7 @@ def _timing(entry: Element) -> dict[str, Json]:
     return {}
 
 
-def _periodic(time: Element) -> dict[str, Json]:
+def _periodic(time: Element) -> JsonObject:
     """Return a repetition of once a period, or several times a unit; `period` may be an interval itself."""
     span = first(time, "period")
     low, high = bounds(span)
@@ -88,7 +87,7 @@ def _periodic(time: Element) -> dict[str, Json]:
     return {"frequency": 1, "period": once["value"], **longest, "periodUnit": unit}
 
 
-def _at_event(time: Element) -> dict[str, Json]:
+def _at_event(time: Element) -> JsonObject:
     event = said(time, "code", "event")
     offset = first(time, "offset")
     amount = number(said(offset, "value")) or number(said(offset, "value", "low"))

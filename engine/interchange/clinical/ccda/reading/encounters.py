@@ -1,7 +1,8 @@
 """Encounters: Encounter Activity, and the visit that a document is about (componentOf), as Encounter."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.datatypes import identifiers
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, is_negated, related, said
@@ -10,8 +11,6 @@ from engine.interchange.clinical.ccda.reading.parties import distinct, organizat
 from engine.interchange.clinical.ccda.reading.problems import read_diagnoses
 from engine.interchange.clinical.ccda.reading.procedures import places
 from engine.interchange.clinical.ccda.reading.times import interval, period
-
-Json = Any
 
 ACT_CODE: Final = "http://terminology.hl7.org/CodeSystem/v3-ActCode"
 # Classes of encounters in version 3; a document has them as a code or as one of its translations.
@@ -91,7 +90,7 @@ def read_visit(chart: Chart, visit: Element) -> None:
     )
 
 
-def _classified(kind: dict[str, Json]) -> dict[str, Json]:
+def _classified(kind: JsonObject) -> JsonObject:
     """Return the class and the type of an encounter: a Coding of a class is the class, the rest the type."""
     coded = kind.get("coding", [])
     found = [one for one in coded if one["system"] == ACT_CODE and one["code"] in CLASSES]
@@ -99,6 +98,6 @@ def _classified(kind: dict[str, Json]) -> dict[str, Json]:
     return {"class": found[0] if found else UNKNOWN, "type": [rest]}
 
 
-def _period(chart: Chart, entry: Element) -> dict[str, Json]:
+def _period(chart: Chart, entry: Element) -> JsonObject:
     low, high = interval(first(entry, "effectiveTime"), chart.offset)
     return {"period": period(low, high)} if low or high else {}

@@ -1,14 +1,13 @@
 """What is told of a life: Social History and Smoking Status as Observation, Family History as FamilyMemberHistory."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.datatypes import human_name, identifiers, quantity, system_of
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, is_negated, related, said, templates
 from engine.interchange.clinical.ccda.reading.observations import observation_of
 from engine.interchange.clinical.ccda.reading.times import day
-
-Json = Any
 
 SOCIAL: Final = "social-history"
 LOINC: Final = "http://loinc.org"
@@ -38,7 +37,7 @@ def read_social(chart: Chart, entry: Element) -> None:
     for observation in every(entry, "component/observation") if entry.tag.endswith("organizer") else [entry]:
         if BIRTH_SEX in templates(observation):
             continue
-        code: dict[str, Json] = {}
+        code: JsonObject = {}
         if said(observation, "code", "code") in {ASSERTION, ""}:
             named = next((ASSERTED[one] for one in templates(observation) if one in ASSERTED), None)
             code = {"coding": [{"system": LOINC, "code": named[0], "display": named[1]}]} if named else {}
@@ -81,7 +80,7 @@ def _name(person: Element | None) -> str:
     return name.get("text") or " ".join(filter(None, (*name.get("given", ()), name.get("family", ""))))
 
 
-def _condition(chart: Chart, observation: Element) -> dict[str, Json]:
+def _condition(chart: Chart, observation: Element) -> JsonObject:
     """Return what a relative had; {} for nothing, and for what they did not have."""
     code = chart.concept(first(observation, "value"))
     if not code or is_negated(observation):
@@ -96,7 +95,7 @@ def _condition(chart: Chart, observation: Element) -> dict[str, Json]:
     }
 
 
-def _age(age: dict[str, Json]) -> dict[str, Json]:
+def _age(age: JsonObject) -> JsonObject:
     """Return an Age: its unit is one of time, and years where the document tells none."""
     if not age:
         return {}

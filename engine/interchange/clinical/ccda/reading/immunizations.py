@@ -1,7 +1,8 @@
 """Immunizations: Immunization Activity as Immunization; a planned one as MedicationRequest."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.concerns import notes
 from engine.interchange.clinical.ccda.reading.datatypes import identifiers, text_of, whole
@@ -10,8 +11,6 @@ from engine.interchange.clinical.ccda.reading.element import Element, first, is_
 from engine.interchange.clinical.ccda.reading.medications import INTENTS, medicine_of, read_planned_medication, reasons
 from engine.interchange.clinical.ccda.reading.parties import authored, organization, performers
 from engine.interchange.clinical.ccda.reading.times import day, interval
-
-Json = Any
 
 FUNCTION: Final = "http://terminology.hl7.org/CodeSystem/v2-0443"
 REFUSAL: Final = "2.16.840.1.113883.10.20.22.4.53"
@@ -64,14 +63,14 @@ def read_immunization(chart: Chart, entry: Element) -> None:
     )
 
 
-def _refusal(chart: Chart, entry: Element) -> dict[str, Json]:
+def _refusal(chart: Chart, entry: Element) -> JsonObject:
     for one in related(entry):
         if REFUSAL in templates(one) or said(one, "codeSystem", "code") == REFUSALS:
             return chart.concept(first(one, "code"))
     return {}
 
 
-def _dose_number(entry: Element) -> list[dict[str, Json]]:
+def _dose_number(entry: Element) -> list[JsonObject]:
     """Return which dose of its series it was: as told by an observation, else by the repeat number."""
     told = [first(one, "value") for one in related(entry) if said(one, "code", "code") == DOSE_NUMBER]
     number = next((whole(said(one, "value"), 1) for one in told), None) or whole(

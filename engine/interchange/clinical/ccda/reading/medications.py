@@ -1,7 +1,8 @@
 """Medicines: Medication Activity as MedicationStatement (what is taken) or MedicationRequest (what is ordered)."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.concerns import notes
 from engine.interchange.clinical.ccda.reading.datatypes import identifiers, quantity, text_of, whole
@@ -18,8 +19,6 @@ from engine.interchange.clinical.ccda.reading.element import (
 )
 from engine.interchange.clinical.ccda.reading.parties import author, authored
 from engine.interchange.clinical.ccda.reading.times import interval, period, timed
-
-Json = Any
 
 # SNOMED CT codes that name no medicine in particular: negated, they say that there is none.
 ANY_MEDICINE: Final = frozenset({"410942007", "105590001", "787859002"})
@@ -75,7 +74,7 @@ def read_planned_medication(chart: Chart, entry: Element) -> None:
         _request(chart, entry, medicine, PLANS.get(said(entry, "moodCode"), "plan"))
 
 
-def medicine_of(chart: Chart, entry: Element) -> dict[str, Json]:
+def medicine_of(chart: Chart, entry: Element) -> JsonObject:
     """Return the medicine of a substance administration; {} for one that has neither code nor name.
 
     {} too where a text alone is negated: it says that there is none ("no known medications").
@@ -88,12 +87,12 @@ def medicine_of(chart: Chart, entry: Element) -> dict[str, Json]:
     return {} if is_negated(entry) and codes <= ANY_MEDICINE else found
 
 
-def reasons(chart: Chart, entry: Element) -> list[dict[str, Json]]:
+def reasons(chart: Chart, entry: Element) -> list[JsonObject]:
     """Return why something is given or done: the values of its indications."""
     return [found for one in related(entry, REASON) if (found := chart.concept(first(one, "value")))]
 
 
-def _common(chart: Chart, entry: Element, medicine: dict[str, Json]) -> dict[str, Json]:
+def _common(chart: Chart, entry: Element, medicine: JsonObject) -> JsonObject:
     return {
         "identifier": identifiers(entry),
         "medicationCodeableConcept": medicine,
@@ -102,7 +101,7 @@ def _common(chart: Chart, entry: Element, medicine: dict[str, Json]) -> dict[str
     }
 
 
-def _statement(chart: Chart, entry: Element, medicine: dict[str, Json]) -> None:
+def _statement(chart: Chart, entry: Element, medicine: JsonObject) -> None:
     status = "not-taken" if is_negated(entry) else STATEMENTS.get(said(entry, "code", "statusCode"), "unknown")
     chart.add(
         "MedicationStatement",
@@ -117,7 +116,7 @@ def _statement(chart: Chart, entry: Element, medicine: dict[str, Json]) -> None:
     )
 
 
-def _request(chart: Chart, entry: Element, medicine: dict[str, Json], intent: str) -> None:
+def _request(chart: Chart, entry: Element, medicine: JsonObject, intent: str) -> None:
     dosage = dosage_of(chart, entry)
     low, high = interval(_given(entry), chart.offset)
     low, high = (low, high) if low != high else (low, "")
@@ -146,7 +145,7 @@ def _given(entry: Element) -> Element | None:
     return next((one for one in times if value_type(one) not in {"PIVL_TS", "EIVL_TS"}), None)
 
 
-def _dispense(entry: Element) -> dict[str, Json]:
+def _dispense(entry: Element) -> JsonObject:
     """Return what is to be handed out, by the Medication Supply Order; the first of its fills is no repeat."""
     for supply in related(entry, name="supply"):
         if said(supply, "moodCode") != DONE:

@@ -1,7 +1,8 @@
 """Observations of any section: Result, Vital Sign and Social History Observation as Observation."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.concerns import notes
 from engine.interchange.clinical.ccda.reading.datatypes import bounds, identifiers
@@ -16,8 +17,6 @@ from engine.interchange.clinical.ccda.reading.element import (
 )
 from engine.interchange.clinical.ccda.reading.parties import authors, performers
 from engine.interchange.clinical.ccda.reading.values import absence, value_of
-
-Json = Any
 
 CATEGORY: Final = "http://terminology.hl7.org/CodeSystem/observation-category"
 RANGE: Final = "referenceRange/observationRange"
@@ -35,7 +34,7 @@ STATUSES: Final = {
 }
 
 
-def category_of(code: str) -> list[dict[str, Json]]:
+def category_of(code: str) -> list[JsonObject]:
     """Return the category of an observation as a list of CodeableConcepts."""
     return [{"coding": [{"system": CATEGORY, "code": code}]}]
 
@@ -45,7 +44,7 @@ def status_of(statement: Element) -> str:
     return STATUSES.get(said(statement, "code", "statusCode"), "final")
 
 
-def observation_of(chart: Chart, entry: Element, category: str, code: dict[str, Json] | None = None) -> dict[str, Json]:
+def observation_of(chart: Chart, entry: Element, category: str, code: JsonObject | None = None) -> JsonObject:
     """Return the elements of an Observation; `code` in place of the one that the entry has.
 
     {} for one without a code, and for one that says that nothing was observed.
@@ -74,19 +73,19 @@ def observation_of(chart: Chart, entry: Element, category: str, code: dict[str, 
     }
 
 
-def _interpreted(concept: dict[str, Json]) -> dict[str, Json]:
+def _interpreted(concept: JsonObject) -> JsonObject:
     """Return an interpretation: a code without a system is one of the vocabulary that CDA has for it."""
     return {**concept, "coding": [{**one, "system": one["system"] or INTERPRETATION} for one in concept["coding"]]}
 
 
-def code_of(chart: Chart, entry: Element) -> dict[str, Json]:
+def code_of(chart: Chart, entry: Element) -> JsonObject:
     """Return what an entry is about: its code, else what people read of it; {} for none."""
     code = chart.concept(first(entry, "code"))
     text = chart.text(first(entry, "text"))
     return code or ({"text": text} if text else {})
 
 
-def _range(chart: Chart, part: Element) -> dict[str, Json]:
+def _range(chart: Chart, part: Element) -> JsonObject:
     """Return a reference range: its ends, or its text."""
     value = first(part, "value")
     low, high = bounds(value)

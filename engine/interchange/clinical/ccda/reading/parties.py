@@ -1,17 +1,15 @@
 """Who did, said or made something: authors, performers and their organizations as resources, named by references."""
 
 from collections.abc import Iterable
-from typing import Any
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.datatypes import contact, human_name, identifiers, text_of
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said
 from engine.interchange.clinical.ccda.reading.times import moment
 
-Json = Any
 
-
-def organization(chart: Chart, element: Element | None) -> dict[str, Json]:
+def organization(chart: Chart, element: Element | None) -> JsonObject:
     """Keep an organization, and return the Reference to it; {} for one that has no name."""
     name = text_of(first(element, "name"))
     if element is None or not name:
@@ -20,7 +18,7 @@ def organization(chart: Chart, element: Element | None) -> dict[str, Json]:
     return _reference(made, name)
 
 
-def person(chart: Chart, role: Element | None) -> dict[str, Json]:
+def person(chart: Chart, role: Element | None) -> JsonObject:
     """Keep the person of a role (assignedEntity, assignedAuthor), else its organization; return the Reference to it.
 
     {} for a role that names neither.
@@ -42,17 +40,17 @@ def person(chart: Chart, role: Element | None) -> dict[str, Json]:
     return _reference(made, _shown(name))
 
 
-def performers(chart: Chart, entry: Element) -> list[dict[str, Json]]:
+def performers(chart: Chart, entry: Element) -> list[JsonObject]:
     """Return References to all who performed a statement."""
     return distinct(person(chart, first(one, "assignedEntity")) for one in every(entry, "performer"))
 
 
-def authors(chart: Chart, entry: Element) -> list[dict[str, Json]]:
+def authors(chart: Chart, entry: Element) -> list[JsonObject]:
     """Return References to the authors that a statement names itself."""
     return distinct(person(chart, first(one, "assignedAuthor")) for one in every(entry, "author"))
 
 
-def author(chart: Chart, entry: Element) -> dict[str, Json]:
+def author(chart: Chart, entry: Element) -> JsonObject:
     """Return the Reference to the last author that a statement names itself; {} for none."""
     return next(reversed(authors(chart, entry)), {})
 
@@ -63,7 +61,7 @@ def authored(chart: Chart, entry: Element) -> str:
     return next(filter(None, times), "")
 
 
-def place(chart: Chart, role: Element | None) -> dict[str, Json]:
+def place(chart: Chart, role: Element | None) -> JsonObject:
     """Keep the place of a participantRole or healthCareFacility, and return the Reference to it; {} for none."""
     if role is None:
         return {}
@@ -86,15 +84,15 @@ def place(chart: Chart, role: Element | None) -> dict[str, Json]:
     return _reference(made, name)
 
 
-def distinct(found: Iterable[dict[str, Json]]) -> list[dict[str, Json]]:
+def distinct(found: Iterable[JsonObject]) -> list[JsonObject]:
     """Return References without empty ones, and none twice."""
     return list({(one["reference"], one["display"]): one for one in found if one}.values())
 
 
-def _reference(made: str, name: str) -> dict[str, Json]:
+def _reference(made: str, name: str) -> JsonObject:
     return {"reference": made, "display": name}
 
 
-def _shown(name: dict[str, Json]) -> str:
+def _shown(name: JsonObject) -> str:
     parts = [*name.get("prefix", ()), *name.get("given", ()), name.get("family", ""), *name.get("suffix", ())]
     return name.get("text") or " ".join(filter(None, parts))

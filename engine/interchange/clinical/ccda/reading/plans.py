@@ -1,7 +1,8 @@
 """What is to come and who pays: Goal Observation as Goal, Coverage and Policy Activity as Coverage."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.concerns import notes
 from engine.interchange.clinical.ccda.reading.datatypes import URI, identifiers, whole
@@ -12,8 +13,6 @@ from engine.interchange.clinical.ccda.reading.parties import author, authored, o
 from engine.interchange.clinical.ccda.reading.procedures import REQUESTS, read_plan
 from engine.interchange.clinical.ccda.reading.times import interval, period
 from engine.interchange.clinical.ccda.reading.values import value_of
-
-Json = Any
 
 GOALS: Final = {
     "active": "active",
@@ -96,7 +95,7 @@ def read_planned_act(chart: Chart, entry: Element) -> None:
     )
 
 
-def _activity(chart: Chart, told: Element) -> dict[str, Json]:
+def _activity(chart: Chart, told: Element) -> JsonObject:
     code = code_of(chart, told)
     words = {"code": code} if code.get("coding") else {"description": code.get("text", "")}
     return {"status": "unknown", **words}
@@ -118,7 +117,7 @@ def _read_policy(chart: Chart, policy: Element, order: int | None) -> None:
         chart.add("Coverage", _coverage(chart, policy, payor) | {"order": order})
 
 
-def _coverage(chart: Chart, policy: Element, payor: dict[str, Json]) -> dict[str, Json]:
+def _coverage(chart: Chart, policy: Element, payor: JsonObject) -> JsonObject:
     covered, holder = (_participant(policy, kind) for kind in (COVERED, HOLDER))
     low, high = interval(first(covered, "time"), chart.offset)
     members = [one["value"] for role in (holder, covered) for one in identifiers(first(role, "participantRole"))]
@@ -138,7 +137,7 @@ def _coverage(chart: Chart, policy: Element, payor: dict[str, Json]) -> dict[str
     }
 
 
-def _payor(chart: Chart, policy: Element) -> dict[str, Json]:
+def _payor(chart: Chart, policy: Element) -> JsonObject:
     """Return the Reference to who pays: by its template, else the first that is no guarantor; {} for nobody."""
     payers = [one for one in every(policy, "performer") if GUARANTOR not in templates(one)]
     payers.sort(key=lambda one: PAYER not in templates(one))

@@ -1,7 +1,8 @@
 """Problems: Problem Concern Act and Problem Observation as Condition, also those of encounters and of the past."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.concerns import (
     PROBLEM_STATUS,
@@ -14,8 +15,6 @@ from engine.interchange.clinical.ccda.reading.datatypes import identifiers
 from engine.interchange.clinical.ccda.reading.element import Element, first, is_negated, related, said
 from engine.interchange.clinical.ccda.reading.parties import author, authored
 from engine.interchange.clinical.ccda.reading.times import interval
-
-Json = Any
 
 VERIFICATION: Final = "http://terminology.hl7.org/CodeSystem/condition-ver-status"
 CATEGORY: Final = "http://terminology.hl7.org/CodeSystem/condition-category"
@@ -70,7 +69,7 @@ def read_problem(chart: Chart, concern: Concern, observation: Element, category:
     )
 
 
-def _problem(chart: Chart, observation: Element) -> dict[str, Json]:
+def _problem(chart: Chart, observation: Element) -> JsonObject:
     """Return the problem that is observed, {} for none; where it is said that there is none, that is its code."""
     value = first(observation, "value")
     if said(value) in ANY_PROBLEM and is_negated(observation):
@@ -82,7 +81,7 @@ def _problem(chart: Chart, observation: Element) -> dict[str, Json]:
     return found or ({"text": text} if text else {})
 
 
-def _severity(chart: Chart, observation: Element) -> dict[str, Json]:
+def _severity(chart: Chart, observation: Element) -> JsonObject:
     for one in related(observation):
         if said(one, "code", "code") == SEVERITY:
             return chart.concept(first(one, "value"))

@@ -1,7 +1,8 @@
 """What was done: Procedure Activity (procedure, act, observation) as Procedure, what is planned as ServiceRequest."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.concerns import notes
 from engine.interchange.clinical.ccda.reading.datatypes import identifiers
@@ -10,8 +11,6 @@ from engine.interchange.clinical.ccda.reading.medications import INTENTS, PLANS,
 from engine.interchange.clinical.ccda.reading.observations import code_of
 from engine.interchange.clinical.ccda.reading.parties import author, authored, performers, place
 from engine.interchange.clinical.ccda.reading.times import interval
-
-Json = Any
 
 STATUSES: Final = {
     "completed": "completed",
@@ -94,7 +93,7 @@ def read_plan(chart: Chart, entry: Element) -> None:
     )
 
 
-def places(chart: Chart, entry: Element) -> list[dict[str, Json]]:
+def places(chart: Chart, entry: Element) -> list[JsonObject]:
     """Return References to the places at which something was done."""
     roles = (first(one, "participantRole") for one in every(entry, "participant") if one.get("typeCode") == "LOC")
     return [found for role in roles if role is not None and (found := place(chart, role))]

@@ -1,15 +1,14 @@
 """Results and vital signs: their organizers as DiagnosticReport and as a panel, their observations as Observation."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.datatypes import identifiers
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said
 from engine.interchange.clinical.ccda.reading.observations import observation_of, status_of
 from engine.interchange.clinical.ccda.reading.parties import authored, authors, performers
 from engine.interchange.clinical.ccda.reading.times import interval
-
-Json = Any
 
 LOINC: Final = "http://loinc.org"
 REPORT: Final = "http://terminology.hl7.org/CodeSystem/v2-0074"
@@ -69,7 +68,7 @@ def read_vitals(chart: Chart, entry: Element) -> None:
     if not entry.tag.endswith("organizer"):
         _keep(chart, observation_of(chart, entry, VITALS))
         return
-    pressures: list[dict[str, Json]] = []
+    pressures: list[JsonObject] = []
     for one in every(entry, "component/observation"):
         found = observation_of(chart, one, VITALS)
         if said(one, "code", "code") in {SYSTOLIC, DIASTOLIC} and len(pressures) < PAIR:
@@ -80,7 +79,7 @@ def read_vitals(chart: Chart, entry: Element) -> None:
         _keep(chart, found)
 
 
-def _keep(chart: Chart, observation: dict[str, Json]) -> str:
+def _keep(chart: Chart, observation: JsonObject) -> str:
     empty = not observation or (observation.get("dataAbsentReason") and _is(observation, PANEL))
     return "" if empty else chart.add("Observation", observation)
 
@@ -90,7 +89,7 @@ def _report_status(entry: Element) -> str:
     return "partial" if status == "preliminary" else status
 
 
-def _effective(chart: Chart, entry: Element) -> dict[str, Json]:
+def _effective(chart: Chart, entry: Element) -> JsonObject:
     """Return when the organizer's observations were made: its own time, else theirs."""
     own = chart.timed("effective", first(entry, "effectiveTime"))
     if own:
@@ -100,13 +99,13 @@ def _effective(chart: Chart, entry: Element) -> dict[str, Json]:
     return {"effectiveDateTime": told[0]} if told else {}
 
 
-def _together(one: dict[str, Json], other: dict[str, Json]) -> bool:
+def _together(one: JsonObject, other: JsonObject) -> bool:
     """Say whether two pressures are a systolic and a diastolic one of the same time and status."""
     codes = any(_is(one, SYSTOLIC) and _is(two, DIASTOLIC) for one, two in ((one, other), (other, one)) if one and two)
     return codes and all(one.get(name) == other.get(name) for name in SAME)
 
 
-def _pressure(one: dict[str, Json], other: dict[str, Json]) -> dict[str, Json]:
+def _pressure(one: JsonObject, other: JsonObject) -> JsonObject:
     """Return both pressures as the components of one, the systolic in front."""
     upper, lower = (one, other) if _is(one, SYSTOLIC) else (other, one)
     return {
@@ -118,11 +117,11 @@ def _pressure(one: dict[str, Json], other: dict[str, Json]) -> dict[str, Json]:
     }
 
 
-def _component(one: dict[str, Json]) -> dict[str, Json]:
+def _component(one: JsonObject) -> JsonObject:
     return {name: value for name, value in one.items() if name in COMPONENT or name.startswith("value")}
 
 
-def _is(observation: dict[str, Json], code: str) -> bool:
+def _is(observation: JsonObject, code: str) -> bool:
     return any(one["code"] == code and one["system"] == LOINC for one in observation["code"].get("coding", ()))
 
 

@@ -3,12 +3,11 @@
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.period import is_reversed
 from engine.interchange.clinical.ccda.reading.element import Element, first, said
-
-Json = Any
 
 # YYYY[MM[DD[HH[MM[SS[.S]]]]]][+ZZZZ], also with the signs of ISO 8601 between, which some systems write.
 POINT: Final = re.compile(
@@ -72,7 +71,7 @@ def interval(element: Element | None, offset: str) -> tuple[str, str]:
     return (low, "") if is_reversed({"start": low, "end": high}) else (low, high)
 
 
-def timed(name: str, element: Element | None, offset: str) -> dict[str, Json]:
+def timed(name: str, element: Element | None, offset: str) -> JsonObject:
     """Return the element of a choice of dateTime and Period: `effectiveDateTime` or `effectivePeriod`; {} for none."""
     low, high = interval(element, offset)
     if low and low == high:
@@ -80,7 +79,7 @@ def timed(name: str, element: Element | None, offset: str) -> dict[str, Json]:
     return {f"{name}Period": period(low, high)} if low or high else {}
 
 
-def period(low: str, high: str) -> dict[str, Json]:
+def period(low: str, high: str) -> JsonObject:
     """Return a Period of the ends that are told."""
     return {name: end for name, end in (("start", low), ("end", high)) if end}
 

@@ -1,15 +1,15 @@
 """The value of an observation: each data type of CDA as the choice of FHIR's `value[x]`."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.reading.chart import Chart
 from engine.interchange.clinical.ccda.reading.datatypes import bounds, compared, number, quantity, whole
 from engine.interchange.clinical.ccda.reading.element import Element, first, said, value_type
 from engine.interchange.clinical.ccda.reading.times import interval, moment, period
 
-Json = Any
-Value = dict[str, Json]
+Value = JsonObject
 
 ABSENT: Final = "http://terminology.hl7.org/CodeSystem/data-absent-reason"
 REASONS: Final = {

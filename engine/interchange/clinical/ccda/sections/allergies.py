@@ -1,8 +1,9 @@
 """Allergies and intolerances: AllergyIntolerance as a concern with the reaction that it is about."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import (
     ACT_CODE,
     ASSERTION,
@@ -27,8 +28,6 @@ from engine.interchange.clinical.ccda.people import add_author
 from engine.interchange.clinical.ccda.record import Record
 from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
 from engine.interchange.clinical.ccda.times import add_interval, add_time, span_of
-
-Json = Any
 
 CONCERN: Final = template("4.30", "2015-08-01")
 OBSERVATION: Final = template("4.7", "2014-06-09")
@@ -83,12 +82,12 @@ CRITICALITIES: Final[Mapping[str, dict[str, str]]] = {
 }
 
 
-def status_of(resource: Json) -> str:
+def status_of(resource: JsonObject) -> str:
     """Return the clinical status: active where none is told."""
     return next((status for status in STATUSES if has_code(resource.get("clinicalStatus"), status)), "active")
 
 
-def add_concern(record: Record, section: Element, concern: Template, resource: Json, status: str) -> Element:
+def add_concern(record: Record, section: Element, concern: Template, resource: JsonObject, status: str) -> Element:
     """Append a concern about a resource: active until it is resolved; its time is that of the record."""
     act = add_entry(section, "act", "ACT")
     add_templates(act, concern)
@@ -100,7 +99,7 @@ def add_concern(record: Record, section: Element, concern: Template, resource: J
     return act
 
 
-def _write(record: Record, section: Element, table: Table, allergy: Json) -> None:
+def _write(record: Record, section: Element, table: Table, allergy: JsonObject) -> None:
     status = status_of(allergy)
     refuted = has_code(allergy.get("verificationStatus"), "refuted")
     reactions = allergy.get("reaction") or ()
@@ -141,7 +140,7 @@ def _write(record: Record, section: Element, table: Table, allergy: Json) -> Non
     add_notes(made, allergy, label(allergy.get("code")), table)
 
 
-def _none_known(allergy: Json) -> dict[str, str]:
+def _none_known(allergy: JsonObject) -> dict[str, str]:
     return next((none for code, none in NONE_KNOWN.items() if has_code(allergy.get("code"), code)), {})
 
 
@@ -154,7 +153,9 @@ def _add_finding(parent: Element, kind: Template, code: dict[str, str], data_typ
     add_value(made, data_type, **value)
 
 
-def _add_reaction(record: Record, parent: Element, allergy: Json, at: int, reaction: Json, anchor: str) -> None:
+def _add_reaction(
+    record: Record, parent: Element, allergy: JsonObject, at: int, reaction: JsonObject, anchor: str
+) -> None:
     """Append each manifestation of a reaction, all of the same time and severity."""
     for part, manifestation in enumerate(reaction.get("manifestation") or ({},)):
         made = add_related(parent, "MFST", "observation", "OBS", inverted=True)

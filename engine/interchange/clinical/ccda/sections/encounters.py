@@ -1,8 +1,9 @@
 """Encounters: what kind, when, where, with whom, and the diagnoses that are of that encounter."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import add_code, label, labels, loinc
 from engine.interchange.clinical.ccda.element import (
     SDTC,
@@ -19,8 +20,6 @@ from engine.interchange.clinical.ccda.sections.medications import add_reasons
 from engine.interchange.clinical.ccda.sections.problems import add_problem, diagnoses
 from engine.interchange.clinical.ccda.times import add_interval, readable_span
 
-Json = Any
-
 ACTIVITY: Final = template("4.49", "2015-08-01")
 DIAGNOSIS: Final = template("4.80", "2015-08-01")
 LOCATION: Final = template("4.32")
@@ -36,7 +35,7 @@ STATUSES: Final[Mapping[str, str]] = {
 }
 
 
-def kind_of(encounter: Json) -> Json:
+def kind_of(encounter: JsonObject) -> JsonObject:
     """Return what kind of encounter it was: its type, with its class among the codes."""
     kinds = encounter.get("type") or ()
     codings = [coding for one in kinds for coding in one.get("coding") or ()]
@@ -45,27 +44,27 @@ def kind_of(encounter: Json) -> Json:
     return {"coding": [*codings, held] if held.get("code") else codings, "text": text}
 
 
-def planned(record: Record) -> Sequence[Json]:
+def planned(record: Record) -> Sequence[JsonObject]:
     """Return the encounters that are to come."""
     return [one for one in record.of_type("Encounter") if one.get("status") == PLANNED]
 
 
-def people(encounter: Json) -> list[Json]:
+def people(encounter: JsonObject) -> list[JsonObject]:
     """Return references to those who took part."""
     return [one["individual"] for one in encounter.get("participant") or () if one.get("individual")]
 
 
-def _places(encounter: Json) -> list[Json]:
+def _places(encounter: JsonObject) -> list[JsonObject]:
     return [one["location"] for one in encounter.get("location") or () if one.get("location")]
 
 
-def _items(record: Record) -> Sequence[tuple[Json, list[Json]]]:
+def _items(record: Record) -> Sequence[tuple[JsonObject, list[JsonObject]]]:
     """Return the encounters that are not to come, each with its diagnoses."""
     found = diagnoses(record)
     return [(one, found[one.get("id", "")]) for one in record.of_type("Encounter") if one.get("status") != PLANNED]
 
 
-def _write(record: Record, section: Element, table: Table, item: tuple[Json, list[Json]]) -> None:
+def _write(record: Record, section: Element, table: Table, item: tuple[JsonObject, list[JsonObject]]) -> None:
     encounter, conditions = item
     period = encounter.get("period") or {}
     span = period.get("start", ""), period.get("end", "")
@@ -104,13 +103,13 @@ def _write(record: Record, section: Element, table: Table, item: tuple[Json, lis
     add_reasons(record, made, encounter)
 
 
-def _add_disposition(parent: Element, concept: Json) -> None:
+def _add_disposition(parent: Element, concept: JsonObject | None) -> None:
     """Append where a patient went, in an extension."""
     if concept:
         add_code(parent, "dischargeDispositionCode", concept).tag = f"{{{SDTC}}}dischargeDispositionCode"
 
 
-def _add_place(record: Record, parent: Element, encounter: Json, place: Json) -> None:
+def _add_place(record: Record, parent: Element, encounter: JsonObject, place: JsonObject) -> None:
     found = record.find(place, encounter) or {}
     role = add(add(parent, "participant", typeCode="LOC"), "participantRole", classCode="SDLOC")
     add_templates(role, LOCATION)

@@ -1,8 +1,9 @@
 """Family history: a relative and what that relative had."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import ASSERTION, SNOMED, add_code, label, loinc, snomed
 from engine.interchange.clinical.ccda.element import (
     Element,
@@ -18,8 +19,6 @@ from engine.interchange.clinical.ccda.record import Record
 from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_related, cell
 from engine.interchange.clinical.ccda.times import value_of
 
-Json = Any
-
 ORGANIZER: Final = template("4.45", "2015-08-01")
 OBSERVATION: Final = template("4.46", "2015-08-01")
 AGE: Final = template("4.31")
@@ -30,7 +29,7 @@ SEXES: Final[Mapping[str, str]] = {"female": "F", "male": "M", "other": "UN"}
 GENDER: Final = {"codeSystem": "2.16.840.1.113883.5.1", "codeSystemName": "HL7AdministrativeGender"}
 
 
-def _write(record: Record, section: Element, table: Table, relative: Json) -> None:
+def _write(record: Record, section: Element, table: Table, relative: JsonObject) -> None:
     made = add_entry(section, "organizer", "CLUSTER")
     add_templates(made, ORGANIZER)
     record.add_ids(made, relative)
@@ -47,7 +46,7 @@ def _write(record: Record, section: Element, table: Table, relative: Json) -> No
         _add_condition(record, add(made, "component"), relative, at, condition, anchor)
 
 
-def _died(relative: Json) -> str:
+def _died(relative: JsonObject) -> str:
     """Return that a relative died, and when, as people read it."""
     if relative.get("deceasedBoolean") is False:
         return ""
@@ -55,7 +54,7 @@ def _died(relative: Json) -> str:
     return f"died: {told}" if told else "died" if relative.get("deceasedBoolean") else ""
 
 
-def _add_relative(record: Record, parent: Element, relative: Json) -> None:
+def _add_relative(record: Record, parent: Element, relative: JsonObject) -> None:
     subject = add(add(parent, "subject"), "relatedSubject", classCode="PRS")
     add_code(subject, "code", relative.get("relationship"), prefer=(ROLES,))
     person = add(subject, "subject")
@@ -73,7 +72,9 @@ def _add_relative(record: Record, parent: Element, relative: Json) -> None:
         add_extension(person, "deceasedInd", value="true")
 
 
-def _add_condition(record: Record, parent: Element, relative: Json, at: int, condition: Json, anchor: str) -> None:
+def _add_condition(
+    record: Record, parent: Element, relative: JsonObject, at: int, condition: JsonObject, anchor: str
+) -> None:
     made = add(parent, "observation", classCode="OBS", moodCode="EVN")
     add_templates(made, OBSERVATION)
     record.add_ids(made, relative, f"condition-{at}")
@@ -92,7 +93,7 @@ def _add_condition(record: Record, parent: Element, relative: Json, at: int, con
         add_value(death, "CD", **snomed("419099009", "Dead"))
 
 
-def _add_age(made: Element, age: Json) -> None:
+def _add_age(made: Element, age: JsonObject) -> None:
     add_templates(made, AGE)
     add(made, "code", **snomed("445518008", "Age at onset"))
     add(made, "statusCode", code="completed")

@@ -1,8 +1,9 @@
 """Goals: what is aimed at, by when, and how it stands."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import LOINC, SNOMED, add_code, label, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.clinical.ccda.people import add_author
@@ -10,8 +11,6 @@ from engine.interchange.clinical.ccda.quantities import add_compared, add_range,
 from engine.interchange.clinical.ccda.record import Record
 from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, cell
 from engine.interchange.clinical.ccda.times import add_interval
-
-Json = Any
 
 OBSERVATION: Final = template("4.121")
 STATUSES: Final[Mapping[str, str]] = {
@@ -22,8 +21,8 @@ STATUSES: Final[Mapping[str, str]] = {
 }
 
 
-def _write(record: Record, section: Element, table: Table, goal: Json) -> None:
-    target: Json = next(iter(goal.get("target") or ()), {})
+def _write(record: Record, section: Element, table: Table, goal: JsonObject) -> None:
+    target: JsonObject = next(iter(goal.get("target") or ()), {})
     anchor = table.row(
         label(goal.get("description")),
         " ".join(filter(None, (label(target.get("measure")), _shown(target)))),
@@ -44,7 +43,7 @@ def _write(record: Record, section: Element, table: Table, goal: Json) -> None:
     add_notes(made, goal, label(goal.get("description")), table)
 
 
-def _shown(target: Json) -> str:
+def _shown(target: JsonObject) -> str:
     if target.get("detailRange"):
         return shown_range(target["detailRange"])
     return (
@@ -54,7 +53,7 @@ def _shown(target: Json) -> str:
     )
 
 
-def _add_target(made: Element, target: Json) -> None:
+def _add_target(made: Element, target: JsonObject) -> None:
     if target.get("detailQuantity"):
         add_compared(made, target["detailQuantity"])
     elif target.get("detailRange"):

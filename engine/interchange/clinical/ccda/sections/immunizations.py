@@ -1,7 +1,8 @@
 """Immunizations: given ones, and those that were not given with the reason."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import CVX, SNOMED, add_code, label, labels, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_performer, name_of
@@ -11,15 +12,13 @@ from engine.interchange.clinical.ccda.section import Section, Table, add_entry, 
 from engine.interchange.clinical.ccda.sections.medications import NCI, add_reasons
 from engine.interchange.clinical.ccda.times import add_time
 
-Json = Any
-
 ACTIVITY: Final = template("4.52", "2015-08-01")
 INFORMATION: Final = template("4.54", "2014-06-09")
 REFUSAL: Final = template("4.53")
 ACT_REASON: Final = "2.16.840.1.113883.5.8"
 
 
-def _write(record: Record, section: Element, table: Table, given: Json) -> None:
+def _write(record: Record, section: Element, table: Table, given: JsonObject) -> None:
     refused = given.get("status") == "not-done"
     performers = [one["actor"] for one in given.get("performer") or () if one.get("actor")]
     anchor = table.row(
@@ -53,7 +52,7 @@ def _write(record: Record, section: Element, table: Table, given: Json) -> None:
     add_notes(made, given, label(given.get("vaccineCode")), table)
 
 
-def _add_vaccine(record: Record, parent: Element, given: Json, anchor: str) -> None:
+def _add_vaccine(record: Record, parent: Element, given: JsonObject, anchor: str) -> None:
     product = add(add(parent, "consumable"), "manufacturedProduct", classCode="MANU")
     add_templates(product, INFORMATION)
     material = add(product, "manufacturedMaterial")
@@ -65,7 +64,7 @@ def _add_vaccine(record: Record, parent: Element, given: Json, anchor: str) -> N
         add(add(product, "manufacturerOrganization"), "name", maker)
 
 
-def _add_refusal(record: Record, parent: Element, given: Json) -> None:
+def _add_refusal(record: Record, parent: Element, given: JsonObject) -> None:
     made = add_related(parent, "RSON", "observation", "OBS")
     add_templates(made, REFUSAL)
     record.add_ids(made, given, "refusal")

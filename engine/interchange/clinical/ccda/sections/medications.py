@@ -3,8 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import ASSERTION, RXNORM, SNOMED, add_code, label, labels, loinc
 from engine.interchange.clinical.ccda.element import TYPE, Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_author, add_performer, name_of
@@ -20,8 +21,6 @@ from engine.interchange.clinical.ccda.record import Record
 from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
 from engine.interchange.clinical.ccda.times import Span, add_interval, readable_span, span_of
 from engine.interchange.clinical.medication import medication_of
-
-Json = Any
 
 ACTIVITY: Final = template("4.16", "2014-06-09")
 PLANNED: Final = template("4.42", "2014-06-09")
@@ -46,13 +45,13 @@ DIRECTION_CELL: Final = 3
 NEEDED: Final = re.compile(r"\b(?:needed|prn|p\.r\.n\.)", re.IGNORECASE)
 
 
-def ordered(record: Record) -> Sequence[Json]:
+def ordered(record: Record) -> Sequence[JsonObject]:
     """Return the requests and statements that are no mere plan."""
     requests = [one for one in record.of_type("MedicationRequest") if one.get("intent") not in INTENDED]
     return [*requests, *record.of_type("MedicationStatement")]
 
 
-def planned(record: Record) -> Sequence[Json]:
+def planned(record: Record) -> Sequence[JsonObject]:
     """Return the requests that are a proposal or a plan, and still stand."""
     return [
         one
@@ -61,12 +60,12 @@ def planned(record: Record) -> Sequence[Json]:
     ]
 
 
-def dosages(resource: Json) -> Sequence[Json]:
+def dosages(resource: JsonObject) -> Sequence[JsonObject]:
     """Return the dosages of a request or a statement."""
     return resource.get("dosageInstruction") or resource.get("dosage") or ()
 
 
-def add_reasons(record: Record, parent: Element, resource: Json) -> None:
+def add_reasons(record: Record, parent: Element, resource: JsonObject) -> None:
     """Append the reasons of an entry as indications."""
     for at, reason in enumerate(resource.get("reasonCode") or ()):
         made = add_related(parent, "RSON", "observation", "OBS")
@@ -77,21 +76,21 @@ def add_reasons(record: Record, parent: Element, resource: Json) -> None:
         add_code(made, "value", reason, prefer=(SNOMED,), data_type="CD")
 
 
-def add_consumable(parent: Element, concept: Json, anchor: str) -> None:
+def add_consumable(parent: Element, concept: JsonObject, anchor: str) -> None:
     """Append the medication of an activity."""
     product = add(add(parent, "consumable"), "manufacturedProduct", classCode="MANU")
     add_templates(product, INFORMATION)
     add_code(add(product, "manufacturedMaterial"), "code", concept, prefer=(RXNORM,), anchor=anchor)
 
 
-def add_medication(record: Record, made: Element, resource: Json, anchor: str, *, plan: bool = False) -> None:
+def add_medication(record: Record, made: Element, resource: JsonObject, anchor: str, *, plan: bool = False) -> None:
     """Fill the activity of a request or a statement; `plan`: as the plan of treatment asks for it."""
     add_templates(made, PLANNED if plan else ACTIVITY)
     record.add_ids(made, resource)
     add_reference(made, anchor)
     status = "active" if plan else STATUSES.get(resource.get("status", ""), "")
     add(made, "statusCode", code=status) if status else add(made, "statusCode", nullFlavor="UNK")
-    dosage: Json = next(iter(dosages(resource)), {})
+    dosage: JsonObject = next(iter(dosages(resource)), {})
     taken = add_interval(made, "effectiveTime", span(resource, dosage), record.zone)
     taken.set(TYPE, "IVL_TS")
     _add_frequency(made, (dosage.get("timing") or {}).get("repeat") or {})
@@ -112,7 +111,7 @@ def add_medication(record: Record, made: Element, resource: Json, anchor: str, *
         _add_supply(record, made, resource)
 
 
-def span(resource: Json, dosage: Json) -> Span:
+def span(resource: JsonObject, dosage: JsonObject) -> Span:
     """Return from when to when it is taken: as stated, as the dosage bounds it, or from when it was written."""
     bounds = ((dosage.get("timing") or {}).get("repeat") or {}).get("boundsPeriod") or {}
     stated = span_of(resource, "effective")
@@ -121,7 +120,7 @@ def span(resource: Json, dosage: Json) -> Span:
     return bounds.get("start") or resource.get("authoredOn", ""), bounds.get("end", "")
 
 
-def _add_frequency(made: Element, repeat: Json) -> None:
+def _add_frequency(made: Element, repeat: JsonObject) -> None:
     """Append how often: every so many hours; institutionSpecified as people may choose the hours."""
     if not (repeat.get("period") and repeat.get("periodUnit")):
         return
@@ -131,7 +130,7 @@ def _add_frequency(made: Element, repeat: Json) -> None:
     add(often, "period", value=number(round(period, 4).normalize()), unit=repeat["periodUnit"])
 
 
-def _add_dose(made: Element, dose: Json) -> None:
+def _add_dose(made: Element, dose: JsonObject) -> None:
     """Append the dose, which is told even if unknown, and the rate."""
     if dose.get("doseRange"):
         add_range(made, "doseQuantity", dose["doseRange"])
@@ -151,7 +150,7 @@ def _add_directions(parent: Element, anchor: str) -> None:
     add(product, "manufacturedLabeledDrug", nullFlavor="NA")
 
 
-def _add_supply(record: Record, parent: Element, resource: Json) -> None:
+def _add_supply(record: Record, parent: Element, resource: JsonObject) -> None:
     wanted = resource["dispenseRequest"]
     made = add_related(parent, "REFR", "supply", "SPLY", "INT")
     add_templates(made, SUPPLY)
@@ -167,18 +166,18 @@ def _add_supply(record: Record, parent: Element, resource: Json) -> None:
         add_quantity(made, "quantity", wanted["quantity"])
 
 
-def shown_dose(dosage: Json) -> str:
+def shown_dose(dosage: JsonObject) -> str:
     """Return a dose as people read it."""
-    dose: Json = next(iter(dosage.get("doseAndRate") or ()), {})
+    dose: JsonObject = next(iter(dosage.get("doseAndRate") or ()), {})
     return shown_quantity(dose.get("doseQuantity")) or shown_range(dose.get("doseRange") or {})
 
 
-def directions(resource: Json) -> str:
+def directions(resource: JsonObject) -> str:
     """Return the directions of all dosages as people read them."""
     return "; ".join(_direction(one) for one in dosages(resource))
 
 
-def _direction(dosage: Json) -> str:
+def _direction(dosage: JsonObject) -> str:
     """Return the directions of one dosage; that it is taken as needed is never left out."""
     told = str(
         dosage.get("text")
@@ -192,8 +191,8 @@ def _direction(dosage: Json) -> str:
     return f"{told}, as needed{f' for {reason}' if reason else ''}"
 
 
-def _write(record: Record, section: Element, table: Table, resource: Json) -> None:
-    dosage: Json = next(iter(dosages(resource)), {})
+def _write(record: Record, section: Element, table: Table, resource: JsonObject) -> None:
+    dosage: JsonObject = next(iter(dosages(resource)), {})
     anchor = table.row(
         label(medication_of(resource, record.find)),
         shown_dose(dosage),

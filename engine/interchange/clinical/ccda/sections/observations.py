@@ -1,8 +1,9 @@
 """Which observations of a chart stand where: vital signs, social history, results; and what their entries share."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import LOINC, add_code, has_code
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.clinical.ccda.people import add_performer
@@ -11,8 +12,6 @@ from engine.interchange.clinical.ccda.record import Record
 from engine.interchange.clinical.ccda.section import cell
 from engine.interchange.clinical.ccda.systems import system_by_oid
 from engine.interchange.clinical.ccda.times import Span, add_when, span_of
-
-Json = Any
 
 RESULT: Final = template("4.2", "2015-08-01")
 # Statuses of a result; `registered` and its like are under way.
@@ -36,17 +35,17 @@ SOCIAL: Final = (SMOKING, TOBACCO, BIRTH_SEX, "82810-3", "76690-7", "76691-5")
 INTERPRETATION: Final = "2.16.840.1.113883.5.83"
 
 
-def in_category(observation: Json, code: str) -> bool:
+def in_category(observation: JsonObject, code: str) -> bool:
     """Say whether an observation is of a category."""
     return any(has_code(one, code) for one in observation.get("category") or ())
 
 
-def is_social(observation: Json) -> bool:
+def is_social(observation: JsonObject) -> bool:
     """Say whether an observation is of the social history."""
     return in_category(observation, "social-history") or has_code(observation.get("code"), *SOCIAL)
 
 
-def is_vital(observation: Json) -> bool:
+def is_vital(observation: JsonObject) -> bool:
     """Say whether an observation is a vital sign that is a quantity, by itself or in its components."""
     parts = (observation, *(observation.get("component") or ()))
     measured = any("valueQuantity" in one for one in parts)
@@ -55,19 +54,19 @@ def is_vital(observation: Json) -> bool:
     return made and in_category(observation, "vital-signs") and measured and not worded
 
 
-def parts_of(observation: Json) -> Sequence[Json]:
+def parts_of(observation: JsonObject) -> Sequence[JsonObject]:
     """Return an observation and its components, each with a code and a value; not one that only holds them."""
     components = observation.get("component") or ()
     own = any(key.startswith("value") for key in observation) or not components
     return (*([observation] if own else []), *components)
 
 
-def when(observation: Json) -> Span:
+def when(observation: JsonObject) -> Span:
     """Return when an observation was made."""
     return span_of(observation, "effective")
 
 
-def add_result(record: Record, made: Element, observation: Json, part: Json, anchor: str) -> None:
+def add_result(record: Record, made: Element, observation: JsonObject, part: JsonObject, anchor: str) -> None:
     """Fill the observation of a result up to its notes; `part` holds its code and value: itself or a component."""
     add_templates(made, RESULT)
     record.add_ids(made, observation, part_name(observation, part))
@@ -85,14 +84,14 @@ def add_result(record: Record, made: Element, observation: Json, part: Json, anc
         add_performer(made, record, performer, observation)
 
 
-def part_name(observation: Json, part: Json) -> str:
+def part_name(observation: JsonObject, part: JsonObject) -> str:
     """Return what tells the entry of a component from others: its place; '' for that of the observation itself."""
     if part is observation:
         return ""
     return f"component-{next(at for at, one in enumerate(observation['component']) if one is part)}"
 
 
-def add_interpretations(made: Element, part: Json) -> None:
+def add_interpretations(made: Element, part: JsonObject) -> None:
     """Append how a value is judged: codes of the vocabulary only."""
     for concept in part.get("interpretation") or ():
         for coding in concept.get("coding") or ():
@@ -104,7 +103,7 @@ def add_interpretations(made: Element, part: Json) -> None:
                 break
 
 
-def add_reference_range(made: Element, bounds: Json) -> None:
+def add_reference_range(made: Element, bounds: JsonObject) -> None:
     """Append a reference range: its bounds, or its text; one that says neither is left out."""
     text = bounds.get("text") or ""
     if not (text or bounds.get("low") or bounds.get("high")):
@@ -118,6 +117,6 @@ def add_reference_range(made: Element, bounds: Json) -> None:
         add_value(found, "ST").text = text
 
 
-def shown_bounds(part: Json) -> str:
+def shown_bounds(part: JsonObject) -> str:
     """Return the reference ranges of a value as people read them."""
     return "; ".join(one.get("text") or shown_range(one) for one in part.get("referenceRange") or ())

@@ -1,16 +1,15 @@
 """Payers: Coverage as a policy, with who pays and as whom the patient is covered."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import add_code, label, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_organization, name_of
 from engine.interchange.clinical.ccda.record import Record, add_identifiers
 from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_related, cell
 from engine.interchange.clinical.ccda.times import add_interval, readable_span
-
-Json = Any
 
 ACTIVITY: Final = template("4.60", "2015-08-01")
 POLICY: Final = template("4.61", "2015-08-01")
@@ -28,10 +27,10 @@ RELATIONS: Final[Mapping[str, str]] = {
 }
 
 
-def _write(record: Record, section: Element, table: Table, coverage: Json) -> None:
+def _write(record: Record, section: Element, table: Table, coverage: JsonObject) -> None:
     period = coverage.get("period") or {}
     span = period.get("start", ""), period.get("end", "")
-    payor: Json = next(iter(coverage.get("payor") or ()), {})
+    payor: JsonObject = next(iter(coverage.get("payor") or ()), {})
     relation = label(coverage.get("relationship"))
     plan = next((one.get("name") or one["value"] for one in coverage.get("class") or ()), "")
     anchor = table.row(
@@ -61,7 +60,7 @@ def _write(record: Record, section: Element, table: Table, coverage: Json) -> No
     _add_plan(record, policy, coverage, plan)
 
 
-def _add_payer(record: Record, policy: Element, coverage: Json, payor: Json) -> None:
+def _add_payer(record: Record, policy: Element, coverage: JsonObject, payor: JsonObject) -> None:
     performer = add(policy, "performer", typeCode="PRF")
     add_templates(performer, PAYER)
     entity = add(performer, "assignedEntity")
@@ -73,7 +72,7 @@ def _add_payer(record: Record, policy: Element, coverage: Json, payor: Json) -> 
     add_organization(entity, "representedOrganization", organization)
 
 
-def _add_covered(record: Record, policy: Element, coverage: Json, span: tuple[str, str]) -> None:
+def _add_covered(record: Record, policy: Element, coverage: JsonObject, span: tuple[str, str]) -> None:
     participant = add(policy, "participant", typeCode="COV")
     add_templates(participant, COVERED)
     if any(span):
@@ -88,7 +87,7 @@ def _add_covered(record: Record, policy: Element, coverage: Json, span: tuple[st
     add(role, "code", code=code, **ROLE_CODE) if code else add(role, "code", nullFlavor="UNK")
 
 
-def _add_plan(record: Record, policy: Element, coverage: Json, plan: str) -> None:
+def _add_plan(record: Record, policy: Element, coverage: JsonObject, plan: str) -> None:
     made = add_related(policy, "REFR", "act", "ACT", "DEF")
     record.add_ids(made, coverage, "plan")
     add(made, "code", nullFlavor="UNK")

@@ -1,8 +1,9 @@
 """Plan of treatment: what is ordered or proposed and still stands, encounters to come, plans of care."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import LOINC, LOINC_URI, SNOMED, add_code, has_code, label, labels, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_author, add_performer, name_of
@@ -12,8 +13,6 @@ from engine.interchange.clinical.ccda.sections import encounters, medications
 from engine.interchange.clinical.ccda.sections.medications import add_medication, add_reasons
 from engine.interchange.clinical.ccda.times import Span, add_interval, add_when, readable_span, span_of
 from engine.interchange.clinical.medication import medication_of
-
-Json = Any
 
 PROCEDURE: Final = template("4.41", "2014-06-09")
 OBSERVATION: Final = template("4.44", "2014-06-09")
@@ -26,17 +25,17 @@ CARE_PLAN: Final = {"coding": [{"system": "http://snomed.info/sct", "code": "734
 LABORATORY: Final = ("108252007", "laboratory")
 
 
-def _items(record: Record) -> Sequence[Json]:
+def _items(record: Record) -> Sequence[JsonObject]:
     orders = [one for one in record.of_type("ServiceRequest") if one.get("status") in STANDING]
     plans = [one for one in record.of_type("CarePlan") if one.get("status") in STANDING]
     return [*orders, *medications.planned(record), *encounters.planned(record), *plans]
 
 
-def _write(record: Record, section: Element, table: Table, item: Json) -> None:
+def _write(record: Record, section: Element, table: Table, item: JsonObject) -> None:
     WRITERS[item["resourceType"]](record, section, table, item)
 
 
-def _order(record: Record, section: Element, table: Table, order: Json) -> None:
+def _order(record: Record, section: Element, table: Table, order: JsonObject) -> None:
     span = span_of(order, "occurrence")
     asked = order.get("requester")
     anchor = table.row(
@@ -67,7 +66,7 @@ def _order(record: Record, section: Element, table: Table, order: Json) -> None:
     add_notes(made, order, label(order.get("code")), table)
 
 
-def _medication(record: Record, section: Element, table: Table, request: Json) -> None:
+def _medication(record: Record, section: Element, table: Table, request: JsonObject) -> None:
     anchor = table.row(
         label(medication_of(request, record.find)),
         request.get("intent", ""),
@@ -84,7 +83,7 @@ def _medication(record: Record, section: Element, table: Table, request: Json) -
     add_notes(made, request, label(medication_of(request, record.find)), table)
 
 
-def _encounter(record: Record, section: Element, table: Table, encounter: Json) -> None:
+def _encounter(record: Record, section: Element, table: Table, encounter: JsonObject) -> None:
     span = _period(encounter)
     kind = encounters.kind_of(encounter)
     with_whom = ", ".join(filter(None, (name_of(record, one, encounter) for one in encounters.people(encounter))))
@@ -108,8 +107,8 @@ def _encounter(record: Record, section: Element, table: Table, encounter: Json) 
     add_reasons(record, made, encounter)
 
 
-def _care_plan(record: Record, section: Element, table: Table, plan: Json) -> None:
-    kind: Json = next(iter(plan.get("category") or ()), {})
+def _care_plan(record: Record, section: Element, table: Table, plan: JsonObject) -> None:
+    kind: JsonObject = next(iter(plan.get("category") or ()), {})
     details = [one["detail"] for one in plan.get("activity") or () if one.get("detail")]
     activities = "; ".join(filter(None, (one.get("description") or label(one.get("code")) for one in details)))
     anchor = table.row(
@@ -138,7 +137,7 @@ def _care_plan(record: Record, section: Element, table: Table, plan: Json) -> No
             add(told, "statusCode", code="completed")
 
 
-def _period(resource: Json) -> Span:
+def _period(resource: JsonObject) -> Span:
     period = resource.get("period") or {}
     return period.get("start", ""), period.get("end", "")
 

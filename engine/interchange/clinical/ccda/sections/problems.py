@@ -1,8 +1,9 @@
 """Problems: Condition as a concern with the observation that it is about; diagnoses of encounters are with these."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import SNOMED, add_code, has_code, label, labels, loinc, snomed
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.clinical.ccda.people import add_author
@@ -10,8 +11,6 @@ from engine.interchange.clinical.ccda.record import Record
 from engine.interchange.clinical.ccda.section import Section, Table, add_notes, add_related, cell
 from engine.interchange.clinical.ccda.sections.allergies import SEVERE, SEVERITY, add_concern
 from engine.interchange.clinical.ccda.times import Span, add_interval, span_of
-
-Json = Any
 
 CONCERN: Final = template("4.3", "2015-08-01")
 OBSERVATION: Final = template("4.4", "2015-08-01")
@@ -31,20 +30,20 @@ STATUSES: Final[Mapping[str, dict[str, str]]] = {
 OVER: Final = frozenset({"inactive", "remission", "resolved"})
 
 
-def status_of(condition: Json) -> str:
+def status_of(condition: JsonObject) -> str:
     """Return the clinical status; without one a problem that has ended is resolved, and another one active."""
     ended = any(key.startswith("abatement") for key in condition)
     told = next((status for status in STATUSES if has_code(condition.get("clinicalStatus"), status)), "")
     return told or ("resolved" if ended else "active")
 
 
-def span(condition: Json) -> Span:
+def span(condition: JsonObject) -> Span:
     """Return when a problem began and when it ended."""
     began, ended = span_of(condition, "onset"), span_of(condition, "abatement")
     return began[0], ended[1] or ended[0] or began[1]
 
 
-def add_problem(record: Record, made: Element, condition: Json, anchor: str, at: int = 1) -> None:
+def add_problem(record: Record, made: Element, condition: JsonObject, anchor: str, at: int = 1) -> None:
     """Fill the observation of a problem; `at` is the cell of the row that names it.
 
     The first cell is that of a concern, which says who recorded it; else the observation does.
@@ -78,7 +77,7 @@ def add_problem(record: Record, made: Element, condition: Json, anchor: str, at:
     add_value(found, "CD", **STATUSES[status])
 
 
-def _add_severity(parent: Element, severity: Json) -> None:
+def _add_severity(parent: Element, severity: JsonObject) -> None:
     made = add_related(parent, "SUBJ", "observation", "OBS", inverted=True)
     add_templates(made, SEVERITY)
     add(made, "code", **SEVERE)
@@ -86,16 +85,16 @@ def _add_severity(parent: Element, severity: Json) -> None:
     add_code(made, "value", severity, prefer=(SNOMED,), data_type="CD")
 
 
-def _categories(condition: Json) -> list[Json]:
+def _categories(condition: JsonObject) -> list[JsonObject]:
     return [coding for one in condition.get("category") or () for coding in one.get("coding") or ()]
 
 
-def diagnoses(record: Record) -> dict[str, list[Json]]:
+def diagnoses(record: Record) -> dict[str, list[JsonObject]]:
     """Return the conditions that stand with each encounter that is not to come, by the encounter's id.
 
     Those that it names, and those that are nothing but the diagnosis of it.
     """
-    found: dict[str, list[Json]] = {}
+    found: dict[str, list[JsonObject]] = {}
     for encounter in record.of_type("Encounter"):
         if encounter.get("status") != "planned":
             named = [record.find(one.get("condition"), encounter) for one in encounter.get("diagnosis") or ()]
@@ -108,17 +107,17 @@ def diagnoses(record: Record) -> dict[str, list[Json]]:
     return found
 
 
-def listed(record: Record) -> Sequence[Json]:
+def listed(record: Record) -> Sequence[JsonObject]:
     """Return the conditions but those that are nothing but the diagnosis of an encounter, which stand with that."""
     elsewhere = {id(one) for group in diagnoses(record).values() for one in group if _only_diagnosis(one)}
     return [one for one in record.of_type("Condition") if id(one) not in elsewhere]
 
 
-def _only_diagnosis(condition: Json) -> bool:
+def _only_diagnosis(condition: JsonObject) -> bool:
     return {coding.get("code") for coding in _categories(condition)} == {"encounter-diagnosis"}
 
 
-def _write(record: Record, section: Element, table: Table, condition: Json) -> None:
+def _write(record: Record, section: Element, table: Table, condition: JsonObject) -> None:
     status = status_of(condition)
     began, ended = span(condition)
     anchor = table.row(

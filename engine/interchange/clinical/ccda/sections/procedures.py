@@ -1,8 +1,9 @@
 """Procedures: done, under way, and those that were not done."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import SNOMED, add_code, label, labels, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_performer, name_of
@@ -10,8 +11,6 @@ from engine.interchange.clinical.ccda.record import Record
 from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, cell
 from engine.interchange.clinical.ccda.sections.medications import add_reasons
 from engine.interchange.clinical.ccda.times import add_when, span_of
-
-Json = Any
 
 ACTIVITY: Final = template("4.14", "2014-06-09")
 STATUSES: Final[Mapping[str, str]] = {
@@ -24,7 +23,7 @@ STATUSES: Final[Mapping[str, str]] = {
 }
 
 
-def _write(record: Record, section: Element, table: Table, procedure: Json) -> None:
+def _write(record: Record, section: Element, table: Table, procedure: JsonObject) -> None:
     performers = [one["actor"] for one in procedure.get("performer") or () if one.get("actor")]
     anchor = table.row(
         label(procedure.get("code")),

@@ -1,8 +1,9 @@
 """Results: DiagnosticReport with its observations as an organizer, and observations that no report names."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import LOINC, add_code, label, labels, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.clinical.ccda.people import add_author
@@ -22,9 +23,8 @@ from engine.interchange.clinical.ccda.sections.observations import (
 )
 from engine.interchange.clinical.ccda.times import add_interval, add_when, readable_span
 
-Json = Any
 # What a group is of (a report, or an observation that has others as members or stands alone), and its observations.
-Group = tuple[Json, list[Json]]
+Group = tuple[JsonObject, list[JsonObject]]
 
 ORGANIZER: Final = template("4.1", "2015-08-01")
 
@@ -49,7 +49,7 @@ def _groups(record: Record) -> Sequence[Group]:
     return [*found, *((one, [one]) for one in shown.values())]
 
 
-def _taken(shown: dict[str, Json], references: Json) -> Iterator[Json]:
+def _taken(shown: JsonObject, references: list[JsonObject] | None) -> Iterator[JsonObject]:
     """Yield the observations that references lead to, and the members of these; each is taken once."""
     for reference in references or ():
         one = shown.pop(reference.get("reference", ""), None)
@@ -81,7 +81,7 @@ def _write(record: Record, section: Element, table: Table, group: Group) -> None
         add_comment(comment, cell(anchor, 2))
 
 
-def _add_observation(record: Record, organizer: Element, table: Table, one: Json, part: Json) -> None:
+def _add_observation(record: Record, organizer: Element, table: Table, one: JsonObject, part: JsonObject) -> None:
     anchor = table.row(
         label(part.get("code")),
         shown_value(part, record.zone),
@@ -98,7 +98,7 @@ def _add_observation(record: Record, organizer: Element, table: Table, one: Json
         add_reference_range(made, bounds)
 
 
-def _add_bare(record: Record, organizer: Element, table: Table, head: Json) -> None:
+def _add_bare(record: Record, organizer: Element, table: Table, head: JsonObject) -> None:
     """Append the one observation that an organizer must have: the conclusion of a report that names none."""
     text = head.get("conclusion") or labels(head.get("conclusionCode"))
     anchor = table.row(

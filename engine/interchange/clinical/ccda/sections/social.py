@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import LOINC, SNOMED, add_code, coded, is_loinc, label, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.clinical.ccda.quantities import add_observed, shown_value
@@ -10,8 +11,6 @@ from engine.interchange.clinical.ccda.record import Record
 from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, cell
 from engine.interchange.clinical.ccda.sections.observations import BIRTH_SEX, SMOKING, TOBACCO, is_social, when
 from engine.interchange.clinical.ccda.times import add_interval, add_time, add_when, readable_span
-
-Json = Any
 
 SMOKING_STATUS: Final = template("4.78", "2014-06-09")
 TOBACCO_USE: Final = template("4.85", "2014-06-09")
@@ -22,19 +21,19 @@ SEXES: Final[Mapping[str, str]] = {"F": "Female", "M": "Male"}
 GENDER: Final = "2.16.840.1.113883.5.1"
 
 
-def birth_sex(patient: Json) -> str:
+def birth_sex(patient: JsonObject) -> str:
     """Return the birth sex that a Patient tells (`F`, `M`, `UNK`), '' for none."""
     return next(
         (one.get("valueCode", "") for one in patient.get("extension") or () if one.get("url") == BIRTH_SEX_URL), ""
     )
 
 
-def _items(record: Record) -> Sequence[Json]:
+def _items(record: Record) -> Sequence[JsonObject]:
     found = [one for one in record.of_type("Observation") if is_social(one)]
     return [record.patient, *found] if birth_sex(record.patient) else found
 
 
-def _write(record: Record, section: Element, table: Table, item: Json) -> None:
+def _write(record: Record, section: Element, table: Table, item: JsonObject) -> None:
     if item["resourceType"] == "Patient":
         _add_birth_sex(record, section, table, item)
         return
@@ -63,7 +62,7 @@ def _write(record: Record, section: Element, table: Table, item: Json) -> None:
     add_notes(made, item, label(item.get("code")), table)
 
 
-def _fill(record: Record, made: Element, item: Json, anchor: str, kind: Any) -> None:
+def _fill(record: Record, made: Element, item: JsonObject, anchor: str, kind: Any) -> None:
     """Fill an observation up to its time; its code is one of LOINC, or told as the translation of none."""
     add_templates(made, kind)
     record.add_ids(made, item)
@@ -74,7 +73,7 @@ def _fill(record: Record, made: Element, item: Json, anchor: str, kind: Any) -> 
     add(made, "statusCode", code="completed")
 
 
-def _add_birth_sex(record: Record, section: Element, table: Table, patient: Json) -> None:
+def _add_birth_sex(record: Record, section: Element, table: Table, patient: JsonObject) -> None:
     sex = birth_sex(patient)
     anchor = table.row("Birth sex", SEXES.get(sex, "Unknown"), record.readable(patient.get("birthDate")))
     made = add_entry(section, "observation", "OBS")

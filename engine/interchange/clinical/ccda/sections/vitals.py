@@ -1,8 +1,9 @@
 """Vital signs: an organizer of what was measured at one time."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import LOINC, LOINC_URI, add_code, label, labels, loinc, snomed
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_performer
@@ -20,15 +21,13 @@ from engine.interchange.clinical.ccda.sections.observations import (
 )
 from engine.interchange.clinical.ccda.times import add_interval, add_time, readable_span
 
-Json = Any
-
 ORGANIZER: Final = template("4.26", "2015-08-01")
 SIGN: Final = template("4.27", "2014-06-09")
 
 
-def _by_time(record: Record) -> Sequence[list[Json]]:
+def _by_time(record: Record) -> Sequence[list[JsonObject]]:
     """Return the vital signs that were measured together: at one time, but each with components by itself."""
-    found: dict[tuple[str, ...], list[Json]] = {}
+    found: dict[tuple[str, ...], list[JsonObject]] = {}
     for one in record.of_type("Observation"):
         if is_vital(one) and not is_social(one):
             alone = one.get("id", "") if one.get("component") else ""
@@ -36,7 +35,7 @@ def _by_time(record: Record) -> Sequence[list[Json]]:
     return list(found.values())
 
 
-def _write(record: Record, section: Element, table: Table, signs: list[Json]) -> None:
+def _write(record: Record, section: Element, table: Table, signs: list[JsonObject]) -> None:
     made = add_entry(section, "organizer", "CLUSTER")
     add_templates(made, ORGANIZER)
     record.add_ids(made, signs[0], "vitals")
@@ -64,7 +63,7 @@ def _write(record: Record, section: Element, table: Table, signs: list[Json]) ->
                 add_reference_range(one, bounds)
 
 
-def _add_sign(record: Record, parent: Element, sign: Json, part: Json, anchor: str) -> Element:
+def _add_sign(record: Record, parent: Element, sign: JsonObject, part: JsonObject, anchor: str) -> Element:
     made = add(parent, "observation", classCode="OBS", moodCode="EVN")
     add_templates(made, SIGN)
     record.add_ids(made, sign, part_name(sign, part))
