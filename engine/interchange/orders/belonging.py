@@ -1,7 +1,8 @@
 """What of a test belongs to its order: its numbers, and while the order lives all that the laboratory is told."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.versions.names import name_in
 from engine.interchange.core.exchange import Request
 from engine.interchange.core.service import Service
@@ -10,8 +11,6 @@ from engine.interchange.orders.moving import find_order
 from engine.interchange.orders.order import NAME, TEST, status_of, tests_of
 from engine.interchange.orders.status import OPEN, OrderStatus
 from engine.interchange.store.transaction import Stored, Transaction
-
-Json = Any
 
 PLACER_TYPE: Final = {
     "coding": [{"system": "http://terminology.hl7.org/CodeSystem/v2-0203", "code": "PLAC", "display": "Placer"}]
@@ -31,20 +30,20 @@ def placer_system(sis: str) -> str:
     return f"{sis}/placer-order-number"
 
 
-def order_id_of(test: dict[str, Json], sis: str) -> str:
+def order_id_of(test: JsonObject, sis: str) -> str:
     """Return the id of the order that a test belongs to, '' for none."""
     requisition = test.get("requisition", {})
     return str(requisition.get("value", "")) if requisition.get("system") == order_number_system(sis) else ""
 
 
-def order_of(transaction: Transaction, sis: str, test_id: str, test: dict[str, Json]) -> Stored | None:
+def order_of(transaction: Transaction, sis: str, test_id: str, test: JsonObject) -> Stored | None:
     """Return the order that a test belongs to, while that is there and names it."""
     order_id = order_id_of(test, sis)
     order = find_order(transaction, order_id) if order_id else None
     return order if order is not None and test_id in tests_of(order.resource()) else None
 
 
-def numbered(test: dict[str, Json], sis: str, order_id: str, test_id: str) -> dict[str, Json]:
+def numbered(test: JsonObject, sis: str, order_id: str, test_id: str) -> JsonObject:
     """Return a test with the numbers of an order: that of the order, and its own, the placer order number.
 
     What a client's own requisition was stays among its identifiers.
@@ -62,8 +61,8 @@ def numbered(test: dict[str, Json], sis: str, order_id: str, test_id: str) -> di
 
 
 def settle_test(
-    service: Service, transaction: Transaction, request: Request, test: dict[str, Json], live: Stored | None
-) -> dict[str, Json]:
+    service: Service, transaction: Transaction, request: Request, test: JsonObject, live: Stored | None
+) -> JsonObject:
     """Return a ServiceRequest that a client writes, as it is kept: numbers of orders are given by the service alone.
 
     `live` is what it replaces, None for a new one. RefusedError (409): it changes what belongs to a living order.
@@ -81,7 +80,7 @@ def settle_test(
     return kept
 
 
-def _check(test: dict[str, Json], before: dict[str, Json], status: OrderStatus, name: str, order_id: str) -> None:
+def _check(test: JsonObject, before: JsonObject, status: OrderStatus, name: str, order_id: str) -> None:
     names = {*test, *before}
     mine = names & OF_ORDER if status in OPEN else names - BESIDE
     wrong = sorted(one for one in mine if test.get(one) != before.get(one))
@@ -92,7 +91,7 @@ def _check(test: dict[str, Json], before: dict[str, Json], status: OrderStatus, 
         raise RefusedError(Category.CONFLICT, issues)
 
 
-def _unnumbered(test: dict[str, Json], sis: str) -> dict[str, Json]:
+def _unnumbered(test: JsonObject, sis: str) -> JsonObject:
     forged = {order_number_system(sis), placer_system(sis)}
     made = dict(test)
     if made.get("requisition", {}).get("system") in forged:

@@ -1,16 +1,15 @@
 """Results complete orders: each write of a report, by whichever way, says anew which tests have a final one."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.orders.belonging import order_id_of
 from engine.interchange.orders.moving import find_order, follow, move
 from engine.interchange.orders.order import NAME, TEST, of_patient, status_of, tests_of
 from engine.interchange.orders.status import FHIR, TRANSITIONS, Event, OrderStatus
 from engine.interchange.store.references import local_target
 from engine.interchange.store.transaction import Follower, Stored, Transaction
-
-Json = Any
 
 REPORT: Final = "DiagnosticReport"
 FINAL: Final = frozenset({"final", "amended", "corrected", "appended"})
@@ -25,14 +24,14 @@ REPORTS: Final = (
 def followers(sis: str) -> Mapping[str, Follower]:
     """Return who is told of writes of reports and tests; `sis` is the service's identifier system."""
 
-    def report(transaction: Transaction, before: dict[str, Json] | None, after: dict[str, Json] | None) -> None:
+    def report(transaction: Transaction, before: JsonObject | None, after: JsonObject | None) -> None:
         named = {*_orders(before), *_orders(after)}
         if not named or (before is not None and after is not None and _counts(before) == _counts(after)):
             return
         for order_id in sorted(_order_ids(transaction, sis, named)):
             review(transaction, sis, order_id)
 
-    def test(transaction: Transaction, before: dict[str, Json] | None, after: dict[str, Json] | None) -> None:
+    def test(transaction: Transaction, before: JsonObject | None, after: JsonObject | None) -> None:
         # Only a merge of patients moves a test of an order to another one.
         if before is None and after is not None and order_id_of(after, sis):
             review(transaction, sis, order_id_of(after, sis))
@@ -63,14 +62,14 @@ def review(transaction: Transaction, sis: str, order_id: str) -> None:
         move(transaction, sis, order, event)
 
 
-def _resulted(transaction: Transaction, test: Stored, whole: list[dict[str, Json]]) -> bool:
+def _resulted(transaction: Transaction, test: Stored, whole: list[JsonObject]) -> bool:
     """Say whether a test has a final result, of its own patient: one of another, by mistake, completes nothing."""
     patient = of_patient(test.resource())
     reports = (*_reports(transaction, f"{TEST}/{test.id}"), *whole)
     return any(one.get("status") in FINAL and of_patient(one) == patient for one in reports)
 
 
-def _reports(transaction: Transaction, target: str) -> Iterator[dict[str, Json]]:
+def _reports(transaction: Transaction, target: str) -> Iterator[JsonObject]:
     for (key,) in transaction.connection.execute(REPORTS, (transaction.tenant, target)).fetchall():
         yield transaction.by_key(key).resource()
 
@@ -87,11 +86,11 @@ def _order_ids(transaction: Transaction, sis: str, named: set[str]) -> set[str]:
     return found - {""}
 
 
-def _orders(report: dict[str, Json] | None) -> set[str]:
+def _orders(report: JsonObject | None) -> set[str]:
     named = report.get("basedOn", ()) if report is not None else ()
     return {local_target(str(one.get("reference", ""))) for one in named} - {""}
 
 
-def _counts(report: dict[str, Json]) -> tuple[bool, str, set[str]]:
+def _counts(report: JsonObject) -> tuple[bool, str, set[str]]:
     """Return what of a report decides about orders."""
     return report.get("status") in FINAL, of_patient(report), _orders(report)

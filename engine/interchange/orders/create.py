@@ -1,7 +1,8 @@
 """Create of orders: at once, and then on its way to the laboratory; or later, as a draft that waits for $submit."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.reply import written_answer
@@ -32,8 +33,6 @@ from engine.interchange.store.search.page import Pairs
 from engine.interchange.store.transaction import Change, Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.tokens.oauth.role import demand
-
-Json = Any
 
 KIND: Final = f"{NAME}.create"
 
@@ -67,7 +66,12 @@ async def create(service: Service, request: Request) -> Answer:
     if request.prefer.respond_async:
         match = service.store.read(tenant, look)
         if match is None:
-            asked = {"id": new_id, "order": draft.resource, "condition": [list(one) for one in pairs], "seen": seen}
+            asked: JsonObject = {
+                "id": new_id,
+                "order": draft.resource,
+                "condition": [list(one) for one in pairs],
+                "seen": seen,
+            }
             patient = of_patient(draft.resource).removeprefix("Patient/")
             return await ask(service, request, KIND, patient, asked, apart=True)
         return written_answer(200, match, request, location=True, seen=seen)
@@ -119,7 +123,7 @@ def replacing(service: Service, request: Request, change: Change) -> Work:
     return work
 
 
-def _first(order: dict[str, Json]) -> OrderStatus:
+def _first(order: JsonObject) -> OrderStatus:
     """Return what a new order is at once: on its way, unless it says itself that it is a draft."""
     return OrderStatus.DRAFT if order["status"] == FHIR[OrderStatus.DRAFT] else OrderStatus.PENDING
 

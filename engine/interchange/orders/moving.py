@@ -1,12 +1,10 @@
 """Orders move: the next version of an order and of its tests, in one commit."""
 
-from typing import Any, Final
+from typing import Final
 
 from engine.interchange.orders.order import NAME, TEST, status_of, tests_of, with_status
 from engine.interchange.orders.status import FHIR, TRANSITIONS, Event, OrderStatus, WrongStateError
 from engine.interchange.store.transaction import Stored, Transaction
-
-Json = Any
 
 # Results decide of each test by itself: those that come or go write it.
 OF_RESULTS: Final = frozenset({Event.RESULTED, Event.UNRESULTED})

@@ -1,13 +1,12 @@
 """The tests of an order as they stand: contained in it or kept beside it, and what they refer to."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from engine.fhir.json import JsonObject
 from engine.interchange.orders.order import TEST, actions_of
 from engine.interchange.store.references import local_target
 from engine.interchange.store.transaction import Transaction
-
-Json = Any
 
 
 class Placed(NamedTuple):
@@ -20,11 +19,11 @@ class Placed(NamedTuple):
     action: str
     path: str
     id: str
-    test: dict[str, Json] | None
-    holder: dict[str, Json]
+    test: JsonObject | None
+    holder: JsonObject
 
 
-def placed_tests(transaction: Transaction, order: dict[str, Json]) -> Iterator[Placed]:
+def placed_tests(transaction: Transaction, order: JsonObject) -> Iterator[Placed]:
     """Yield the tests of an order in the order of its actions, each once; actions without a resource have none."""
     seen: set[str] = set()
     for action, _, reference in actions_of(order):
@@ -43,7 +42,7 @@ def placed_tests(transaction: Transaction, order: dict[str, Json]) -> Iterator[P
         yield Placed(place, place, test_id, found, found or {})
 
 
-def resolved(transaction: Transaction, holder: dict[str, Json], reference: str) -> dict[str, Json] | None:
+def resolved(transaction: Transaction, holder: JsonObject, reference: str) -> JsonObject | None:
     """Return what a reference within a resource names, contained or kept; None where that is not there."""
     if reference.startswith("#"):
         return contained_at(holder, reference)[1]
@@ -52,7 +51,7 @@ def resolved(transaction: Transaction, holder: dict[str, Json], reference: str) 
     return stored.resource() if stored is not None and not stored.deleted else None
 
 
-def contained_at(holder: dict[str, Json], reference: str) -> tuple[int, dict[str, Json] | None]:
+def contained_at(holder: JsonObject, reference: str) -> tuple[int, JsonObject | None]:
     """Return the place and the resource of `#id` within a resource; None where it contains none."""
     for index, part in enumerate(holder.get("contained", ())):
         if reference == f"#{part.get('id')}":

@@ -1,19 +1,18 @@
 """What an order must be to be kept at all: a RequestGroup with all that no order goes without."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
 from engine.interchange.orders.order import NAME
 from engine.interchange.rest.resource.rules import check_shape, issues
 
-Json = Any
-
 REQUIRED: Final = ("status", "intent", "author", "action")
 
 
-def check_order(body: Json, version: FhirVersion) -> RefusedError | None:
+def check_order(body: JsonObject, version: FhirVersion) -> RefusedError | None:
     """Raise the RefusedError (400) of a malformed or incomplete order; return, not raise, that of a wrong one (422)."""
     missing, wrong = check_shape(body, NAME, version)
     absent = {one.location: one for one in (*issues(missing), *_absent(body))}
@@ -22,7 +21,7 @@ def check_order(body: Json, version: FhirVersion) -> RefusedError | None:
     return wrong
 
 
-def _absent(body: dict[str, Json]) -> Iterator[Issue]:
+def _absent(body: JsonObject) -> Iterator[Issue]:
     for element in REQUIRED:
         if not body.get(element):
             path = f"{NAME}.{element}"

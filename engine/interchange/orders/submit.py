@@ -1,7 +1,8 @@
 """RequestGroup/{id}/$submit: an order that is a draft, or has failed, goes on its way to the laboratory."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
@@ -20,8 +21,6 @@ from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.tokens.oauth.role import Action
 from engine.interchange.tokens.oauth.scope import PLACE_ORDERS
-
-Json = Any
 
 KIND: Final = f"{NAME}.submit"
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from engine.fhir.json import JsonObject
 from engine.interchange.kernel.extension import url, value
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.orders.belonging import order_id_of, order_of
@@ -12,8 +13,6 @@ from engine.interchange.orders.compendium.answers import unanswered, wrong
 from engine.interchange.orders.order import NAME, PERFORMER, TEST, actions_of, of_patient, performer_of
 from engine.interchange.orders.placed import Placed, contained_at, placed_tests, resolved
 from engine.interchange.store.transaction import Transaction
-
-Json = Any
 
 ACCOUNT: Final = "requestgroup-account"
 SPECIMEN: Final = "requestgroup-specimen"
@@ -43,14 +42,14 @@ class Rules:
     connected: Callable[[str], bool]
 
 
-def check_kept(transaction: Transaction, rules: Rules, order_id: str, order: dict[str, Json]) -> None:
+def check_kept(transaction: Transaction, rules: Rules, order_id: str, order: JsonObject) -> None:
     """Refuse (422) an order that must not even be a draft: its tests become those of the patient's chart."""
     _check_size(order)
     tests = placed_tests(transaction, order)
     _raise([issue for one in tests for issue in _own(transaction, rules.sis, order_id, order, one)])
 
 
-def check_complete(transaction: Transaction, rules: Rules, order_id: str, order: dict[str, Json]) -> None:
+def check_complete(transaction: Transaction, rules: Rules, order_id: str, order: JsonObject) -> None:
     """Refuse (422) an order that no laboratory could carry out, with one issue for each fault."""
     tests = list(placed_tests(transaction, order))
     found = [*_intent(order), *_performer(transaction, rules, order), *_account(transaction, rules.sis, order)]
@@ -62,7 +61,7 @@ def check_complete(transaction: Transaction, rules: Rules, order_id: str, order:
     _raise(found)
 
 
-def _check_size(order: dict[str, Json]) -> None:
+def _check_size(order: JsonObject) -> None:
     """Refuse (422) an order for which all other writes would wait: it is judged and taken apart while they do."""
     parts = [part for part in order.get("contained", ()) if part.get("resourceType") == TEST]
     named = [one for part in parts for name in NAMING for one in part.get(name, ())]
@@ -73,7 +72,7 @@ def _check_size(order: dict[str, Json]) -> None:
             raise refuse(Category.RULE, text, location=NAME)
 
 
-def lab_codes(test: dict[str, Json]) -> dict[str, str]:
+def lab_codes(test: JsonObject) -> dict[str, str]:
     """Return the code that a test has in each laboratory's compendium, by the laboratory's id."""
     codings = test.get("code", {}).get("coding", ())
     return {
@@ -88,13 +87,13 @@ def _raise(found: list[Issue]) -> None:
         raise RefusedError(Category.INVALID, tuple(dict.fromkeys(found)))
 
 
-def _intent(order: dict[str, Json]) -> Iterator[Issue]:
+def _intent(order: JsonObject) -> Iterator[Issue]:
     if order.get("intent") not in INTENTS:
         text = f"What is ordered has an intent of: {', '.join(INTENTS)}."
         yield Issue(text, f"{NAME}.intent", "no-order", INVALID)
 
 
-def _performer(transaction: Transaction, rules: Rules, order: dict[str, Json]) -> Iterator[Issue]:
+def _performer(transaction: Transaction, rules: Rules, order: JsonObject) -> Iterator[Issue]:
     path = f"{NAME}.extension({PERFORMER})"
     laboratory = performer_of(order, rules.sis)
     if not laboratory:
@@ -111,7 +110,7 @@ def _performer(transaction: Transaction, rules: Rules, order: dict[str, Json]) -
         yield Issue(text, path, "not-connected", RULE)
 
 
-def _account(transaction: Transaction, sis: str, order: dict[str, Json]) -> Iterator[Issue]:
+def _account(transaction: Transaction, sis: str, order: JsonObject) -> Iterator[Issue]:
     reference = value(order, sis, ACCOUNT)
     if reference is None:
         return
@@ -126,7 +125,7 @@ def _account(transaction: Transaction, sis: str, order: dict[str, Json]) -> Iter
         yield Issue(f"Account.type says who pays: one of {', '.join(PAYERS)}.", path, "account-type", INVALID)
 
 
-def _own(transaction: Transaction, sis: str, order_id: str, order: dict[str, Json], placed: Placed) -> Iterator[Issue]:
+def _own(transaction: Transaction, sis: str, order_id: str, order: JsonObject, placed: Placed) -> Iterator[Issue]:
     """Yield why something cannot be a test of this order."""
     test = placed.test
     if test is None:
@@ -149,7 +148,7 @@ def _own(transaction: Transaction, sis: str, order_id: str, order: dict[str, Jso
         yield Issue(text, placed.action, "test-status", RULE)
 
 
-def _codes(transaction: Transaction, sis: str, order: dict[str, Json], tests: list[Placed]) -> Iterator[Issue]:
+def _codes(transaction: Transaction, sis: str, order: JsonObject, tests: list[Placed]) -> Iterator[Issue]:
     """Yield what is wrong with what the tests ask of the laboratory."""
     laboratory = performer_of(order, sis)
     known = [(one, lab_codes(one.test or {})) for one in tests]
@@ -178,7 +177,7 @@ def _codes(transaction: Transaction, sis: str, order: dict[str, Json], tests: li
 def _compendium(
     transaction: Transaction,
     sis: str,
-    order: dict[str, Json],
+    order: JsonObject,
     placed: Placed,
     laboratory: str,
     code: str,
@@ -196,7 +195,7 @@ def _compendium(
 
 
 def _answers(
-    transaction: Transaction, sis: str, order: dict[str, Json], placed: Placed, questionnaire: dict[str, Json]
+    transaction: Transaction, sis: str, order: JsonObject, placed: Placed, questionnaire: JsonObject
 ) -> Iterator[Issue]:
     """Yield what is missing in the answers to a test's questions, and which of them are wrong."""
     test, asked = placed.test or {}, f"Questionnaire/{questionnaire.get('id')}"
@@ -216,10 +215,10 @@ def _answers(
 
 class _Response(NamedTuple):
     path: str
-    response: dict[str, Json]
+    response: JsonObject
 
 
-def _responses(transaction: Transaction, placed: Placed, test: dict[str, Json]) -> Iterator[_Response]:
+def _responses(transaction: Transaction, placed: Placed, test: JsonObject) -> Iterator[_Response]:
     for index, one in enumerate(test.get("supportingInfo", ())):
         reference = str(one.get("reference", ""))
         found = resolved(transaction, placed.holder, reference) if reference else None
@@ -229,7 +228,7 @@ def _responses(transaction: Transaction, placed: Placed, test: dict[str, Json]) 
             yield _Response(f"{NAME}.contained[{at}]" if within else f"{placed.path}.supportingInfo[{index}]", found)
 
 
-def _is_to(response: dict[str, Json], questionnaire: dict[str, Json]) -> bool:
+def _is_to(response: JsonObject, questionnaire: JsonObject) -> bool:
     """Say whether a response is to a questionnaire: it names that one, or none."""
     named = str(response.get("questionnaire", "")).partition("|")[0]
     return named in {"", questionnaire.get("url")} or named.rpartition("/")[2] == questionnaire.get("id")

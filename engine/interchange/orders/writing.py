@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from engine import fault
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.exact import read_json
+from engine.interchange.kernel.exact import read_resource
 from engine.interchange.kernel.extension import url
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.kernel.view import to_stored, to_version
@@ -30,8 +31,6 @@ from engine.interchange.orders.status import FHIR, OPEN, TRANSITIONS, Event, Ord
 from engine.interchange.orders.validation import Rules, check_complete, check_kept, lab_codes
 from engine.interchange.store.transaction import Change, Stored, Transaction
 from engine.interchange.store.transmission import TransmissionStatus, enqueue, find_sent, withdraw
-
-Json = Any
 
 REVOKED: Final = FHIR[OrderStatus.CANCELLED]
 # What a client may say while it cancels an order that is pending.
@@ -65,7 +64,7 @@ def keep_order(
     transaction: Transaction,
     policy: OrderPolicy,
     order_id: str,
-    resource: dict[str, Json],
+    resource: JsonObject,
     status: OrderStatus,
     deleted: Stored | None = None,
     change: Change = Change.POST,
@@ -89,7 +88,7 @@ def keep_order(
     return stored
 
 
-def place(transaction: Transaction, sis: str, order_id: str, order: dict[str, Json]) -> None:
+def place(transaction: Transaction, sis: str, order_id: str, order: JsonObject) -> None:
     """Let an order that is pending wait to be sent, in the same commit."""
     fault.point("F43")
     enqueue(transaction, order_id, performer_of(order, sis))
@@ -106,8 +105,8 @@ def notify(service: Service) -> None:
 
 
 def judge(
-    transaction: Transaction, policy: OrderPolicy, stored: Stored, resource: dict[str, Json], version: FhirVersion
-) -> tuple[dict[str, Json], OrderStatus]:
+    transaction: Transaction, policy: OrderPolicy, stored: Stored, resource: JsonObject, version: FhirVersion
+) -> tuple[JsonObject, OrderStatus]:
     """Return what a client's version of an order is kept as, and its status then.
 
     The content of an order changes while it is a draft or has failed. Of its status a client says one thing, that it is
@@ -117,7 +116,9 @@ def judge(
     status, asked = status_of(before, policy.sis), resource.get("status")
     marked = _marked(resource, policy.sis, stored.id, status)
     known = (
-        before if version is FhirVersion.R4 else to_stored(read_json(to_version(stored.body, NAME, version)), version)
+        before
+        if version is FhirVersion.R4
+        else to_stored(read_resource(to_version(stored.body, NAME, version)), version)
     )
     known = _marked(known, policy.sis, stored.id, status)
     changed = {name for name in {*marked, *known} if _without_stamps(marked, name) != _without_stamps(known, name)}
@@ -141,7 +142,7 @@ def keep_change(
     transaction: Transaction,
     policy: OrderPolicy,
     stored: Stored,
-    resource: dict[str, Json],
+    resource: JsonObject,
     status: OrderStatus,
     change: Change,
 ) -> Stored:
@@ -158,7 +159,7 @@ def keep_change(
     return transaction.update(stored, order, change)
 
 
-def _marked(resource: dict[str, Json], sis: str, order_id: str, status: OrderStatus) -> dict[str, Json]:
+def _marked(resource: JsonObject, sis: str, order_id: str, status: OrderStatus) -> JsonObject:
     """Return an order with what the service says of it; what a client sends there does not count."""
     made = with_status(resource, sis, status)
     profile, number = url(sis, "order"), {"system": order_number_system(sis), "value": order_id}
@@ -173,8 +174,8 @@ def _marked(resource: dict[str, Json], sis: str, order_id: str, status: OrderSta
 
 
 def _with_tests(
-    transaction: Transaction, policy: OrderPolicy, order_id: str, order: dict[str, Json], status: OrderStatus
-) -> dict[str, Json]:
+    transaction: Transaction, policy: OrderPolicy, order_id: str, order: JsonObject, status: OrderStatus
+) -> JsonObject:
     """Return an order whose tests are kept beside it, as its own."""
     used = set(tests_of(order))
     ids: dict[str, str] = {}
@@ -208,7 +209,7 @@ def _claim(transaction: Transaction, sis: str, order_id: str, test_id: str, stat
         transaction.update(stored, {**numbered(test, sis, order_id, test_id), "status": status})
 
 
-def _name(transaction: Transaction, policy: OrderPolicy, order_id: str, test: dict[str, Json], used: set[str]) -> str:
+def _name(transaction: Transaction, policy: OrderPolicy, order_id: str, test: JsonObject, used: set[str]) -> str:
     """Return the id of a test: that of its order and its code, where such a one is legal and free; else another."""
     codes = [*lab_codes(test).values(), *(one.get("code", "") for one in test.get("code", {}).get("coding", ()))]
     named = f"{order_id}-{next(iter(codes), '')}"
@@ -235,7 +236,7 @@ def _closed(order_id: str, status: OrderStatus, why: str) -> Exception:
     return refuse(Category.CONFLICT, text, location=NAME, detail=f"order-{status}")
 
 
-def _without_stamps(resource: dict[str, Json], name: str) -> Json:
+def _without_stamps(resource: JsonObject, name: str) -> Json:
     held = resource.get(name)
     if name != "meta" or not isinstance(held, dict):
         return held

@@ -1,7 +1,6 @@
 """Whose documents an operation is about: the patient in its address, its parameters or its body."""
 
-from typing import Any
-
+from engine.fhir.json import JsonObject
 from engine.interchange.core.exchange import Request
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, unsupported
@@ -9,8 +8,6 @@ from engine.interchange.rest.resource.context import outside_compartment
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.search.page import FORMAT
 from engine.interchange.store.transaction import Transaction
-
-Json = Any
 
 
 def patient_asked(service: Service, request: Request) -> str:
@@ -56,7 +53,7 @@ def _in_query(request: Request) -> list[str]:
     return [value for name, value in request.query if name == "patient"]
 
 
-def _in_body(body: Json) -> list[str]:
+def _in_body(body: JsonObject) -> list[str]:
     """Return what a Parameters names as its patient: a reference, or a text as it stands in an address."""
     if body is None or body == {}:
         return []

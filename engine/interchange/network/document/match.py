@@ -1,19 +1,18 @@
 """Which kept document of a patient another one is: by its numbers, else by what it has attached."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.resource.elements import values
 from engine.interchange.store.transaction import Stored, Transaction
-
-Json = Any
 
 ROWS: Final = "DocumentReference.identifier"
 Number = tuple[str, str]
 
 
-def find_document(transaction: Transaction, document: dict[str, Json]) -> Stored | None:
+def find_document(transaction: Transaction, document: JsonObject) -> Stored | None:
     """Return the document of the same patient that a document is, None for none; RefusedError (422) for several.
 
     By its masterIdentifier, else by any identifier, else by the address of an attachment.
@@ -40,7 +39,7 @@ def _numbered(transaction: Transaction, patient: str, numbers: Iterable[Number])
         yield from _of(patient, map(transaction.by_key, transaction.holders(ROWS, system, value)))
 
 
-def _attached(transaction: Transaction, patient: str, document: dict[str, Json]) -> Iterator[Stored]:
+def _attached(transaction: Transaction, patient: str, document: JsonObject) -> Iterator[Stored]:
     for url in sorted(set(_urls(document))):
         same = (one for one in transaction.referrers(url) if one.type == "DocumentReference")
         yield from (one for one in _of(patient, same) if url in set(_urls(one.resource())))
@@ -54,12 +53,12 @@ def _shares(stored: Stored, numbers: list[Number], elements: tuple[str, ...]) ->
     return any(one in numbers for one in _numbers(stored.resource(), *elements))
 
 
-def _numbers(document: dict[str, Json], *elements: str) -> Iterator[Number]:
+def _numbers(document: JsonObject, *elements: str) -> Iterator[Number]:
     for element in elements:
         for one in values(document, element):
             if one.get("value"):
                 yield one.get("system", ""), one["value"]
 
 
-def _urls(document: dict[str, Json]) -> list[str]:
+def _urls(document: JsonObject) -> list[str]:
     return values(document, "content.attachment.url")

@@ -4,8 +4,9 @@ Which one that is, is decided in the transaction that writes: two at once make o
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.reply import written_answer
@@ -19,8 +20,6 @@ from engine.interchange.rest.resource.rules import check_shape, issues
 from engine.interchange.store.transaction import Change, Stored, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.tokens.oauth.role import Action
-
-Json = Any
 
 NAME: Final = "DocumentReference"
 SUBJECT: Final = f"{NAME}.subject"
@@ -50,7 +49,7 @@ async def merge(service: Service, request: Request) -> Answer:
     return written_answer(status, stored, request, location=status == 201, seen=seen)
 
 
-def _check(body: Json, version: FhirVersion) -> RefusedError | None:
+def _check(body: JsonObject, version: FhirVersion) -> RefusedError | None:
     """Raise the RefusedError (400) of a malformed or incomplete body; return that of a wrong one (422)."""
     missing, wrong = check_shape(body, NAME, version)
     absent = [*issues(one for one in missing if one.path not in SPARED), *_unnamed(body.get("subject", {}))]
@@ -59,7 +58,7 @@ def _check(body: Json, version: FhirVersion) -> RefusedError | None:
     return wrong
 
 
-def _unnamed(subject: dict[str, Json]) -> Iterable[Issue]:
+def _unnamed(subject: JsonObject) -> Iterable[Issue]:
     if subject.get("reference") and "identifier" not in subject:
         return
     for element in ("system", "value"):
@@ -68,9 +67,9 @@ def _unnamed(subject: dict[str, Json]) -> Iterable[Issue]:
             yield Issue(f"{path}: the identifier of the patient is missing.", path, "missing-field")
 
 
-def _patient(transaction: Transaction, subject: dict[str, Json]) -> str:
+def _patient(transaction: Transaction, subject: JsonObject) -> str:
     """Return the reference to the one patient whom a subject's identifier names; RefusedError (422)."""
-    named: dict[str, Json] | None = subject.get("identifier")
+    named: JsonObject | None = subject.get("identifier")
     given = str(subject.get("reference", ""))
     if named is None:
         return given

@@ -1,8 +1,9 @@
 """$cq-search: the documents that other sources have of a patient, as a searchset of which nothing is kept."""
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.service import Service
@@ -18,8 +19,6 @@ from engine.interchange.network.patient360.connectors.failing import reason_of
 from engine.interchange.rest.everything.operation import SCOPES
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.role import Action
-
-Json = Any
 
 KIND: Final = "cq-search"
 NO_SOURCES: Final = "The tenant has no source to ask: name some in its connectors, or let a sandbox invent (mocked)."
@@ -41,7 +40,7 @@ async def search(service: Service, request: Request) -> Answer:
 async def work(service: Service, job: Job, report: Report) -> Result:
     """Ask every source of the tenant, all at once, and return what they have; JobFailedError where none answers."""
 
-    def look(transaction: Transaction) -> dict[str, Json]:
+    def look(transaction: Transaction) -> JsonObject:
         stored = transaction.get("Patient", live_patient(transaction, job.patient))
         return stored.resource() if stored is not None else {}
 

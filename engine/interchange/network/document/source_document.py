@@ -4,9 +4,10 @@ from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha1
-from typing import Any, Final
+from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
@@ -15,8 +16,6 @@ from engine.interchange.network.patient360.connectors.connector import CCDA, Doc
 from engine.interchange.network.patient360.connectors.read import read_document
 from engine.interchange.network.patient360.match import matches
 from engine.interchange.store.search.date import span
-
-Json = Any
 
 URIS: Final = "urn:ietf:rfc:3986"
 IHE: Final = "urn:oid:1.3.6.1.4.1.19376.1.2.3"
@@ -32,7 +31,7 @@ class SourceDocument:
     """A document of the patient at a source: its id, the same each time, and its DocumentReference (R4)."""
 
     id: str
-    resource: dict[str, Json]
+    resource: JsonObject
 
 
 def found_in(document: Document, subject: Subject) -> SourceDocument | None:
@@ -56,7 +55,7 @@ def found_in(document: Document, subject: Subject) -> SourceDocument | None:
         **({"title": facts.title} if facts.title else {}),
         **({"creation": at} if at else {}),
     }
-    resource: dict[str, Json] = {
+    resource: JsonObject = {
         "resourceType": "DocumentReference",
         "masterIdentifier": _identifier(number),
         "status": "current",
@@ -69,7 +68,7 @@ def found_in(document: Document, subject: Subject) -> SourceDocument | None:
     return SourceDocument(number, resource)
 
 
-def _identifier(number: str) -> dict[str, Json]:
+def _identifier(number: str) -> JsonObject:
     """Return the id of a document, an address or `system|value`, as an Identifier."""
     system, _, value = number.rpartition("|")
     system = system or (URIS if ":" in value else "")
@@ -83,7 +82,7 @@ def as_bundle(
     found: Iterable[SourceDocument],
     failed: Iterable[str],
     version: FhirVersion,
-) -> dict[str, Json]:
+) -> JsonObject:
     """Return documents as a searchset of a version, each once; `failed` sources are told in an outcome at the end."""
     known = {one.id: one.resource for one in found}
     entries = [

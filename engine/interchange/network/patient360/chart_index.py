@@ -3,8 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.network.patient360.deduplicate import FACTS, Key, in_error, key_of
 from engine.interchange.network.patient360.record import Ledger, Record, Words, hashes, read_record
 from engine.interchange.rest.everything.chart import chart_keys, records
@@ -12,8 +13,6 @@ from engine.interchange.rest.everything.parameters import Wanted
 from engine.interchange.store.history import former_version
 from engine.interchange.store.search.date import NEVER
 from engine.interchange.store.transaction import Stored, Transaction
-
-Json = Any
 
 WANTED: Final = Wanted(types=frozenset(FACTS))
 # Resources that one statement reads.
@@ -47,7 +46,7 @@ class Entry:
     type: str
     id: str
     version: int
-    resource: dict[str, Json]
+    resource: JsonObject
     key: Key
     backings: list[Backing] = field(default_factory=list)
     edited: bool = True
@@ -104,7 +103,7 @@ class ChartIndex:
             del self.by_key[entry.key]
 
 
-def numbers(organization: str, resource: dict[str, Json]) -> set[Number]:
+def numbers(organization: str, resource: JsonObject) -> set[Number]:
     """Return the identifiers of a resource as those of an organization."""
     return {
         (organization, resource["resourceType"], one.get("system", ""), one["value"])
@@ -169,7 +168,7 @@ def changed_here(transaction: Transaction, stored: Stored, written: int) -> bool
     return former is None or _content(former.resource()) != _content(stored.resource())
 
 
-def _content(resource: dict[str, Json]) -> dict[str, Json]:
+def _content(resource: JsonObject) -> JsonObject:
     return {
         name: value for name, value in resource.items() if name not in {"meta", "subject", "patient", "beneficiary"}
     }

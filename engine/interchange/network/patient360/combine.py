@@ -1,11 +1,10 @@
 """One resource of several statements of the same fact: the newest leads, the others add the details that it lacks."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.network.patient360.deduplicate import ERROR, FACTS
-
-Json = Any
 
 # What tells more of a fact without being a part of what it states: kept where the newest statement lacks it.
 DETAILS: Final = (
@@ -41,18 +40,18 @@ CONCEPTS: Final = {
 }
 
 
-def led(said: dict[str, Json], before: dict[str, Json]) -> dict[str, Json]:
+def led(said: JsonObject, before: JsonObject) -> JsonObject:
     """Return what the only source of a fact says now, with the numbers that it was known by."""
     return {**said, "meta": _meta(said, before), **_united(said, before, ("identifier",))}
 
 
-def filled(lead: dict[str, Json], other: dict[str, Json]) -> dict[str, Json]:
+def filled(lead: JsonObject, other: JsonObject) -> JsonObject:
     """Return what leads, with the details that only the other one has."""
-    details: dict[str, Json] = {name: other[name] for name in DETAILS if name in other and name not in lead}
+    details: JsonObject = {name: other[name] for name in DETAILS if name in other and name not in lead}
     return {**lead, **details, "meta": _meta(lead, other), **_united(lead, other, UNITED), **_coded(lead, other)}
 
 
-def withdrawn(resource: dict[str, Json]) -> dict[str, Json]:
+def withdrawn(resource: JsonObject) -> JsonObject:
     """Return a resource as entered in error."""
     name = resource["resourceType"]
     element = FACTS[name].error
@@ -63,28 +62,28 @@ def withdrawn(resource: dict[str, Json]) -> dict[str, Json]:
     return {**rest, element: {"coding": [{"system": CONCEPTS[name], "code": ERROR}]}}
 
 
-def differs(one: dict[str, Json], other: dict[str, Json]) -> bool:
+def differs(one: JsonObject, other: JsonObject) -> bool:
     """Say whether two states of a resource differ in more than its id, its version, and who says so."""
     return _stated(one) != _stated(other)
 
 
-def _stated(resource: dict[str, Json]) -> dict[str, Json]:
+def _stated(resource: JsonObject) -> JsonObject:
     return {**resource, "meta": {**_meta(resource, resource), "source": ""}, "id": ""}
 
 
-def _meta(lead: dict[str, Json], other: dict[str, Json]) -> dict[str, Json]:
+def _meta(lead: JsonObject, other: JsonObject) -> JsonObject:
     made = {name: value for name, value in lead.get("meta", {}).items() if name not in {"versionId", "lastUpdated"}}
     beside = other.get("meta", {})
     joined = {name: _joined(made.get(name, []), beside.get(name, [])) for name in ("profile", "security", "tag")}
     return made | {name: value for name, value in joined.items() if value}
 
 
-def _united(lead: dict[str, Json], other: dict[str, Json], names: Iterable[str]) -> dict[str, Json]:
+def _united(lead: JsonObject, other: JsonObject, names: Iterable[str]) -> JsonObject:
     given = (name for name in names if isinstance(other.get(name), list))
     return {name: _joined(lead.get(name, []), other[name]) for name in given}
 
 
-def _coded(lead: dict[str, Json], other: dict[str, Json]) -> dict[str, Json]:
+def _coded(lead: JsonObject, other: JsonObject) -> JsonObject:
     """Return the element of the principal coding with the codings of both: each is searched for by its own."""
     name = FACTS[lead["resourceType"]].coding[0]
     one, two = lead.get(name), other.get(name)

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.patient360 import terms
 from engine.interchange.clinical.patient360.terms import canonical_code, canonical_system
 from engine.interchange.network.patient360.standardise import standardised
@@ -31,8 +32,6 @@ from engine.interchange.rest.resource.elements import values
 from engine.interchange.store.search.date import span
 from engine.interchange.store.search.text import fold
 from engine.interchange.store.transaction import EPOCH
-
-Json = Any
 
 ERROR: Final = "entered-in-error"
 # Elements that say how or where a statement is kept, not what it states.
@@ -142,7 +141,7 @@ RANKED: Final = (
 RANKS: Final = {system: rank for rank, system in enumerate(RANKED)}
 
 
-def key_of(resource: dict[str, Json]) -> Key:
+def key_of(resource: JsonObject) -> Key:
     """Return the key of a resource of a type of FACTS; it says nothing of whether that was entered in error."""
     name = resource["resourceType"]
     fact = FACTS[name]
@@ -159,12 +158,12 @@ def key_of(resource: dict[str, Json]) -> Key:
     return Key(name, coding, date, f"not {value}" if _denied(resource, fact) else value)
 
 
-def in_error(resource: dict[str, Json]) -> bool:
+def in_error(resource: JsonObject) -> bool:
     """Say whether a resource says of itself that it was entered in error."""
     return ERROR in _codes(values(resource, FACTS[resource["resourceType"]].error))
 
 
-def principal(concept: dict[str, Json]) -> str:
+def principal(concept: JsonObject) -> str:
     """Return the principal coding of a concept or Coding as `system|code`, else its text; '' where it has neither."""
     codings = concept.get("coding", [concept])
     meant = []
@@ -186,12 +185,12 @@ def when(text: str) -> str:
     return (EPOCH + timedelta(minutes=covered[0] // 60_000)).strftime("%Y-%m-%dT%H:%MZ")
 
 
-def _silent(resource: dict[str, Json]) -> bool:
+def _silent(resource: JsonObject) -> bool:
     """Say whether an observation has nothing that was observed."""
     return not any(name.startswith(TOLD) for name in resource)
 
 
-def _denied(resource: dict[str, Json], fact: Fact) -> bool:
+def _denied(resource: JsonObject, fact: Fact) -> bool:
     return any(not codes.isdisjoint(_codes(values(resource, path))) for path, codes in fact.denied.items())
 
 
@@ -202,7 +201,7 @@ def _codes(found: Iterable[Json]) -> set[str]:
     return codes
 
 
-def _value(resource: dict[str, Json], path: str) -> str:
+def _value(resource: JsonObject, path: str) -> str:
     inner = PARTS.get(path)
     found = values(resource, path)
     if inner is None:
@@ -210,7 +209,7 @@ def _value(resource: dict[str, Json], path: str) -> str:
     return _several(_part(one, inner) for one in found if isinstance(one, dict))
 
 
-def _part(part: dict[str, Json], inner: tuple[str, ...]) -> str:
+def _part(part: JsonObject, inner: tuple[str, ...]) -> str:
     """Return what counts of a part of a resource; and its text, where it lacks what counts first."""
     told = [f"{path}={meant}" for path in inner if (meant := _meant(values(part, path)))]
     told += [_text(part["text"])] if "text" in part and not values(part, inner[0]) else []
@@ -236,7 +235,7 @@ def meaning(value: Json) -> str:
     return str(value) if isinstance(value, bool) else _number(value)
 
 
-def _object(value: dict[str, Json]) -> str:
+def _object(value: JsonObject) -> str:
     # A Timing may have a code alone, which is a concept of its own.
     if "coding" in value or (value.keys() <= CODING and isinstance(value.get("code", ""), str)):
         return principal(value)
@@ -254,14 +253,14 @@ def _object(value: dict[str, Json]) -> str:
     )
 
 
-def _quantity(value: dict[str, Json]) -> str:
+def _quantity(value: JsonObject) -> str:
     """Return number and unit of a Quantity, or system and value of an Identifier."""
     if isinstance(value["value"], str):
         return f"{canonical_system(value.get('system', ''))}|{value['value']}"
     return f"{value.get('comparator', '')}{meaning(value['value'])} {_unit(value)}"
 
 
-def _unit(value: dict[str, Json]) -> str:
+def _unit(value: JsonObject) -> str:
     system, code, unit = (value.get(name, "") for name in ("system", "code", "unit"))
     if code and canonical_system(system) not in {"", terms.UCUM}:
         return f"{system}|{code}"
@@ -279,7 +278,7 @@ def _text(text: str) -> str:
     return " ".join(fold(text).split())
 
 
-def _digest(resource: dict[str, Json]) -> str:
+def _digest(resource: JsonObject) -> str:
     """Return what stands for all that a resource states."""
     stated = {name: value for name, value in standardised(resource).items() if name not in BESIDE}
     return sha256(json.dumps(_stated(stated), sort_keys=True).encode()).hexdigest()

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 from engine import fault
 from engine.database.sqlite import SqliteError
 from engine.errors import ServiceError, place_of
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.patient360.facts import Facts, UnreadableDocumentError
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.job import CancelledJobError, Job, State
@@ -40,8 +41,6 @@ from engine.interchange.network.patient360.record import (
 from engine.interchange.store.job import find_job
 from engine.interchange.store.transaction import Stored, Transaction, milliseconds
 from engine.telemetry import logger
-
-Json = Any
 
 Reader = Callable[[Document], Facts]
 
@@ -81,7 +80,7 @@ class Ready:
     document_id: str
     occurred: str
     ledger: Ledger
-    beside: tuple[dict[str, Json], ...]
+    beside: tuple[JsonObject, ...]
     plan: Plan
     invalid: int
 
@@ -217,7 +216,7 @@ class Importer:
         self,
         records: list[Record],
         steps: list[Step],
-        beside: tuple[dict[str, Json], ...],
+        beside: tuple[JsonObject, ...],
         transaction: Transaction,
     ) -> dict[str, Record]:
         """Write a batch, and return its records as they are kept, by their ids."""
@@ -273,7 +272,7 @@ def _new_document(new_id: str, organization: str, number: str, occurred: str) ->
     return Entry("DocumentReference", new_id, 0, {}, key, [Backing(turn, 1)], edited=False)
 
 
-def _put_beside(transaction: Transaction, resource: dict[str, Json]) -> None:
+def _put_beside(transaction: Transaction, resource: JsonObject) -> None:
     """Write what facts refer to where it is not there."""
     stored = transaction.get(resource["resourceType"], resource["id"])
     if stored is None:

@@ -1,8 +1,9 @@
 """DocumentReference/$p360-retrieve: a patient's record is gathered from all sources, by a job."""
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
 from engine.interchange.core.service import Service
@@ -13,8 +14,6 @@ from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.search.page import FORMAT
 from engine.interchange.store.transaction import Stored, Transaction
 from engine.interchange.tokens.oauth.role import Action
-
-Json = Any
 
 NAME: Final = "patient"
 # The scope that suffices beside those of all types (specification, Scopes); `patient360` reads only.
@@ -59,7 +58,7 @@ def _in_body(body: Json) -> list[str]:
     return [_named(one) for one in parts]
 
 
-def _named(part: dict[str, Json]) -> str:
+def _named(part: JsonObject) -> str:
     values = [value for name, value in part.items() if name.startswith("value")]
     value = values[0] if len(values) == 1 else None
     text = value.get("reference") if isinstance(value, dict) else value
@@ -87,7 +86,7 @@ def _gone(stored: Stored) -> RefusedError:
     return refuse(Category.DELETED, text, location=f"http.{NAME}", detail="already-merged")
 
 
-def _missing(patient: dict[str, Json]) -> list[Issue]:
+def _missing(patient: JsonObject) -> list[Issue]:
     """Return what a patient lacks that sources recognise people by."""
     names = patient.get("name", [])
     known = {

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clinical.medication import REFERENCE, with_concept
 from engine.interchange.clinical.patient360.facts import PATIENT, Facts
@@ -15,8 +16,6 @@ from engine.interchange.network.patient360.record import Words
 from engine.interchange.network.patient360.standardise import standardised
 from engine.interchange.rest.resource.catalogue import KEPT, SUPPORTING
 from engine.interchange.store.transaction import Transaction
-
-Json = Any
 
 URN: Final = "urn:uuid:"
 DIRECTORY: Final = frozenset(one.name for one in SUPPORTING)
@@ -33,7 +32,7 @@ class Incoming:
     """One fact of a document: its address there, the resource but for references to other facts, when it was stated."""
 
     urn: str
-    resource: dict[str, Json]
+    resource: JsonObject
     stated_at: str
 
 
@@ -42,7 +41,7 @@ class Own:
     """A document's facts, the entries of the directory that it names, and how many facts are invalid."""
 
     facts: tuple[Incoming, ...]
-    directory: tuple[dict[str, Json], ...]
+    directory: tuple[JsonObject, ...]
     invalid: int
 
 
@@ -51,7 +50,7 @@ def in_our_terms(
 ) -> Own:
     """Return what a document says as resources of this service; `stated_at` is for facts that do not say when."""
     table: dict[str, str] = {PATIENT: f"Patient/{patient_id}"}
-    directory: dict[str, dict[str, Json]] = {}
+    directory: dict[str, JsonObject] = {}
     found: list[Incoming] = []
     medications = {f"{URN}{one['id']}": one for one in facts.resources if one["resourceType"] == MEDICATION}
     invalid = 0
@@ -75,7 +74,7 @@ def in_our_terms(
     return Own(tuple(found), tuple(directory.values()), invalid)
 
 
-def repointed(part: Json, table: Table, left: Callable[[str], bool]) -> Json:
+def repointed(part: JsonObject, table: Table, left: Callable[[str], bool]) -> JsonObject:
     """Return a resource, or a part of one, with its references as a table has them; those that `left` says stay.
 
     What else the table does not have is not kept here: the reference shows what it did, or says so.
@@ -101,9 +100,9 @@ def _fact_of_the_document(target: str) -> bool:
     return target.startswith(URN)
 
 
-def resolved(resource: dict[str, Json], table: Table) -> dict[str, Json]:
+def resolved(resource: JsonObject, table: Table) -> JsonObject:
     """Return a fact whose references to other facts of its document name what stands for these."""
-    made: dict[str, Json] = repointed(resource, table, lambda target: not target.startswith(URN))
+    made: JsonObject = repointed(resource, table, lambda target: not target.startswith(URN))
     return made
 
 
@@ -119,7 +118,7 @@ def references(part: Json) -> Iterable[str]:
             yield from references(one)
 
 
-def _fact(resource: dict[str, Json], organization: str, patient_id: str, words: Words) -> dict[str, Json]:
+def _fact(resource: JsonObject, organization: str, patient_id: str, words: Words) -> JsonObject:
     """Return a fact without the id and version that it had elsewhere, in the chart of our patient."""
     made = standardised(resource)
     meta = made.get("meta", {})
@@ -136,7 +135,7 @@ def _fact(resource: dict[str, Json], organization: str, patient_id: str, words: 
     }
 
 
-def _content(content: dict[str, Json]) -> dict[str, Json]:
+def _content(content: JsonObject) -> JsonObject:
     """Return an attachment without an address that would lead to something of ours."""
     attachment = content.get("attachment", {})
     if attachment.get("url", ADDRESS[0]).startswith(ADDRESS):
@@ -144,7 +143,7 @@ def _content(content: dict[str, Json]) -> dict[str, Json]:
     return {**content, "attachment": {name: value for name, value in attachment.items() if name != "url"}}
 
 
-def _with_medication(resource: dict[str, Json], medications: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
+def _with_medication(resource: JsonObject, medications: Mapping[str, JsonObject]) -> JsonObject:
     """Return a fact with the concept of the Medication that it refers to, which is no resource of ours."""
     named = resource.get(REFERENCE, {})
     code = medications.get(named.get("reference", ""), {}).get("code") or (
@@ -153,7 +152,7 @@ def _with_medication(resource: dict[str, Json], medications: Mapping[str, dict[s
     return resource if code is None or REFERENCE not in resource else with_concept(resource, code)
 
 
-def _directory_entry(resource: dict[str, Json], organization: str, words: Words) -> dict[str, Json]:
+def _directory_entry(resource: JsonObject, organization: str, words: Words) -> JsonObject:
     """Return an entry of the directory with an id that is made of its number, or of who says it and all it says.
 
     So it is one entry however many documents name it.
@@ -166,7 +165,7 @@ def _directory_entry(resource: dict[str, Json], organization: str, words: Words)
     return {"resourceType": made["resourceType"], "id": own_id, "meta": meta, **made}
 
 
-def _known(transaction: Transaction, type_name: str, resource: dict[str, Json]) -> str:
+def _known(transaction: Transaction, type_name: str, resource: JsonObject) -> str:
     """Return the id of the one entry of our directory that has a number of another; '' for none or several."""
     for system, value in _numbers(resource):
         holders = transaction.holders(f"{type_name}.identifier", system, value)
@@ -175,6 +174,6 @@ def _known(transaction: Transaction, type_name: str, resource: dict[str, Json]) 
     return ""
 
 
-def _numbers(resource: dict[str, Json]) -> list[tuple[str, str]]:
+def _numbers(resource: JsonObject) -> list[tuple[str, str]]:
     given = ((one.get("system", ""), one.get("value", "")) for one in resource.get("identifier", ()))
     return sorted((system, value) for system, value in given if system and value)

@@ -13,15 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from engine.fhir.json import JsonObject
 from engine.interchange.network.patient360.chart_index import Backing, ChartIndex, Entry, Number, Turn, numbers
 from engine.interchange.network.patient360.combine import differs, filled, led, withdrawn
 from engine.interchange.network.patient360.deduplicate import EVENTS, Key, in_error, key_of
 from engine.interchange.network.patient360.own import Incoming, references, resolved
 from engine.interchange.network.patient360.record import Target, stated
-
-Json = Any
 
 
 class FactOutcome(StrEnum):
@@ -48,7 +47,7 @@ class Step:
     """One resource to write: as it is to be, and the version that it replaces, 0 for a new one."""
 
     entry: Entry
-    content: dict[str, Json]
+    content: JsonObject
     replaces: int
 
 
@@ -70,7 +69,7 @@ class Plan:
     targets: dict[str, Target] = field(default_factory=dict)
     counts: Counter[FactOutcome] = field(default_factory=Counter)
 
-    def lead(self, entry: Entry, content: dict[str, Json], stated_ms: int) -> None:
+    def lead(self, entry: Entry, content: JsonObject, stated_ms: int) -> None:
         """Write the document itself first, and let it stand behind its DocumentReference too."""
         self.standing.drop_key(entry)
         entry.resource, entry.key = content, key_of(content)
@@ -171,7 +170,7 @@ def _prior(standing: ChartIndex, fact: Incoming, key: Key, organization: str) ->
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def _carry_out(plan: Plan, entry: Entry, move: Move, said: dict[str, Json], stated_at: str) -> None:
+def _carry_out(plan: Plan, entry: Entry, move: Move, said: JsonObject, stated_at: str) -> None:
     before, came = entry.resource, move.came
     turn = (stated(stated_at), *plan.source)
     if entry.version == 0 and entry.reference not in plan.steps:
@@ -216,13 +215,13 @@ def _identified(facts: Iterable[Incoming]) -> tuple[Incoming, ...]:
     return tuple(replace(fact, resource=_without_numbers(fact.resource, counted)) for fact in facts)
 
 
-def _without_numbers(resource: dict[str, Json], counted: Counter[Number]) -> dict[str, Json]:
+def _without_numbers(resource: JsonObject, counted: Counter[Number]) -> JsonObject:
     kept = [one for one in resource.get("identifier", ()) if _count(resource, one, counted) < 2]
     rest = {name: value for name, value in resource.items() if name != "identifier"}
     return {**rest, "identifier": kept} if kept else rest
 
 
-def _count(resource: dict[str, Json], identifier: Json, counted: Counter[Number]) -> int:
+def _count(resource: JsonObject, identifier: JsonObject, counted: Counter[Number]) -> int:
     return counted["", resource["resourceType"], identifier.get("system", ""), identifier.get("value", "")]
 
 

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion, defects, resource_types
 from engine.interchange.clinical.medication import REFERENCE, with_concept
 from engine.interchange.clinical.patient360.facts import (
@@ -28,8 +29,7 @@ from engine.interchange.network.patient360.reading_references import (
 )
 from engine.interchange.rest.resource.catalogue import CHART, KEPT
 
-Json = Any
-Resource = dict[str, Json]
+Resource = JsonObject
 
 # Bundles that say how things are; a history, a message or a list of answers does not.
 STATES: Final = frozenset({"searchset", "collection", "document", "transaction"})
@@ -87,7 +87,7 @@ def _bundle(body: bytes, version: FhirVersion, most_bytes: int) -> Resource:
         raise UnreadableDocumentError(Reason.TOO_DEEP) from None
     except (ValueError, RecursionError):
         raise UnreadableDocumentError(Reason.NOT_JSON) from None
-    shell = {name: found[name] for name in SHELL if name in found} if isinstance(found, dict) else {}
+    shell: JsonObject = {name: found[name] for name in SHELL if name in found} if isinstance(found, dict) else {}
     if shell.get("resourceType") != "Bundle" or defects(shell, version) or shell.get("type") not in STATES:
         raise UnreadableDocumentError(Reason.NOT_A_DOCUMENT)
     if not isinstance(found.get("entry", []), list):

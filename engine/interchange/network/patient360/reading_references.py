@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion, resource_types
 from engine.fhir.versions.names import r4_name
 
-Json = Any
-Resource = dict[str, Json]
+Resource = JsonObject
 
 URI: Final = "urn:ietf:rfc:3986"
 TYPED: Final = re.compile(r"(?:(.*)/)?([A-Z][A-Za-z]{1,60})/([A-Za-z0-9\-.]{1,64})")
@@ -49,7 +49,7 @@ def names_a(type_name: str, reference: Json) -> bool:
     return named is not None and named[2] == type_name
 
 
-def relinked(part: Json, entry: Entry, names: Mapping[str, str]) -> Json:
+def relinked(part: Any, entry: Entry, names: Mapping[str, str]) -> Any:
     """Return a part of an entry's resource with every reference that leads to something named called by that name.
 
     One that leads out of the Bundle becomes a logical reference, which says what the source called it; one into the
@@ -70,12 +70,12 @@ def relinked(part: Json, entry: Entry, names: Mapping[str, str]) -> Json:
     return {**_logical(text), **made}
 
 
-def is_expression(part: dict[str, Json]) -> bool:
+def is_expression(part: JsonObject) -> bool:
     """Say whether a part with a `reference` is no Reference but an Expression, whose language must be given."""
     return "language" in part
 
 
-def _logical(text: str) -> dict[str, Json]:
+def _logical(text: str) -> JsonObject:
     """Return a Reference by what its source calls the target: its type, and its address or its type and id."""
     named = TYPED.fullmatch(_plain(text))
     name = r4_name(named[2]) if named else ""

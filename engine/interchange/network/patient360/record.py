@@ -11,16 +11,15 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha1, sha256
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.patient360.facts import Facts, Section
 from engine.interchange.network.patient360.connectors.connector import Document
 from engine.interchange.store.references import local_target
 from engine.interchange.store.search.date import NEVER, span
-
-Json = Any
 
 # Of one Provenance: it comes along with each of them that is searched for, and is written again with each batch.
 MOST_TARGETS: Final = 50
@@ -51,12 +50,12 @@ class Words(NamedTuple):
     system: str
 
     @property
-    def external(self) -> Json:
+    def external(self) -> JsonObject:
         """The tag of what came from outside."""
         return {"system": f"{self.system}/fhir/CodeSystem/record-source", "code": "external"}
 
     @property
-    def importing(self) -> Json:
+    def importing(self) -> JsonObject:
         """The tag of a Provenance whose document is not imported to its end."""
         return {"system": f"{self.system}/fhir/CodeSystem/patient360", "code": "importing"}
 
@@ -103,10 +102,10 @@ def digest(body: bytes) -> str:
 
 def document_reference(
     words: Words, document: Document, facts: Facts, patient_id: str, binary_id: str, now: str
-) -> Json:
+) -> JsonObject:
     """Return the DocumentReference of a document whose bytes are a Binary; it is of `now` where it has no moment."""
     own = document.organization
-    made: dict[str, Json] = {
+    made: JsonObject = {
         "resourceType": "DocumentReference",
         "meta": {"source": words.source(own), "tag": [words.external]},
         "masterIdentifier": words.number(document, facts),
@@ -122,7 +121,7 @@ def document_reference(
     return made | ({"text": narrative(facts.narrative)} if facts.narrative else {})
 
 
-def _attachment(words: Words, document: Document, facts: Facts, binary_id: str) -> Json:
+def _attachment(words: Words, document: Document, facts: Facts, binary_id: str) -> JsonObject:
     # FHIR's own hash is SHA-1; the one to rely on stands beside it.
     sha_1 = b64encode(sha1(document.body, usedforsecurity=False).digest()).decode()
     return {
@@ -136,14 +135,14 @@ def _attachment(words: Words, document: Document, facts: Facts, binary_id: str) 
     }
 
 
-def hashes(resource: dict[str, Json], words: Words) -> set[str]:
+def hashes(resource: JsonObject, words: Words) -> set[str]:
     """Return the SHA-256 of the documents that a DocumentReference has, as it says them."""
     attached = (one.get("attachment", {}) for one in resource.get("content", ()))
     beside = (part for one in attached for part in one.get("extension", ()))
     return {part["valueString"] for part in beside if part.get("url") == words.extension("sha-256")}
 
 
-def narrative(sections: tuple[Section, ...]) -> Json:
+def narrative(sections: tuple[Section, ...]) -> JsonObject:
     """Return what people read in a document as the narrative of its DocumentReference."""
     room = MOST_NARRATIVE
     parts: list[str] = []
@@ -156,7 +155,7 @@ def narrative(sections: tuple[Section, ...]) -> Json:
     return {"status": "additional", "div": f'<div xmlns="http://www.w3.org/1999/xhtml">{"".join(parts)}</div>'}
 
 
-def binary(document: Document, patient_id: str) -> Json:
+def binary(document: Document, patient_id: str) -> JsonObject:
     """Return the Binary of a document's bytes, as they came."""
     return {
         "resourceType": "Binary",
@@ -182,7 +181,7 @@ class Record:
     targets: tuple[Target, ...]
     done: bool
 
-    def provenance(self, words: Words, recorded: str) -> Json:
+    def provenance(self, words: Words, recorded: str) -> JsonObject:
         """Return the Provenance that says this."""
         return {
             "resourceType": "Provenance",
@@ -204,7 +203,7 @@ class Record:
         return () if self.done else (words.importing,)
 
 
-def _told(words: Words, target: Target, occurred: str) -> Json:
+def _told(words: Words, target: Target, occurred: str) -> JsonObject:
     beside = []
     if target.stated_at and stated(target.stated_at) != stated(occurred):
         beside.append({"url": words.extension("stated-at"), "valueDateTime": target.stated_at})
@@ -267,7 +266,7 @@ class Ledger:
         )
 
 
-def read_record(words: Words, resource: dict[str, Json], updated_ms: int) -> Record | None:
+def read_record(words: Words, resource: JsonObject, updated_ms: int) -> Record | None:
     """Return what a Provenance says of an import; None for one that tells of something else."""
     tags = resource["meta"].get("tag", ())
     entities = [local_target(one["what"].get("reference", "")) for one in resource.get("entity", ())]
@@ -286,7 +285,7 @@ def read_record(words: Words, resource: dict[str, Json], updated_ms: int) -> Rec
     )
 
 
-def _target(words: Words, one: Json, occurred: str) -> Target:
+def _target(words: Words, one: JsonObject, occurred: str) -> Target:
     beside = {part["url"]: part for part in one.get("extension", ())}
     _, _, version = one["reference"].partition(HISTORY)
     stated_at = beside.get(words.extension("stated-at"), {}).get("valueDateTime", "") or occurred

@@ -6,11 +6,10 @@ of its system and keeps its code. Of a Quantity `unit` stays what people wrote, 
 """
 
 import re
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.patient360.terms import UCUM, canonical_code, canonical_system, ucum
-
-Json = Any
 
 # Elements whose codes go without saying which system they are of.
 IMPLIED: Final = {
@@ -29,9 +28,9 @@ TEXTS: Final = frozenset({"text", "div", "display", "title", "name", "descriptio
 CODED: Final = "coding"
 
 
-def standardised(resource: dict[str, Json]) -> dict[str, Json]:
+def standardised(resource: JsonObject) -> JsonObject:
     """Return a valid resource (R4) with its codings, quantities, identifiers and moments normalised."""
-    made: dict[str, Json] = {key: _value(key, value) for key, value in resource.items()}
+    made: JsonObject = {key: _value(key, value) for key, value in resource.items()}
     for (type_name, element), system in IMPLIED.items():
         if type_name == resource["resourceType"] and CODED in made.get(element, ()):
             made[element] = _implied(made[element], system)
@@ -48,8 +47,8 @@ def _value(key: str, value: Json) -> Json:
     return value
 
 
-def _object(part: dict[str, Json]) -> dict[str, Json]:
-    made: dict[str, Json] = {key: codings(value) if key == CODED else _value(key, value) for key, value in part.items()}
+def _object(part: JsonObject) -> JsonObject:
+    made: JsonObject = {key: codings(value) if key == CODED else _value(key, value) for key, value in part.items()}
     if isinstance(made.get("system"), str):
         made["system"] = canonical_system(made["system"])
     if "value" in made and not isinstance(made["value"], str):
@@ -66,7 +65,7 @@ def moment(text: str) -> str:
     return f"{match[1]}{'.' if fraction else ''}{fraction}{'Z' if match[3] in ZERO else match[3]}"
 
 
-def codings(given: list[Json]) -> list[Json]:
+def codings(given: list[JsonObject]) -> list[Json]:
     """Return the codings of a concept: normalised ones, each once, then the originals that they differ from."""
     made: list[Json] = []
     kept: list[Json] = []
@@ -90,7 +89,7 @@ def codings(given: list[Json]) -> list[Json]:
     return [*made, *kept]
 
 
-def quantity(part: dict[str, Json]) -> dict[str, Json]:
+def quantity(part: JsonObject) -> JsonObject:
     """Return a Quantity with the UCUM code of its unit, where that is known; what stood there stays as its `unit`."""
     if part.get("system", "") not in {"", UCUM}:
         return part
@@ -101,6 +100,6 @@ def quantity(part: dict[str, Json]) -> dict[str, Json]:
     return {**part, "unit": part.get("unit") or written, "system": UCUM, "code": code}
 
 
-def _implied(concept: dict[str, Json], system: str) -> dict[str, Json]:
+def _implied(concept: JsonObject, system: str) -> JsonObject:
     given = concept.get(CODED, ())
     return {**concept, CODED: [one if one.get("system") else {**one, "system": system} for one in given]}

@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.network.patient360.importing import Ended, Outcome
 from engine.interchange.network.patient360.plan import FactOutcome
-
-Json = Any
 
 COMPLETED: Final = "completed"
 PARTIAL: Final = "partial"
@@ -89,7 +88,7 @@ class Tally:
         return write_json({"resourceType": "Parameters", "parameter": parts})
 
 
-def _organization(name: str, count: Count) -> Json:
+def _organization(name: str, count: Count) -> JsonObject:
     reasons = [
         {
             "name": "reason",
@@ -105,7 +104,7 @@ def _organization(name: str, count: Count) -> Json:
     return {"name": "organization", "part": [*own, *_integers(count.numbers()), *reasons]}
 
 
-def _failure(name: str, text: str) -> Json:
+def _failure(name: str, text: str) -> JsonObject:
     told = [{"name": "name", "valueString": name}, {"name": "status", "valueCode": FAILED}]
     return {"name": "source", "part": [*told, {"name": "text", "valueString": text}]}
 

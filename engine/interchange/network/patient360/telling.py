@@ -1,14 +1,13 @@
 """What those who subscribed to `Patient.P360` are told when a retrieval has come to its end."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json
 from engine.interchange.jobs.telling import Ended, Telling
-from engine.interchange.kernel.exact import read_json, write_json
+from engine.interchange.kernel.exact import read_resource, write_json
 from engine.interchange.network.patient360.tally import FAILED
 from engine.interchange.rest.subscriptions.criteria import COMPLETED
 from engine.interchange.store.notification import Event
-
-Json = Any
 
 EVENT: Final = "patient360-complete"
 
@@ -16,7 +15,7 @@ EVENT: Final = "patient360-complete"
 def completed(ended: Ended) -> Event:
     """Return the event: the result as its handle answers it, the name of the event, and the handle."""
     failed = ended.issues()
-    parts = _failure(ended, [one.diagnostics for one in failed]) if failed else read_json(ended.body)["parameter"]
+    parts = _failure(ended, [one.diagnostics for one in failed]) if failed else read_resource(ended.body)["parameter"]
     told = [{"name": "event", "valueString": EVENT}, {"name": "result", "valueUri": ended.handle}]
     return Event(EVENT, write_json({"resourceType": "Parameters", "parameter": [*parts, *told]}))
 

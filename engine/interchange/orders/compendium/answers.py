@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.orders.compendium.condition import same_coding
 from engine.interchange.orders.compendium.entry import Entry
 from engine.interchange.orders.compendium.questionnaire_item import (
@@ -15,8 +16,6 @@ from engine.interchange.orders.compendium.questionnaire_item import (
     items_of,
     value_of,
 )
-
-Json = Any
 
 TEXTS: Final = ("valueString",)
 # The elements that an answer to each type of item may be in; none for types that are not answered.
@@ -53,7 +52,7 @@ class Problem(NamedTuple):
     expected: str
 
 
-def unanswered(questionnaire: dict[str, Json], response: dict[str, Json] | None, *, collected: bool) -> tuple[str, ...]:
+def unanswered(questionnaire: JsonObject, response: JsonObject | None, *, collected: bool) -> tuple[str, ...]:
     """Return the linkIds of the items that must be answered and are not, in their order; `response` None for none.
 
     An item that must be answered when a specimen is collected counts where one is. What `enableWhen` leaves out is not
@@ -65,12 +64,12 @@ def unanswered(questionnaire: dict[str, Json], response: dict[str, Json] | None,
     return tuple(dict.fromkeys(entry.missing(asked, (("", given.root),))))
 
 
-def wrong(questionnaire: dict[str, Json], response: dict[str, Json]) -> tuple[Problem, ...]:
+def wrong(questionnaire: JsonObject, response: JsonObject) -> tuple[Problem, ...]:
     """Return every answer that does not fit a Questionnaire, in their order; what is missing is none of it."""
     return tuple(_items(by_link_id(items_of(questionnaire)), response, ""))
 
 
-def _items(asked: Mapping[str, QuestionnaireItem], holder: dict[str, Json], above: str) -> Iterator[Problem]:
+def _items(asked: Mapping[str, QuestionnaireItem], holder: JsonObject, above: str) -> Iterator[Problem]:
     seen: Counter[str] = Counter()
     for number, item in enumerate(holder.get("item", ())):
         place = f"{above}item[{number}]"
@@ -85,7 +84,7 @@ def _items(asked: Mapping[str, QuestionnaireItem], holder: dict[str, Json], abov
             yield from _items(asked, answer, f"{place}.answer[{at}].")
 
 
-def _answers(one: QuestionnaireItem, item: dict[str, Json], place: str, times: int) -> Iterator[Problem]:
+def _answers(one: QuestionnaireItem, item: JsonObject, place: str, times: int) -> Iterator[Problem]:
     answers = item.get("answer", ())
     if not one.repeats and (times > 1 or len(answers) > 1):
         yield Problem(place, one.link_id, "one answer" if answers else "the item once")
@@ -114,7 +113,7 @@ def _expected(one: QuestionnaireItem, name: str, value: Json) -> str:
     return ""
 
 
-def _is(option: tuple[str, Json], given: tuple[str, Json]) -> bool:
+def _is(option: tuple[str, Any], given: tuple[str, Any]) -> bool:
     if option[0] != given[0]:
         return False
     return same_coding(option[1], given[1]) if given[0] == "valueCoding" else bool(option[1] == given[1])

@@ -7,10 +7,10 @@ both say theirs.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.orders.compendium.questionnaire_item import value_of
 from engine.interchange.store.search.date import span
 
-Json = Any
 # A value as the least and the greatest that it stands for: a date of a year covers its days.
 Range = tuple[Any, Any]
 
@@ -36,7 +36,7 @@ KINDS: Final = {
 ORDERED: Final = frozenset({"number", "date", "text", "Time", "Quantity"})
 
 
-def holds(condition: dict[str, Json], answers: list[dict[str, Json]]) -> bool:
+def holds(condition: JsonObject, answers: list[JsonObject]) -> bool:
     """Say whether a condition holds: of several answers one that fulfils it is enough, of none only `exists` speaks."""
     operator, wanted = condition.get("operator", "="), _wanted(condition)
     if operator == EXISTS:
@@ -44,17 +44,17 @@ def holds(condition: dict[str, Json], answers: list[dict[str, Json]]) -> bool:
     return any(_fulfils(operator, value_of(answer), wanted) for answer in answers)
 
 
-def same_coding(one: dict[str, Json], other: dict[str, Json]) -> bool:
+def same_coding(one: JsonObject, other: JsonObject) -> bool:
     """Say whether two codings are the same; a system counts where both have one."""
     systems = {one.get("system"), other.get("system")} - {None, ""}
     return one.get("code") == other.get("code") and len(systems) < 2
 
 
-def _wanted(condition: dict[str, Json]) -> tuple[str, Json]:
+def _wanted(condition: JsonObject) -> tuple[str, Any]:
     return next(((name, value) for name, value in condition.items() if name.startswith("answer")), ("", None))
 
 
-def _fulfils(operator: str, given: tuple[str, Json], wanted: tuple[str, Json]) -> bool:
+def _fulfils(operator: str, given: tuple[str, Any], wanted: tuple[str, Any]) -> bool:
     (kind, value), (wanted_kind, wanted_value) = _kind(given, "value"), _kind(wanted, "answer")
     if kind == wanted_kind == "Coding":
         equal = same_coding(value, wanted_value)
@@ -65,12 +65,12 @@ def _fulfils(operator: str, given: tuple[str, Json], wanted: tuple[str, Json]) -
     return (operator in EQUALITY or kind in ORDERED) and operator in OPERATORS and OPERATORS[operator](left, right)
 
 
-def _kind(named: tuple[str, Json], prefix: str) -> tuple[str, Json]:
+def _kind(named: tuple[str, Any], prefix: str) -> tuple[str, Any]:
     name = named[0].removeprefix(prefix)
     return KINDS.get(name, name), named[1]
 
 
-def _range(kind: str, value: Json) -> Range | None:
+def _range(kind: str, value: Any) -> Range | None:
     if kind == "date":
         return span(value)
     if kind == "Quantity":

@@ -1,14 +1,14 @@
 """Which items of a Questionnaire are asked, given the answers, and which of these must be answered and are not."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.orders.compendium.condition import holds
 from engine.interchange.orders.compendium.questionnaire_item import DISPLAY, GROUP, Given, QuestionnaireItem, by_link_id
 
-Json = Any
 # The repetitions that an item stands in: the linkId of what repeats, and the part of the response; the root first.
-Context = tuple[tuple[str, dict[str, Json]], ...]
+Context = tuple[tuple[str, JsonObject], ...]
 
 # Conditions on items that have conditions themselves: what lies further off counts as asked.
 LONGEST_CHAIN: Final = 40
@@ -26,7 +26,7 @@ class Entry:
         # By linkId and repetitions; what is being looked at counts as asked, so that a circle ends.
         self._enabled: dict[tuple[str, tuple[int, ...]], bool] = {}
         # Repetitions that are not in the response, kept so that no other part of it takes their place in memory.
-        self._empty: list[dict[str, Json]] = []
+        self._empty: list[JsonObject] = []
 
     def missing(self, items: tuple[QuestionnaireItem, ...], context: Context) -> Iterator[str]:
         """Yield the linkIds of unanswered items within a repetition."""
@@ -54,7 +54,7 @@ class Entry:
         if required and not below and not any(self.given.answers(node, name) for name in by_link_id(one.items)):
             yield one.link_id
 
-    def _repetitions(self, one: QuestionnaireItem, parts: list[dict[str, Json]], context: Context) -> list[Context]:
+    def _repetitions(self, one: QuestionnaireItem, parts: list[JsonObject], context: Context) -> list[Context]:
         return [(*context, (one.link_id, part)) for part in parts] if one.repeats else [context]
 
     def _is_enabled(self, one: QuestionnaireItem, context: Context, depth: int) -> bool:
@@ -69,11 +69,11 @@ class Entry:
                 self._enabled[known] = enough(self._holds(condition, context, depth) for condition in conditions)
         return self._enabled[known]
 
-    def _holds(self, condition: dict[str, Json], context: Context, depth: int) -> bool:
+    def _holds(self, condition: JsonObject, context: Context, depth: int) -> bool:
         question = self.asked.get(condition.get("question", ""))
         return holds(condition, [] if question is None else self._answers(question, context, depth + 1))
 
-    def _answers(self, question: QuestionnaireItem, context: Context, depth: int) -> list[dict[str, Json]]:
+    def _answers(self, question: QuestionnaireItem, context: Context, depth: int) -> list[JsonObject]:
         """Return the answers to a question in the nearest repetition that it shares; none where it is not asked."""
         within = self._shared(question, context)
         above: QuestionnaireItem | None = question

@@ -4,12 +4,11 @@ A test is an ActivityDefinition, its questions are a Questionnaire; both carry t
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from engine.fhir.json import JsonObject
 from engine.interchange.store.search.text import short
 from engine.interchange.store.transaction import Stored, Transaction
-
-Json = Any
 
 SYSTEM: Final = "urn:uuid:f:"
 TESTS: Final = "ActivityDefinition.code"
@@ -78,7 +77,7 @@ def carriers(transaction: Transaction, parameter: str, laboratory: str, code: st
         yield Stored(*row)
 
 
-def title_of(definition: dict[str, Json], laboratory: str, code: str) -> str:
+def title_of(definition: JsonObject, laboratory: str, code: str) -> str:
     """Return how people call a test: its title, else what its coding shows, else its code."""
     codings = definition.get("code", {}).get("coding", ())
     own = (one for one in codings if (one.get("system"), one.get("code")) == (system_of(laboratory), code))

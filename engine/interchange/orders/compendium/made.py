@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from engine.fhir.json import JsonObject
 from engine.fhir.primitives import ID
 from engine.interchange.kernel.extension import url
 from engine.interchange.orders.compendium.files.asking import ids_of, placed_questions
@@ -12,8 +13,6 @@ from engine.interchange.orders.compendium.files.examine import Asking
 from engine.interchange.orders.compendium.files.when import UCUM, Condition, condition
 from engine.interchange.orders.compendium.lookup import ACTIVE, system_of
 from engine.interchange.orders.compendium.questionnaire_item import WHEN_COLLECTED
-
-Json = Any
 
 TEST: Final = "ActivityDefinition"
 QUESTIONNAIRE: Final = "Questionnaire"
@@ -29,7 +28,7 @@ class Wanted(NamedTuple):
 
     type: str
     code: str
-    resource: dict[str, Json]
+    resource: JsonObject
 
 
 def tag(sis: str, laboratory: str) -> dict[str, str]:
@@ -53,7 +52,7 @@ def wanted(asking: Asking, laboratory: Laboratory, sis: str) -> Iterator[Wanted]
     yield Wanted(TEST, code, _definition(asking, laboratory, sis))
 
 
-def _definition(asking: Asking, laboratory: Laboratory, sis: str) -> dict[str, Json]:
+def _definition(asking: Asking, laboratory: Laboratory, sis: str) -> JsonObject:
     test = asking.test
     codings = [_own_coding(asking, laboratory), *([{"system": LOINC, "code": test.loinc}] if test.loinc else [])]
     specimen = [_specimen(test.specimen, sis)] if test.specimen else []
@@ -70,7 +69,7 @@ def _definition(asking: Asking, laboratory: Laboratory, sis: str) -> dict[str, J
     }
 
 
-def _specimen(specimen: Specimen, sis: str) -> dict[str, Json]:
+def _specimen(specimen: Specimen, sis: str) -> JsonObject:
     coding = {"coding": [{"system": specimen.system, "code": specimen.code}]} if specimen.code else {}
     concept = {**coding, "text": specimen.text}
     return {"url": url(sis, "activitydefinition-specimen"), "valueCodeableConcept": concept}
@@ -80,7 +79,7 @@ def _own_coding(asking: Asking, laboratory: Laboratory) -> dict[str, str]:
     return {"system": system_of(laboratory.id), "code": asking.test.code, "display": asking.test.title}
 
 
-def _questionnaire(asking: Asking, laboratory: Laboratory, sis: str) -> dict[str, Json]:
+def _questionnaire(asking: Asking, laboratory: Laboratory, sis: str) -> JsonObject:
     known = {one.question.id: one.question for one in placed_questions(asking.questions)}
     return {
         "resourceType": QUESTIONNAIRE,
@@ -94,11 +93,11 @@ def _questionnaire(asking: Asking, laboratory: Laboratory, sis: str) -> dict[str
     }
 
 
-def _item(question: Question, known: dict[str, Question], sis: str) -> dict[str, Json]:
+def _item(question: Question, known: dict[str, Question], sis: str) -> JsonObject:
     conditions = [_enable_when(name, text, known) for name, texts in question.when.items() for text in texts]
     alternatives = any(len(texts) > 1 for texts in question.when.values())
     items = [*_help(question), *(_item(one, known, sis) for one in question.items)]
-    optional: dict[str, Json] = {
+    optional: JsonObject = {
         "extension": _extensions(question, sis),
         "text": question.text,
         "type": question.type.value,
@@ -114,15 +113,15 @@ def _item(question: Question, known: dict[str, Question], sis: str) -> dict[str,
     return {"id": question.id, "linkId": question.id, **said}
 
 
-def _enable_when(name: str, text: str, known: dict[str, Question]) -> dict[str, Json]:
+def _enable_when(name: str, text: str, known: dict[str, Question]) -> JsonObject:
     made = condition(known[name], text)
     # Files with a problem are not loaded.
     assert isinstance(made, Condition)  # noqa: S101
     return {"question": name, "operator": made.operator, made.element: made.value}
 
 
-def _extensions(question: Question, sis: str) -> list[Json]:
-    made: list[Json] = []
+def _extensions(question: Question, sis: str) -> list[JsonObject]:
+    made: list[JsonObject] = []
     if question.required is Required.WHEN_COLLECTED:
         made.append({"url": sis + "/fhir" + WHEN_COLLECTED, "valueBoolean": True})
     if question.unit:
@@ -130,7 +129,7 @@ def _extensions(question: Question, sis: str) -> list[Json]:
     return made
 
 
-def _help(question: Question) -> list[Json]:
+def _help(question: Question) -> list[JsonObject]:
     """Return the text that helps with a question as FHIR has it: an item for reading below it."""
     if not question.help:
         return []

@@ -1,23 +1,22 @@
 """The Organization of a laboratory: what the file says of it, laid over what is kept."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.extension import url
 from engine.interchange.orders.compendium.files.authored import Address, Laboratory
-
-Json = Any
 
 NPI: Final = "http://hl7.org/fhir/sid/us-npi"
 CLIA: Final = "urn:oid:2.16.840.1.113883.4.7"
 ORDERING: Final = "organization-orderingEnabled"
 
 
-def organization(laboratory: Laboratory, kept: dict[str, Json] | None, sis: str) -> dict[str, Json]:
+def organization(laboratory: Laboratory, kept: JsonObject | None, sis: str) -> JsonObject:
     """Return the Organization as the file wants it; of the `kept` one stays all of which the file says nothing.
 
     Numbers of other systems stay beside the file's, other extensions and other ways of contact likewise.
     """
-    said: dict[str, Json] = {
+    said: JsonObject = {
         "extension": [{"url": url(sis, ORDERING), "valueBoolean": laboratory.ordering_enabled}],
         "identifier": _identifiers(laboratory),
         "name": laboratory.name,
@@ -38,8 +37,8 @@ def _identifiers(laboratory: Laboratory) -> list[Json]:
     return [*numbers, *({"system": one.system, "value": one.value} for one in laboratory.identifiers)]
 
 
-def _address(address: Address) -> dict[str, Json]:
-    parts: dict[str, Json] = {
+def _address(address: Address) -> JsonObject:
+    parts: JsonObject = {
         "line": list(address.line),
         "city": address.city,
         "state": address.state,

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from engine.config.wording import nearest
 from engine.errors import UsageError
+from engine.fhir.json import JsonObject
 from engine.interchange.orders.compendium.lookup import (
     ACTIVE,
     QUESTIONS,
@@ -20,8 +21,6 @@ from engine.interchange.rest.resource.elements import values
 from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.search.text import fold, short
 from engine.interchange.store.transaction import EPOCH, Stored, Transaction
-
-Json = Any
 
 TENANTS: Final = "SELECT name, number FROM tenant"
 # The systems of tests are few, however many tests there are: from each the index leads to the next.
@@ -156,7 +155,7 @@ def _active(stored: Stored) -> bool:
     return bool(stored.resource().get("status") == ACTIVE)
 
 
-def _code(definition: dict[str, Json], laboratory: str) -> str:
+def _code(definition: JsonObject, laboratory: str) -> str:
     codings = values(definition, "code.coding")
     return next((one["code"] for one in codings if one.get("system") == system_of(laboratory)), "")
 
@@ -170,7 +169,7 @@ def _questions(asked: Sequence[QuestionnaireItem], depth: int = 0) -> Iterator[Q
         yield from _questions(one.items, depth + 1)
 
 
-def _option(option: dict[str, Json]) -> str:
+def _option(option: JsonObject) -> str:
     value = next((value for name, value in option.items() if name.startswith("value")), "")
     if not isinstance(value, dict):
         return str(value)
@@ -178,12 +177,12 @@ def _option(option: dict[str, Json]) -> str:
     return f"{code} ({shown})" if shown and shown != code else str(code or shown)
 
 
-def _when(item: dict[str, Json]) -> str:
+def _when(item: JsonObject) -> str:
     conditions = [_condition(one) for one in item.get("enableWhen", ())]
     return (" and " if item.get("enableBehavior") == "all" else " or ").join(conditions)
 
 
-def _condition(condition: dict[str, Json]) -> str:
+def _condition(condition: JsonObject) -> str:
     operator = condition.get("operator", "")
     wanted = next((value for name, value in condition.items() if name.startswith("answer")), "")
     if operator == "exists":

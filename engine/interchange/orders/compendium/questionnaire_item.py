@@ -6,9 +6,9 @@ those that are nested as the Questionnaire is.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-Json = Any
+from engine.fhir.json import Json, JsonObject
 
 WHEN_COLLECTED: Final = "/StructureDefinition/questionnaire-requiredwhenspecimen"
 GROUP: Final = "group"
@@ -22,7 +22,7 @@ class QuestionnaireItem:
     `within` are the linkIds of the items that repeat and hold it, outermost first.
     """
 
-    item: dict[str, Json]
+    item: JsonObject
     link_id: str
     parent: str
     within: tuple[str, ...]
@@ -43,7 +43,7 @@ class QuestionnaireItem:
         return self.item.get("required") is True or (collected and _when_collected(self.item))
 
 
-def items_of(questionnaire: dict[str, Json]) -> tuple[QuestionnaireItem, ...]:
+def items_of(questionnaire: JsonObject) -> tuple[QuestionnaireItem, ...]:
     """Return the items of a Questionnaire."""
     return _items(questionnaire, "", ())
 
@@ -57,17 +57,17 @@ def by_link_id(asked: tuple[QuestionnaireItem, ...]) -> dict[str, QuestionnaireI
     return found
 
 
-def _items(holder: dict[str, Json], parent: str, within: tuple[str, ...]) -> tuple[QuestionnaireItem, ...]:
+def _items(holder: JsonObject, parent: str, within: tuple[str, ...]) -> tuple[QuestionnaireItem, ...]:
     return tuple(_asked(item, parent, within) for item in holder.get("item", ()))
 
 
-def _asked(item: dict[str, Json], parent: str, within: tuple[str, ...]) -> QuestionnaireItem:
+def _asked(item: JsonObject, parent: str, within: tuple[str, ...]) -> QuestionnaireItem:
     link_id = item.get("linkId") or item.get("id", "")
     inner = (*within, link_id) if item.get("repeats") is True else within
     return QuestionnaireItem(item, link_id, parent, within, _items(item, link_id, inner))
 
 
-def _when_collected(item: dict[str, Json]) -> bool:
+def _when_collected(item: JsonObject) -> bool:
     return any(
         one.get("url", "").endswith(WHEN_COLLECTED) and one.get("valueBoolean") is True
         for one in item.get("extension", ())
@@ -77,11 +77,11 @@ def _when_collected(item: dict[str, Json]) -> bool:
 class Given:
     """A response, and where its items stand: each part of it is read through once, however often it is asked."""
 
-    def __init__(self, response: dict[str, Json]) -> None:
+    def __init__(self, response: JsonObject) -> None:
         self.root = response
-        self._indexes: dict[int, dict[str, list[dict[str, Json]]]] = {}
+        self._indexes: dict[int, dict[str, list[JsonObject]]] = {}
 
-    def parts(self, node: dict[str, Json], link_id: str) -> list[dict[str, Json]]:
+    def parts(self, node: JsonObject, link_id: str) -> list[JsonObject]:
         """Return the items of a linkId in a part of the response, at any depth."""
         index = self._indexes.get(id(node))
         if index is None:
@@ -90,23 +90,23 @@ class Given:
                 index.setdefault(item.get("linkId", ""), []).append(item)
         return index.get(link_id, [])
 
-    def answers(self, node: dict[str, Json], link_id: str) -> list[dict[str, Json]]:
+    def answers(self, node: JsonObject, link_id: str) -> list[JsonObject]:
         """Return the answers to a question in a part of the response that say something."""
         return [answer for item in self.parts(node, link_id) for answer in item.get("answer", ()) if says(answer)]
 
 
-def says(answer: dict[str, Json]) -> bool:
+def says(answer: JsonObject) -> bool:
     """Say whether an answer has a value: false is one, an empty text is none."""
     _, value = value_of(answer)
     return bool(value.strip()) if isinstance(value, str) else value not in (None, {})
 
 
-def value_of(answer: dict[str, Json]) -> tuple[str, Json]:
+def value_of(answer: JsonObject) -> tuple[str, Json]:
     """Return the element that holds an answer's value (`valueCoding`), and the value; '' and None for none."""
     return next(((name, value) for name, value in answer.items() if name.startswith("value")), ("", None))
 
 
-def _below(node: dict[str, Json]) -> Iterator[dict[str, Json]]:
+def _below(node: JsonObject) -> Iterator[JsonObject]:
     inner = (*node.get("item", ()), *(item for answer in node.get("answer", ()) for item in answer.get("item", ())))
     for item in inner:
         yield item

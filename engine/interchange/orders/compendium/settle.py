@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import UsageError
+from engine.fhir.json import JsonObject
 from engine.interchange.orders.compendium.files.authored import Laboratory
 from engine.interchange.orders.compendium.lookup import QUESTIONS, TESTS, carriers, system_of
 from engine.interchange.orders.compendium.made import QUESTIONNAIRE, TEST, Wanted, ids_for, tag
@@ -12,8 +13,6 @@ from engine.interchange.orders.compendium.organization import organization
 from engine.interchange.rest.resource.definition import rows_of
 from engine.interchange.store.search.text import short
 from engine.interchange.store.transaction import Change, Stored, Transaction
-
-Json = Any
 
 ORGANIZATION: Final = "Organization"
 CODES: Final = {TEST: TESTS, QUESTIONNAIRE: QUESTIONS}
@@ -39,7 +38,7 @@ class Move(NamedTuple):
     type: str
     id: str
     stored: Stored | None
-    resource: dict[str, Json]
+    resource: JsonObject
 
 
 class File(NamedTuple):
@@ -112,12 +111,12 @@ def make(transaction: Transaction, move: Move) -> None:
         transaction.update(move.stored, move.resource)
 
 
-def _change(stored: Stored, resource: dict[str, Json], outcome: Outcome) -> Move:
+def _change(stored: Stored, resource: JsonObject, outcome: Outcome) -> Move:
     same = _own(stored) == resource
     return Move(Outcome.UNCHANGED if same else outcome, stored.type, stored.id, stored, resource)
 
 
-def _own(stored: Stored) -> dict[str, Json]:
+def _own(stored: Stored) -> JsonObject:
     """Return a stored resource without what the service gave it."""
     resource = stored.resource()
     meta = {name: value for name, value in resource.pop("meta", {}).items() if name not in GIVEN}
@@ -125,12 +124,12 @@ def _own(stored: Stored) -> dict[str, Json]:
     return {**resource, **({"meta": meta} if meta else {})}
 
 
-def _tags(resource: dict[str, Json]) -> list[dict[str, Json]]:
-    found: list[dict[str, Json]] = resource.get("meta", {}).get("tag", [])
+def _tags(resource: JsonObject) -> list[JsonObject]:
+    found: list[JsonObject] = resource.get("meta", {}).get("tag", [])
     return found
 
 
-def _codes(resource: dict[str, Json], system: str) -> set[str]:
+def _codes(resource: JsonObject, system: str) -> set[str]:
     code = resource.get("code", ())
     codings = code.get("coding", ()) if isinstance(code, dict) else code
     return {one.get("code", "") for one in codings if one.get("system") == system}

@@ -1,10 +1,11 @@
 """What was answered to the questions of a test (ask at order entry), one answer after the other."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Json = Any
-Resource = dict[str, Json]
+from engine.fhir.json import Json, JsonObject
+
+Resource = JsonObject
 
 
 class Answer(NamedTuple):

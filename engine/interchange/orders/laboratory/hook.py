@@ -1,9 +1,10 @@
 """POST /_test/lab: a test says what a laboratory does with an order, where it would have to wait for it."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from engine.config.laboratory import SIMULATED, Laboratory
+from engine.fhir.json import Json
 from engine.interchange.core.service import Service
 from engine.interchange.orders.laboratory import settling
 from engine.interchange.orders.laboratory.connectors.connector import Verdict
@@ -11,8 +12,6 @@ from engine.interchange.orders.laboratory.results import return_results
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.transmission import Outcome, Sent, TransmissionStatus
-
-Json = Any
 
 EVENTS: Final = ("accept", "refuse", "transmit", "complete")
 ASKED_BY_A_TEST: Final = Verdict(Outcome.REFUSED, "AE", "a test said so")

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
+from engine.fhir.json import JsonObject
 from engine.interchange.kernel.extension import url, value
 from engine.interchange.orders.compendium.lookup import find_test
 from engine.interchange.orders.laboratory.answers import Answer, answers_in
@@ -15,8 +15,7 @@ from engine.interchange.orders.validation import PAYERS, lab_codes
 from engine.interchange.rest.patient.index import is_record_number
 from engine.interchange.store.transaction import Transaction
 
-Json = Any
-Resource = dict[str, Json]
+Resource = JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,7 @@ def _reasons(find: Resolver, test: Resource, order: Resource, sis: str) -> Itera
             return
 
 
-def requester_of(order: Resource, sis: str) -> tuple[Json, Json]:
+def requester_of(order: Resource, sis: str) -> tuple[JsonObject | None, JsonObject | None]:
     """Return the references to who ordered and to the organization behind; None where they are not named."""
     address = url(sis, "requestgroup-requester")
     parts = next((one.get("extension", ()) for one in order.get("extension", ()) if one.get("url") == address), ())
@@ -156,11 +155,11 @@ def requester_of(order: Resource, sis: str) -> tuple[Json, Json]:
     return named.get("agent"), named.get("onBehalfOf")
 
 
-def _of_tests(tests: tuple[OrderedTest, ...], name: str) -> Json:
+def _of_tests(tests: tuple[OrderedTest, ...], name: str) -> JsonObject | None:
     return next((one.resource[name] for one in tests if name in one.resource), None)
 
 
-def _person(find: Resolver, reference: Json) -> Resource | None:
+def _person(find: Resolver, reference: JsonObject | None) -> Resource | None:
     """Return who is referred to; of somebody in a role the person."""
     found = find(reference)
     if found is not None and found["resourceType"] == "PractitionerRole":

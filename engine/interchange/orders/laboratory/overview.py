@@ -7,12 +7,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
 from engine.database.connection import Connection
 from engine.errors import UsageError
+from engine.fhir.json import JsonObject
 from engine.interchange.events.subscriptions.matching import SubscriptionMatcher
 from engine.interchange.orders.laboratory.message.ordered import OWN_NOTE
 from engine.interchange.orders.laboratory.settling import control_id
@@ -26,8 +27,6 @@ from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import ChangeListeners, Transaction, iso, milliseconds
 from engine.interchange.store.transmission import Sent, TransmissionStatus
-
-Json = Any
 
 VERSIONS: Final = (
     "SELECT version.version, version.updated_ms, version.body FROM version JOIN resource ON resource.key=version.key"
@@ -156,7 +155,7 @@ def cancel_order(asked: OrderQuery, clock: Callable[[], datetime]) -> Seen:
     return _changed(asked, clock, work)
 
 
-def system_of(order: dict[str, Json]) -> str:
+def system_of(order: JsonObject) -> str:
     """Return the service's identifier system, as the address of an order's status has it; '' for a draft of none."""
     addresses = (str(one.get("url", "")) for one in order.get("extension", ()))
     ending = f"/fhir/StructureDefinition/{STATUS}"

@@ -1,12 +1,10 @@
 """References followed: to what a resource contains, and to what is on the server."""
 
-from typing import Any
-
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.store.references import local_target
 from engine.interchange.store.transaction import Transaction
 
-Json = Any
-Resource = dict[str, Json]
+Resource = JsonObject
 
 
 class Resolver:

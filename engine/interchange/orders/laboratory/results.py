@@ -1,8 +1,9 @@
 """Results of a simulated laboratory: a final report for each test of an order, with plausible invented values."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.clinical.synthetic.codes import PANELS, Panel
 from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import coding, instant, loinc, term
@@ -14,8 +15,7 @@ from engine.interchange.store import transmission
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.transmission import Sent
 
-Json = Any
-Resource = dict[str, Json]
+Resource = JsonObject
 
 # What says nothing of which test it is.
 EVERYWHERE: Final = frozenset({"panel", "test", "in", "of", "by", "-", "or", "serum", "plasma", "blood", "total"})

@@ -3,33 +3,32 @@
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from http.client import responses
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
+from engine.fhir.json import JsonObject
 from engine.interchange.core.exchange import Answer
 from engine.interchange.core.reply import HISTORY
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.web.bundles.step import Kind, Step
-
-Json = Any
 
 OUTCOME: Final = b'{"resourceType":"OperationOutcome"'
 
 
 def write_answers(bundle_id: str, kind: Kind, base: str, answered: list[tuple[Step, Answer]]) -> bytes:
     """Return the Bundle of some steps' answers; `base` is the address of the base."""
-    bundle: dict[str, Json] = {"resourceType": "Bundle", "id": bundle_id, "type": f"{kind}-response"}
+    bundle: JsonObject = {"resourceType": "Bundle", "id": bundle_id, "type": f"{kind}-response"}
     if answered:
         bundle["entry"] = [_entry(base, step, answer) for step, answer in answered]
     return write_json(bundle)
 
 
-def _entry(base: str, step: Step, answer: Answer) -> Json:
+def _entry(base: str, step: Step, answer: Answer) -> JsonObject:
     headers = dict(answer.headers)
     place = headers.get("location") or headers.get("content-location", "")
-    made: dict[str, Json] = {"fullUrl": unversioned(place)} if place else {}
-    response: dict[str, Json] = {"status": f"{answer.status} {responses[answer.status]}"}
+    made: JsonObject = {"fullUrl": unversioned(place)} if place else {}
+    response: JsonObject = {"status": f"{answer.status} {responses[answer.status]}"}
     if place:
         response["location"] = place
     if "etag" in headers:
@@ -48,7 +47,7 @@ def unversioned(place: str) -> str:
     return place.partition(f"/{HISTORY}/")[0]
 
 
-def _address(base: str, step: Step) -> Json:
+def _address(base: str, step: Step) -> JsonObject:
     """Return the fullUrl of the resource that a step names, in whichever version; nothing for a search or history."""
     parts = step.path.split("/")
     return {"fullUrl": "/".join((base, *parts[:2]))} if len(parts) in {2, 4} else {}

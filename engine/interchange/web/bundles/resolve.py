@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from engine.fhir.json import Json
 from engine.fhir.versions.names import name_in, r4_name
 from engine.interchange.core.exchange import Level, Request
 from engine.interchange.core.service import Service
@@ -18,8 +19,6 @@ from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.scope import allows
 from engine.interchange.web.bundles.plan import Plan, Sender
 from engine.interchange.web.bundles.step import placed
-
-Json = Any
 
 NESTED: Final = (dict, list)
 

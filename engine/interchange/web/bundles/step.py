@@ -5,13 +5,12 @@ import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_strictly
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-
-Json = Any
 
 MOST: Final = 1_000
 # The conditions of an entry, by the headers that they stand for.
@@ -74,7 +73,7 @@ def _place(location: str, number: int) -> str:
     return f"{entry}.request"
 
 
-def _step(number: int, entry: Json, version: FhirVersion, base: str) -> Step:
+def _step(number: int, entry: JsonObject, version: FhirVersion, base: str) -> Step:
     where = f"Bundle.entry[{number}]"
     asked = entry.get("request") if isinstance(entry, dict) else None
     if not isinstance(asked, dict):

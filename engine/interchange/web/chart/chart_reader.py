@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.orders.laboratory.resolving import Resolver
 from engine.interchange.rest.resource.catalogue import CHART, KEPT, SUPPORTING
 from engine.interchange.store.references import local_target
 from engine.interchange.store.transaction import Transaction
-
-Json = Any
 
 # What $everything returns of a patient, and who may read the chart may see.
 OPEN: Final = frozenset(one.name for one in (*CHART, *SUPPORTING))
@@ -29,9 +28,9 @@ class ChartReader:
     may_see: Callable[[str], bool]
     base_url: str
     whole: bool = True
-    _found: dict[str, Json] = field(default_factory=dict)
+    _found: dict[str, JsonObject | None] = field(default_factory=dict)
 
-    def find(self, reference: Json, within: Mapping[str, Json] | None = None) -> Json:
+    def find(self, reference: Json, within: Mapping[str, Json] | None = None) -> JsonObject | None:
         """Return what a Reference names, on the server or contained in `within`; None for what may not be seen.
 
         A record of another patient is none of this chart, whoever refers to it.
@@ -46,7 +45,7 @@ class ChartReader:
             self._found[target] = self._kept(target)
         return self._found[target]
 
-    def _kept(self, target: str) -> Json:
+    def _kept(self, target: str) -> JsonObject | None:
         definition = KEPT.get(target.partition("/")[0])
         if definition is None or not ((self.whole and definition.name in OPEN) or self.may_see(definition.name)):
             return None

@@ -1,8 +1,9 @@
 """Clinical tests: reports with who ordered them and their observations."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.ccda.quantities import shown_range
 from engine.interchange.orders.belonging import order_id_of
 from engine.interchange.orders.laboratory.order import requester_of
@@ -10,8 +11,6 @@ from engine.interchange.orders.order import NAME as ORDER
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CODED, CONCEPT, INTERPRETATION, PROVIDER, provider, status, value_of
 from engine.interchange.web.chart.field import TEXT, Field, Resource, Shape, listed, many, moment, one, several
-
-Json = Any
 
 # So deep may panels hold panels.
 DEEPEST: Final = 3
@@ -47,7 +46,7 @@ def results_of(report: Resource, reader: ChartReader) -> Iterator[Resource]:
     """Yield the observations of a report in order, those of a panel behind it."""
     seen: set[str] = set()
 
-    def below(references: Json, within: Resource, depth: int) -> Iterator[Resource]:
+    def below(references: JsonObject | None, within: Resource, depth: int) -> Iterator[Resource]:
         for reference in listed(references):
             found = reader.find(reference, within)
             name = reference.get("reference", "")

@@ -3,28 +3,27 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.ccda.people import shown_name
 from engine.interchange.clinical.ccda.quantities import number, shown_quantity, shown_range
 from engine.interchange.orders.laboratory.message.datatypes import name_of, npi_of
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.field import TEXT, Field, Resource, Shape, element, listed, text
 
-Json = Any
-
 LOINC: Final = "http://loinc.org"
 
 
-def coding_of(concept: Json) -> dict[str, Json]:
+def coding_of(concept: Any) -> JsonObject:
     """Return the Coding by which a concept is known, LOINC's where it has one, else the first; a Coding is its own."""
-    held = concept if isinstance(concept, dict) else {}
+    held: JsonObject = concept if isinstance(concept, dict) else {}
     codings = held.get("coding", ()) if "coding" in held or "code" not in held else (held,)
     coded = [one for one in codings if one.get("code")]
     return next((one for one in coded if one.get("system") == LOINC), coded[0] if coded else {})
 
 
-def display_of(concept: Json) -> str:
+def display_of(concept: Any) -> str:
     """Return what a concept is called: as its code is, else as it was written; '' for nothing."""
-    held = concept if isinstance(concept, dict) else {}
+    held: JsonObject = concept if isinstance(concept, dict) else {}
     shown = (one.get("display", "") for one in held.get("coding", ()))
     own = coding_of(held).get("display") or held.get("text") or next(filter(None, shown), "")
     return str(own or coding_of(held).get("code", ""))
@@ -40,19 +39,19 @@ CONCEPT: Final = Shape("Concept", CODED)
 INTERPRETATION: Final = Shape("Interpretation", (CODED[0], CODED[2]))
 
 
-def person_name(resource: Json) -> str:
+def person_name(resource: JsonObject | None) -> str:
     """Return the name of a person, or of an organization; '' for none."""
     return shown_name(name_of(resource)) if resource else ""
 
 
-def called(reference: Json, reader: ChartReader, within: Resource) -> str:
+def called(reference: JsonObject | None, reader: ChartReader, within: Resource) -> str:
     """Return the name of whom, or of what, a Reference names: of somebody in a role the person's; '' for nobody."""
     found = person_of(reference, reader, within)
     said = reference.get("display", "") if isinstance(reference, dict) else ""
     return person_name(found) or str(said)
 
 
-def person_of(reference: Json, reader: ChartReader, within: Resource) -> Json:
+def person_of(reference: JsonObject | None, reader: ChartReader, within: Resource) -> JsonObject | None:
     """Return whom a Reference names, of somebody in a role the person; None for nobody who may be seen."""
     found = reader.find(reference, within)
     if found is not None and found["resourceType"] == "PractitionerRole":
@@ -60,7 +59,7 @@ def person_of(reference: Json, reader: ChartReader, within: Resource) -> Json:
     return found
 
 
-def provider(reference: Json, reader: ChartReader, within: Resource) -> Json:
+def provider(reference: JsonObject | None, reader: ChartReader, within: Resource) -> JsonObject:
     """Return name and National Provider Identifier of whom a Reference names; empty for nobody."""
     said = reference.get("identifier") if isinstance(reference, dict) else None
     npi = npi_of(person_of(reference, reader, within)) or npi_of({"identifier": listed(said)})
@@ -84,7 +83,7 @@ def provider_at(name: str, *paths: str) -> Field:
 def value_of(holder: Resource, stem: str = "value") -> tuple[str, str]:
     """Return a value as a text, digit for digit, and its unit; '' where there is none."""
     kind: str
-    value: Json
+    value: Any
     kind, value = next(
         ((key.removeprefix(stem), one) for key, one in holder.items() if key.startswith(stem)), ("", None)
     )
@@ -94,12 +93,12 @@ def value_of(holder: Resource, stem: str = "value") -> tuple[str, str]:
     return (VALUES[kind](value) if kind in VALUES else ""), ""
 
 
-def _ratio(value: Json) -> str:
+def _ratio(value: JsonObject) -> str:
     parts = [shown_quantity(value.get(end)) for end in ("numerator", "denominator")]
     return ":".join(parts) if all(parts) else ""
 
 
-VALUES: Final[dict[str, Callable[[Json], str]]] = {
+VALUES: Final[dict[str, Callable[[Any], str]]] = {
     "CodeableConcept": display_of,
     "String": str,
     "Integer": str,

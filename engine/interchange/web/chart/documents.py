@@ -1,12 +1,11 @@
 """Documents of a patient: what they are, whose, and where their content is read."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CONCEPT, called, status
 from engine.interchange.web.chart.field import TEXT, Field, Resource, Shape, listed, many, moment, one, several, text
-
-Json = Any
 
 BINARY: Final = "Binary/"
 SIZE: Final = {"type": "integer"}

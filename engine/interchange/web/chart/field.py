@@ -1,13 +1,13 @@
 """What an object of the Chart API consists of: each field with its JSON Schema and how it is read of a resource."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.web.chart.chart_reader import ChartReader
 
-Json = Any
-Resource = Mapping[str, Json]
+Resource = JsonObject
 Read = Callable[[Resource, ChartReader], Json]
 
 TEXT: Final = {"type": "string"}
@@ -33,24 +33,24 @@ class Shape:
     name: str
     fields: tuple[Field, ...]
 
-    def of(self, resource: Resource, reader: ChartReader) -> dict[str, Json]:
+    def of(self, resource: Resource, reader: ChartReader) -> JsonObject:
         """Return the object that a resource, or a part of one, makes."""
         made = {one.name: one.read(resource, reader) for one in self.fields}
         return {name: value for name, value in made.items() if value not in (None, "", [], {})}
 
-    def schema(self) -> Json:
+    def schema(self) -> JsonObject:
         """Return its JSON Schema."""
         required = [one.name for one in self.fields if one.always]
         told = {"type": "object", "properties": {one.name: one.schema for one in self.fields}}
         return {**told, **({"required": required} if required else {})}
 
     @property
-    def link(self) -> Json:
+    def link(self) -> JsonObject:
         """The reference to its schema within the OpenAPI document."""
         return {"$ref": f"#/components/schemas/{self.name}"}
 
 
-def many(schema: Json) -> Json:
+def many(schema: Json) -> JsonObject:
     """Return the schema of a list."""
     return {"type": "array", "items": schema}
 
@@ -80,11 +80,11 @@ def several(name: str, shape: Shape, path: str) -> Field:
     return Field(name, many(shape.link), lambda resource, reader: _each(listed(resource.get(path)), shape, reader))
 
 
-def _each(parts: list[Json], shape: Shape, reader: ChartReader) -> list[Json]:
+def _each(parts: list[Resource], shape: Shape, reader: ChartReader) -> list[JsonObject]:
     return [made for part in parts if (made := shape.of(part, reader))]
 
 
-def listed(value: Json) -> list[Json]:
+def listed(value: Any) -> list[Any]:
     """Return an element that may be there once, several times or not at all, as a list."""
     if value is None:
         return []

@@ -1,23 +1,23 @@
 """The items of a list: each with its id, and with the channel by which it came."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.store.transaction import Stored
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.field import Shape
 from engine.interchange.web.chart.origin import channel_of
 from engine.interchange.web.chart.rows import Part, keys_of
 
-Json = Any
 # How many there are in all, and those of the part that is asked for.
-Items = tuple[int, list[dict[str, Json]]]
+Items = tuple[int, list[JsonObject]]
 Listing = Callable[[ChartReader, Part], Items]
 
 CHANNEL: Final = "resourceChannelType"
 
 
-def item(shape: Shape, reader: ChartReader, stored: Stored) -> dict[str, Json]:
+def item(shape: Shape, reader: ChartReader, stored: Stored) -> JsonObject:
     """Return a kept resource as an item."""
     resource = stored.resource()
     return {"id": stored.id, **shape.of(resource, reader), CHANNEL: channel_of(reader, stored, resource)}

@@ -1,8 +1,8 @@
 """The OpenAPI 3.1 document of the Chart API, made of the tables that serve it."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.web.chart.category import CATEGORIES, PARTS, ChartCategory
 from engine.interchange.web.chart.field import TEXT, Shape, many
 from engine.interchange.web.chart.items import CHANNEL
@@ -11,8 +11,6 @@ from engine.interchange.web.chart.origin import Channel
 from engine.interchange.web.chart.parameters import FARTHEST, LIMIT, MOST, OFFSET, SEARCHED, USUAL
 from engine.interchange.web.chart.people import FOUND, PATIENT
 from engine.interchange.web.chart.route import PATIENTS
-
-Json = Any
 
 BASE: Final = "/chart/v1"
 VERSION: Final = "1.0.0"
@@ -33,7 +31,7 @@ REFUSALS: Final = {
 }
 
 
-def openapi(base_url: str, token_url: str, version: str = VERSION) -> Json:
+def openapi(base_url: str, token_url: str, version: str = VERSION) -> JsonObject:
     """Return the document; `token_url` is where tokens are given out."""
     return {
         "openapi": "3.1.0",
@@ -59,23 +57,25 @@ def _items() -> tuple[Shape, ...]:
     return FOUND, PATIENT, *(one.shape for one in CATEGORIES)
 
 
-def _item(shape: Shape) -> Json:
+def _item(shape: Shape) -> JsonObject:
     """Return the schema of an item: its fields, its id and its channel."""
     own = {"id": TEXT, CHANNEL: {"type": "string", "enum": [str(one) for one in Channel]}}
     return {"allOf": [shape.link, {"type": "object", "properties": own, "required": ["id", CHANNEL]}]}
 
 
-def _list(shape: Shape) -> Json:
+def _list(shape: Shape) -> JsonObject:
     fields = {"total": {"type": "integer", "minimum": 0}, "items": many(_item(shape))}
     return {"type": "object", "properties": fields, "required": list(fields)}
 
 
-def _category(one: ChartCategory) -> Json:
+def _category(one: ChartCategory) -> JsonObject:
     name = "".join(part.capitalize() for part in one.path.replace("/", "-").split("-"))
     return _path(f"list{name}", one.title, [PATIENT_ID, *_part()], _list(one.shape))
 
 
-def _path(name: str, title: str, parameters: list[Json], schema: Json, never: tuple[str, ...] = ()) -> Json:
+def _path(
+    name: str, title: str, parameters: list[JsonObject], schema: JsonObject, never: tuple[str, ...] = ()
+) -> JsonObject:
     refused = {"application/fhir+json": {"schema": {"$ref": "#/components/schemas/OperationOutcome"}}}
     answers = {"200": {"description": title, "content": {JSON: {"schema": schema}}}} | {
         status: {"description": text, "content": refused} for status, text in REFUSALS.items() if status not in never
@@ -83,22 +83,22 @@ def _path(name: str, title: str, parameters: list[Json], schema: Json, never: tu
     return {"get": {"operationId": name, "summary": title, "parameters": parameters, "responses": answers}}
 
 
-def _part() -> list[Json]:
+def _part() -> list[JsonObject]:
     return [
         _query(LIMIT, "How many items at most", {"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL}),
         _query(OFFSET, "How many to pass by", {"type": "integer", "minimum": 0, "maximum": FARTHEST, "default": 0}),
     ]
 
 
-def _searching() -> list[Json]:
+def _searching() -> list[JsonObject]:
     return [*(_query(name, about, {**TEXT, "minLength": 1}) for name, about in SEARCHED.items()), *_part()]
 
 
-def _query(name: str, about: str, schema: Mapping[str, Json]) -> Json:
+def _query(name: str, about: str, schema: JsonObject) -> JsonObject:
     return {"name": name, "in": "query", "description": about, "schema": schema}
 
 
-def _security(token_url: str) -> Json:
+def _security(token_url: str) -> JsonObject:
     scopes = {
         "patient/*.read": "Read whole charts, or that of the token's patient",
         "user/*.*": "Everything that the user may",

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.core.exchange import Answer, Request
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.exact import read_json, write_json
+from engine.interchange.kernel.exact import read_resource, write_json
 from engine.interchange.kernel.outcome import unsupported
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.rest.resource.read import absent, deleted
@@ -20,7 +21,6 @@ from engine.interchange.web.chart.items import item
 from engine.interchange.web.chart.parameters import take_part
 from engine.interchange.web.chart.people import FOUND, PATIENT
 
-Json = Any
 T = TypeVar("T")
 
 JSON: Final = "application/json"
@@ -58,10 +58,10 @@ async def read_patient(service: Service, request: Request) -> Answer:
 
 async def find_patients(service: Service, request: Request) -> Answer:
     """Answer GET /patients: those that FHIR's search of Patient finds, in its order; the query is FHIR's already."""
-    bundle = read_json((await search(service, request)).body)
+    bundle = read_resource((await search(service, request)).body)
     ids = [entry["resource"]["id"] for entry in bundle["entry"]]
 
-    def look(transaction: Transaction) -> list[Json]:
+    def look(transaction: Transaction) -> list[JsonObject]:
         found = (transaction.get("Patient", one) for one in ids)
         live = (one for one in found if one is not None and not one.deleted)
         return [item(FOUND, _reader_of(service, request, transaction, one.id), one) for one in live]

@@ -7,16 +7,15 @@ was written here and is stated by an imported document too, or was imported and 
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.network.patient360.chart_index import changed_here
 from engine.interchange.network.patient360.record import read_record
 from engine.interchange.orders.belonging import order_id_of
 from engine.interchange.store.transaction import Stored
 from engine.interchange.store.transmission import find_sent
 from engine.interchange.web.chart.chart_reader import ChartReader
-
-Json = Any
 
 STATED: Final = "Provenance.target"
 
@@ -29,7 +28,7 @@ class Channel(StrEnum):
     BOTH = "BOTH"
 
 
-def channel_of(reader: ChartReader, stored: Stored, resource: dict[str, Json]) -> Channel:
+def channel_of(reader: ChartReader, stored: Stored, resource: JsonObject) -> Channel:
     """Return from where a live resource came, with what the store knows of it."""
     written = _written_by_imports(reader, stored)
     tagged = reader.words.external in resource.get("meta", {}).get("tag", ())
@@ -57,7 +56,7 @@ def _written_by_imports(reader: ChartReader, stored: Stored) -> list[int]:
     return [target.version for target in targets if target.reference == reference]
 
 
-def _of_a_laboratory(reader: ChartReader, resource: dict[str, Json]) -> bool:
+def _of_a_laboratory(reader: ChartReader, resource: JsonObject) -> bool:
     for reference in resource.get("basedOn", ()):
         test = reader.find(reference, resource) or {}
         order_id = order_id_of(test, reader.words.system)

@@ -1,7 +1,8 @@
 """Who a patient is: demographics, with the external medical record numbers and no other identifier of elsewhere."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json
 from engine.interchange.rest.patient.index import is_record_number
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CONCEPT, PROVIDER, person_name, provider
@@ -19,8 +20,6 @@ from engine.interchange.web.chart.field import (
     several,
     text,
 )
-
-Json = Any
 
 NUMBER: Final = Shape("RecordNumber", (text("system"), text("value")))
 NAME: Final = Shape(

@@ -1,7 +1,8 @@
 """What is known of a patient's health and care: problems, allergies, medications, immunizations, visits."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json
 from engine.interchange.clinical.medication import medication_of
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import (
@@ -31,8 +32,6 @@ from engine.interchange.web.chart.field import (
     text,
     when,
 )
-
-Json = Any
 
 
 def _code(name: str) -> Field:

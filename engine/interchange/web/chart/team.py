@@ -4,8 +4,9 @@ FHIR's CareTeam is none of the types that the service keeps.
 """
 
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.store.references import local_target
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CONCEPT, provider
@@ -13,8 +14,6 @@ from engine.interchange.web.chart.field import Field, Resource, Shape, listed, m
 from engine.interchange.web.chart.items import CHANNEL, Items
 from engine.interchange.web.chart.origin import Channel, channel_of, joined
 from engine.interchange.web.chart.rows import Part, all_keys
-
-Json = Any
 
 GENERAL: Final = {"text": "General practitioner"}
 # What makes one of the members; `seen` is the start of the visit.
@@ -31,10 +30,10 @@ MEMBER: Final = Shape(
 
 def members(reader: ChartReader, part: Part) -> Items:
     """Return a part of the members, each once with all roles, and how many there are."""
-    found: dict[str, dict[str, Json]] = {}
+    found: dict[str, JsonObject] = {}
     channels: dict[str, list[Channel]] = {}
 
-    def add(reference: Json, within: Resource, roles: list[Json], seen: str, channel: Channel) -> None:
+    def add(reference: JsonObject, within: Resource, roles: list[JsonObject], seen: str, channel: Channel) -> None:
         who = provider(reference, reader, within)
         if not who.get("name"):
             return
@@ -62,7 +61,7 @@ def members(reader: ChartReader, part: Part) -> Items:
     return len(found), [{"id": key, **MEMBER.of(one, reader), CHANNEL: joined(channels[key])} for key, one in shown]
 
 
-def _key(reference: Json, name: str) -> str:
+def _key(reference: JsonObject, name: str) -> str:
     """Return the id of a member: that of the resource that is named, else one that is made of the name."""
     target = local_target(reference.get("reference", ""))
     return target.partition("/")[2] or sha256(name.encode()).hexdigest()[:24]

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from engine import __version__
 from engine.config.service import Feature, ServiceConfiguration
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.core.audit import reading as audit
@@ -18,8 +19,6 @@ from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.store.search.criterion import Kind
 from engine.interchange.web.http.definitions import definition_of
 from engine.interchange.web.http.route import INTERACTIONS
-
-Json = Any
 
 FHIR_VERSIONS: Final = {FhirVersion.R4: "4.0.1", FhirVersion.STU3: "3.0.1"}
 SINCE: Final = "2025-06-01"
@@ -79,7 +78,7 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, own: str, fe
     # What has rights of its own is no resource of FHIR.
     offered = (one for one in INTERACTIONS if version in one.versions and not one.own_rights)
     served = [one for one in offered if one.feature is None or one.feature in features]
-    rest: dict[str, Json] = {
+    rest: JsonObject = {
         "mode": "server",
         "documentation": BESIDE,
         "security": _security(token_url, version),
@@ -93,7 +92,7 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, own: str, fe
         rest["operation"] = [{"name": name, "definition": {"reference": found}} for name, found in named]
     else:
         rest["operation"] = [{"name": name, "definition": found} for name, found in named]
-    statement: dict[str, Json] = {
+    statement: JsonObject = {
         "resourceType": "CapabilityStatement",
         "status": "active",
         "date": SINCE,
@@ -112,10 +111,10 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, own: str, fe
     return write_json(statement)
 
 
-def _resource(name: str, served: list[Interaction], version: FhirVersion, own: str) -> dict[str, Json]:
+def _resource(name: str, served: list[Interaction], version: FhirVersion, own: str) -> JsonObject:
     mine = [one for one in served if one.type == name and one.level is not Level.SYSTEM]
     codes = [one.code for one in mine]
-    made: dict[str, Json] = {
+    made: JsonObject = {
         "type": name_in(version, name),
         "interaction": [{"code": code} for code in RESTFUL if code in codes],
         "versioning": "versioned",
@@ -172,12 +171,12 @@ def _kinds(name: str, version: FhirVersion) -> Mapping[str, Kind]:
     return {known: parameter.kind for known, parameter in KEPT[name].search_parameters(version).items()}
 
 
-def _search_parameter(type_name: str, name: str, kind: Kind, version: FhirVersion) -> Json:
+def _search_parameter(type_name: str, name: str, kind: Kind, version: FhirVersion) -> JsonObject:
     found = definition_of(type_name, name, version)
     return {"name": name, **({"definition": found} if found else {}), "type": SEARCH_TYPES[kind]}
 
 
-def _security(token_url: str, version: FhirVersion) -> dict[str, Json]:
+def _security(token_url: str, version: FhirVersion) -> JsonObject:
     system = "http://terminology.hl7.org/CodeSystem/restful-security-service"
     if version is FhirVersion.STU3:
         system = "http://hl7.org/fhir/restful-security-service"

@@ -1,20 +1,19 @@
 """Patients to choose from at the sign-in: found by name, day of birth or record number, within the user's tenant."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import Prefer, Request
 from engine.interchange.core.service import Service
-from engine.interchange.kernel.exact import read_json
+from engine.interchange.kernel.exact import read_resource
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.rest.resource.search import search
 from engine.interchange.store.access import Access, joined
 from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.oauth.page import Person
-
-Json = Any
 
 # What the page asks for, by the search parameter that it is.
 FIELDS: Final = ("family", "given", "birthdate", "identifier")
@@ -42,7 +41,7 @@ async def find_people(
         answer = await search(service, request)
     except RefusedError:
         return (), UNREADABLE
-    bundle = read_json(answer.body)
+    bundle = read_resource(answer.body)
     people = tuple(_person(entry["resource"]) for entry in bundle.get("entry", ()))
     ids = joined(one.id for one in people)
     at_ms = milliseconds(service.clock())
@@ -58,14 +57,14 @@ def is_patient(service: Service, tenant: str, patient_id: str) -> bool:
     return standing is not None and standing.survivor is None
 
 
-def _person(patient: dict[str, Json]) -> Person:
-    name: dict[str, Json] = next(iter(patient.get("name", ())), {})
+def _person(patient: JsonObject) -> Person:
+    name: JsonObject = next(iter(patient.get("name", ())), {})
     called = " ".join(part for part in name.get("given", ()) if part)
     numbers = [one.get("value", "") for one in patient.get("identifier", ()) if _is_record_number(one)]
     told = [f"{name.get('family', '')}, {called}", patient.get("birthDate", ""), patient.get("gender", ""), *numbers]
     return Person(patient["id"], " · ".join(part for part in told if part))
 
 
-def _is_record_number(identifier: dict[str, Json]) -> bool:
+def _is_record_number(identifier: JsonObject) -> bool:
     codings = identifier.get("type", {}).get("coding", ())
     return any(coding.get("code") == "MR" for coding in codings)

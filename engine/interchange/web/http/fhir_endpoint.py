@@ -3,8 +3,8 @@
 import asyncio
 from functools import partial
 from json import JSONDecodeError
-from typing import Any
 
+from engine.fhir.json import Json
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.entry import named_in
 from engine.interchange.core.exchange import Access, Answer, Interaction, Request
@@ -26,8 +26,6 @@ from engine.interchange.web.http.capability import capability_statement
 from engine.interchange.web.http.recording import access_of, name_refused
 from engine.interchange.web.http.route import Address, Route, find_route, read_address, wrong_method
 from engine.interchange.web.http.wire import LARGE_BYTES
-
-Json = Any
 
 
 async def answer_call(service: Service, call: Call) -> Answer:

@@ -2,11 +2,9 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
 
+from engine.fhir.json import JsonObject
 from engine.interchange.kernel.clock import Clock
-
-Json = Any
 
 
 class HookError(ValueError):
@@ -55,7 +53,7 @@ class Hooks:
         self._clock = clock
         self._faults: list[InjectedFault] = []
 
-    def ask(self, name: str, body: Json) -> None:
+    def ask(self, name: str, body: JsonObject) -> None:
         """Do or note what a hook's JSON body says; HookError for what cannot be understood."""
         try:
             if name == "clock":
@@ -81,7 +79,7 @@ class Hooks:
 
 
 def _injected_fault(
-    body: Json, *, seconds: float = 0.0, fails: bool = False, after_commit: bool = False
+    body: JsonObject, *, seconds: float = 0.0, fails: bool = False, after_commit: bool = False
 ) -> InjectedFault:
     times = int(body.get("times", 1))
     return InjectedFault(str(body["path"]), str(body.get("method", "")).upper(), times, seconds, fails, after_commit)

@@ -4,8 +4,9 @@ For the access log only: what is found here never changes an answer.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json
 from engine.fhir.primitives import ID
 from engine.interchange.core.audit.entry import OWNERS, Pairs
 from engine.interchange.core.exchange import Interaction
@@ -21,8 +22,6 @@ from engine.interchange.store.access import patients_in
 from engine.interchange.store.history import former_version
 from engine.interchange.store.job import patient_of_job
 from engine.interchange.store.transaction import Transaction
-
-Json = Any
 
 # Operations whose body may name patients by their numbers, and the elements in which it does.
 BY_NUMBER: Final = frozenset({"merge", "merge-document"})

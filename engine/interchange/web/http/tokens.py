@@ -5,13 +5,14 @@ The specification's GETs of info and cancel stand beside POSTs that want proof o
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from engine.fhir.json import JsonObject
 from engine.interchange.core.service import Service
 from engine.interchange.tokens.oauth.fault import OAuthError
 from engine.interchange.tokens.oauth.proofs import Proofs
@@ -21,9 +22,8 @@ from engine.interchange.web.oauth import endpoint, grants
 from engine.interchange.web.oauth.authentication import Caller, Fields, claimed
 from engine.telemetry import logger
 
-Json = dict[str, Any]
-Tell = Callable[[Request], Awaitable[Json]]
-Work = Callable[[Fields, str], Awaitable[Json]]
+Tell = Callable[[Request], Awaitable[JsonObject]]
+Work = Callable[[Fields, str], Awaitable[JsonObject]]
 
 MAX_FORM_BYTES: Final = 65_536
 PRAGMA: Final = {"pragma": "no-cache"}
@@ -33,29 +33,29 @@ def token_routes(service: Service, meter: Meter) -> list[Route]:
     """Return the routes of the token endpoints."""
     proofs = Proofs(service.clock)
 
-    async def token(fields: Fields, authorization: str) -> Json:
+    async def token(fields: Fields, authorization: str) -> JsonObject:
         given = await grants.token(service, fields, authorization)
         meter.issued(fields["grant_type"])
         return endpoint.signed_answer(service, given)
 
-    async def introspect(fields: Fields, authorization: str) -> Json:
+    async def introspect(fields: Fields, authorization: str) -> JsonObject:
         return await endpoint.introspect(service, fields, authorization)
 
-    async def revoke(fields: Fields, authorization: str) -> Json:
+    async def revoke(fields: Fields, authorization: str) -> JsonObject:
         await endpoint.revoke(service, fields, authorization)
         return {}
 
-    async def info(request: Request) -> Json:
+    async def info(request: Request) -> JsonObject:
         return endpoint.info(service, _parameter(request, "access_token"))
 
-    async def cancel(request: Request) -> Json:
+    async def cancel(request: Request) -> JsonObject:
         await endpoint.cancel(service, _parameter(request, "token"))
         return {}
 
-    async def user_info(request: Request) -> Json:
+    async def user_info(request: Request) -> JsonObject:
         return {**endpoint.user_info(service, request.headers.get("authorization", ""))}
 
-    async def keys(_request: Request) -> Json:
+    async def keys(_request: Request) -> JsonObject:
         return {**service.signer.public_keys()}
 
     return [
@@ -74,7 +74,7 @@ def _route(path: str, **tellers: Tell) -> Route:
     return Route(path, answer, methods=list(tellers))
 
 
-async def _proven(service: Service, proofs: Proofs, work: Work, request: Request) -> Json:
+async def _proven(service: Service, proofs: Proofs, work: Work, request: Request) -> JsonObject:
     """Return what `work` makes of a form whose client proves itself; wrong proofs are counted, and end in 429."""
     fields = endpoint.parse_fields(request.headers.get("content-type", ""), await read_form(request))
     authorization = request.headers.get("authorization", "")
@@ -119,9 +119,9 @@ async def _answer(tell: Tell, request: Request) -> Response:
     try:
         return _json(await tell(request), 200, PRAGMA)
     except OAuthError as error:
-        body: Json = {"error": error.code, "error_description": error.description}
+        body: JsonObject = {"error": error.code, "error_description": error.description}
         return _json(body, error.status, {**PRAGMA, **error.headers})
 
 
-def _json(value: Json, status: int, headers: dict[str, str]) -> Response:
+def _json(value: JsonObject, status: int, headers: dict[str, str]) -> Response:
     return Response(orjson.dumps(value), status, headers, "application/json")

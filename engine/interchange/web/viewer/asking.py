@@ -1,16 +1,15 @@
 """The pages ask the service's own doors with the token of who is signed in: no page sees what that token may not."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.core.exchange import Answer
-from engine.interchange.kernel.exact import read_json, write_json
+from engine.interchange.kernel.exact import read_resource, write_json
 from engine.interchange.web.http.call import Call
 from engine.interchange.web.http.calls import Calls
 from engine.interchange.web.http.wire import Body, Scope
 from engine.interchange.web.viewer.session import Session
-
-Json = Any
 
 JSON_IN: Final = "application/fhir+json"
 # What the application puts into the scope of a request: where it came from, and its id.
@@ -37,32 +36,34 @@ class Asker:
     origin: tuple[str, str]
     sis: str
 
-    async def chart(self, path: str, query: str = "") -> Json:
+    async def chart(self, path: str, query: str = "") -> JsonObject:
         """Return what the Chart API answers; RefusedPageError for a refusal."""
-        return read_json((await self._answer(Call("GET", path, query, self._headers(), _body(b""), chart=True))).body)
+        return read_resource(
+            (await self._answer(Call("GET", path, query, self._headers(), _body(b""), chart=True))).body
+        )
 
-    async def items(self, path: str) -> Json:
+    async def items(self, path: str) -> JsonObject:
         """Return the first items of a list of the Chart API, 100 at most, and how many there are."""
         return await self.chart(path, f"limit={MOST}")
 
-    async def fhir(self, path: str, query: str = "") -> Json:
+    async def fhir(self, path: str, query: str = "") -> JsonObject:
         """Return what FHIR R4 answers; RefusedPageError for a refusal."""
-        return read_json((await self.get(path, query)).body)
+        return read_resource((await self.get(path, query)).body)
 
     async def get(self, path: str, query: str = "", accept: str = "") -> Answer:
         """Return the answer of FHIR R4 to a GET; RefusedPageError for a refusal."""
         headers = {**self._headers(), **({"accept": accept} if accept else {})}
         return await self._answer(Call("GET", f"R4/{path}", query, headers, _body(b"")))
 
-    async def found(self, path: str, query: str = "") -> list[Json]:
+    async def found(self, path: str, query: str = "") -> list[JsonObject]:
         """Return the resources that a search of FHIR R4 finds on its first page."""
         bundle = await self.fhir(path, query)
         return [one["resource"] for one in bundle["entry"] if one.get("search", {}).get("mode") != "outcome"]
 
-    async def send(self, path: str, resource: Json, once: str) -> Json:
+    async def send(self, path: str, resource: JsonObject, once: str) -> Json:
         """Return what FHIR R4 keeps of a new resource, or has of it by the query `once`; RefusedPageError."""
         headers = {**self._headers(), "content-type": JSON_IN, "if-none-exist": once}
-        return read_json(
+        return read_resource(
             (await self._answer(Call("POST", f"R4/{path}", "", headers, _body(write_json(resource))))).body
         )
 
@@ -74,7 +75,7 @@ class Asker:
         answer = await self.calls.answer(call, self.origin[1])
         if answer.status < 400:
             return answer
-        issues = read_json(answer.body).get("issue", ()) if answer.body else ()
+        issues = read_resource(answer.body).get("issue", ()) if answer.body else ()
         raise RefusedPageError(
             answer.status, tuple((one.get("diagnostics", ""), (one.get("location") or [""])[0]) for one in issues)
         )

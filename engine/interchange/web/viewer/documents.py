@@ -3,15 +3,14 @@
 import base64
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from engine.fhir.json import JsonObject
 from engine.interchange.web.viewer.asking import Asker, RefusedPageError
 from engine.interchange.web.viewer.rendering import HEADERS
-
-Json = Any
 
 BINARY: Final = "Binary/"
 TEXTS: Final = frozenset({"text/plain", "application/json"})
@@ -38,7 +37,7 @@ class Part:
     url: str = ""
 
 
-async def find_document(asker: Asker, patient_id: str, document_id: str) -> Json:
+async def find_document(asker: Asker, patient_id: str, document_id: str) -> JsonObject:
     """Return a DocumentReference of this patient's chart; RefusedPageError (404) for one of another."""
     found = await asker.found("DocumentReference", urlencode({"patient": patient_id, "_id": document_id}))
     if not found:
@@ -46,12 +45,12 @@ async def find_document(asker: Asker, patient_id: str, document_id: str) -> Json
     return found[0]
 
 
-async def parts_of(asker: Asker, document: Json) -> list[Part]:
+async def parts_of(asker: Asker, document: JsonObject) -> list[Part]:
     """Return the attachments of a document, with the text of those that are text."""
     return [await _part(asker, number, one["attachment"]) for number, one in enumerate(document.get("content", ()))]
 
 
-async def content_of(asker: Asker, document: Json, number: int) -> Response:
+async def content_of(asker: Asker, document: JsonObject, number: int) -> Response:
     """Return the content of an attachment; what a browser might run is a file to be kept."""
     attached = document.get("content", ())
     if number >= len(attached):
@@ -65,7 +64,7 @@ async def content_of(asker: Asker, document: Json, number: int) -> Response:
     return Response(body, 200, kept, "application/octet-stream")
 
 
-def narrative(document: Json) -> list[tuple[str, str]]:
+def narrative(document: JsonObject) -> list[tuple[str, str]]:
     """Return what people read in a document, line by line, each with `h2` or `p`; empty where it has no narrative."""
     reader = _Narrative()
     reader.feed(document.get("text", {}).get("div", "") if document.get("text", {}).get("status") != "empty" else "")
@@ -73,7 +72,7 @@ def narrative(document: Json) -> list[tuple[str, str]]:
     return reader.lines
 
 
-async def _part(asker: Asker, number: int, attachment: Json) -> Part:
+async def _part(asker: Asker, number: int, attachment: JsonObject) -> Part:
     media_type, url = _media_type(attachment), attachment.get("url", "")
     known = number, attachment.get("title", ""), media_type
     if "data" not in attachment and not url.startswith(BINARY):
@@ -83,7 +82,7 @@ async def _part(asker: Asker, number: int, attachment: Json) -> Part:
     return Part(*known, "picture" if media_type in PICTURES else "frame" if media_type in FRAMED else "file")
 
 
-async def _bytes(asker: Asker, attachment: Json) -> bytes:
+async def _bytes(asker: Asker, attachment: JsonObject) -> bytes:
     if "data" in attachment:
         return base64.b64decode(attachment["data"])
     url = attachment.get("url", "")
@@ -92,7 +91,7 @@ async def _bytes(asker: Asker, attachment: Json) -> bytes:
     return (await asker.get(url, accept="*/*")).body
 
 
-def _media_type(attachment: Json) -> str:
+def _media_type(attachment: JsonObject) -> str:
     return str(attachment.get("contentType", "")).partition(";")[0].strip().lower()
 
 

@@ -1,12 +1,13 @@
 """The pages on which an order is placed: laboratory, tests, questions; for whoever may place one."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from engine.fhir.json import JsonObject
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.orders.order import NAME
@@ -20,8 +21,6 @@ from engine.interchange.web.viewer.questions import Fields
 from engine.interchange.web.viewer.rendering import redirect
 from engine.interchange.web.viewer.session import HOME, Session
 from engine.interchange.web.viewer.site import Site
-
-Json = Any
 
 CREATE: Final = next(one for one in INTERACTIONS if one.type == NAME and one.code == "create")
 ORDERS: Final = f"{HOME}/patients/{{id}}/orders"
@@ -99,13 +98,13 @@ class OrderPages:
         }
         return self._site.chart("questions.html", asker.session, patient, "orders", parts)
 
-    async def _patient(self, asker: Asker, request: Request) -> Json:
+    async def _patient(self, asker: Asker, request: Request) -> JsonObject:
         """Return the patient for whom an order is placed; RefusedPageError (403) for whoever may place none."""
         if not may_order(self._service, asker.session.principal):
             raise RefusedPageError(403)
         return await self._site.patient(asker, request)
 
-    def _author(self, session: Session) -> Json:
+    def _author(self, session: Session) -> JsonObject:
         """Return who orders: the resource that the user is, if there is one, with the name."""
         user = self._service.configuration.users.get(session.principal.user)
         reference = {"reference": user.fhir_user} if user is not None and user.fhir_user else {}

@@ -1,13 +1,12 @@
 """The orders of a patient: where each stands, what it orders, and who performs it."""
 
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.extension import value
 from engine.interchange.orders.order import NAME, PERFORMER, STATUS, TEST, actions_of
 from engine.interchange.store.references import local_target
 from engine.interchange.web.viewer.asking import Asker, RefusedPageError
-
-Json = Any
 
 NEWEST: Final = "_sort=-authored,-_lastUpdated&_count=100"
 
@@ -20,7 +19,7 @@ async def orders_of(asker: Asker, patient_id: str) -> list[Json]:
     return [await _order(asker, one, tests, names) for one in orders]
 
 
-async def _order(asker: Asker, order: Json, tests: dict[str, Json], names: dict[str, str]) -> Json:
+async def _order(asker: Asker, order: JsonObject, tests: JsonObject, names: dict[str, str]) -> JsonObject:
     performer = value(order, asker.sis, PERFORMER) or {}
     target = local_target(performer.get("reference", ""))
     if target and target not in names:
@@ -43,7 +42,7 @@ async def _name(asker: Asker, target: str) -> str:
         return ""
 
 
-def _title(test: Json) -> str:
+def _title(test: JsonObject) -> str:
     code = test.get("code", {})
     shown = (one.get("display") or one.get("code", "") for one in code.get("coding", ()))
     return str(code.get("text") or next(shown, "") or "(not said)")

@@ -3,16 +3,15 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.extension import url
 from engine.interchange.orders.compendium.lookup import system_of, title_of
 from engine.interchange.orders.order import NAME, PERFORMER, TEST
 from engine.interchange.web.viewer.asking import MOST, Asker, RefusedPageError
 from engine.interchange.web.viewer.questions import Fields, Question, answers_to, questions_of
-
-Json = Any
 
 ANSWERS: Final = "QuestionnaireResponse"
 # The name of the field of a test that is chosen, and the start of those of its questions.
@@ -30,7 +29,7 @@ class Offer:
 
     code: str
     title: str
-    questionnaire: Json = None
+    questionnaire: JsonObject | None = None
 
     @property
     def prefix(self) -> str:
@@ -43,7 +42,7 @@ class Offer:
         return questions_of(self.questionnaire, self.prefix) if self.questionnaire else []
 
 
-async def laboratories(asker: Asker) -> list[Json]:
+async def laboratories(asker: Asker) -> list[JsonObject]:
     """Return the Organizations that take orders."""
     return await asker.found("Organization", f"ordering-enabled=true&_sort=name&_count={MOST}")
 
@@ -83,11 +82,11 @@ async def place(
 
 def _order(
     patient_id: str, laboratory: str, tests: Iterable[Offer], fields: Fields, author: Json, sis: str
-) -> tuple[Json, list[str]]:
+) -> tuple[JsonObject, list[str]]:
     """Return the order that a form describes, and which answers are none."""
     subject = {"reference": f"Patient/{patient_id}"}
-    contained: list[Json] = []
-    answers: list[Json] = []
+    contained: list[JsonObject] = []
+    answers: list[JsonObject] = []
     wrong: list[str] = []
     for number, one in enumerate(tests):
         items, bad = answers_to(one.questionnaire, fields, one.prefix) if one.questionnaire else ([], [])
@@ -119,7 +118,7 @@ async def _offer(asker: Asker, laboratory: str, code: str) -> list[Offer]:
     return [Offer(code, title_of(one, laboratory, code), asked[0] if asked else None) for one in known]
 
 
-def _code(definition: Json, laboratory: str) -> str:
+def _code(definition: JsonObject, laboratory: str) -> str:
     codings = definition.get("code", {}).get("coding", ())
     return next((one.get("code", "") for one in codings if one.get("system") == system_of(laboratory)), "")
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.orders.compendium.made import UNIT
 from engine.interchange.orders.compendium.questionnaire_item import (
     DISPLAY,
@@ -16,7 +17,6 @@ from engine.interchange.orders.compendium.questionnaire_item import (
 )
 from engine.interchange.store.search.date import span
 
-Json = Any
 Fields = Mapping[str, str]
 # An element of an answer and its value; ValueError for what was entered and is none.
 Read = Callable[[QuestionnaireItem, str], tuple[str, Json]]
@@ -42,16 +42,16 @@ class Question:
     condition: str = ""
 
 
-def questions_of(questionnaire: Json, prefix: str) -> list[Question]:
+def questions_of(questionnaire: JsonObject, prefix: str) -> list[Question]:
     """Return what a Questionnaire asks, in order; the names of the fields begin with `prefix`."""
     asked = items_of(questionnaire)
     known = by_link_id(asked)
     return [_question(one, known, prefix) for one in known.values()]
 
 
-def answers_to(questionnaire: Json, fields: Fields, prefix: str) -> tuple[list[Json], list[str]]:
+def answers_to(questionnaire: JsonObject, fields: Fields, prefix: str) -> tuple[list[JsonObject], list[str]]:
     """Return the items of a response with what was entered, and the names of fields that hold what is no answer."""
-    items: list[Json] = []
+    items: list[JsonObject] = []
     wrong: list[str] = []
     for one in by_link_id(items_of(questionnaire)).values():
         name = f"{prefix}{one.link_id}"
@@ -90,7 +90,7 @@ def _unit(one: QuestionnaireItem) -> str:
     return str(coding.get("display") or coding.get("code") or "")
 
 
-def _unit_coding(one: QuestionnaireItem) -> Json:
+def _unit_coding(one: QuestionnaireItem) -> JsonObject:
     return next((part.get("valueCoding", {}) for part in one.item.get("extension", ()) if part.get("url") == UNIT), {})
 
 
@@ -134,7 +134,9 @@ def _chosen_or_said(one: QuestionnaireItem, entered: str) -> tuple[str, Json]:
 
 def _quantity(one: QuestionnaireItem, entered: str) -> tuple[str, Json]:
     unit = _unit_coding(one)
-    named = {"unit": _unit(one), **{name: unit[name] for name in ("system", "code") if name in unit}} if unit else {}
+    named: JsonObject = {}
+    if unit:
+        named = {"unit": _unit(one), **{name: unit[name] for name in ("system", "code") if name in unit}}
     return "valueQuantity", {"value": _decimal(entered), **named}
 
 

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.service import Service
 from engine.interchange.web.http.calls import Calls
@@ -20,7 +21,6 @@ from engine.interchange.web.viewer.rendering import FILES, HEADERS, page
 from engine.interchange.web.viewer.session import HOME, RETURN, Session, form_token, is_ours, session_of
 from engine.interchange.web.viewer.trend import USUAL, series
 
-Json = Any
 Fields = dict[str, str]
 
 # By which patients are looked for: name in the Chart API, label, and an example.
@@ -181,7 +181,7 @@ class Site:
         document = await find_document(asker, request.path_params["id"], request.path_params["document"])
         return await content_of(asker, document, request.path_params["number"])
 
-    async def patient(self, asker: Asker, request: Request) -> Json:
+    async def patient(self, asker: Asker, request: Request) -> JsonObject:
         """Return the demographics of the patient whom an address names; RefusedPageError for a refusal."""
         patient = await asker.chart(f"patients/{request.path_params['id']}")
         return {**patient, "age": wording.age(patient.get("birthDate", ""), self._service.clock())}
@@ -189,7 +189,7 @@ class Site:
     async def _sign_out(self, asker: Asker, _request: Request, _fields: Fields) -> Response:
         return await self._entrance.end(asker.session.token)
 
-    def chart(self, template: str, session: Session, patient: Json, tab: str, parts: dict[str, Json]) -> Response:
+    def chart(self, template: str, session: Session, patient: JsonObject, tab: str, parts: JsonObject) -> Response:
         """Return a page of a patient's chart."""
         own = {name.replace("-", "_").replace("/", "_"): part for name, part in parts.items()}
         values = {"patient": patient, "tabs": TABS, "tab": tab, **own}

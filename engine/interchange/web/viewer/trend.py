@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.store.search.date import span
-
-Json = Any
 
 WIDTH: Final = 600
 HEIGHT: Final = 80
@@ -58,7 +57,7 @@ class Series:
         return f"M{self.line.rpartition('L')[2]} h0" if self.line else ""
 
 
-def series(items: Iterable[Json]) -> list[Series]:
+def series(items: Iterable[JsonObject]) -> list[Series]:
     """Return the results of some clinical tests by what was measured, those with the newest values first."""
     found: dict[tuple[str, ...], Series] = {}
     for report in items:
@@ -69,7 +68,7 @@ def series(items: Iterable[Json]) -> list[Series]:
     return list(found.values())
 
 
-def _measured(observations: Iterable[Json]) -> Iterator[Json]:
+def _measured(observations: Iterable[JsonObject]) -> Iterator[JsonObject]:
     """Yield what has a value, of an observation with several each."""
     for one in observations:
         parts = one.get("components", ())
@@ -78,7 +77,7 @@ def _measured(observations: Iterable[Json]) -> Iterator[Json]:
                 yield part
 
 
-def _value(one: Json, report: Json) -> Value:
+def _value(one: JsonObject, report: JsonObject) -> Value:
     meaning = one.get("interpretation", {})
     text = one.get("value", "")
     shown = f"{text} {one.get('unit', '')}".strip() if text else one.get("absentReason", {}).get("display", "")

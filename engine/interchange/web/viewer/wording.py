@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import Any, Final
+from typing import Final
 
-Json = Any
+from engine.fhir.json import Json
 
 DAY: Final = 10
 MINUTE: Final = 16

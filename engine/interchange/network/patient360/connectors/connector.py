@@ -2,11 +2,10 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
-
-Json = Any
 
 FHIR: Final = "application/fhir+json"
 CCDA: Final = "text/xml"
@@ -26,7 +25,7 @@ class Subject:
     birth_date: str
     gender: str
     identifiers: tuple[tuple[str, str], ...]
-    patient: dict[str, Json] = field(repr=False)
+    patient: JsonObject = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +62,9 @@ class Connector(Protocol):
         """Yield the documents of a patient, none where the source does not know them; SourceError where it failed."""
 
 
-def subject_of(tenant: str, patient: dict[str, Json]) -> Subject:
+def subject_of(tenant: str, patient: JsonObject) -> Subject:
     """Return a kept Patient as the one whom sources are asked about; its first name counts."""
-    name: dict[str, Json] = next(iter(patient.get("name", ())), {})
+    name: JsonObject = next(iter(patient.get("name", ())), {})
     numbers = ((one.get("system", ""), one.get("value", "")) for one in patient.get("identifier", ()))
     return Subject(
         id=patient["id"],

@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from engine.config.connector import Connector as Settings
+from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.kernel.exact import write_json
@@ -18,8 +19,6 @@ from engine.interchange.network.patient360.connectors.finding import find_patien
 from engine.interchange.network.patient360.connectors.server import MOST_BYTES, NOT_OFFERED, Server, objects
 from engine.interchange.network.patient360.connectors.token import bearer
 from engine.interchange.rest.resource.catalogue import CHART
-
-Json = Any
 
 PAGE: Final = 200
 # What `interchange check` waits for, and how versions say themselves.
@@ -88,7 +87,7 @@ class FhirServer:
         return Document(organization, f"{base}/Patient/{patient['id']}", _latest(resources), FHIR, body, version)
 
 
-async def _record(server: Server, patient: dict[str, Json], version: FhirVersion) -> list[dict[str, Json]]:
+async def _record(server: Server, patient: JsonObject, version: FhirVersion) -> list[JsonObject]:
     """Return a patient with all that the server shows of the record, each resource once."""
     found = {("Patient", patient["id"]): patient}
     whole = f"Patient/{patient['id']}/$everything?_count={PAGE}"
@@ -103,7 +102,7 @@ async def _record(server: Server, patient: dict[str, Json], version: FhirVersion
     return [one for key, one in found.items() if key not in others]
 
 
-async def _gather(server: Server, address: str, found: dict[tuple[str, str], dict[str, Json]]) -> bool:
+async def _gather(server: Server, address: str, found: dict[tuple[str, str], JsonObject]) -> bool:
     """Add what an address and its pages show; False where the server does not offer it."""
     async for status, bundle in server.pages(address):
         if status in NOT_OFFERED:
@@ -117,13 +116,13 @@ async def _gather(server: Server, address: str, found: dict[tuple[str, str], dic
     return True
 
 
-def _latest(resources: list[dict[str, Json]]) -> str:
+def _latest(resources: list[JsonObject]) -> str:
     """Return when the record was last changed, '' where the server does not say."""
     metas = [one.get("meta") for one in resources]
     return max((str(one.get("lastUpdated", "")) for one in metas if isinstance(one, dict)), default="")
 
 
-def _bundle(base: str, resources: list[dict[str, Json]]) -> bytes:
+def _bundle(base: str, resources: list[JsonObject]) -> bytes:
     """Return resources as one Bundle; what is attached by a relative address is by a whole one."""
     entries = []
     for one in resources:

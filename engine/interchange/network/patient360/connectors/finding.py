@@ -1,8 +1,9 @@
 """Which patient of another server the subject is: one sure match, or none."""
 
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
@@ -12,14 +13,12 @@ from engine.interchange.network.patient360.connectors.connector import Subject
 from engine.interchange.network.patient360.connectors.server import NOT_OFFERED, Server, objects
 from engine.interchange.network.patient360.match import matches
 
-Json = Any
-
 # What of the record is told for a match: who the person is, and nothing of the care.
 TOLD: Final = ("name", "gender", "birthDate", "identifier", "address", "telecom")
 MOST_CANDIDATES: Final = 20
 
 
-async def find_patient(server: Server, subject: Subject, version: FhirVersion) -> dict[str, Json] | None:
+async def find_patient(server: Server, subject: Subject, version: FhirVersion) -> JsonObject | None:
     """Return the one patient of a server who is the subject; None for nobody, or for several; OutboundError.
 
     By `Patient/$match` where the server has it, else by each identifier, else by name, birth date and sex. Whoever is
@@ -32,9 +31,9 @@ async def find_patient(server: Server, subject: Subject, version: FhirVersion) -
     return None
 
 
-async def _found(server: Server, subject: Subject, version: FhirVersion) -> AsyncIterator[list[dict[str, Json]]]:
+async def _found(server: Server, subject: Subject, version: FhirVersion) -> AsyncIterator[list[JsonObject]]:
     """Yield the candidates of one way to ask after the other."""
-    told: dict[str, Json] = {
+    told: JsonObject = {
         "resourceType": "Patient",
         **{name: subject.patient[name] for name in TOLD if name in subject.patient},
     }
@@ -56,7 +55,7 @@ async def _found(server: Server, subject: Subject, version: FhirVersion) -> Asyn
     yield await _searched(server, {name: _plain(value) for name, value in criteria.items() if value})
 
 
-async def _searched(server: Server, criteria: dict[str, str]) -> list[dict[str, Json]]:
+async def _searched(server: Server, criteria: dict[str, str]) -> list[JsonObject]:
     status, bundle = await server.search("Patient", {**criteria, "_count": str(MOST_CANDIDATES)})
     if status == 200:
         return patients_of(bundle)
@@ -69,17 +68,17 @@ def _check(status: int) -> None:
         raise OutboundError(f"answered the question for a patient with {status}")
 
 
-def patients_of(bundle: Json) -> list[dict[str, Json]]:
+def patients_of(bundle: Json) -> list[JsonObject]:
     """Return the Patients in a stranger's Bundle."""
     found = [one.get("resource") for one in objects(bundle, "entry")]
     return [one for one in found if isinstance(one, dict) and one.get("resourceType") == "Patient"]
 
 
-def _is(candidate: dict[str, Json], subject: Subject) -> bool:
+def _is(candidate: JsonObject, subject: Subject) -> bool:
     return any(matches(one, subject.patient) for one in identities(candidate))
 
 
-def identities(candidate: dict[str, Json]) -> tuple[Identity, ...]:
+def identities(candidate: JsonObject) -> tuple[Identity, ...]:
     """Return who a Patient of a stranger is, by each of the names."""
     numbers = ((one.get("system"), one.get("value")) for one in objects(candidate, "identifier"))
     identifiers = tuple((str(system or ""), str(value)) for system, value in numbers if value)

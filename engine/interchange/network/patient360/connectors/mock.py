@@ -6,10 +6,11 @@ sex; nothing is asked of anybody.
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 from zoneinfo import ZoneInfo
 
+from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
@@ -18,8 +19,6 @@ from engine.interchange.clinical.ccda.record import Custodian
 from engine.interchange.clinical.synthetic.chart import END, synthetic_chart
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, Document, Subject
-
-Json = Any
 
 FACTS: Final = 60
 # Each organization has a part of the facts, of ten: what lies in two parts, two of them tell.
@@ -47,15 +46,15 @@ class Mock:
 
 
 def _documents(subject: Subject) -> list[Document]:
-    told: dict[str, Json] = {name: subject.patient[name] for name in OWN if name in subject.patient}
-    patient: dict[str, Json] = {"resourceType": "Patient", "id": _uuid(f"{subject.id}/patient"), **told}
+    told: JsonObject = {name: subject.patient[name] for name in OWN if name in subject.patient}
+    patient: JsonObject = {"resourceType": "Patient", "id": _uuid(f"{subject.id}/patient"), **told}
     chart = synthetic_chart(subject.id, facts=FACTS, patient=patient)
     made = [_document(subject, chart, *part) for part in PARTS]
     return [*made, made[0]]
 
 
 def _document(
-    subject: Subject, chart: list[dict[str, Json]], organization: str, kind: str, version: FhirVersion, part: range
+    subject: Subject, chart: list[JsonObject], organization: str, kind: str, version: FhirVersion, part: range
 ) -> Document:
     known = {f"{one['resourceType']}/{one['id']}": one for one in chart}
     facts = [one for one in chart if one["resourceType"] not in SUPPORT]
@@ -68,20 +67,20 @@ def _document(
     return Document(organization, f"urn:uuid:{number}", END.isoformat(), kind, body, version)
 
 
-def _ccd(taken: dict[str, dict[str, Json]], number: str, organization: str) -> bytes:
+def _ccd(taken: dict[str, JsonObject], number: str, organization: str) -> bytes:
     patient, *facts = taken.values()
     custodian = Custodian(organization, f"https://{organization.lower().replace(' ', '-')}.example")
     return write_ccd(Chart(patient, facts), document_id=number, at=END, zone=ZoneInfo("UTC"), custodian=custodian)
 
 
-def _bundle(taken: dict[str, dict[str, Json]], number: str, version: FhirVersion) -> bytes:
+def _bundle(taken: dict[str, JsonObject], number: str, version: FhirVersion) -> bytes:
     places = {name: f"urn:uuid:{one['id']}" for name, one in taken.items()}
     entries = [{"fullUrl": places[name], "resource": _shown(one, places, version)} for name, one in taken.items()]
-    bundle: dict[str, Json] = {"resourceType": "Bundle", "id": number, "type": "collection", "entry": entries}
+    bundle: JsonObject = {"resourceType": "Bundle", "id": number, "type": "collection", "entry": entries}
     return write_json({**bundle, "meta": {"lastUpdated": END.isoformat()}})
 
 
-def _take(one: dict[str, Json], known: dict[str, dict[str, Json]], taken: dict[str, dict[str, Json]]) -> None:
+def _take(one: JsonObject, known: dict[str, JsonObject], taken: dict[str, JsonObject]) -> None:
     """Take a resource, behind all that it refers to."""
     name = f"{one['resourceType']}/{one['id']}"
     if name in taken:
@@ -99,13 +98,13 @@ def _references(part: Json) -> list[str]:
     return [target for value in part for target in _references(value)] if isinstance(part, list) else []
 
 
-def _shown(one: dict[str, Json], places: dict[str, str], version: FhirVersion) -> dict[str, Json]:
+def _shown(one: JsonObject, places: dict[str, str], version: FhirVersion) -> JsonObject:
     moved = _moved(one, places)
-    shown: dict[str, Json] = convert(moved, Direction.TO_STU3) if version is FhirVersion.STU3 else moved
+    shown: JsonObject = convert(moved, Direction.TO_STU3) if version is FhirVersion.STU3 else moved
     return shown
 
 
-def _moved(part: Json, places: dict[str, str]) -> Json:
+def _moved(part: JsonObject, places: dict[str, str]) -> JsonObject:
     if isinstance(part, dict):
         return {
             name: places.get(value, value) if name == "reference" else _moved(value, places)

@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.exact import NO_JSON, read_json, write_json
 from engine.interchange.kernel.outbound import OutboundError, Peer, Reply
-
-Json = Any
 
 FHIR_JSON: Final = "application/fhir+json"
 # A record, all pages together; and how many these may be.
@@ -36,7 +35,7 @@ class Server:
         url = address if ":" in address.partition("/")[0] else f"{self.base}/{address}"
         return await self._ask("GET", url, {}, b"")
 
-    async def post(self, address: str, resource: Json) -> tuple[int, Json]:
+    async def post(self, address: str, resource: JsonObject) -> tuple[int, Json]:
         """Return what a server answers to a resource; OutboundError."""
         kind = {"content-type": FHIR_JSON}
         return await self._ask("POST", f"{self.base}/{address}", kind, write_json(resource))
@@ -96,7 +95,7 @@ class Server:
         return reply
 
 
-def objects(resource: Json, element: str) -> list[dict[str, Json]]:
+def objects(resource: Json, element: str) -> list[JsonObject]:
     """Return the objects in a list of a stranger's resource, whatever that is."""
     found = resource.get(element) if isinstance(resource, dict) else None
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from engine.config.wording import nearest
+from engine.fhir.json import Json
 from engine.interchange.orders.compendium.files.authored import CHOICES, NUMBERS, TEXTS, Kind, Question
 from engine.interchange.store.search.date import span
-
-Json = Any
 
 UCUM: Final = "http://unitsofmeasure.org"
 COMPARED: Final = re.compile(r"(>=|<=|!=|=|>|<)?\s*(.+)")

@@ -1,12 +1,12 @@
 """FHIR datatypes as those of HL7 v2: names, addresses, telecoms, codes, identifiers and numbers of orders."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import JsonObject
 from engine.interchange.orders.laboratory.message.texts import components, joined, leaf, repeated
 
-Json = Any
-Resource = dict[str, Json]
+Resource = JsonObject
 
 NPI: Final = "http://hl7.org/fhir/sid/us-npi"
 # Table 0396 by system; what is none of them is local to the laboratory.

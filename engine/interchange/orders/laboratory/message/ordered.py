@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from engine.fhir.json import Json, JsonObject
 from engine.interchange.orders.laboratory.answers import Answer
 from engine.interchange.orders.laboratory.message.datatypes import ce, ei, system, xcn, xon
 from engine.interchange.orders.laboratory.message.texts import UnwritableError, components, joined, leaf, moment, row
 from engine.interchange.orders.laboratory.order import LaboratoryOrder, OrderedTest
 
-Json = Any
-Resource = dict[str, Json]
+Resource = JsonObject
 
 # Table 0485 by RequestPriority.
 PRIORITIES: Final = {"stat": "S", "asap": "A", "urgent": "A", "routine": "R"}
@@ -172,7 +172,7 @@ def _string(value: str) -> tuple[str, str, str]:
 
 
 # Type, text and unit of an answer, by its type in FHIR.
-WRITTEN: Final[Mapping[str, Callable[[Json], tuple[str, str, str]]]] = {
+WRITTEN: Final[Mapping[str, Callable[[Any], tuple[str, str, str]]]] = {
     "Coding": _coding,
     "Boolean": lambda value: ("CE", "Y^Yes^HL70136" if value else "N^No^HL70136", ""),
     "Quantity": _quantity,

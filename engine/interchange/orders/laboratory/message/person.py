@@ -1,8 +1,9 @@
 """The segments about the patient: PID, PV1, and who pays (IN1, GT1)."""
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from engine.fhir.json import JsonObject
 from engine.interchange.orders.laboratory.message.datatypes import (
     NPI,
     SEXES,
@@ -16,8 +17,7 @@ from engine.interchange.orders.laboratory.message.datatypes import (
 from engine.interchange.orders.laboratory.message.texts import components, leaf, moment, repeated, row
 from engine.interchange.orders.laboratory.order import Coverage, LaboratoryOrder
 
-Json = Any
-Resource = dict[str, Json]
+Resource = JsonObject
 
 # Table 0004 by HL7 v3's ActCode.
 CLASSES: Final = {"AMB": "O", "IMP": "I", "ACUTE": "I", "NONAC": "I", "EMER": "E", "PRENC": "P", "OBSENC": "O"}

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
+from engine.fhir.json import Json
 from engine.hl7.delimiters import STANDARD
 from engine.hl7.escape import escape
 from engine.hl7.leaf import NULL_TEXT
-
-Json = Any
 
 # What would end a block or a segment elsewhere, or vanish on its way; line ends the escape knows by itself.
 CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
