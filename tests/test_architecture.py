@@ -357,6 +357,36 @@ def test_nothing_is_printed_or_executed() -> None:
     assert [module.path for module in house() if module.imports & unsafe] == []
 
 
+def test_json_has_one_home() -> None:
+    """`Json` is the recursive type of engine/fhir/json.py: no other module has a type of that name, and no `Any`."""
+    homes = {
+        module.path
+        for module in house()
+        for node in module.tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and target.id in {"Json", "JsonObject"}
+    }
+    assert homes == {"fhir/json.py"}
+    names = {
+        node.targets[0].id: {name.id for name in ast.walk(node.value) if isinstance(name, ast.Name)}
+        for module in house()
+        if module.path == "fhir/json.py"
+        for node in module.tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    assert "Any" not in names["Json"]
+    renamed = [
+        f"{module.path}: {alias.name} as {alias.asname}"
+        for module in house()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname in {"Json", "JsonObject"}
+    ]
+    assert renamed == []
+
+
 def test_names_say_what_a_thing_is() -> None:
     """Neither a file nor a class is named utils; errors end in Error."""
     rooms = [module.path for module in house() if set(module.path.removesuffix(".py").split("/")) & FORBIDDEN_NAMES]

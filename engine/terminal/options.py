@@ -60,7 +60,7 @@ Database = Annotated[
         " PGPASSWORD, PGPASSFILE or ~/.pgpass.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 LIMIT: Final[ParameterInfo] = typer.Option(50, min=1, max=1000, help="How many to show, newest first.")
 Admin = Annotated[

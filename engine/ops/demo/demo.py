@@ -21,7 +21,7 @@ from engine.ops.demo.demo_feed import Result, feed
 from engine.ops.demo.processes import Child, start
 from engine.ops.operations.access import AddUser
 from engine.ops.terminal.command import ask
-from engine.terminal.options import Json
+from engine.terminal.options import AsJson
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, errors, output, table
 
 SECRET_VARIABLE = "ENGINE_SECRET"  # noqa: S105 - the name of a variable, no secret
@@ -51,7 +51,7 @@ def demo(
     data: Annotated[Path | None, typer.Option("--data", help="Keep the demo's files in this new folder.")] = None,
     events: Annotated[int, typer.Option(min=0, max=100_000, help="Simulated messages after the samples.")] = 500,
     rate: Annotated[float, typer.Option(min=0, help="Simulated messages a second while it stays up; 0: none.")] = 1,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the whole thing: the FHIR service, the engine, the sample messages and some simulated hospital days.
 

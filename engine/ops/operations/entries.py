@@ -11,7 +11,7 @@ from engine.journal.entry import UNFINISHED
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Changes, EntryNumber, Force, Patient, Reason, Verbatim, Word
 from engine.ops.operations.operation import Confirm, Operation, Request
-from engine.ops.views.answer import Answer, Count, EntrySeq, Headers, Json
+from engine.ops.views.answer import Answer, AnyJson, Count, EntrySeq, Headers
 from engine.ops.views.entry import Differences
 from engine.ops.views.patient import RecordLink, links_of
 from engine.pipeline.engine import Engine
@@ -75,7 +75,7 @@ class CallView(Answer):
     method: str
     path: str
     headers: Headers
-    body: Json
+    body: AnyJson
     changes: bool
 
 
@@ -84,8 +84,8 @@ class ResourceDifference(Answer):
 
     resource: str
     path: str
-    before: Json
-    after: Json
+    before: AnyJson
+    after: AnyJson
 
 
 class DestinationDryRun(Answer):

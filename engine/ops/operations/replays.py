@@ -17,7 +17,7 @@ from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Force, Rate, RunNumber, UpTo200
 from engine.ops.operations.filters import ReplayFilter
 from engine.ops.operations.operation import Operation, Request
-from engine.ops.views.answer import Answer, Count, Json, Time, known_as
+from engine.ops.views.answer import Answer, AnyJson, Count, Time, known_as
 from engine.pipeline.engine import Engine
 
 RATE: Final = 200.0
@@ -80,7 +80,7 @@ class ReplayRun(Answer, facts=True):
     kind: RunKind
     state: RunState
     by: str
-    filter: Annotated[dict[str, Json], known_as("filter", "asked")]
+    filter: Annotated[dict[str, AnyJson], known_as("filter", "asked")]
     force: bool
     destination: str
     rate: float

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from engine.config.channel import Channel
 from engine.config.source import Source
 from engine.errors import ConfigurationError, Problem
+from engine.fhir.json import JsonObject
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.explain import Watched, watch
 from engine.mapping.compile import MappingSource, read
 from engine.mapping.files.document import Edited
 from engine.ops.playground.site import MappingSite
 
-Json = dict[str, Any]
 # Replaces the file of the channel that is asked about: its filters come with the question.
 CHANNEL_FILE: Final = Source("channel", {}, {})
 
@@ -29,7 +29,7 @@ class Question:
     key: str
 
     @classmethod
-    def of(cls, asked: Json) -> "Question":
+    def of(cls, asked: JsonObject) -> "Question":
         """Return the question that a line of JSON asks."""
         site = MappingSite.of(Path(asked["folder"]) if asked["folder"] else None)
         edited = site.edited(asked["edited"])
@@ -81,6 +81,6 @@ class Bench:
         self._key, self._source, self._question, self._spare = (), None, None, None
 
 
-def problems_of(site: MappingSite, problems: tuple[Problem, ...]) -> list[Json]:
+def problems_of(site: MappingSite, problems: tuple[Problem, ...]) -> list[JsonObject]:
     """Return problems with files by their names below the mapping folders."""
     return [{**one._asdict(), "file": site.name(one.file)} for one in problems]

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from engine.errors import ConfigurationError, MessageError
+from engine.fhir.json import JsonObject
 from engine.hl7.edit import written
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Message
 from engine.mapping.authoring.evidence import Evidence
 from engine.mapping.authoring.explain import explained_by
 from engine.mapping.authoring.survey import Survey
-from engine.ops.playground.bench import CHANNEL_FILE, Bench, Json, Question, problems_of
+from engine.ops.playground.bench import CHANNEL_FILE, Bench, Question, problems_of
 from engine.ops.playground.site import MappingSite
 from engine.ops.views.explaining import plain
 from engine.ops.views.plans import words_of
@@ -32,10 +33,10 @@ class Leaf(NamedTuple):
     value: Any
 
 
-def tried(bench: Bench, question: Question, text: str) -> Json:
+def tried(bench: Bench, question: Question, text: str) -> JsonObject:
     """Return what becomes of a message; problems of the files in place of a plan where there are some."""
     message: Message | None = None
-    made: Json = {}
+    made: JsonObject = {}
     try:
         message = read_message(written(text, question.channel.charset), question.channel)
         made["segments"] = [one.model_dump() for one in segments_of(message, question.channel.version)]
@@ -50,10 +51,10 @@ def tried(bench: Bench, question: Question, text: str) -> Json:
     return made | _explained(question.site, watched, message)
 
 
-def _explained(site: MappingSite, watched: Any, message: Message) -> Json:
+def _explained(site: MappingSite, watched: Any, message: Message) -> JsonObject:
     found = explained_by(watched, message)
     outcome = found.outcome
-    held: Json = outcome.get("filter") or {}
+    held: JsonObject = outcome.get("filter") or {}
     by_channel = held.get("file") == CHANNEL_FILE.file
     ended = by_channel and not held["send_to"]
     evidence = [one for one in found.evidence if one.made is not None]
@@ -78,11 +79,11 @@ def _explained(site: MappingSite, watched: Any, message: Message) -> Json:
     }
 
 
-def _filter(held: Json, of_identity: bool) -> Json:
+def _filter(held: JsonObject, of_identity: bool) -> JsonObject:
     return {name: held[name] for name in ("rule", "does", "send_to")} | {"where_known": of_identity}
 
 
-def _element(site: MappingSite, one: Evidence) -> Json:
+def _element(site: MappingSite, one: Evidence) -> JsonObject:
     rows = [
         f"{row.table}, {row.code}: " + (f"{site.name(row.file)}:{row.line}" if row.line else "no such row")
         for row in one.rows
@@ -101,11 +102,11 @@ def _element(site: MappingSite, one: Evidence) -> Json:
     }
 
 
-def _body(one: Json) -> Json:
+def _body(one: JsonObject) -> JsonObject:
     return next((one[name] for name in BODIES if isinstance(one.get(name), dict)), {})
 
 
-def _origins(body: Json, evidence: Sequence[Evidence], seen: dict[str, int]) -> dict[str, int]:
+def _origins(body: JsonObject, evidence: Sequence[Evidence], seen: dict[str, int]) -> dict[str, int]:
     """Return for each value of a resource the place of what made it: of that path, or of one above, with that value."""
     kind = str(body.get("resourceType", ""))
     seen[kind] = number = seen.get(kind, 0) + 1

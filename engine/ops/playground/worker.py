@@ -12,14 +12,15 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from engine.errors import AdtEngineError, ConfigurationError, place_of
-from engine.ops.playground.bench import Bench, Json, Question, problems_of
+from engine.fhir.json import JsonObject
+from engine.ops.playground.bench import Bench, Question, problems_of
 from engine.ops.playground.comparing import checked, compared, tested
 from engine.ops.playground.trying import tried
 
 # More than any mapping needs, and little enough to leave the engine its own.
 MOST_MEMORY: Final = 2 * 1024 * 1_048_576
 
-Answering = Callable[[Bench, Question, Json], Json]
+Answering = Callable[[Bench, Question, JsonObject], JsonObject]
 TABLE: Final[dict[str, Answering]] = {
     "check": lambda bench, question, _asked: checked(bench, question),
     "try": lambda bench, question, asked: tried(bench, question, str(asked["message"])),
@@ -45,7 +46,7 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
         bench.prepare()
 
 
-def answer(bench: Bench, line: bytes) -> Json:
+def answer(bench: Bench, line: bytes) -> JsonObject:
     """Return the answer to one line: `made`, or `refused` with why, or `failed` with the place in the code alone."""
     asked: Any = orjson.loads(line)
     question = Question.of(asked)

@@ -17,7 +17,7 @@ from engine.ops.operations.filters import PageOf
 from engine.ops.operations.operation import Operation, Reading, Request
 from engine.ops.socket import client
 from engine.ops.terminal.completion import OF_FIELDS
-from engine.terminal.options import DATA, Data, Json
+from engine.terminal.options import DATA, AsJson, Data
 from engine.terminal.table import print_json
 
 A = TypeVar("A")
@@ -63,7 +63,7 @@ def asks(operation: type[Operation[A]], **written: Written) -> Callable[[Callabl
     """
 
     def decorate(show: Callable[[A], None]) -> Callable[..., None]:
-        def command(request: Operation[A], data: Data = DATA, as_json: Json = False) -> None:
+        def command(request: Operation[A], data: Data = DATA, as_json: AsJson = False) -> None:
             answer = ask_or_read(data, request) if isinstance(request, Reading) else ask(data, request)
             (print_json if as_json else show)(answer)
 

@@ -49,10 +49,10 @@ def known_as(name: str, other: str) -> FieldInfo:
 _DATE_TIME: Final = WithJsonSchema({"type": "string", "format": "date-time"})
 Time = Annotated[str, BeforeValidator(_time), _DATE_TIME]
 TimeInSeconds = Annotated[str, BeforeValidator(partial(_time, timespec="seconds")), _DATE_TIME]
-# What a server or a mapping made: any JSON.
-Json = Any
+# What a server or a mapping made: any JSON. Not `Json`, by whose members pydantic would read it.
+AnyJson = Any
 # The same, of bytes.
-Body = Annotated[Json, BeforeValidator(_json)]
+Body = Annotated[AnyJson, BeforeValidator(_json)]
 Headers = Annotated[dict[str, str], BeforeValidator(dict)]
 Count = Annotated[int, Field(ge=0)]
 EntrySeq = Annotated[Count, known_as("entry", "seq")]

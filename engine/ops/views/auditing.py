@@ -12,7 +12,7 @@ from engine.errors import UsageError
 from engine.journal.access.audited import AuditFault, AuditFilter, AuditReader
 from engine.ops.access.keys import FILE, Keys
 from engine.ops.audit.anchors import Anchors, checked, read_anchors
-from engine.ops.views.answer import Answer, Count, Json, Time, known_as
+from engine.ops.views.answer import Answer, AnyJson, Count, Time, known_as
 from engine.terminal.table_file import csv_record
 
 MOST_ROWS: Final = 1000
@@ -37,7 +37,7 @@ class AuditRow(Answer):
     entry: Count | None
     outcome: str
     reason: str
-    detail: Annotated[dict[str, Json], PARSED]
+    detail: Annotated[dict[str, AnyJson], PARSED]
     patients: Annotated[tuple[str, ...], PARSED]
     follows: Count | None
     hash: str

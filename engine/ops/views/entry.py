@@ -7,7 +7,7 @@ operator wrote. What is added to an entry stays out of them until it is declared
 from typing import Annotated
 
 from engine.journal.entry import State
-from engine.ops.views.answer import Answer, Body, Count, EntrySeq, Headers, Json, Time, known_as
+from engine.ops.views.answer import Answer, AnyJson, Body, Count, EntrySeq, Headers, Time, known_as
 from engine.ops.views.segments import SegmentView
 from engine.ops.views.who import Named
 
@@ -166,7 +166,7 @@ class DeliveryFacts(Answer, facts=True):
     due_at: Time | None
     settled_at: Time | None
     mapping: str
-    replay: Json
+    replay: AnyJson
     by: str
     attempts: tuple[AttemptFacts, ...]
     lookup: FollowUpFacts | None = None
@@ -200,7 +200,7 @@ class EntryFacts(RowFacts, facts=True):
     sound: bool
     body_removed_at: Annotated[Time | None, known_as("body_removed_at", "worn_at")]
     mapping: str
-    batch: Json
+    batch: AnyJson
     parent: Count | None
     lineage: LineageFacts
     timing: Timing
@@ -252,7 +252,7 @@ class ReadBeside(Answer):
 
     source: str
     segment: Count = 0
-    raw: Json = None
+    raw: AnyJson = None
 
 
 class Condition(Answer):
@@ -301,10 +301,10 @@ class Element(Answer):
     rule: str
     source: str
     segment: Count
-    raw: Json
-    functions: tuple[dict[str, Json], ...]
-    rows: tuple[dict[str, Json], ...]
-    made: Json
+    raw: AnyJson
+    functions: tuple[dict[str, AnyJson], ...]
+    rows: tuple[dict[str, AnyJson], ...]
+    made: AnyJson
     asked: bool
     record: Count
     read: tuple[ReadBeside, ...] = ()

@@ -7,7 +7,7 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.secondary_validator import second_opinion
 from engine.mapping.authoring.case import NO_CHANNELS, Case, Result, run_cases
 from engine.mapping.compile import MappingSource
-from engine.ops.views.answer import Json
+from engine.ops.views.answer import AnyJson
 
 
 def failed_cases(
@@ -22,7 +22,7 @@ def failed_cases(
     return [one for one in results if one.differences]
 
 
-def invalid(made: Mapping[str, Json]) -> list[str]:
+def invalid(made: Mapping[str, AnyJson]) -> list[str]:
     """Return what fhir.resources finds wrong with the resources that a plan would create."""
     found = made.get("interactions") or ()
     whole = [one for one in found if "attest" in one or one.get("if_absent", "create").startswith("create")]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from engine.ops.views.answer import Json
+from engine.ops.views.answer import AnyJson
 
 # The name of an interaction in JSON, and what belongs to it; how that is joined, where not by its own name.
 INTERACTIONS: Final = (
@@ -22,14 +22,14 @@ INTERACTIONS: Final = (
 JOINED: Final = {"if_absent": "; if absent: "}
 
 
-def words_of(one: Mapping[str, Json]) -> str:
+def words_of(one: Mapping[str, AnyJson]) -> str:
     """Return in a few words what an interaction asks: its name, and what belongs to that."""
     name, *more = next(words for words in INTERACTIONS if words[0] in one)
     start = line_of(one[name]) if name == "upsert" else f"{name} {line_of(one[name])}"
     return start + "".join(f"{JOINED.get(word, f' {word} ')}{line_of(one[word])}" for word in more)
 
 
-def line_of(value: Json) -> str:
+def line_of(value: AnyJson) -> str:
     """Return a value of a plan in one line."""
     if isinstance(value, list):
         return "; ".join(line_of(part) for part in value)

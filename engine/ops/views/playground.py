@@ -3,7 +3,7 @@
 Nothing of the journal is in it but in `Compared`, which only an operation that needs to see patients answers with.
 """
 
-from engine.ops.views.answer import Answer, Count, Json, Time
+from engine.ops.views.answer import Answer, AnyJson, Count, Time
 
 
 class MappingFile(Answer, facts=True):
@@ -67,17 +67,17 @@ class Origin(Answer, facts=True):
     rule: str
     source: str
     segment: Count
-    raw: Json
+    raw: AnyJson
     functions: tuple[str, ...]
     rows: tuple[str, ...]
-    made: Json
+    made: AnyJson
 
 
 class Planned(Answer, facts=True):
     """One interaction of the plan; `origins` leads from paths in its resource to places in the list of elements."""
 
     interaction: str
-    resource: Json
+    resource: AnyJson
     origins: dict[str, Count]
 
 
@@ -185,8 +185,8 @@ class Change(Answer):
     path: str
     count: Count
     entry: Count
-    before: Json
-    after: Json
+    before: AnyJson
+    after: AnyJson
 
 
 class Compared(Answer):

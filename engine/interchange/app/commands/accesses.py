@@ -18,7 +18,7 @@ from engine.interchange.core.audit.trail import Proof, export_log, verify_log
 from engine.interchange.store.access import Access, Logged
 from engine.interchange.store.place import place_of
 from engine.interchange.store.transaction import EPOCH
-from engine.terminal.options import DATABASE, Database, Json
+from engine.terminal.options import DATABASE, AsJson, Database
 from engine.terminal.table import print_json
 from engine.terminal.table_file import plain
 
@@ -69,7 +69,7 @@ def export(
 def verify(
     anchor: Annotated[str, typer.Option(help="What an earlier run ended with, NUMBER:HASH, kept elsewhere.")] = "",
     database: Database = DATABASE,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Verify that no row of the access log was changed, removed or moved; exit 1 and list the places if any was.
 

@@ -25,7 +25,7 @@ from engine.interchange.tokens.oauth.local import issue_locally
 from engine.interchange.tokens.oauth.password import SHORTEST_PASSWORD, hash_password
 from engine.interchange.tokens.oauth.scope import FLAGS, WILDCARDS, right
 from engine.interchange.web.oauth.endpoint import token_answer
-from engine.terminal.options import DATABASE, Database, Json, Offline, Strict, conclude, conclude_json
+from engine.terminal.options import DATABASE, AsJson, Database, Offline, Strict, conclude, conclude_json
 from engine.terminal.schemas import SchemaFolder, show_schemas
 from engine.terminal.table import print_json
 
@@ -53,7 +53,7 @@ def token(
 
 
 def check_configuration(
-    config: Config = None, offline: Offline = False, strict: Strict = False, as_json: Json = False
+    config: Config = None, offline: Offline = False, strict: Strict = False, as_json: AsJson = False
 ) -> None:
     """Check the service's configuration as its start does, and warn of what it would start without.
 
@@ -85,7 +85,7 @@ def _no_scopes(configuration: ServiceConfiguration | None) -> Iterator[Placed]:
                 yield ("clients", name, "scopes", number), f"no scope {scope!r}", expected
 
 
-def schema(out: SchemaFolder = None, as_json: Json = False) -> None:
+def schema(out: SchemaFolder = None, as_json: AsJson = False) -> None:
     """Print the JSON Schema of the service's configuration, or write it beside yours.
 
     An editor with YAML support finds it by the first line of the file:
@@ -96,7 +96,7 @@ def schema(out: SchemaFolder = None, as_json: Json = False) -> None:
     show_schemas(schemas(SERVICE_FILES), "interchange", out, as_json=as_json)
 
 
-def password(as_json: Json = False) -> None:
+def password(as_json: AsJson = False) -> None:
     """Print the argon2id hash of a password, for `password_hash` of a user in the configuration.
 
     Asks for it twice at a terminal, without showing it; otherwise takes the first line of standard input.
@@ -116,7 +116,7 @@ def password(as_json: Json = False) -> None:
         typer.echo(hashed)
 
 
-def verify_database(database: Database = DATABASE, as_json: Json = False) -> None:
+def verify_database(database: Database = DATABASE, as_json: AsJson = False) -> None:
     """Verify a database: pages, bodies, and the index rows that its bodies should have; exit 1 for any fault.
 
     Reads only, also beside a running service. Counts by kind, and tells nothing of a patient.

@@ -9,7 +9,7 @@ import typer
 from engine.errors import UsageError
 from engine.interchange.clinical.synthetic.chart import synthetic_chart, transaction
 from engine.interchange.web.bundles.step import MOST
-from engine.terminal.options import Json
+from engine.terminal.options import AsJson
 from engine.terminal.table import print_json
 
 # Beside the facts a Bundle holds the patient and those who care for it.
@@ -21,7 +21,7 @@ def simulate(
     patients: Annotated[int, typer.Option(min=1, max=100_000, help="How many people.")] = 10,
     facts: Annotated[int, typer.Option(min=0, max=MOST_FACTS, help="Facts in each chart; from 60 on every type.")] = 60,
     seed: Annotated[int, typer.Option(help="The same seed produces the same bytes.")] = 1,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate clinical charts: one R4 transaction Bundle per invented person, to be posted to a sandbox's base.
 

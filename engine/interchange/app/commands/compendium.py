@@ -22,7 +22,7 @@ from engine.interchange.orders.compendium.overview import (
 from engine.interchange.orders.compendium.settle import Outcome
 from engine.interchange.store.place import place_of
 from engine.terminal.faults import arm_as_asked
-from engine.terminal.options import DATABASE, Database, Json
+from engine.terminal.options import DATABASE, AsJson, Database
 from engine.terminal.table import errors, note, output, print_json, print_line, progress, table
 
 # Of a table; all are in its JSON.
@@ -38,7 +38,7 @@ app = typer.Typer(help="Check and load laboratories' tests, and show what is kep
 @app.command()
 def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Laboratories' files (YAML).")],
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check laboratories' files, and the tables that they name, and report all problems with file, line and column.
 
@@ -69,7 +69,7 @@ def load_(
     config: Annotated[Path, typer.Option("--config", help="The service's configuration (YAML or JSON).")],
     tenant: Tenant,
     database: Database = DATABASE,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Load a laboratory's file: its Organization, its tests and their questions, beside a running service or without.
 
@@ -104,7 +104,7 @@ def show(
     code: Annotated[str, typer.Option(help="A test's code: show what it asks.")] = "",
     find: Annotated[str, typer.Option(help="Only tests with this text in code, title or a synonym.")] = "",
     database: Database = DATABASE,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show which laboratories' tests are kept; of one laboratory its tests, of one test its questions.
 

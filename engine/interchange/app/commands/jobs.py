@@ -9,7 +9,7 @@ from engine.clock import now
 from engine.interchange.jobs.overview import Seen, cancel_job, list_jobs, show_job
 from engine.interchange.store.job import State
 from engine.interchange.store.place import place_of
-from engine.terminal.options import DATABASE, Database, Json
+from engine.terminal.options import DATABASE, AsJson, Database
 from engine.terminal.table import output, print_json, print_line, table, utc
 
 Tenant = Annotated[str, typer.Option("--tenant", help="Only jobs of this tenant.")]
@@ -23,7 +23,7 @@ def list_(
     tenant: Tenant = "",
     state: Annotated[State | None, typer.Option(help="Only jobs in this state.")] = None,
     database: Database = DATABASE,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the jobs, oldest first: those that have not ended, and those that ended within the last day.
 
@@ -39,7 +39,7 @@ def list_(
 
 
 @app.command()
-def show(job: JobId, tenant: Tenant = "", database: Database = DATABASE, as_json: Json = False) -> None:
+def show(job: JobId, tenant: Tenant = "", database: Database = DATABASE, as_json: AsJson = False) -> None:
     """Show a job: what it is, where it is, how often it was taken up, and why it failed; neither question nor result.
 
     Example: adt-engine interchange jobs show 9c1d5f0e7a2b4c6d8e0f1a2b
@@ -48,7 +48,7 @@ def show(job: JobId, tenant: Tenant = "", database: Database = DATABASE, as_json
 
 
 @app.command()
-def cancel(job: JobId, tenant: Tenant = "", database: Database = DATABASE, as_json: Json = False) -> None:
+def cancel(job: JobId, tenant: Tenant = "", database: Database = DATABASE, as_json: AsJson = False) -> None:
     """Cancel a job that has not ended; a service that works on it stops soon. The access log has a row of it.
 
     Example: adt-engine interchange jobs cancel 9c1d5f0e7a2b4c6d8e0f1a2b

@@ -16,7 +16,7 @@ from engine.interchange.orders.laboratory.overview import (
 )
 from engine.interchange.store.place import place_of
 from engine.interchange.store.transmission import TransmissionStatus
-from engine.terminal.options import DATABASE, Database, Json, Yes, agreed
+from engine.terminal.options import DATABASE, AsJson, Database, Yes, agreed
 from engine.terminal.table import output, print_json, print_line, table, utc
 
 TWICE: Final = "The laboratory may get the order twice: ask there first whether it has it. Send it again?"
@@ -34,7 +34,7 @@ def list_(
     state: Annotated[TransmissionStatus | None, typer.Option(help="Only orders in this state.")] = None,
     laboratory: Annotated[str, typer.Option(help="Only orders to this laboratory (id of its Organization).")] = "",
     database: Database = DATABASE,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """List orders in the order of placing: those that wait, are being sent or are held, and those that were refused.
 
@@ -52,7 +52,7 @@ def list_(
 
 
 @app.command()
-def show(order: OrderId, tenant: Tenant = "", database: Database = DATABASE, as_json: Json = False) -> None:
+def show(order: OrderId, tenant: Tenant = "", database: Database = DATABASE, as_json: AsJson = False) -> None:
     """Show an order: where it is, each time that it was sent with what was answered, and its versions; no more of it.
 
     Example: adt-engine interchange orders show 9c1d5f0e7a2b4c6d8e0f1a2b
@@ -62,7 +62,7 @@ def show(order: OrderId, tenant: Tenant = "", database: Database = DATABASE, as_
 
 @app.command()
 def retry(
-    order: OrderId, tenant: Tenant = "", database: Database = DATABASE, yes: Yes = False, as_json: Json = False
+    order: OrderId, tenant: Tenant = "", database: Database = DATABASE, yes: Yes = False, as_json: AsJson = False
 ) -> None:
     """Let an order be sent again that is held. It bears the same control id; the access log has a row of it.
 
@@ -74,7 +74,7 @@ def retry(
 
 @app.command()
 def cancel(
-    order: OrderId, tenant: Tenant = "", database: Database = DATABASE, yes: Yes = False, as_json: Json = False
+    order: OrderId, tenant: Tenant = "", database: Database = DATABASE, yes: Yes = False, as_json: AsJson = False
 ) -> None:
     """Take an order back that waits or is held, and cancel it. The access log has a row of it.
 

@@ -10,7 +10,7 @@ from engine.clock import now
 from engine.errors import UsageError
 from engine.interchange.events.webhooks.overview import Seen, list_events, retry_events, show_event
 from engine.interchange.store.place import place_of
-from engine.terminal.options import DATABASE, Database, Json
+from engine.terminal.options import DATABASE, AsJson, Database
 from engine.terminal.table import output, print_json, print_line, table, utc
 
 app = typer.Typer(help="List and show events for subscribers, and send them again.", no_args_is_help=True)
@@ -37,7 +37,7 @@ def list_(
     subscription: Subscription = "",
     state: Annotated[State | None, typer.Option(help="Only events in this state.")] = None,
     database: Database = DATABASE,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """List events, the last thousand: those that wait, and those that were dropped after six attempts.
 
@@ -68,7 +68,7 @@ def list_(
 def show(
     number: Annotated[int, typer.Argument(metavar="EVENT", help="The number that `list` shows.")],
     database: Database = DATABASE,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show an event: whose it is, where it goes, and each time that it was sent with what came of it; not its body.
 
@@ -84,7 +84,7 @@ def retry(
         str, typer.Option("--subscription", help="All events of this Subscription that were given up.")
     ] = "",
     database: Database = DATABASE,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Send an event again that was given up, with six attempts; one that waits is sent at once.
 

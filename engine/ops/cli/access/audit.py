@@ -14,7 +14,7 @@ from engine.ops.audit.anchors import Anchors, read_public_key
 from engine.ops.operations.audit import Anchor, AnchorTrail, ExportTrail, ListTrail
 from engine.ops.terminal.command import ask_if_running, ask_or_read, takes
 from engine.ops.views.auditing import AuditRow, Proof, exported, verified
-from engine.terminal.options import DATA, LIMIT, Data, Json
+from engine.terminal.options import DATA, LIMIT, AsJson, Data
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(help="Read, verify and anchor the audit trail.", no_args_is_help=True)
@@ -25,7 +25,7 @@ SHOWN_FAULTS: Final = 20
 
 @app.command(name="list")
 @takes(ListTrail, limit=LIMIT)
-def list_rows(request: ListTrail, data: Data = DATA, as_json: Json = False) -> None:
+def list_rows(request: ListTrail, data: Data = DATA, as_json: AsJson = False) -> None:
     """List rows, newest first: who did what, from where, and what was refused.
 
     Example: adt-engine audit list --patient 4711 --since 2025-07-01 --data /var/lib/adt-engine
@@ -73,7 +73,7 @@ def verify(
     anchors: Annotated[Path | None, typer.Option(help="A file of anchors kept elsewhere.")] = None,
     key: Annotated[Path | None, typer.Option(help="The public key, as `audit key` prints it.")] = None,
     data: Data = DATA,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Verify that no row was changed, removed, moved or cut off; exit 1 and list the places if any was.
 
@@ -88,7 +88,7 @@ def verify(
 
 
 @app.command()
-def anchor(data: Data = DATA, as_json: Json = False) -> None:
+def anchor(data: Data = DATA, as_json: AsJson = False) -> None:
     """Sign what the trail ends with, and add that to the anchors; the running engine does so by itself.
 
     Every 1,000 rows, every 10 minutes in which there are new ones, and when it stops.
@@ -103,7 +103,7 @@ def anchor(data: Data = DATA, as_json: Json = False) -> None:
 
 
 @app.command()
-def key(data: Data = DATA, as_json: Json = False) -> None:
+def key(data: Data = DATA, as_json: AsJson = False) -> None:
     """Print the public key that verifies anchors, for the people who store and check them elsewhere.
 
     Example: adt-engine audit key --data /var/lib/adt-engine

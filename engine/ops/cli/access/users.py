@@ -27,7 +27,7 @@ from engine.ops.operations.access import (
     TokenView,
 )
 from engine.ops.terminal.command import ask, asks, takes
-from engine.terminal.options import DATA, Data, Json
+from engine.terminal.options import DATA, AsJson, Data
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(help="Manage accounts and API tokens.", no_args_is_help=True)
@@ -86,7 +86,7 @@ def list_accounts(rows: list[AccountView]) -> None:
 
 @app.command()
 @takes(SetRole, name="NAME", role="ROLE")
-def role(request: SetRole, data: Data = DATA, as_json: Json = False) -> None:
+def role(request: SetRole, data: Data = DATA, as_json: AsJson = False) -> None:
     """Change an account's role, with immediate effect.
 
     Example: adt-engine users role ann viewer-phi --data /var/lib/adt-engine
@@ -134,7 +134,7 @@ def remove(account: Named) -> None:
     name="NAME",
     wanted=REQUIRED,
 )
-def totp(request: SetSecondFactor, data: Data = DATA, as_json: Json = False) -> None:
+def totp(request: SetSecondFactor, data: Data = DATA, as_json: AsJson = False) -> None:
     """Require a second factor of an account from its next log-in, or no longer; or reset the one it has.
 
     Example: adt-engine users totp ann --reset --data /var/lib/adt-engine

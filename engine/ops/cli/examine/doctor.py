@@ -17,7 +17,7 @@ from engine.ops.cli.examine.shared_journal import shared_journal
 from engine.ops.operations.channels import ShowAlive
 from engine.ops.socket import client
 from engine.pipeline.configuration import Files, configure
-from engine.terminal.options import CHANNELS, DATA, Channels, Data, Json, Mappings
+from engine.terminal.options import CHANNELS, DATA, AsJson, Channels, Data, Mappings
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, table
 
 STYLES: Final = {CheckStatus.GOOD: POSITIVE, CheckStatus.LOOK: "yellow", CheckStatus.FIX: NEGATIVE}
@@ -30,7 +30,7 @@ def doctor(
     alive: Annotated[
         bool, typer.Option("--alive", help="Only check whether the engine is running: exit 0 if it answers.")
     ] = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check machine, disk, SQLite, clock, files, permissions, certificates, ports and destinations.
 

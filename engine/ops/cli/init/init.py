@@ -20,7 +20,7 @@ from engine.ops.cli.init.certificate import DAYS, write_test_certificate
 from engine.ops.cli.init.questions import TEST, Answer, Answers, Question, questions, wrong
 from engine.ops.cli.init.text import channel_text
 from engine.pipeline.configuration import Files, examine
-from engine.terminal.options import CHANNELS, DATA, Channels, Json, Mappings
+from engine.terminal.options import CHANNELS, DATA, AsJson, Channels, Mappings
 from engine.terminal.table import NEGATIVE, note, print_json, print_line
 
 SCHEMAS: Final = "schema"
@@ -30,7 +30,7 @@ YES: Final = typer.Option(False, "--yes", help="Take the defaults for what no op
 
 
 def init(
-    channels: Channels = CHANNELS, mappings: Mappings = None, yes: bool = YES, as_json: Json = False, **given: object
+    channels: Channels = CHANNELS, mappings: Mappings = None, yes: bool = YES, as_json: AsJson = False, **given: object
 ) -> None:
     """Make a channel file by answering a few questions, or by options that answer them; then check it.
 

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from engine.fhir.json import JsonObject
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.compile import read
 from engine.mapping.files.field import FIELD
@@ -13,8 +14,7 @@ from engine.ops.cli.mapping.page import Html, Section, write_page
 from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
 from engine.ops.terminal.command import takes
-from engine.ops.views.answer import Json as JsonValue
-from engine.terminal.options import Json, Mappings
+from engine.terminal.options import AsJson, Mappings
 from engine.terminal.table import print_json
 
 Unused = Annotated[bool, typer.Option("--unused", help="List the elements and rules that were never used.")]
@@ -48,7 +48,7 @@ def coverage(
     values: Values = False,
     unused: Unused = False,
     html: Html = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show which fields no rule reads, which codes no table has, and which elements and rules messages never use.
 
@@ -74,7 +74,7 @@ def coverage(
         typer.echo("\n".join(_lines(made, unused=unused)))
 
 
-def _made(found: Coverage, unreadable: int, *, shown: bool) -> dict[str, JsonValue]:
+def _made(found: Coverage, unreadable: int, *, shown: bool) -> JsonObject:
     return {
         "messages": found.messages,
         "unreadable": unreadable,
@@ -92,7 +92,7 @@ def _made(found: Coverage, unreadable: int, *, shown: bool) -> dict[str, JsonVal
     }
 
 
-def _codes(found: Coverage, *, shown: bool) -> list[dict[str, JsonValue]]:
+def _codes(found: Coverage, *, shown: bool) -> list[JsonObject]:
     """Return unmapped codes by table, the most frequent first; without codes only the counts of tables and fields."""
     counts: dict[tuple[str, str, str], int] = {}
     for one, count in found.codes.items():
@@ -108,11 +108,11 @@ def _without_code(section: Section) -> Section:
     return section._replace(columns={key: title for key, title in section.columns.items() if key != "code"})
 
 
-def _total(made: dict[str, JsonValue]) -> str:
+def _total(made: JsonObject) -> str:
     return f"{made['messages']} messages" + (f", {made['unreadable']} cannot be read" if made["unreadable"] else "")
 
 
-def _lines(made: dict[str, JsonValue], *, unused: bool) -> Iterator[str]:
+def _lines(made: JsonObject, *, unused: bool) -> Iterator[str]:
     yield _total(made)
     for one in made["outcomes"]:
         yield f"  {one['count']:>6}  {one['event']}  {one['action']} ({one['rule']})"

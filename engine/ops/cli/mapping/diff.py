@@ -10,6 +10,7 @@ import typer
 
 from engine.config.shipped import shipped
 from engine.errors import UsageError
+from engine.fhir.json import Json, JsonObject
 from engine.journal.read.dry_runs import shadowed
 from engine.mapping.authoring.difference import Comparison, Group, Grouping, Kind
 from engine.mapping.compile import compile_mapping, read
@@ -18,9 +19,8 @@ from engine.ops.cli.mapping.page import Html, Section, write_page
 from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
 from engine.ops.terminal.command import takes
-from engine.ops.views.answer import Json as JsonValue
 from engine.ops.views.differences import summed
-from engine.terminal.options import Json
+from engine.terminal.options import AsJson
 from engine.terminal.table import print_json
 
 SHIPPED: Final = "shipped"
@@ -47,7 +47,7 @@ def diff(
     fail_on_change: Annotated[bool, typer.Option("--fail-on-change", help="Exit 1 if anything differs.")] = False,
     server: Server = False,
     html: Html = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare what mappings make of messages, grouped by kind of change, with counts and an example each.
 
@@ -129,10 +129,10 @@ def _total(found: Grouping, unreadable: int | None) -> str:
     return f"{found.messages} messages, {found.differing} come out differently{lost}"
 
 
-def _paged(found: Grouping, *, shown: bool) -> tuple[list[Section], dict[str, JsonValue]]:
+def _paged(found: Grouping, *, shown: bool) -> tuple[list[Section], JsonObject]:
     """Return a section for each kind of change, and its rows; without values the name of the example is none either."""
     sections: list[Section] = []
-    rows: dict[str, JsonValue] = {}
+    rows: JsonObject = {}
     for kind, groups in groupby(found.groups(), key=lambda group: group.kind):
         key = kind.name.lower()
         values = {"before": "Before", "after": "After"} if shown or kind in PLAIN else {}
@@ -147,5 +147,5 @@ def _paged(found: Grouping, *, shown: bool) -> tuple[list[Section], dict[str, Js
     return sections, rows
 
 
-def _value(value: JsonValue) -> str:
+def _value(value: Json) -> str:
     return "nothing" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()

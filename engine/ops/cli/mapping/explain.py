@@ -10,6 +10,7 @@ import orjson
 import typer
 
 from engine.errors import AdtEngineError, UsageError
+from engine.fhir.json import Json
 from engine.hl7.leaf import NULL
 from engine.mapping.authoring.survey import name_of
 from engine.mapping.compile import MappingSource, read
@@ -17,10 +18,9 @@ from engine.mapping.files.reference import nearest
 from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
 from engine.ops.operations.explaining import ExplainMessage
 from engine.ops.terminal.command import ask_if_running, takes
-from engine.ops.views.answer import Json as JsonValue
 from engine.ops.views.entry import Condition, Element, Explained, ReadBeside
 from engine.ops.views.explaining import check_parts, explained, plain
-from engine.terminal.options import DATA, Data, Json, Mappings
+from engine.terminal.options import DATA, AsJson, Data, Mappings
 from engine.terminal.table import print_json
 
 SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
@@ -37,7 +37,7 @@ def explain_(
     channel: OfChannel = None,
     mappings: Mappings = None,
     name: MappingOf = "",
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say why each element came out as it did: the rule, what it read, what was done with it; and what nobody read.
 
@@ -119,7 +119,7 @@ def _rule_file(name: str, source: MappingSource) -> str:
 
 
 @takes(ExplainMessage, entry="ENTRY")
-def explain_entry(request: ExplainMessage, data: Data = DATA, as_json: Json = False) -> None:
+def explain_entry(request: ExplainMessage, data: Data = DATA, as_json: AsJson = False) -> None:
     """Say why a journaled message comes out as it does, by the mapping files of the running engine.
 
     The output holds patient data. Exit 0 if the message can be read, 1 otherwise.
@@ -226,7 +226,7 @@ def _read_by(read: tuple[ReadBeside, ...]) -> str:
     return f" ({', '.join(f'{one.source}: {_value(one.raw)}' for one in read)})" if read else ""
 
 
-def _value(value: JsonValue) -> str:
+def _value(value: Json) -> str:
     """Return a value as it is read; a null of HL7 deletes."""
     if value == plain(NULL):
         return f"{value} (delete)"

@@ -11,7 +11,7 @@ from engine.mapping.authoring.feed import Feed, named_times, told
 from engine.mapping.authoring.shape import code_shown
 from engine.mapping.files.field import FIELD
 from engine.ops.cli.mapping.page import Section
-from engine.ops.views.answer import Json
+from engine.ops.views.answer import AnyJson
 
 COUNT: Final = {"count": "Messages"}
 SECTIONS: Final = (
@@ -77,7 +77,7 @@ class EventOutcomes:
         self.refusals.update({(event, str(reason).strip()) for reason in reasons})
 
 
-def report(feed: Feed, covered: Coverage, outcomes: EventOutcomes) -> dict[str, Json]:
+def report(feed: Feed, covered: Coverage, outcomes: EventOutcomes) -> dict[str, AnyJson]:
     """Return all that was found; its keys are those of the sections, and `messages` and `mapping`."""
     return {
         "messages": feed.messages,
@@ -128,7 +128,7 @@ def report(feed: Feed, covered: Coverage, outcomes: EventOutcomes) -> dict[str, 
     }
 
 
-def _outcomes(covered: Coverage, outcomes: EventOutcomes) -> list[dict[str, Json]]:
+def _outcomes(covered: Coverage, outcomes: EventOutcomes) -> list[dict[str, AnyJson]]:
     known = covered.source.documents.events.value.get("events") or {}
     return [
         {"event": event, "does": _does(known.get(event)), "rule": rule, "action": action, "count": count}
@@ -145,12 +145,12 @@ def _does(row: Any) -> str:
     return ", ".join(map(str, done)) if isinstance(done, list) else str(done)
 
 
-def _types(feed: Feed) -> list[dict[str, Json]]:
+def _types(feed: Feed) -> list[dict[str, AnyJson]]:
     fields, counts = _gathered((one.type_, one.field, count) for one, count in feed.authorities.items())
     return [{"type": one, "fields": sorted(fields[one]), "count": count} for one, count in counts.most_common()]
 
 
-def _tables(covered: Coverage) -> list[dict[str, Json]]:
+def _tables(covered: Coverage) -> list[dict[str, AnyJson]]:
     fields, counts = _gathered((name, path, count) for (name, path), count in covered.tables.items())
     return [{"table": one, "fields": sorted(fields[one] - {""}), "count": counts[one]} for one in sorted(counts)]
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from engine.config.channel import Channel
 from engine.errors import UsageError
+from engine.fhir.json import JsonObject
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.draft import draft, mapping_for
@@ -21,8 +22,7 @@ from engine.ops.cli.mapping.below import messages_below
 from engine.ops.cli.mapping.feed_report import FIRSTS, SECTIONS, EventOutcomes, codes_of, report
 from engine.ops.cli.mapping.mappings import folders_of
 from engine.ops.cli.mapping.page import Html, cells, write_page
-from engine.ops.views.answer import Json as JsonValue
-from engine.terminal.options import Json, Mappings
+from engine.terminal.options import AsJson, Mappings
 from engine.terminal.table import cell, note, output, print_json, print_line, table
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -40,7 +40,7 @@ def infer(
     name: Annotated[str, typer.Option("--name", help="The mapping; else adt or oru, whichever most are for.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Write over drafts that are there.")] = False,
     html: Html = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Report what a site's messages are: senders, authorities, events, character sets, codes, times; draft its files.
 
@@ -119,7 +119,7 @@ def _total(feed: Feed) -> str:
     return f"{feed.messages} messages" + (f", {lost} cannot be read as they are" if lost else "")
 
 
-def _print(made: dict[str, JsonValue]) -> None:
+def _print(made: JsonObject) -> None:
     for section in (FIRSTS, *SECTIONS[1:]):
         if rows := made[section.key]:
             print_line("")

@@ -17,7 +17,7 @@ from engine.mapping.authoring.cost import Costs
 from engine.mapping.authoring.negation import Negations
 from engine.mapping.compile import load
 from engine.ops.cli.mapping.costing import costs_as_json, print_costs
-from engine.terminal.options import Json, MappingName, Mappings
+from engine.terminal.options import AsJson, MappingName, Mappings
 from engine.terminal.table import print_json
 
 OfChannel = Annotated[Path | None, typer.Option("--channel", help="Map as on the channel of this file.")]
@@ -29,7 +29,7 @@ AROUND: Final = b"\x0b\x1c\r\n"
 ENVELOPE: Final = frozenset({b"FHS", b"BHS", b"BTS", b"FTS"})
 
 
-def check(mappings: Mappings = None, name: MappingName = "adt", cost: Cost = False, as_json: Json = False) -> None:
+def check(mappings: Mappings = None, name: MappingName = "adt", cost: Cost = False, as_json: AsJson = False) -> None:
     """Check every mapping file and report all problems, each with file, line and column.
 
     Exit 0 if there are none, 1 otherwise. Lines that cost too much in the worst case are warned of, and negative

@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from engine import __version__
 from engine.errors import UsageError
-from engine.ops.views.answer import Json
+from engine.ops.views.answer import AnyJson
 from engine.terminal.table import note
 
 TEMPLATES: Final = Environment(
@@ -40,7 +40,7 @@ class Section(NamedTuple):
 
 
 def write_page(
-    file: Path, title: str, facts: Sequence[str], sections: Sequence[Section], made: Mapping[str, Json]
+    file: Path, title: str, facts: Sequence[str], sections: Sequence[Section], made: Mapping[str, AnyJson]
 ) -> None:
     """Write a report, each section of it that has rows; UsageError where the file cannot be written."""
     text = page(title, facts, sections, made)
@@ -51,7 +51,7 @@ def write_page(
     note(f"wrote {file}")
 
 
-def page(title: str, facts: Sequence[str], sections: Sequence[Section], made: Mapping[str, Json]) -> str:
+def page(title: str, facts: Sequence[str], sections: Sequence[Section], made: Mapping[str, AnyJson]) -> str:
     """Return a report as HTML."""
     shown = [(section, [list(map(_plain, cells(section, row))) for row in made[section.key]]) for section in sections]
     return TEMPLATES.get_template("page.html").render(

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from engine.mapping.authoring.schema import schemas
-from engine.terminal.options import Json
+from engine.terminal.options import AsJson
 from engine.terminal.schemas import SchemaFolder, show_schemas
 
 
@@ -14,7 +14,7 @@ def schema(
         str, typer.Argument(help="mapping, resource, datatype, table or tests; all, if none is given.")
     ] = "",
     out: SchemaFolder = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the JSON Schema of a kind of file, or write all of them into the folder of your mappings.
 

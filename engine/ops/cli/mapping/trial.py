@@ -11,6 +11,7 @@ from engine.acknowledge.code import code_for
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
 from engine.errors import MessageError, UsageError
+from engine.fhir.json import JsonObject
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.hl7.header import read_header
@@ -21,16 +22,14 @@ from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
 from engine.mapping.compile import compile_mapping, load, read
 from engine.ops.cli.mapping.mappings import MappingOf, OfChannel, channel_file, channel_in, folders_of, messages_in
-from engine.ops.views.answer import Json
 from engine.ops.views.opinions import failed_cases, invalid
 from engine.ops.views.plans import line_of, words_of
 from engine.pipeline.inbound.judgement import Judgement, judge, read_message
-from engine.terminal.options import CHANNELS, Channels, MappingName, Mappings
-from engine.terminal.options import Json as AsJson
+from engine.terminal.options import CHANNELS, AsJson, Channels, MappingName, Mappings
 from engine.terminal.table import print_json
 
 # What became of a message, or one of its interactions, as JSON.
-Made = dict[str, Json]
+Made = JsonObject
 STU3: Final = "STU3"
 ABSENT: Final = "\N{EM DASH}"
 

@@ -17,7 +17,7 @@ from engine.journal.read.reading import Reader
 from engine.ops.operations.fields import entry_of
 from engine.ops.sender.feed import files_of, messages_of
 from engine.receive.batch import unpack
-from engine.terminal.options import DATA, Data, Json
+from engine.terminal.options import DATA, AsJson, Data
 from engine.terminal.table import NEGATIVE, cell, output, print_json, print_line, table
 
 COLUMNS: Final = ("Place", "Name", "Rule", "Expected", "Found", "Code")
@@ -56,7 +56,7 @@ def check(
     errors_only: Annotated[bool, typer.Option("--errors-only", help="Hide warnings.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if a message breaks a rule.")] = False,
     data: Data = DATA,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare messages with their version of the standard: structure, required, repetitions, lengths, types, tables.
 

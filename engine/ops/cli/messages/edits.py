@@ -24,7 +24,7 @@ from engine.ops.operations.entries import (
 from engine.ops.operations.messages import ShowMessage
 from engine.ops.terminal.command import ask, takes, takes_entries
 from engine.ops.views.segments import UTF_8, guessed_charset, names_charset
-from engine.terminal.options import DATA, Data, Json, Yes, agreed
+from engine.terminal.options import DATA, AsJson, Data, Yes, agreed
 from engine.terminal.table import note, output, print_json, print_line, table
 
 CODEC: Final = "utf-8"
@@ -42,7 +42,7 @@ def edit(
     ] = False,
     yes: Yes = False,
     data: Data = DATA,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Edit an entry's message and deliver it as a new entry, judged as if it had just come in; the original stays.
 
@@ -74,7 +74,7 @@ def edit(
 
 
 @takes_entries(RetryMessage)
-def retry(requests: Sequence[RetryMessage], data: Data = DATA, as_json: Json = False) -> None:
+def retry(requests: Sequence[RetryMessage], data: Data = DATA, as_json: AsJson = False) -> None:
     """Retry entries now that are held or waiting for their next attempt.
 
     Example: adt-engine messages retry 37 --data /var/lib/adt-engine
@@ -83,7 +83,7 @@ def retry(requests: Sequence[RetryMessage], data: Data = DATA, as_json: Json = F
 
 
 @takes_entries(ReleaseMessage)
-def release(requests: Sequence[ReleaseMessage], data: Data = DATA, as_json: Json = False) -> None:
+def release(requests: Sequence[ReleaseMessage], data: Data = DATA, as_json: AsJson = False) -> None:
     """Release held entries once the cause is fixed; they are retried. `lanes release` does it in bulk.
 
     Example: adt-engine messages release 37 --data /var/lib/adt-engine
@@ -92,7 +92,7 @@ def release(requests: Sequence[ReleaseMessage], data: Data = DATA, as_json: Json
 
 
 @takes_entries(DiscardMessage, reason=typer.Option(..., help="The reason; stored with the entry."))
-def discard(requests: Sequence[DiscardMessage], data: Data = DATA, as_json: Json = False) -> None:
+def discard(requests: Sequence[DiscardMessage], data: Data = DATA, as_json: AsJson = False) -> None:
     """Discard unfinished entries permanently; what is waiting behind them continues.
 
     Example: adt-engine messages discard 37 --reason "sent by mistake, ticket 4711" --data /var/lib/adt-engine
@@ -101,7 +101,7 @@ def discard(requests: Sequence[DiscardMessage], data: Data = DATA, as_json: Json
 
 
 @takes(ResolvePatient, entry="ENTRY")
-def resolve(request: ResolvePatient, yes: Yes = False, data: Data = DATA, as_json: Json = False) -> None:
+def resolve(request: ResolvePatient, yes: Yes = False, data: Data = DATA, as_json: AsJson = False) -> None:
     """Choose which of the server's records an ambiguous patient is, and let the entry go on; nothing is merged.
 
     Without --patient the possible records are listed, and whether a release is enough by now.

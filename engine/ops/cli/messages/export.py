@@ -13,7 +13,7 @@ from engine.ops.operations.filters import Search, SearchFilter
 from engine.ops.operations.messages import ExportMessages
 from engine.ops.terminal.command import ask, takes
 from engine.ops.views.exporting import COLUMNS, ExportedRow, bytes_of, csv_line, ndjson_line
-from engine.terminal.options import DATA, Data, Json
+from engine.terminal.options import DATA, AsJson, Data
 from engine.terminal.table import print_json, print_line, progress
 
 FORMS: Final = ("ndjson", "csv", "hl7")
@@ -30,7 +30,7 @@ def export(
     form: Annotated[str, typer.Option("--format", help="ndjson, csv, or hl7: one file per message.")] = "ndjson",
     most: Annotated[int, typer.Option("--limit", min=1, help="At most this many, newest first.")] = 10_000,
     data: Data = DATA,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Export whole messages from the journal of a running engine, with what became of them. They hold patient data.
 

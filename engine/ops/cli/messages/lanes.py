@@ -12,7 +12,7 @@ from engine.ops.operations.lanes import HeldView, LaneView, ListHeld, ShowLane
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.replays import ReplayRun
 from engine.ops.terminal.command import ask, asks, takes
-from engine.terminal.options import DATA, Data, Json, Yes, agreed
+from engine.terminal.options import DATA, AsJson, Data, Yes, agreed
 from engine.terminal.table import output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(
@@ -52,7 +52,7 @@ def show(found: LaneView) -> None:
 
 @app.command()
 @takes(ReleaseHeld, entries="[ENTRY...]")
-def release(request: ReleaseHeld, yes: Yes = False, data: Data = DATA, as_json: Json = False) -> None:
+def release(request: ReleaseHeld, yes: Yes = False, data: Data = DATA, as_json: AsJson = False) -> None:
     """Release held entries in bulk once the cause is fixed: the engine carries out a bulk run.
 
     The first ten are tried at the server before you confirm, without a write: what would be held again is named.
@@ -64,7 +64,7 @@ def release(request: ReleaseHeld, yes: Yes = False, data: Data = DATA, as_json: 
 
 @app.command()
 @takes(RetryHeld, entries="[ENTRY...]")
-def retry(request: RetryHeld, yes: Yes = False, data: Data = DATA, as_json: Json = False) -> None:
+def retry(request: RetryHeld, yes: Yes = False, data: Data = DATA, as_json: AsJson = False) -> None:
     """Retry held entries in bulk now; named entries also where they wait for their next retry.
 
     Example: adt-engine lanes retry 37 41 --data /var/lib/adt-engine
@@ -74,7 +74,7 @@ def retry(request: RetryHeld, yes: Yes = False, data: Data = DATA, as_json: Json
 
 @app.command()
 @takes(DiscardHeld, entries="[ENTRY...]")
-def discard(request: DiscardHeld, yes: Yes = False, data: Data = DATA, as_json: Json = False) -> None:
+def discard(request: DiscardHeld, yes: Yes = False, data: Data = DATA, as_json: AsJson = False) -> None:
     """Discard held entries in bulk for good, with a reason; what is waiting behind them continues.
 
     Example: adt-engine lanes discard --reason no-identity --because "test data" --data /var/lib/adt-engine

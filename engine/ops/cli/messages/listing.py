@@ -8,14 +8,14 @@ from engine.ops.terminal.command import ask_or_read, takes
 from engine.ops.views.entry import RowFacts
 from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.searching import FactsPage, RowPage
-from engine.terminal.options import DATA, LIMIT, Data, Json
+from engine.terminal.options import DATA, LIMIT, AsJson, Data
 from engine.terminal.table import NEGATIVE, cell, output, print_json, remark, table, utc
 
 BAD: Final = frozenset({"held", "rejected"})
 
 
 @takes(SearchMessages, limit=LIMIT)
-def list_(request: SearchMessages, data: Data = DATA, as_json: Json = False) -> None:
+def list_(request: SearchMessages, data: Data = DATA, as_json: AsJson = False) -> None:
     """List entries, newest first; an entry must match all filters.
 
     Example: adt-engine messages list --state held --since 12h --data /var/lib/adt-engine

@@ -29,7 +29,7 @@ from engine.ops.operations.replays import (
     StopReplay,
 )
 from engine.ops.terminal.command import ask, takes
-from engine.terminal.options import DATA, Data, Json, Yes, agreed
+from engine.terminal.options import DATA, AsJson, Data, Yes, agreed
 from engine.terminal.table import NEGATIVE, note, output, print_json, print_line, progress, table, utc
 
 POLL_SECONDS: Final = 0.3
@@ -57,7 +57,7 @@ def replay(
     yes: Yes = False,
     resume: Resume = None,
     data: Data = DATA,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Replay entries: deliver them again in journal order, each in its original place among its patient's messages.
 
@@ -92,7 +92,7 @@ def replay(
 def replays(
     data: Data = DATA,
     stop: Annotated[int | None, typer.Option(metavar="RUN", parser=run_of, help="Stop this run.")] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """List bulk runs, newest first, or stop one; `messages replay --resume N` resumes it.
 

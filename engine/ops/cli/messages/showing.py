@@ -9,14 +9,14 @@ import orjson
 import typer
 
 from engine.errors import UsageError
+from engine.fhir.json import Json, JsonObject
 from engine.ops.cli.messages.listing import show as show_rows
 from engine.ops.operations.messages import ShowMessage, ShowRaw
 from engine.ops.terminal.command import ask_or_read, takes
-from engine.ops.views.answer import Json as JsonValue
 from engine.ops.views.entry import Attempt, Delivery, Entry, FollowUp, Lineage
 from engine.ops.views.reasons import reason_of, text_of
 from engine.ops.views.segments import SegmentView
-from engine.terminal.options import DATA, Data, Json
+from engine.terminal.options import DATA, AsJson, Data
 from engine.terminal.table import NEGATIVE, output, print_json, print_line, table
 
 DISCARDED: Final = "discarded"
@@ -30,7 +30,7 @@ def show(
     fields: Annotated[bool, typer.Option("--fields", help="Each field with its name in the standard.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Only the exact bytes that were received.")] = False,
     data: Data = DATA,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show one entry in full: message, acknowledgement, its state, every request made for it, its patient's lane.
 
@@ -138,7 +138,7 @@ def _attempt(attempt: Attempt) -> None:
         print_line(f"     answer {_short(answer)}")
 
 
-def _issue(issue: JsonValue) -> Iterator[str]:
+def _issue(issue: Json) -> Iterator[str]:
     """Yield what an issue of an OperationOutcome says: severity, codes, texts, where."""
     if not isinstance(issue, dict):
         return
@@ -149,14 +149,14 @@ def _issue(issue: JsonValue) -> Iterator[str]:
     yield " ".join(map(str, issue.get("expression") or ()))
 
 
-def _planned(plan: JsonValue) -> str:
+def _planned(plan: Json) -> str:
     """Return which resources a plan is about, in its order, each type once."""
-    found: list[JsonValue] = plan.get("interactions", []) if isinstance(plan, dict) else []
+    found: list[JsonObject] = plan.get("interactions", []) if isinstance(plan, dict) else []
     types = Counter(one["record"]["type"] if "record" in one else "Patient" for one in found)
     return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in types.items()) or "nothing"
 
 
-def _short(content: JsonValue) -> str:
+def _short(content: Json) -> str:
     """Return the beginning of a body as one line; --json shows it whole however long it is."""
     text = content if isinstance(content, str) else orjson.dumps(content).decode()
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} … ({len(text)} characters, see --json)"

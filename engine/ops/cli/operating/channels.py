@@ -30,9 +30,9 @@ from engine.pipeline.configuration import Files, examine
 from engine.terminal.options import (
     CHANNELS,
     DATA,
+    AsJson,
     Channels,
     Data,
-    Json,
     Mappings,
     Offline,
     Strict,
@@ -61,7 +61,7 @@ def check(
     mappings: Mappings = None,
     offline: Offline = False,
     strict: Strict = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check every channel file of a folder, its alerts.yaml and the mappings they name, as a start and a reload do.
 
@@ -86,7 +86,7 @@ def check(
 def schema(
     name: Annotated[str, typer.Argument(help="channel or alerts; both, if none is given.")] = "",
     out: SchemaFolder = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the JSON Schema of channel files or of alerts.yaml, or write both into the folder of your channels.
 
@@ -99,7 +99,7 @@ def schema(
 
 
 @app.command(name="list")
-def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: Json = False) -> None:
+def list_channels(channels: Channels = CHANNELS, data: Data = DATA, as_json: AsJson = False) -> None:
     """List channels: of the running engine with their state and counters, else those of a folder of files.
 
     Below, for each channel, how often its filters held since the engine's start, by rule; and what the servers of its
@@ -151,7 +151,7 @@ def drain(
     request: DrainChannel,
     within: Annotated[float, typer.Option("--within", min=0, help="Seconds to wait for the rest.")] = 60.0,
     data: Data = DATA,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Stop a channel and wait until everything it accepted is delivered, held or ended; exit 1 on timeout.
 
@@ -174,7 +174,7 @@ def drain(
 @app.command()
 @takes(DeliverKept, channel="CHANNEL")
 def deliver(
-    request: DeliverKept, dry_run: DryRun = False, yes: Yes = False, data: Data = DATA, as_json: Json = False
+    request: DeliverKept, dry_run: DryRun = False, yes: Yes = False, data: Data = DATA, as_json: AsJson = False
 ) -> None:
     """Deliver what a channel kept since a time: in shadow, or by a rule that has changed since (--reason RULE).
 

@@ -13,14 +13,14 @@ from engine.journal.file.database import FILE
 from engine.ops.access.keys import FILE as ACCESS_KEY
 from engine.ops.terminal.address import database_address
 from engine.ops.terminal.steps import end, steps
-from engine.terminal.options import Json
+from engine.terminal.options import AsJson
 from engine.terminal.table import NEGATIVE, POSITIVE, note, print_json, print_line
 
 
 def copy(
     from_: Annotated[str, typer.Option("--from", metavar="DIR|URL", help="The journal to copy; no engine runs on it.")],
     to: Annotated[str, typer.Option("--to", metavar="URL|DIR", help="An empty database, or a new data folder.")],
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Copy a journal from a data folder to PostgreSQL, or back, and verify the copy against it.
 

@@ -14,7 +14,7 @@ from engine.ops.terminal.completion import pages
 from engine.ops.views.handbook import PAGES, Page, linked
 from engine.ops.views.handbook_search import search
 from engine.ops.views.reasons import Reason, lines, reason_of
-from engine.terminal.options import Json
+from engine.terminal.options import AsJson
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, remark, table
 
 SHOWN: Final = 20
@@ -31,7 +31,7 @@ def help_(
             show_default=False,
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show a help page, search all pages for words, or list the pages.
 
@@ -103,7 +103,7 @@ def _named(page: str, link: re.Match[str]) -> str:
 
 
 @takes(ListReasons, code="[CODE]")
-def reasons(request: ListReasons, as_json: Json = False) -> None:
+def reasons(request: ListReasons, as_json: AsJson = False) -> None:
     """Say what a reason means, whether it can wait until morning, and what to do next.
 
     Example: adt-engine reasons ambiguous-identity

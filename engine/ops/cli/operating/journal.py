@@ -29,7 +29,7 @@ from engine.ops.terminal.command import ask, ask_if_running
 from engine.ops.terminal.steps import end, steps
 from engine.ops.views.counts import by_rule
 from engine.pipeline.maintenance.pruning import rules_of
-from engine.terminal.options import CHANNELS, DATA, Channels, Data, Json, Yes, agreed
+from engine.terminal.options import CHANNELS, DATA, AsJson, Channels, Data, Yes, agreed
 from engine.terminal.table import POSITIVE, note, output, print_json, print_line, progress, table
 
 app = typer.Typer(help="Maintain the journal: stats, verify, backup, restore, copy, prune.", no_args_is_help=True)
@@ -43,7 +43,7 @@ TITLES: Final = {
 
 
 @app.command()
-def stats(data: Data = DATA, as_json: Json = False) -> None:
+def stats(data: Data = DATA, as_json: AsJson = False) -> None:
     """Show how many messages the journal holds, their states, its size and the free disk space; filters by rule.
 
     Example: adt-engine journal stats --data /var/lib/adt-engine
@@ -71,7 +71,7 @@ def stats(data: Data = DATA, as_json: Json = False) -> None:
 def verify(
     data: Data = DATA,
     backup: Annotated[Path | None, typer.Option(help="Verify this backup instead.")] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Verify the whole journal: file, messages by digest, rows by checksum, and that nothing is stuck.
 
@@ -110,7 +110,7 @@ def verify(
 def backup(
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="A new file, on another disk.")],
     data: Data = DATA,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Back up the journal into one file while the engine runs, and verify the copy before it gets its name.
 
@@ -132,7 +132,7 @@ def restore_(
     file: Annotated[Path, typer.Argument(help="A backup made by `journal backup`.")],
     data: Data = DATA,
     replace: Annotated[bool, typer.Option("--replace", help="Move an existing journal aside; it is kept.")] = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Verify a backup and restore it as the journal of a folder on which no engine runs.
 
@@ -161,7 +161,7 @@ def prune(
     channels: Channels = CHANNELS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
     yes: Yes = False,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Delete now what is older than the channels' `retention`; the running engine does so every hour.
 
@@ -185,7 +185,7 @@ def prune(
 
 @app.command()
 def key(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file for the key.")], as_json: Json = False
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file for the key.")], as_json: AsJson = False
 ) -> None:
     """Create a key file that encrypts the message bodies of a new journal.
 
@@ -210,7 +210,7 @@ def key(
 def reseal(
     new: Annotated[Path, typer.Option("--new-key", metavar="FILE", help="The key file to use from now on.")],
     data: Data = DATA,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Change the key file of a sealed journal on which no engine runs; messages stay as they are.
 

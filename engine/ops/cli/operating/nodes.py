@@ -9,7 +9,7 @@ from engine.journal.moment import from_micros
 from engine.journal.nodes.lease import Node, nodes
 from engine.journal.opening import address_of
 from engine.ops.terminal.address import database_address
-from engine.terminal.options import DATA, Data, Json
+from engine.terminal.options import DATA, AsJson, Data
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, remark, table, utc
 
 app = typer.Typer(help="List the nodes of a shared journal.", no_args_is_help=True)
@@ -27,7 +27,7 @@ def list_(
     journal: Annotated[
         str, typer.Option("--journal", metavar="URL", help="The database, where no data folder names it.")
     ] = "",
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """List nodes: which live, how long each lease lasts, what each runs and has under way, and which have ended.
 

@@ -13,7 +13,7 @@ from engine.errors import UsageError
 from engine.ops.sender.answer import Answer
 from engine.ops.sender.feed import read_placed
 from engine.ops.sender.line import send_messages
-from engine.terminal.options import Json
+from engine.terminal.options import AsJson
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, output, print_json, print_line, progress, table
 
 COLUMNS: Final = ("#", "Control ID", "Event", "ACK", "Error", "Text", "Time ms")
@@ -33,7 +33,7 @@ def send(
     timeout: Timeout = 30,
     tls_ca: Authority = None,
     tls_certificate: Certificate = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Send HL7 messages over MLLP and show their acknowledgements.
 

@@ -19,7 +19,7 @@ from engine.ops.sender.answer import Answer
 from engine.ops.sender.line import send_stream
 from engine.simulation.world import START, Simulated
 from engine.simulation.world import simulate as stream
-from engine.terminal.options import Json
+from engine.terminal.options import AsJson
 from engine.terminal.table import output, print_json, print_line, progress, table
 
 _EVENTS: Final = 1000
@@ -68,7 +68,7 @@ def simulate(
     timeout: Timeout = 30,
     tls_ca: Authority = None,
     tls_certificate: Certificate = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Simulate hospital days: admissions, transfers, discharges, cancels, corrections, merges, births, resends.
 
