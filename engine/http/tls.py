@@ -1,7 +1,8 @@
-"""The files by which a server speaks TLS, and its context: 1.3, or 1.2 with forward secrecy (RFC 9325)."""
+"""TLS of servers and of clients: 1.3, or 1.2 with forward secrecy (RFC 9325); a peer is always verified."""
 
 import ssl
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
 from engine.errors import StartError
@@ -33,6 +34,27 @@ def server_context(pair: Pair) -> ssl.SSLContext:
         fault = "cannot be read as PEM, certificate chain and private key" if matched else "do not belong together"
         names = " and ".join(pair.names)
         raise StartError(f"{names}: {pair.certificate} and {pair.key} {fault} ({error.reason or 'no PEM'})") from error
+    return context
+
+
+def client_context(
+    authority: str | PathLike[str] | None = None,
+    *,
+    also_public: bool = False,
+    certificate: str | PathLike[str] | None = None,
+    key: str | PathLike[str] | None = None,
+) -> ssl.SSLContext:
+    """Return the context of a TLS client; OSError, which ssl.SSLError is too, for a file that cannot be used.
+
+    `authority`: the PEM file to trust instead of the system's authorities, or with them where `also_public`.
+    `certificate` and `key`: the client's own; without `key` the file of the certificate holds both.
+    """
+    context = ssl.create_default_context(cafile=None if also_public else authority)
+    if also_public and authority is not None:
+        context.load_verify_locations(cafile=authority)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if certificate is not None:
+        context.load_cert_chain(certificate, key)
     return context
 
 

@@ -8,7 +8,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from engine.errors import StartError
-from engine.http.tls import Pair, renew, server_context
+from engine.http.tls import Pair, client_context, renew, server_context
 
 NAMES = ("tls.certificate", "tls.key")
 
@@ -59,3 +59,24 @@ def test_files_that_cannot_be_used_leave_the_former_pair(tmp_path: Path) -> None
         renew(context, own)
     own.certificate.write_bytes(other.certificate.read_bytes())
     renew(context, own)
+
+
+def test_a_client_trusts_what_it_is_given(tmp_path: Path) -> None:
+    """An authority is trusted instead of the system's, or with them; the other end is verified in any case."""
+    own = issued(tmp_path, "own")
+    alone = client_context(own.certificate, certificate=own.certificate, key=own.key)
+    with_public = client_context(own.certificate, also_public=True)
+    assert alone.cert_store_stats()["x509"] == 1
+    assert with_public.cert_store_stats()["x509"] == client_context().cert_store_stats()["x509"] + 1
+    for context in (alone, with_public):
+        assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+        assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_a_client_with_files_that_cannot_be_used(tmp_path: Path) -> None:
+    """Each caller has its own words for it."""
+    own, other = issued(tmp_path, "own"), issued(tmp_path, "other")
+    with pytest.raises(FileNotFoundError):
+        client_context(tmp_path / "nothing.pem")
+    with pytest.raises(ssl.SSLError):
+        client_context(certificate=own.certificate, key=other.key)

@@ -29,6 +29,7 @@ from engine.deliver.wire.transport import (
     Transport,
 )
 from engine.errors import DeliveryError, DestinationError, StartError
+from engine.http.tls import client_context
 
 MAX_ANSWER_BYTES: Final = 10 * 1024 * 1024
 CONNECT_SECONDS: Final = 10.0
@@ -156,7 +157,7 @@ def _strike(place: str) -> None:
 
 def _verified(ca_file: str) -> ssl.SSLContext:
     try:
-        return _context(ca_file)
+        return client_context(ca_file)
     except ssl.SSLError as error:
         raise StartError(f"{ca_file} holds no certificates that can be used; give a PEM file") from error
     except OSError as error:
@@ -166,13 +167,7 @@ def _verified(ca_file: str) -> ssl.SSLContext:
 @cache
 def _public() -> ssl.SSLContext:
     """Return what the system trusts, read once: it takes 25 ms, and each destination has two clients."""
-    return _context(None)
-
-
-def _context(ca_file: str | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=ca_file)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
+    return client_context()
 
 
 class _Target(NamedTuple):

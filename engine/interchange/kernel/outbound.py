@@ -13,12 +13,14 @@ from typing import Any, Final
 import httpx
 
 from engine.errors import ServiceError
+from engine.http.tls import client_context
 
 CONNECT_SECONDS: Final = 10.0
 # A connection that was idle for longer is not used again: its server may be closing it just then.
 LIMITS: Final = httpx.Limits(keepalive_expiry=2.0)
 # The body of an answer of which only the status counts is read up to so many bytes, else the line is closed.
 MOST_UNREAD: Final = 16_384
+_context: Final = cache(client_context)
 OPENED: Final = "connection.connect_tcp.started"
 # What a connection ends with that its server has closed.
 BROKEN: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError, httpx.CloseError)
@@ -125,7 +127,7 @@ class Outbound:
         The authorities of `ca_file` are trusted instead of the system's, or `beside` them.
         """
         try:
-            context = _context(ca_file, beside=beside)
+            context = _context(ca_file, also_public=beside)
         except (OSError, ssl.SSLError) as error:
             raise OutboundError("has a ca_file that cannot be used") from error
         timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
@@ -136,12 +138,3 @@ class Outbound:
 
     async def _trace(self, event: str, _info: Mapping[str, Any]) -> None:
         self.connections += event == OPENED
-
-
-@cache
-def _context(ca_file: str | None, *, beside: bool) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=None if beside else ca_file)
-    if beside and ca_file is not None:
-        context.load_verify_locations(cafile=ca_file)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context

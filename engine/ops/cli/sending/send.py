@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from engine.errors import UsageError
+from engine.http.tls import client_context
 from engine.ops.sender.answer import Answer
 from engine.ops.sender.feed import read_placed
 from engine.ops.sender.line import send_messages
@@ -82,12 +83,9 @@ def trusted(authority: Path | None, certificate: Path | None) -> ssl.SSLContext 
     if authority is None and certificate is None:
         return None
     try:
-        context = ssl.create_default_context(cafile=authority)
-        if certificate:
-            context.load_cert_chain(certificate)
+        return client_context(authority, certificate=certificate)
     except (OSError, ssl.SSLError) as error:
         raise UsageError(f"{authority or certificate} is not a usable PEM file ({error.strerror})") from error
-    return context
 
 
 def _totals(answers: list[Answer]) -> dict[str, int]:

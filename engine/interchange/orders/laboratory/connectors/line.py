@@ -14,6 +14,7 @@ from hl7.mllp import InvalidBlockError, open_hl7_connection
 
 from engine import fault
 from engine.config.laboratory import LaboratoryConnector
+from engine.http.tls import client_context
 from engine.interchange.kernel.outbound import Outbound
 from engine.interchange.orders.laboratory.acknowledgement import Acknowledgement, read_acknowledgement
 from engine.interchange.orders.laboratory.connectors.connector import CANNOT_BE_ASKED, Verdict, stay
@@ -86,7 +87,7 @@ class Line:
         settings = self._settings
         where = f"{settings.host}:{settings.port}"
         try:
-            context = await asyncio.to_thread(_context, settings) if settings.tls else None
+            context = await asyncio.to_thread(_trusted, settings) if settings.tls else None
         except (OSError, ssl.SSLError) as error:
             raise UnreachableError("its TLS files cannot be used: interchange check tells why") from error
         self._outbound.connections += 1
@@ -144,13 +145,9 @@ async def _close(writer: Any) -> None:
         writer.transport.abort()
 
 
+def _trusted(settings: LaboratoryConnector) -> ssl.SSLContext:
+    return client_context(settings.ca_file, certificate=settings.certificate, key=settings.key)
+
+
 def _named(error: ssl.SSLError) -> str:
     return error.reason or type(error).__name__
-
-
-def _context(settings: LaboratoryConnector) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=settings.ca_file)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if settings.certificate is not None:
-        context.load_cert_chain(settings.certificate, settings.key)
-    return context
