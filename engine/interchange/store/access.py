@@ -1,6 +1,6 @@
-"""The access log: who did what to whose record, in rows that are only ever added, each bound to the one before.
+"""The access log: who did what to whose record, a hash-chained log (engine/database/chain.py).
 
-A row's hash is SHA-256(hash of the row before, then the row as a JSON array); the first row follows 32 zero bytes.
+A row is hashed as a JSON array.
 """
 
 import getpass
@@ -8,14 +8,13 @@ import re
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 import orjson
 
+from engine.database.chain import START, Break, Link, break_between, chained, head
 from engine.database.connection import Connection
 
-FIRST: Final = bytes(32)
 # Patients of one row: an answer names no more than a page holds.
 MOST_PATIENTS: Final = 500
 
@@ -132,21 +131,20 @@ def append(connection: Connection, rows: Iterable[Access]) -> None:
     """Add rows within a write."""
     seq, before = last(connection)
     for row in rows:
-        seq, before = seq + 1, digest(before, seq + 1, row)
+        seq, before = seq + 1, chained(before, hashed(seq + 1, row))
         connection.execute(ADD, (seq, *row, before))
         for patient in row.patients.split():
             connection.execute(ADD_PATIENT, (row.tenant, patient, seq))
 
 
-def last(connection: Connection) -> tuple[int, bytes]:
+def last(connection: Connection) -> Link:
     """Return number and hash of the last row; 0 and 32 zero bytes where there is none."""
-    found = connection.execute(HEAD).fetchone()
-    return (found[0], bytes(found[1])) if found is not None else (0, FIRST)
+    return head(connection, HEAD)
 
 
-def digest(before: bytes, seq: int, row: Access) -> bytes:
-    """Return the hash of a row that follows one with the hash `before`."""
-    return sha256(before + orjson.dumps((seq, *row))).digest()
+def hashed(seq: int, row: Access) -> bytes:
+    """Return what is hashed of a row."""
+    return orjson.dumps((seq, *row))
 
 
 def logged(connection: Connection, after: int = 0) -> Iterator[Logged]:
@@ -165,10 +163,12 @@ def read_row(row: tuple[Any, ...]) -> Logged:
 
 def faults(connection: Connection) -> Iterator[Fault]:
     """Yield each row that was changed, and each place where one was taken out; what was cut off the end is not seen."""
-    before, expected = FIRST, 1
+    before = START
     for one in logged(connection):
-        if one.seq != expected:
-            yield Fault(one.seq, f"the rows from {expected} to {one.seq - 1} are gone")
-        elif digest(before, one.seq, one.access) != one.hash:
-            yield Fault(one.seq, "the row, or the one before it, was changed")
-        before, expected = one.hash, one.seq + 1
+        link = Link(one.seq, one.hash)
+        match break_between(before, link, (hashed(one.seq, one.access),)):
+            case Break.MISSING:
+                yield Fault(one.seq, f"the rows from {before.seq + 1} to {one.seq - 1} are gone")
+            case Break.CHANGED:
+                yield Fault(one.seq, "the row, or the one before it, was changed")
+        before = link

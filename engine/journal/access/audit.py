@@ -1,21 +1,17 @@
-"""The audit trail: rows that are only ever added, each bound to the one before by a hash.
-
-A row's hash is SHA-256(hash of the row before ‖ the row as canonical JSON); the first row follows 32 zero bytes.
-"""
+"""The audit trail: a hash-chained log (engine/database/chain.py) whose rows are hashed as canonical JSON."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from hashlib import sha256
 from typing import Any, Final
 
 import orjson
 
-from engine.database.connection import Connection, by_name, json_list
+from engine.database import chain
+from engine.database.connection import Connection, json_list
 from engine.journal.moment import to_micros
 
-FIRST: Final = bytes(32)
 COLUMNS: Final = (
     "seq", "at", "actor", "role", "via", "address", "act", "entry", "outcome", "reason", "detail", "patients",
     "follows",
@@ -89,15 +85,19 @@ def append(
     return last + 1
 
 
-def head(connection: Connection) -> tuple[int, bytes]:
+def head(connection: Connection) -> chain.Link:
     """Return number and hash of the last row; 0 and 32 zero bytes where there is none."""
-    row = by_name(connection, HEAD).fetchone()
-    return (0, FIRST) if row is None else (row["seq"], bytes(row["hash"]))
+    return chain.head(connection, HEAD)
 
 
 def digest(before: bytes, row: Sequence[Any]) -> bytes:
     """Return the hash of a row (its columns in the order of COLUMNS) that follows one with the hash `before`."""
-    return sha256(before + canonical(dict(zip(COLUMNS, row, strict=True)))).digest()
+    return chain.chained(before, text(row))
+
+
+def text(row: Sequence[Any]) -> bytes:
+    """Return what is hashed of a row (its columns in the order of COLUMNS)."""
+    return canonical(dict(zip(COLUMNS, row, strict=True)))
 
 
 def canonical(value: Any) -> bytes:

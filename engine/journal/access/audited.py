@@ -6,11 +6,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from engine.database.chain import START, Break, Link, break_between
 from engine.database.connection import Connection, Row, by_name
 from engine.database.dialect import with_nul
 from engine.database.sqlite import SqliteConnection
 from engine.errors import JournalUnusableError
-from engine.journal.access.audit import COLUMNS, FIRST, digest
+from engine.journal.access.audit import COLUMNS, text
 from engine.journal.file.sealing import configured, opened, stored_patient
 from engine.journal.moment import from_micros, to_micros
 from engine.journal.opening import open_reader
@@ -142,16 +143,16 @@ def verified(connection: Connection, witnesses: Sequence[Witness] = ()) -> Verif
     """Follow the chain of a journal from its beginning, as `AuditReader.verify` does."""
     seen = {witness.seq: "" for witness in witnesses}
     faults: list[AuditFault] = []
-    count, last, before = 0, 0, FIRST
+    count, last = 0, START
     for row in _oldest_first(connection):
-        seq, written = row["seq"], bytes(row["hash"])
-        faults += _faults(row, last, before)
-        count, last, before = count + 1, seq, written
-        if seq in seen:
-            seen[seq] = written.hex()
-    disagreeing = _disagreeing(witnesses, seen, last)
+        link = Link(row["seq"], bytes(row["hash"]))
+        faults += _faults(row, last, link)
+        count, last = count + 1, link
+        if link.seq in seen:
+            seen[link.seq] = link.hash.hex()
+    disagreeing = _disagreeing(witnesses, seen, last.seq)
     return Verified(
-        count, last, before.hex(), (*faults[:MOST_FAULTS], *disagreeing[:MOST_FAULTS]),
+        count, last.seq, last.hash.hex(), (*faults[:MOST_FAULTS], *disagreeing[:MOST_FAULTS]),
         len(witnesses) - len(disagreeing),
     )  # fmt: skip
 
@@ -164,17 +165,18 @@ def _oldest_first(connection: Connection) -> Iterator[Row]:
         last = rows[-1]["seq"]
 
 
-def _faults(row: Row, last: int, before: bytes) -> list[AuditFault]:
-    """Return what is wrong with a row that follows the row `last` with the hash `before`."""
-    seq = row["seq"]
-    if seq != last + 1:
+def _faults(row: Row, before: Link, link: Link) -> list[AuditFault]:
+    stored = [row[name] for name in COLUMNS]
+    found = break_between(before, link, (text(stored), text(list(map(_as_written, stored)))))
+    if found is None:
+        return []
+    last, seq = before.seq, link.seq
+    if found is Break.CHANGED:
+        said = f"row {seq} does not continue row {last}: it was changed, moved, or put in place of another"
+    else:
         gap = f"row {last + 1} is" if seq == last + 2 else f"rows {last + 1} to {seq - 1} are"
-        return [AuditFault(seq, "missing", f"{gap} missing before row {seq}")]
-    stored, wanted = [row[name] for name in COLUMNS], bytes(row["hash"])
-    if wanted not in (digest(before, one) for one in (stored, list(map(_as_written, stored)))):
-        text = f"row {seq} does not continue row {last}: it was changed, moved, or put in place of another"
-        return [AuditFault(seq, "changed", text)]
-    return []
+        said = f"{gap} missing before row {seq}"
+    return [AuditFault(seq, found.value, said)]
 
 
 def _as_written(value: Any) -> Any:
@@ -186,11 +188,11 @@ def _disagreeing(witnesses: Sequence[Witness], seen: dict[int, str], last: int) 
     faults = []
     for witness in witnesses:
         if witness.seq > last:
-            text = f"the trail ends at row {last}, but row {witness.seq} was anchored: its end was cut off"
-            faults.append(AuditFault(witness.seq, "truncated", text))
+            said = f"the trail ends at row {last}, but row {witness.seq} was anchored: its end was cut off"
+            faults.append(AuditFault(witness.seq, "truncated", said))
         elif seen[witness.seq] != witness.hash:
-            text = f"row {witness.seq} is not the one that was anchored: the trail was written anew up to there"
-            faults.append(AuditFault(witness.seq, "rewritten", text))
+            said = f"row {witness.seq} is not the one that was anchored: the trail was written anew up to there"
+            faults.append(AuditFault(witness.seq, "rewritten", said))
     return faults
 
 

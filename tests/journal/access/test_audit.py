@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.database.chain import FIRST
 from engine.errors import JournalRefusedError, JournalUnusableError
 from engine.journal.access import accounts, audit, sessions
-from engine.journal.access.audit import COLUMNS, FIRST, AuditRecord, digest
+from engine.journal.access.audit import COLUMNS, AuditRecord, digest
 from engine.journal.access.audited import MOST_FAULTS, AuditFilter, AuditReader, Verified, Witness
 from engine.journal.file.database import FILE, open_writer
 from tests.journal.desk import NOW, Desk, Opener

@@ -456,14 +456,14 @@ BUGS: Final = (
     ),
     Bug(
         "rows of the audit trail are changed without a trace",
-        "engine.journal.access.audit:digest",
+        "engine.database.chain:chained",
         Drop("before"),
         ("journal/access/test_audit.py",),
     ),
     Bug(
         "rows of the audit trail are taken out without a trace",
-        "engine.journal.access.audited:_faults",
-        Code("seq != last + 1", "seq <= last"),
+        "engine.database.chain:break_between",
+        Code("row.seq != before.seq + 1", "row.seq <= before.seq"),
         ("journal/access/test_audit.py",),
     ),
     Bug(
