@@ -31,7 +31,7 @@ from engine.deliver.wire.client import Client
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.app.commands import interchange
 from engine.mapping.compile import load
-from engine.ops.access import passwords
+from engine.security import passwords
 from tests.remembering import remember_shipped
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,7 +173,7 @@ def tend() -> None:
     remember_shipped()
     load([shipped("mappings")], "adt")
     Client(request_seconds=1)
-    # What a password costs is a test of its own, in tests/ops/access/test_passwords.py.
+    # What a password costs is a test of its own, in tests/security/test_passwords.py.
     cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     vars(passwords).update(HASHER=cheap, NOBODY=cheap.hash(b"nobody"))
     for version in FhirVersion:

@@ -20,8 +20,8 @@ from engine.ops.access.attempts import Attempts
 from engine.ops.access.entering import Attempt, Entry, digest_of, enrol, enter, leave
 from engine.ops.access.invitation import InvitationStatus, accept, invited
 from engine.ops.access.keys import Keys
-from engine.ops.access.passwords import BusyError, weakness
 from engine.ops.access.session import ABSOLUTE, CONFIRMED_FOR, IDLE, Enrolment, Reason, Refusal, Session
+from engine.security.passwords import BusyError, weakness
 
 # That a session was used is written at most so often: it may end a little early, never late.
 SEEN_EVERY: Final = timedelta(seconds=30)

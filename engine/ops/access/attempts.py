@@ -11,9 +11,9 @@ from engine.journal.access import accounts, sessions
 from engine.journal.access.sessions import TokenRow
 from engine.journal.journal import Journal
 from engine.ops.access.entering import Attempt, digest_of, refuse_known
-from engine.ops.access.passwords import BusyError, Passwords
 from engine.ops.access.session import Reason, Refusal
-from engine.ops.access.throttle import Throttle
+from engine.security.passwords import BusyError, Passwords
+from engine.security.throttle import LogInThrottle
 
 LOGGED_EVERY: Final = timedelta(minutes=1)
 # That a token was used is written at most so often.
@@ -31,7 +31,7 @@ class Attempts:
     def __init__(self, journal: Journal, clock: Callable[[], datetime]) -> None:
         self._journal = journal
         self._clock = clock
-        self._throttle = Throttle(clock)
+        self._throttle = LogInThrottle(clock)
         self.passwords = Passwords()
         self.refused_log_ins = 0
         self.refused_tokens = 0

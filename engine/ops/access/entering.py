@@ -14,8 +14,8 @@ from engine.journal.access.audit import AuditOutcome, AuditRecord
 from engine.journal.access.sessions import SessionRow
 from engine.ops.access import totp
 from engine.ops.access.keys import Keys
-from engine.ops.access.passwords import SHORTEST
 from engine.ops.access.session import ABSOLUTE, IDLE
+from engine.security.passwords import SHORTEST
 
 MOST_SESSIONS: Final = 10
 _LONGEST_ADDRESS: Final = 64

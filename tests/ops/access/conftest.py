@@ -7,7 +7,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from engine.journal.journal import Journal
-from engine.ops.access import passwords
+from engine.security import passwords
 from tests.ops.access.gate import Gate
 
 

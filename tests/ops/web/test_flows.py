@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
-from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from engine.ops.sender.line import send_messages
+from engine.security.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from tests.flow import operator
 from tests.flow.proxy import Call, Fault
 from tests.flow.rig import free_port, running

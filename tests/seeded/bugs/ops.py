@@ -145,9 +145,9 @@ BUGS: Final = (
     ),
     Bug(
         "passwords can be guessed without limit",
-        "engine.ops.access.throttle:_next",
+        "engine.security.throttle:_next",
         Swap("0", "1000000"),
-        ("ops/access/test_throttle.py",),
+        ("security/test_throttle.py",),
     ),
     Bug(
         "a token of one channel reads another one's messages",

@@ -109,7 +109,7 @@ BUGS: Final = (
     ),
     Bug(
         "a row of the access log is changed without a trace",
-        "engine.interchange.store.access:digest",
+        "engine.interchange.store.access:hashed",
         Code("(seq, *row)", "(seq, *row[:7])"),
         ("interchange/test_access_log.py",),
     ),

@@ -22,9 +22,9 @@ from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.place import place_of
 from engine.interchange.store.verify import verify
 from engine.interchange.tokens.oauth.local import issue_locally
-from engine.interchange.tokens.oauth.password import SHORTEST_PASSWORD, hash_password
 from engine.interchange.tokens.oauth.scope import FLAGS, WILDCARDS, right
 from engine.interchange.web.oauth.endpoint import token_answer
+from engine.security.passwords import hash_password, weakness
 from engine.terminal.options import DATABASE, AsJson, Database, Offline, Strict, conclude, conclude_json
 from engine.terminal.schemas import SchemaFolder, show_schemas
 from engine.terminal.table import print_json
@@ -107,8 +107,8 @@ def password(as_json: AsJson = False) -> None:
         text = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
         text = sys.stdin.readline().rstrip("\r\n")
-    if len(text) < SHORTEST_PASSWORD:
-        raise UsageError(f"a password has at least {SHORTEST_PASSWORD} characters")
+    if problem := weakness(text, "", totp=False):
+        raise UsageError(problem)
     hashed = hash_password(text)
     if as_json:
         print_json({"password_hash": hashed})

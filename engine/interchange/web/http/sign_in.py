@@ -14,9 +14,7 @@ from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.kernel.seal import seal, unseal
 from engine.interchange.store.transaction import milliseconds
-from engine.interchange.tokens.oauth.attempts import Attempts
 from engine.interchange.tokens.oauth.fault import OAuthError
-from engine.interchange.tokens.oauth.password import NOBODY, is_password
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.http.chooser import FIELDS, find_people, is_patient
 from engine.interchange.web.http.tokens import read_form
@@ -37,6 +35,8 @@ from engine.interchange.web.oauth.page import (
     security_policy,
     sign_in_page,
 )
+from engine.security.passwords import is_password, no_account
+from engine.security.throttle import LogInThrottle
 from engine.telemetry import logger
 
 PATH: Final = "/oauth/authorize"
@@ -55,7 +55,7 @@ class SignIn:
     def __init__(self, service: Service, new_secret: Callable[[], str]) -> None:
         self._service = service
         self._new_secret = new_secret
-        self._attempts = Attempts(service.clock)
+        self._throttle = LogInThrottle(service.clock)
         self._checks = asyncio.Semaphore(CHECKS_AT_ONCE)
 
     def routes(self) -> list[Route]:
@@ -98,15 +98,15 @@ class SignIn:
     ) -> Response:
         """Go on from the page on which a person signs in: check the password."""
         address = request.client.host if request.client else ""
-        wait = self._attempts.begin(login, address)
+        wait = self._throttle.begin(login, address)
         if wait:
             logger().warning("sign-in refused", client=asked.client_id, reason="throttled")
-            alarm = f"Too many attempts. Please wait {-(-wait // 60)} minutes, then try again."
-            return self._form(request, asked, 429, login, alarm, {"retry-after": str(wait)})
+            alarm = f"Too many attempts. Please wait {wait.seconds} seconds, then try again."
+            return self._form(request, asked, 429, login, alarm, {"retry-after": str(wait.seconds)})
         if not await self._is_user(asked, login, fields.get("password", "")):
             logger().warning("sign-in refused", client=asked.client_id, reason="password")
             return self._form(request, asked, 403, login, WRONG)
-        self._attempts.succeed(login, address)
+        self._throttle.succeed(login, address)
         return await self._signed_in(request, asked, login)
 
     async def _signed_in(self, request: Request, asked: AuthorizationRequest, login: str) -> Response:
@@ -138,9 +138,13 @@ class SignIn:
 
     async def _is_user(self, asked: AuthorizationRequest, login: str, password: str) -> bool:
         """Say whether a password is a user's of the client's tenant; takes as long for one that is unknown."""
-        user = self._service.configuration.users.get(login)
+        users = self._service.configuration.users
+        user = users.get(login)
         known = user is not None and user.tenant == asked.client.tenant and user.may_sign_in
-        hashed = user.password_hash if user is not None and known else NOBODY
+        if user is not None and known:
+            hashed = user.password_hash
+        else:
+            hashed = no_account(one.password_hash for one in users.values())
         async with self._checks:
             right = await asyncio.to_thread(is_password, hashed, password)
         return known and right

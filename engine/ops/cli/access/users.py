@@ -6,7 +6,6 @@ from typing import Final
 import typer
 
 from engine.ops.access.administration import OF_ACCOUNTS, OF_TOKENS
-from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from engine.ops.operations.access import (
     AccountView,
     AddToken,
@@ -27,6 +26,7 @@ from engine.ops.operations.access import (
     TokenView,
 )
 from engine.ops.terminal.command import ask, asks, takes
+from engine.security.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from engine.terminal.options import DATA, AsJson, Data
 from engine.terminal.table import NEGATIVE, POSITIVE, cell, note, output, print_json, print_line, remark, table, utc
 

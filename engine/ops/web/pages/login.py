@@ -9,12 +9,12 @@ from starlette.responses import Response
 
 from engine.ops.access.actor import Permission
 from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
-from engine.ops.access.passwords import SHORTEST, SHORTEST_WITH_TOTP
 from engine.ops.access.session import Refusal, Session
 from engine.ops.web.call import Call, go
 from engine.ops.web.headers import SESSION, VISITOR
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
+from engine.security.passwords import SHORTEST, SHORTEST_WITH_TOTP
 
 # What `users add` prints and `weakness` asks, as the set-up page says it.
 RULES: Final = {

@@ -1,9 +1,9 @@
-"""Passwords: what may be one, and their argon2id hashes (RFC 9106, NIST SP 800-63B section 5.1.1)."""
+"""Passwords: what may be one (NIST SP 800-63B-4 section 3.1.1.2), and their argon2id hashes (RFC 9106)."""
 
 import asyncio
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Final, TypeVar
 
@@ -17,7 +17,7 @@ LONGEST: Final = 256
 AT_ONCE: Final = 2
 MOST_WAITING: Final = 16
 HASHER: Final = PasswordHasher(time_cost=3, memory_cost=65_536, parallelism=1)
-# What nobody's password makes: checked where there is no such account, so that the answer takes as long.
+# The hash of no account: checked where there is no such account, so that the answer takes as long.
 NOBODY: Final = "$argon2id$v=19$m=65536,t=3,p=1$FbOyCD6wlE8xDEvhtcx1ow$pKTvXrj4LNN5U3EWQ1mf9qgM33cufTy6d/QH2+N17pY"
 # Words that stand at the top of every list of stolen passwords, and those that this place suggests.
 _WORDS: Final = """
@@ -27,6 +27,7 @@ master sunshine princess shadow secret changeme default hospital clinic patient 
 engine adt adtengine interface fhir mirth summer winter spring autumn abc abcd abcdef abcdefgh
 """
 _STEMS: Final = frozenset(_WORDS.split())
+_COST: Final = re.compile(r"m=\d+,t=\d+,p=\d+")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 _DISTINCT: Final = 5
 
@@ -46,11 +47,11 @@ class Passwords:
 
     async def hash(self, password: str) -> str:
         """Return the argon2id hash of a password, with a salt of its own."""
-        return await self._in_turn(lambda: HASHER.hash(_plain(password)))
+        return await self._in_turn(lambda: hash_password(password))
 
     async def check(self, hashed: str, password: str) -> bool:
         """Say whether a password is the one that was hashed; an empty hash is nobody's, and takes as long."""
-        good = await self._in_turn(lambda: _is_password(hashed or NOBODY, password))
+        good = await self._in_turn(lambda: is_password(hashed or NOBODY, password))
         return good and bool(hashed)
 
     async def _in_turn(self, work: Callable[[], _T]) -> _T:
@@ -84,13 +85,23 @@ def weakness(password: str, account: str, *, totp: bool) -> str:
     return ""
 
 
-def _is_password(hashed: str, password: str) -> bool:
-    if len(password) > LONGEST:
-        password = ""
+def hash_password(password: str) -> str:
+    """Return the argon2id hash of a password, with a salt of its own."""
+    return HASHER.hash(_plain(password))
+
+
+def is_password(hashed: str, password: str) -> bool:
+    """Say whether a password is the one that was hashed, with the parameters in the hash."""
     try:
         return HASHER.verify(hashed, _plain(password))
     except (Argon2Error, InvalidHashError):
         return False
+
+
+def no_account(hashes: Iterable[str]) -> str:
+    """Return the hash of no account, which costs what the first of these hashes costs, else what a new one does."""
+    cost = next((found[0] for text in hashes if (found := _COST.search(text))), None)
+    return NOBODY if cost is None else _COST.sub(cost, NOBODY)
 
 
 def _plain(password: str) -> bytes:

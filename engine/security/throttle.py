@@ -1,4 +1,4 @@
-"""The throttle of log-ins: after a few wrong ones each further one waits, twice as long each time.
+"""The throttle of log-ins and sign-ins: after a few wrong ones each further one waits, twice as long each time.
 
 Nobody is locked out: those of one address count for themselves, what an account collects from all addresses together
 waits a minute at most, and not at all at an address from which the account was opened before.
@@ -55,7 +55,7 @@ class _Count(NamedTuple):
 _Key = tuple[Counted, bytes]
 
 
-class Throttle:
+class LogInThrottle:
     """Wrong log-ins of the last half hour, in memory: the latest 20,000 counts."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:

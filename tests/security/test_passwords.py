@@ -7,8 +7,17 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher, extract_parameters
 
-from engine.ops.access import passwords
-from engine.ops.access.passwords import MOST_WAITING, BusyError, Passwords, weakness
+from engine.security import passwords
+from engine.security.passwords import (
+    MOST_WAITING,
+    NOBODY,
+    BusyError,
+    Passwords,
+    hash_password,
+    is_password,
+    no_account,
+    weakness,
+)
 
 
 def test_the_hash_is_argon2id_with_64_mib_and_three_passes() -> None:
@@ -84,7 +93,7 @@ async def test_hashing_takes_a_thread_two_at_a_time_and_few_wait(monkeypatch: py
         gate.wait(60)
         return True
 
-    monkeypatch.setattr(passwords, "_is_password", slow)
+    monkeypatch.setattr(passwords, "is_password", slow)
     checks = [asyncio.ensure_future(room.check("hash", "x")) for _ in range(MOST_WAITING + 3)]
     async with asyncio.timeout(60):
         while len(seen) < 2:  # noqa: ASYNC110 - the threads know no event of the loop
@@ -96,3 +105,19 @@ async def test_hashing_takes_a_thread_two_at_a_time_and_few_wait(monkeypatch: py
     assert done.count(True) == MOST_WAITING
     assert sum(isinstance(one, BusyError) for one in done) == 3
     assert await room.check("hash", "x")
+
+
+def test_a_hash_of_other_parameters_stays_valid() -> None:
+    """Four lanes were those of the service's users; an unknown user costs what the known ones do."""
+    older = PasswordHasher(time_cost=1, memory_cost=64, parallelism=4).hash("nine blue herons")
+    assert is_password(older, "nine blue herons")
+    assert not is_password(older, "nine blue heron")
+    assert extract_parameters(no_account(["!", older])) == extract_parameters(older)
+    assert not is_password(no_account(["!", older]), "")
+    assert no_account(["!"]) == NOBODY
+
+
+def test_accents_however_they_are_typed() -> None:
+    """One letter with its accent or two characters: it is the same password; a broken hash is nobody's."""
+    assert is_password(hash_password("ze\u0301ro-zero"), "z\u00e9ro-zero")
+    assert not is_password("$argon2id$broken", "zero")

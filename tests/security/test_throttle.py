@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.ops.access.session import Reason
-from engine.ops.access.throttle import BOUNDS, CAPACITY, Counted, Throttle
+from engine.security.throttle import BOUNDS, CAPACITY, Counted, LogInThrottle
 from tests.ops.access.gate import HERE, Gate
 
 
@@ -15,7 +15,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.now = datetime(2026, 3, 1, tzinfo=UTC)
-        self.throttle = Throttle(lambda: self.now)
+        self.throttle = LogInThrottle(lambda: self.now)
 
     def wrong(self, account: str = "ann", address: str = HERE) -> int:
         """Try in vain; return the seconds to wait, 0 where the attempt was taken."""
