@@ -4,11 +4,10 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
-
-from hl7.mllp import InvalidBlockError, open_hl7_connection
+from typing import Final
 
 from engine.errors import UnreachableError
+from engine.mllp.client import MllpConnection, connect
 from engine.ops.sender.answer import POSITIVE, Answer, part, printable, read_acks
 from engine.ops.sender.feed import deal, fields
 
@@ -135,17 +134,15 @@ class _Line:
 
     def __init__(self, host: str, port: int, timeout_seconds: float, tls: ssl.SSLContext | None) -> None:
         self._host, self._port, self._timeout, self._tls = host, port, timeout_seconds, tls
-        self._reader: Any = None
-        self._writer: Any = None
+        self._connection: MllpConnection | None = None
         self._answered = False
 
-    async def open(self) -> None:
+    async def open(self) -> MllpConnection:
         where = f"{self._host}:{self._port}"
         try:
-            async with asyncio.timeout(self._timeout):
-                self._reader, self._writer = await open_hl7_connection(
-                    self._host, self._port, limit=_REPLY_LIMIT_BYTES, ssl=self._tls
-                )
+            self._connection = await connect(
+                self._host, self._port, seconds=self._timeout, limit_bytes=_REPLY_LIMIT_BYTES, tls=self._tls
+            )
         except ssl.SSLError as error:
             if error.reason in _NO_TLS:
                 raise UnreachableError(f"{where} does not speak TLS: leave out --tls-ca") from error
@@ -158,16 +155,12 @@ class _Line:
             raise UnreachableError(
                 f"nothing is listening at {where} ({_reason(error)}); start `adt-engine run`, or name it with --to"
             ) from error
+        return self._connection
 
     async def close(self) -> None:
-        writer, self._reader, self._writer = self._writer, None, None
-        if writer is None:
-            return
-        writer.close()
-        try:
-            await writer.wait_closed()
-        except OSError:
-            return
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
 
     async def exchange(self, position: int, message: bytes) -> Answer:
         header = next(iter(fields(message, b"MSH")), ())
@@ -187,12 +180,12 @@ class _Line:
 
     async def _converse(self, message: bytes, header: tuple[bytes, ...], replies: list[bytes]) -> str:
         try:
-            if self._reader is None or self._reader.at_eof() or self._writer.is_closing():
+            connection = self._connection
+            if connection is None or connection.closed:
                 await self.close()
-                await self.open()
-            self._writer.writeblock(message)
-            await self._writer.drain()
-            await self._replies(message, header, replies)
+                connection = await self.open()
+            await connection.send(message)
+            await self._replies(connection, message, header, replies)
         except UnreachableError as error:
             return str(error)
         except TimeoutError:
@@ -201,7 +194,7 @@ class _Line:
         except (OSError, asyncio.IncompleteReadError) as error:
             await self.close()
             return self._unanswered(error)
-        except (InvalidBlockError, ValueError):
+        except ValueError:
             await self.close()
             return "the answer is no MLLP block"
         return ""
@@ -215,25 +208,27 @@ class _Line:
             return CLOSED
         return f"{CLOSED}; {MAY_BE_FULL}" if self._tls else f"{CLOSED}; {MAY_BE_FULL}, or it speaks TLS (--tls-ca)"
 
-    async def _replies(self, message: bytes, header: tuple[bytes, ...], replies: list[bytes]) -> None:
+    async def _replies(
+        self, connection: MllpConnection, message: bytes, header: tuple[bytes, ...], replies: list[bytes]
+    ) -> None:
         accept, application = part(header, 15), part(header, 16)
         silent = accept in _NEVER and application in _NEVER and bool(accept or application)
         sure = not silent and (accept in {b"AL", b""} or application == b"AL")
         asked = {part(head, 10) for head in fields(message, b"MSH")} | {b""}
-        first = await self._read(asked, sure=sure)
+        first = await self._read(connection, asked, sure=sure)
         replies += [first] if first else []
         codes = [ack.code for ack in read_acks(first)]
         if codes == ["CA"] and application not in _NEVER:
-            second = await self._read(asked, sure=application == b"AL")
+            second = await self._read(connection, asked, sure=application == b"AL")
             replies += [second] if second else []
         elif not POSITIVE.issuperset(codes):
             await asyncio.sleep(_CLOSING_SECONDS)
 
-    async def _read(self, asked: set[bytes], *, sure: bool) -> bytes:
+    async def _read(self, connection: MllpConnection, asked: set[bytes], *, sure: bool) -> bytes:
         try:
             async with asyncio.timeout(self._timeout if sure else min(_GRACE_SECONDS, self._timeout)):
                 while True:
-                    reply: bytes = await self._reader.readblock()
+                    reply = await connection.receive()
                     self._answered = True
                     if any(part(msa, 2) in asked for msa in fields(reply, b"MSA")):
                         return reply

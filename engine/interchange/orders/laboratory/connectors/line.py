@@ -8,9 +8,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
-
-from hl7.mllp import InvalidBlockError, open_hl7_connection
+from typing import Final
 
 from engine import fault
 from engine.config.laboratory import LaboratoryConnector
@@ -22,11 +20,11 @@ from engine.interchange.orders.laboratory.message.build import Envelope, write_o
 from engine.interchange.orders.laboratory.message.texts import UnwritableError
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
 from engine.interchange.store.transmission import Outcome
+from engine.mllp.client import BlockError, MllpConnection, connect
 
 REPLY_LIMIT_BYTES: Final = 1_048_576
 # A proxy in front of a laboratory that is down takes a connection, and closes it at once.
 SETTLE_SECONDS: Final = 0.005
-CLOSE_SECONDS: Final = 1.0
 # In TLS 1.3 a server says only after the handshake that it does not take the client's certificate, and then has read
 # nothing else.
 NOT_TRUSTED: Final = frozenset(
@@ -44,7 +42,7 @@ SILENCES: Final[Mapping[type[Exception], Verdict]] = {
     TimeoutError: Verdict(Outcome.UNKNOWN, "no-answer", "no answer came in time (timeout_s)"),
     OSError: Verdict(Outcome.UNKNOWN, "broken-off", "the line broke before an answer came"),
     asyncio.IncompleteReadError: Verdict(Outcome.UNKNOWN, "broken-off", "the line was closed before an answer came"),
-    InvalidBlockError: Verdict(Outcome.UNKNOWN, "no-block", "the answer is no MLLP block"),
+    BlockError: Verdict(Outcome.UNKNOWN, "no-block", "the answer is no MLLP block"),
     ValueError: Verdict(Outcome.UNKNOWN, "no-block", "the answer is longer than a megabyte"),
 }
 
@@ -70,7 +68,7 @@ class Line:
         """Send an order, and return what the laboratory says to it."""
         try:
             message = write_order(order, self._settings, Envelope(control_id, self._at, self._processing_id))
-            reader, writer = await self._connected()
+            connection = await self._connected()
         except UnwritableError as error:
             return Verdict(Outcome.REFUSED, "unwritable", str(error))
         except UnreachableError as error:
@@ -79,11 +77,11 @@ class Line:
             stay()
             return Verdict(Outcome.UNREACHABLE, "stopped", "the service was stopped before there was a connection")
         try:
-            return await self._handed_over(reader, writer, message, control_id)
+            return await self._handed_over(connection, message, control_id)
         finally:
-            await _close(writer)
+            await connection.close()
 
-    async def _connected(self) -> tuple[Any, Any]:
+    async def _connected(self) -> MllpConnection:
         settings = self._settings
         where = f"{settings.host}:{settings.port}"
         try:
@@ -92,30 +90,33 @@ class Line:
             raise UnreachableError("its TLS files cannot be used: interchange check tells why") from error
         self._outbound.connections += 1
         try:
-            async with asyncio.timeout(settings.timeout_s):
-                reader, writer = await open_hl7_connection(
-                    settings.host, settings.port, limit=REPLY_LIMIT_BYTES, ssl=context
-                )
+            connection = await connect(
+                settings.host or "",
+                settings.port or 0,
+                seconds=settings.timeout_s,
+                limit_bytes=REPLY_LIMIT_BYTES,
+                tls=context,
+            )
         except ssl.SSLError as error:
             raise UnreachableError(f"{where} is not trusted, or speaks no TLS ({_named(error)})") from error
         except TimeoutError as error:
             raise UnreachableError(f"{where} takes no connection within {settings.timeout_s:g} s") from error
         except OSError as error:
             raise UnreachableError(f"{where} cannot be reached ({error.strerror or type(error).__name__})") from error
-        if await _left(reader):
-            await _close(writer)
+        await asyncio.sleep(SETTLE_SECONDS)
+        if connection.closed:
+            await connection.close()
             raise UnreachableError(f"{where} closed the connection at once")
-        return reader, writer
+        return connection
 
-    async def _handed_over(self, reader: Any, writer: Any, message: bytes, control_id: str) -> Verdict:
+    async def _handed_over(self, connection: MllpConnection, message: bytes, control_id: str) -> Verdict:
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                writer.writeblock(message)
-                await writer.drain()
+                await connection.send(message)
                 fault.point("F40")
-                answer = await _answer(reader, control_id)
+                answer = await _answer(connection, control_id)
                 if answer.code == ACCEPTED_AT_FIRST and self._settings.acknowledgement == "application":
-                    answer = await _answer(reader, control_id)
+                    answer = await _answer(connection, control_id)
         except asyncio.CancelledError:
             stay()
             return Verdict(Outcome.UNKNOWN, "stopped", "the service was stopped before an answer came")
@@ -126,23 +127,8 @@ class Line:
         return answer.verdict
 
 
-async def _answer(reader: Any, control_id: str) -> Acknowledgement:
-    return read_acknowledgement(await reader.readblock(), control_id)
-
-
-async def _left(reader: Any) -> bool:
-    """Say whether the other end has closed a connection that it has only just taken."""
-    await asyncio.sleep(SETTLE_SECONDS)
-    return reader.at_eof() or reader.exception() is not None
-
-
-async def _close(writer: Any) -> None:
-    writer.close()
-    try:
-        async with asyncio.timeout(CLOSE_SECONDS):
-            await writer.wait_closed()
-    except (TimeoutError, OSError):
-        writer.transport.abort()
+async def _answer(connection: MllpConnection, control_id: str) -> Acknowledgement:
+    return read_acknowledgement(await connection.receive(), control_id)
 
 
 def _trusted(settings: LaboratoryConnector) -> ssl.SSLContext:

@@ -1,0 +1,1 @@
+"""The client side of the Minimal Lower Layer Protocol."""
