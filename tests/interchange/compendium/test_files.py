@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.config.shipped import shipped
-from engine.interchange.orders.compendium.files.number import is_loinc, is_npi
+from engine.interchange.kernel.check_digit import is_loinc, is_npi, to_npi
 from engine.interchange.orders.compendium.files.read import Read, read_file
 from tests.interchange.nursery import ran
 
@@ -98,6 +98,7 @@ def test_check_digits() -> None:
     assert all(map(is_loinc, ("24331-1", "5671-3", "4548-4", "57021-8")))
     assert not any(map(is_loinc, ("24331-2", "5671", "4548-", "²-2", "5617-3")))
     assert is_npi("1234567893")
+    assert to_npi("123456789") == "1234567893"
     assert not any(map(is_npi, ("1234567890", "3234567893", "123456789", "1243567893")))
 
 

@@ -8,6 +8,7 @@ from engine.fhir.json import JsonObject
 from engine.interchange.clinical.synthetic.codes import ETHNICITIES, LANGUAGES, RACES
 from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import CORE, coding, term, to
+from engine.interchange.kernel.check_digit import to_npi
 
 MRN: Final = "https://mrn.riverbend.example"
 NPI: Final = "http://hl7.org/fhir/sid/us-npi"
@@ -171,10 +172,8 @@ def _doctor(draw: Draw) -> JsonObject:
 
 
 def _provider_number(draw: Draw) -> str:
-    """Return a National Provider Identifier with its check digit (Luhn, after 80840); none given out begins with 9."""
-    number = f"99999{draw.below(10**4):04d}"
-    doubled = [int(digit) * (2 - place % 2) for place, digit in enumerate(reversed(f"80840{number}"))]
-    return number + str(-sum(one // 10 + one % 10 for one in doubled) % 10)
+    """Return a National Provider Identifier with its check digit; none given out begins with 9."""
+    return to_npi(f"99999{draw.below(10**4):04d}")
 
 
 def _told(name: str, code: tuple[str, str]) -> JsonObject:

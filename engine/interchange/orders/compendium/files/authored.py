@@ -11,7 +11,7 @@ from engine.config.frozen import Frozen
 from engine.config.text import Line, Uri, Word
 from engine.config.wording import Placed
 from engine.fhir.primitives import ID
-from engine.interchange.orders.compendium.files.number import is_loinc, is_npi
+from engine.interchange.kernel.check_digit import is_loinc, is_npi
 
 HANDBOOK: Final = "adt-engine help interchange"
 CLIA: Final = re.compile(r"\d\dD\d{7}", re.ASCII)

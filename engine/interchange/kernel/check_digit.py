@@ -1,11 +1,11 @@
-"""Numbers with a check digit: LOINC codes and NPIs."""
+"""Check digits by Luhn's rule (ISO/IEC 7812-1), of LOINC codes and National Provider Identifiers."""
 
 import re
 from typing import Final
 
 LOINC: Final = re.compile(r"\d{1,7}-\d", re.ASCII)
 NPI: Final = re.compile(r"[12]\d{9}", re.ASCII)
-# What stands before an NPI on a card, and counts in its check digit: 80 for health, 840 for the United States.
+# The prefix of an NPI on a card, which counts in its check digit: 80 for health, 840 for the United States.
 ISSUER: Final = "80840"
 
 
@@ -19,7 +19,12 @@ def is_npi(text: str) -> bool:
     return NPI.fullmatch(text) is not None and _sum(ISSUER + text) % 10 == 0
 
 
+def to_npi(digits: str) -> str:
+    """Return the first nine digits of an NPI with the tenth, its check digit."""
+    return digits + str(-_sum(f"{ISSUER}{digits}0") % 10)
+
+
 def _sum(digits: str) -> int:
-    """Return the sum of Luhn's rule (ISO/IEC 7812-1): every second digit from the right counts twice."""
+    """Return the sum of Luhn's rule: every second digit from the right counts twice."""
     values = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
     return sum(value // 10 + value % 10 for value in values)
