@@ -14,8 +14,7 @@ from engine.config.shipped import shipped
 from engine.config.source import Looked
 from engine.config.wording import Placed, folded, nearest
 from engine.deliver.interactions import LEFT_OUT
-from engine.deliver.wire.oauth import signing_key
-from engine.errors import ConfigurationError, DestinationError, Problem
+from engine.errors import ConfigurationError, Problem
 from engine.fhir.versions.names import in_stu3
 from engine.mapping.authoring.case import cases_for, cases_of, run_cases
 from engine.mapping.authoring.negation import Negations
@@ -25,6 +24,7 @@ from engine.mapping.compile import read as read_mapping
 from engine.mapping.files.document import mapping_names
 from engine.mapping.files.setting import setting_of
 from engine.mapping.subject.identity_systems import changed_systems
+from engine.security.oauth import UnusableKeyError, signing_key
 
 STU3: Final = "STU3"
 
@@ -247,7 +247,7 @@ def _unusable_keys(channel: Channel) -> Iterator[Placed]:
             continue
         try:
             signing_key(auth.private_key.read())
-        except DestinationError:
+        except UnusableKeyError:
             path = ("destinations", number, "auth", "private_key")
             yield (
                 path,

@@ -1,1 +1,1 @@
-"""What proves people, for the pages and the service: passwords and the throttle of log-ins."""
+"""What proves people and programs: passwords, the throttle of log-ins, the client side of OAuth."""

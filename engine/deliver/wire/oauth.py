@@ -11,23 +11,17 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import ECKey, RSAKey
-
 from engine.config.destination import Auth
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.client import Answer, Client
 from engine.deliver.wire.failure import failure_of
 from engine.errors import DeliveryError, DestinationError
+from engine.security.oauth import UnusableKeyError, access_token, assertion, signing_key
 
 REFRESH_AT: Final = 0.8
 UNSAID_SECONDS: Final = 300.0
 SHORTEST_SECONDS: Final = 5.0
-ASSERTION_SECONDS: Final = 240
-ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _CODE: Final = re.compile(r"[a-z_]{1,40}")
-_CURVES: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -121,32 +115,22 @@ class Tokens:
         if auth.client_secret is not None:
             form["client_secret"] = _secret(auth.client_secret)
         if auth.type == "private_key_jwt":
-            form |= {"client_assertion_type": ASSERTION_TYPE, "client_assertion": self._assertion()}
+            form |= self._assertion()
         if auth.scope:
             form["scope"] = auth.scope
         return form
 
-    def _assertion(self) -> str:
-        key, algorithm = signing_key(_secret(self._auth.private_key))
-        header = {"alg": algorithm, "typ": "JWT"} | ({"kid": self._auth.key_id} if self._auth.key_id else {})
-        now = int(self._clock().timestamp())
-        claims = {
-            "iss": self._auth.client_id,
-            "sub": self._auth.client_id,
-            "aud": self._auth.token_url,
-            "iat": now,
-            "exp": now + ASSERTION_SECONDS,
-            "jti": self._new_id(),
-        }
+    def _assertion(self) -> dict[str, str]:
+        text = _secret(self._auth.private_key)
         try:
-            return jwt.encode(header, claims, key, algorithms=[algorithm])
-        except (JoseError, ValueError) as error:
+            return assertion(self._auth, *signing_key(text), self._clock(), self._new_id)
+        except UnusableKeyError as error:
             raise DestinationError("private-key-unusable", codes=("private-key-unusable",)) from error
 
     def _read(self, answer: Answer) -> Token:
         body = answer.json if isinstance(answer.json, dict) else {}
-        text = body.get("access_token")
-        if failure_of(answer.status, write=False) is not Failure.NONE or not isinstance(text, str) or not text:
+        text = access_token(body)
+        if failure_of(answer.status, write=False) is not Failure.NONE or not text:
             raise DestinationError("token-refused", status=answer.status, codes=("token-refused", *_error(body)))
         if isinstance(body.get("refresh_token"), str) and self._auth.type == "refresh_token":
             self._rotated = body["refresh_token"]
@@ -172,24 +156,3 @@ def _secret(reference: Any) -> str:
         return str(reference.read())
     except LookupError as error:
         raise DestinationError("secret-unreadable", codes=("secret-unreadable",)) from error
-
-
-def signing_key(text: str) -> tuple[RSAKey | ECKey, str]:
-    """Return a private key (PEM or JWK) and the algorithm it signs by; DestinationError where it is none."""
-    for read in (_rsa, _ec):
-        try:
-            key, algorithm = read(text)
-        except (JoseError, ValueError, TypeError, KeyError):
-            continue
-        if key.is_private:
-            return key, algorithm
-    raise DestinationError("private-key-unusable", codes=("private-key-unusable",))
-
-
-def _rsa(text: str) -> tuple[RSAKey, str]:
-    return RSAKey.import_key(text), "RS384"
-
-
-def _ec(text: str) -> tuple[ECKey, str]:
-    key = ECKey.import_key(text)
-    return key, _CURVES[key.curve_name]

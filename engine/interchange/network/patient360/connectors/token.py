@@ -2,22 +2,19 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 import orjson
-from joserfc import jwt
-from joserfc.errors import JoseError
-from joserfc.jwk import ECKey, RSAKey
 
 from engine.config.connector import ConnectorAuth
 from engine.config.secret import Secret
 from engine.interchange.kernel.outbound import OutboundError, Reply
+from engine.security.oauth import UnusableKeyError, access_token, assertion, signing_key
 
 Post = Callable[[str, dict[str, str], bytes], Awaitable[Reply]]
 
-ASSERTION_SECONDS: Final = 240
-ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+ALGORITHMS: Final = frozenset({"ES384", "RS384"})  # those of SMART backend services
 FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
 
 
@@ -31,8 +28,7 @@ async def bearer(auth: ConnectorAuth, post: Post, now: datetime, new_id: Callabl
     if auth.client_secret is not None:
         form["client_secret"] = _read(auth.client_secret)
     if auth.private_key is not None:
-        claims = _claims(auth, now, new_id())
-        form |= {"client_assertion_type": ASSERTION_TYPE, "client_assertion": _signed(auth, claims)}
+        form |= _proof(auth, _read(auth.private_key), now, new_id)
     reply = await post(auth.token_url, FORM, urlencode(form).encode())
     token = _token(reply)
     if reply.status != 200 or not token:
@@ -45,8 +41,8 @@ def _token(reply: Reply) -> str:
         answer = orjson.loads(reply.body)
     except ValueError:
         return ""
-    found = answer.get("access_token") if isinstance(answer, dict) else None
-    return found if isinstance(found, str) and found.isascii() and found.isprintable() else ""
+    found = access_token(answer)
+    return found if found.isascii() and found.isprintable() else ""
 
 
 def _read(secret: Secret) -> str:
@@ -56,19 +52,9 @@ def _read(secret: Secret) -> str:
         raise OutboundError("is configured with a secret that cannot be read") from error
 
 
-def _claims(auth: ConnectorAuth, now: datetime, token_id: str) -> dict[str, Any]:
-    issued = int(now.timestamp())
-    who = {"iss": auth.client_id, "sub": auth.client_id, "aud": auth.token_url}
-    return {**who, "iat": issued, "exp": issued + ASSERTION_SECONDS, "jti": token_id}
-
-
-def _signed(auth: ConnectorAuth, claims: dict[str, Any]) -> str:
-    text = _read(auth.private_key) if auth.private_key is not None else ""
-    key_id = {"kid": auth.key_id} if auth.key_id else {}
-    for kind, algorithm in ((ECKey, "ES384"), (RSAKey, "RS384")):
-        try:
-            key = kind.import_key(text)
-            return jwt.encode({"alg": algorithm, "typ": "JWT", **key_id}, claims, key, algorithms=[algorithm])
-        except (JoseError, ValueError, TypeError):
-            continue
-    raise OutboundError("is configured with a private_key that signs neither ES384 (P-384) nor RS384 (RSA)")
+def _proof(auth: ConnectorAuth, text: str, now: datetime, new_id: Callable[[], str]) -> dict[str, str]:
+    try:
+        return assertion(auth, *signing_key(text, ALGORITHMS), now, new_id)
+    except UnusableKeyError as error:
+        found = "is configured with a private_key that signs neither ES384 (P-384) nor RS384 (RSA)"
+        raise OutboundError(found) from error
