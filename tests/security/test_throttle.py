@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ops.access.session import Reason
 from engine.security.throttle import BOUNDS, CAPACITY, Counted, LogInThrottle
-from tests.ops.access.gate import HERE, Gate
+from tests.ops.access.gate import HERE
 
 
 class Watch:
@@ -110,21 +109,3 @@ def test_whatever_happens_the_waits_keep_their_bounds(steps: list[tuple[str, str
             )
     watch.now += longest
     assert watch.throttle.begin("a", "x") is None
-
-
-async def test_a_log_in_that_must_wait_says_how_long_and_is_audited_once(gate: Gate) -> None:
-    """A right password waits too, and the same goes for names of nobody; after the wait it is let in."""
-    await gate.account()
-    for name in ("ann", "nobody"):
-        for _ in range(5):
-            assert (await gate.refused(name, "wrong")).reason is Reason.WRONG
-        for _ in range(3):
-            refusal = await gate.refused(name)
-            assert (refusal.reason, refusal.wait_seconds) == (Reason.WAIT, 15)
-    rows = await gate.audited()
-    assert [row for row in rows if row[3] == "throttled"] == [
-        ("ann", "log-in", "refused", "throttled"),
-        ("", "log-in", "refused", "throttled"),
-    ]
-    gate.later(seconds=15)
-    await gate.log_in()

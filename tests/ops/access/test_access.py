@@ -320,3 +320,21 @@ async def test_who_comes_and_who_is_refused_is_counted(gate: Gate) -> None:
     assert "ann" not in [
         word for line in telemetry.metrics_text().splitlines() if "log_ins" in line for word in line.split('"')
     ]
+
+
+async def test_a_log_in_that_must_wait_says_how_long_and_is_audited_once(gate: Gate) -> None:
+    """A right password waits too, and the same goes for names of nobody; after the wait it is let in."""
+    await gate.account()
+    for name in ("ann", "nobody"):
+        for _ in range(5):
+            assert (await gate.refused(name, "wrong")).reason is Reason.WRONG
+        for _ in range(3):
+            refusal = await gate.refused(name)
+            assert (refusal.reason, refusal.wait_seconds) == (Reason.WAIT, 15)
+    rows = await gate.audited()
+    assert [row for row in rows if row[3] == "throttled"] == [
+        ("ann", "log-in", "refused", "throttled"),
+        ("", "log-in", "refused", "throttled"),
+    ]
+    gate.later(seconds=15)
+    await gate.log_in()
