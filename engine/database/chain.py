@@ -13,14 +13,14 @@ from engine.database.connection import Connection
 FIRST: Final = bytes(32)
 
 
-class Link(NamedTuple):
+class ChainLink(NamedTuple):
     """Number and hash of a row."""
 
     seq: int
     hash: bytes
 
 
-START: Final = Link(0, FIRST)
+START: Final = ChainLink(0, FIRST)
 
 
 class Break(Enum):
@@ -30,10 +30,10 @@ class Break(Enum):
     CHANGED = "changed"
 
 
-def head(connection: Connection, query: str) -> Link:
+def head(connection: Connection, query: str) -> ChainLink:
     """Return the newest row by a query of its number and hash; START where there is none."""
     row = connection.execute(query).fetchone()
-    return START if row is None else Link(row[0], bytes(row[1]))
+    return START if row is None else ChainLink(row[0], bytes(row[1]))
 
 
 def chained(before: bytes, text: bytes) -> bytes:
@@ -41,7 +41,7 @@ def chained(before: bytes, text: bytes) -> bytes:
     return sha256(before + text).digest()
 
 
-def break_between(before: Link, row: Link, texts: Sequence[bytes]) -> Break | None:
+def break_between(before: ChainLink, row: ChainLink, texts: Sequence[bytes]) -> Break | None:
     """Return why `row` does not continue `before`, None where it does.
 
     `texts`: the row as it may have been hashed, where a database does not keep all that is written to it.

@@ -9,7 +9,7 @@ from hl7.mllp import InvalidBlockError, open_hl7_connection
 CLOSE_SECONDS: Final = 1.0
 
 
-class BlockError(ValueError):
+class NoBlockError(ValueError):
     """What came does not begin as an MLLP block."""
 
 
@@ -33,13 +33,13 @@ class MllpConnection:
     async def receive(self) -> bytes:
         """Return the content of the next block.
 
-        BlockError where it is none, another ValueError where it is too long, asyncio.IncompleteReadError where the
+        NoBlockError where it is none, another ValueError where it is too long, asyncio.IncompleteReadError where the
         other end closes before its end, OSError where the connection breaks.
         """
         try:
             content: bytes = await self._reader.readblock()
         except InvalidBlockError as error:
-            raise BlockError(str(error)) from error
+            raise NoBlockError(str(error)) from error
         return content
 
     async def close(self) -> None:

@@ -19,7 +19,7 @@ class UnusableKeyError(Exception):
     """A text is no private key that can sign."""
 
 
-class Identity(Protocol):
+class TokenClient(Protocol):
     """A client as a token endpoint knows it: an id, the endpoint's URL, and the id of its key, '' for none."""
 
     @property
@@ -48,7 +48,7 @@ def signing_key(text: str, algorithms: Container[str] = ALGORITHMS) -> tuple[Sig
 
 
 def assertion(
-    identity: Identity, key: SigningKey, algorithm: str, now: datetime, new_id: Callable[[], str]
+    identity: TokenClient, key: SigningKey, algorithm: str, now: datetime, new_id: Callable[[], str]
 ) -> dict[str, str]:
     """Return the form fields by which a client proves itself with its key (RFC 7523); UnusableKeyError."""
     header = {"alg": algorithm, "typ": "JWT"} | ({"kid": identity.key_id} if identity.key_id else {})

@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import pytest
 
-from engine.database.chain import FIRST, START, Break, Link, break_between, chained
+from engine.database.chain import FIRST, START, Break, ChainLink, break_between, chained
 from engine.interchange.store.store.access import Access, hashed
 from engine.journal.access.audit import digest
 
@@ -28,5 +28,5 @@ def test_the_hashes_of_existing_files() -> None:
 )
 def test_a_row_continues_the_one_before(seq: int, text: bytes, found: Break | None) -> None:
     """Its number is the next one, and its hash follows from the one before; a second form of it will do."""
-    row = Link(seq, chained(FIRST, text))
+    row = ChainLink(seq, chained(FIRST, text))
     assert break_between(START, row, (b"another", b"one")) is found

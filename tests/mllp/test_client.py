@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from engine.mllp.client import BlockError, MllpConnection, connect
+from engine.mllp.client import MllpConnection, NoBlockError, connect
 
 
 @asynccontextmanager
@@ -41,7 +41,7 @@ async def test_blocks_go_out_and_come_in() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        pytest.param(b"HTTP/1.1 400\x1c\r", BlockError, id="no start"),
+        pytest.param(b"HTTP/1.1 400\x1c\r", NoBlockError, id="no start"),
         pytest.param(b"\x0b" + b"x" * 200 + b"\x1c\r", ValueError, id="too long"),
         pytest.param(b"\x0bhalf", asyncio.IncompleteReadError, id="half a block"),
     ],

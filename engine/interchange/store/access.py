@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from engine.database.chain import START, Break, Link, break_between, chained, head
+from engine.database.chain import START, Break, ChainLink, break_between, chained, head
 from engine.database.connection import Connection
 
 # Patients of one row: an answer names no more than a page holds.
@@ -137,7 +137,7 @@ def append(connection: Connection, rows: Iterable[Access]) -> None:
             connection.execute(ADD_PATIENT, (row.tenant, patient, seq))
 
 
-def last(connection: Connection) -> Link:
+def last(connection: Connection) -> ChainLink:
     """Return number and hash of the last row; 0 and 32 zero bytes where there is none."""
     return head(connection, HEAD)
 
@@ -165,7 +165,7 @@ def faults(connection: Connection) -> Iterator[Fault]:
     """Yield each row that was changed, and each place where one was taken out; what was cut off the end is not seen."""
     before = START
     for one in logged(connection):
-        link = Link(one.seq, one.hash)
+        link = ChainLink(one.seq, one.hash)
         match break_between(before, link, (hashed(one.seq, one.access),)):
             case Break.MISSING:
                 yield Fault(one.seq, f"the rows from {before.seq + 1} to {one.seq - 1} are gone")

@@ -85,7 +85,7 @@ def append(
     return last + 1
 
 
-def head(connection: Connection) -> chain.Link:
+def head(connection: Connection) -> chain.ChainLink:
     """Return number and hash of the last row; 0 and 32 zero bytes where there is none."""
     return chain.head(connection, HEAD)
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from engine.database.chain import START, Break, Link, break_between
+from engine.database.chain import START, Break, ChainLink, break_between
 from engine.database.connection import Connection, Row, by_name
 from engine.database.dialect import with_nul
 from engine.database.sqlite import SqliteConnection
@@ -145,7 +145,7 @@ def verified(connection: Connection, witnesses: Sequence[Witness] = ()) -> Verif
     faults: list[AuditFault] = []
     count, last = 0, START
     for row in _oldest_first(connection):
-        link = Link(row["seq"], bytes(row["hash"]))
+        link = ChainLink(row["seq"], bytes(row["hash"]))
         faults += _faults(row, last, link)
         count, last = count + 1, link
         if link.seq in seen:
@@ -165,7 +165,7 @@ def _oldest_first(connection: Connection) -> Iterator[Row]:
         last = rows[-1]["seq"]
 
 
-def _faults(row: Row, before: Link, link: Link) -> list[AuditFault]:
+def _faults(row: Row, before: ChainLink, link: ChainLink) -> list[AuditFault]:
     stored = [row[name] for name in COLUMNS]
     found = break_between(before, link, (text(stored), text(list(map(_as_written, stored)))))
     if found is None:

@@ -20,7 +20,7 @@ from engine.interchange.orders.laboratory.message.build import Envelope, write_o
 from engine.interchange.orders.laboratory.message.texts import UnwritableError
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
 from engine.interchange.store.transmission import Outcome
-from engine.mllp.client import BlockError, MllpConnection, connect
+from engine.mllp.client import MllpConnection, NoBlockError, connect
 
 REPLY_LIMIT_BYTES: Final = 1_048_576
 # A proxy in front of a laboratory that is down takes a connection, and closes it at once.
@@ -42,7 +42,7 @@ SILENCES: Final[Mapping[type[Exception], Verdict]] = {
     TimeoutError: Verdict(Outcome.UNKNOWN, "no-answer", "no answer came in time (timeout_s)"),
     OSError: Verdict(Outcome.UNKNOWN, "broken-off", "the line broke before an answer came"),
     asyncio.IncompleteReadError: Verdict(Outcome.UNKNOWN, "broken-off", "the line was closed before an answer came"),
-    BlockError: Verdict(Outcome.UNKNOWN, "no-block", "the answer is no MLLP block"),
+    NoBlockError: Verdict(Outcome.UNKNOWN, "no-block", "the answer is no MLLP block"),
     ValueError: Verdict(Outcome.UNKNOWN, "no-block", "the answer is longer than a megabyte"),
 }
 
