@@ -6,7 +6,7 @@ from collections.abc import Callable
 from engine.config import source
 from engine.config.shipped import shipped
 
-Parse = Callable[[bytes | str, str], source.Source]
+Parse = Callable[[bytes | str, str], source.AuthoredFile]
 
 
 def remember_shipped() -> None:
@@ -17,12 +17,12 @@ def remember_shipped() -> None:
 def _remembering(parse: Parse, folder: str) -> Parse:
     known: dict[tuple[bytes | str, str], bytes] = {}
 
-    def parsed(text: bytes | str, file: str) -> source.Source:
+    def parsed(text: bytes | str, file: str) -> source.AuthoredFile:
         if not file.startswith(folder):
             return parse(text, file)
         if (text, file) not in known:
             known[text, file] = pickle.dumps(parse(text, file))
-        found: source.Source = pickle.loads(known[text, file])  # noqa: S301 - what was made here
+        found: source.AuthoredFile = pickle.loads(known[text, file])  # noqa: S301 - what was made here
         return found
 
     return parsed

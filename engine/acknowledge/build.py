@@ -16,7 +16,7 @@ from typing import Final
 from engine.acknowledge.code import AckCode
 from engine.errors import UnreadableMessageError
 from engine.hl7.delimiters import Delimiters, delimiters_of
-from engine.hl7.finding import ErrorCode, Finding, Severity
+from engine.hl7.finding import ErrorCode, Finding, FindingSeverity
 from engine.hl7.header import Header
 
 DEFAULT_VERSION: Final = "2.5.1"
@@ -166,7 +166,7 @@ def _msa(
     header: Header, code: AckCode, findings: Sequence[Finding], writer: _AckWriter, version: str, text: str
 ) -> bytes:
     fields = [b"MSA", code.value.encode(), header.control_id]
-    said = next((finding.text for finding in findings if finding.severity is Severity.ERROR), text)
+    said = next((finding.text for finding in findings if finding.severity is FindingSeverity.ERROR), text)
     if said and _release(version) < (7, 0):
         fields.append(writer.text(said))
     return _join(writer.field, fields)
@@ -178,7 +178,7 @@ def _errors(findings: Sequence[Finding], writer: _AckWriter, version: str) -> li
     old = [
         _old_location(finding, location, writer)
         for finding in findings
-        if finding.severity is Severity.ERROR
+        if finding.severity is FindingSeverity.ERROR
         for location in finding.locations or ("",)
     ]
     return [_join(writer.field, [b"ERR", _join(writer.repetition, old)])] if old else []

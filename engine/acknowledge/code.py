@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
-from engine.hl7.finding import ErrorCode, Finding, Severity
+from engine.hl7.finding import ErrorCode, Finding, FindingSeverity
 
 
 class AckCode(StrEnum):
@@ -43,11 +43,11 @@ ANSWERS: Final = {
 
 def code_for(findings: Iterable[Finding]) -> AckCode:
     """Return AA, AE or AR for what was found; AR outweighs AE, and only errors count, not warnings."""
-    codes = {ANSWERS[finding.code][0] for finding in findings if finding.severity is Severity.ERROR}
+    codes = {ANSWERS[finding.code][0] for finding in findings if finding.severity is FindingSeverity.ERROR}
     return AckCode.AR if AckCode.AR in codes else AckCode.AE if codes else AckCode.AA
 
 
 def accept_code(findings: Iterable[Finding]) -> AckCode:
     """Return CA, CE or CR for what was found, the accept level of enhanced mode."""
-    codes = {ANSWERS[finding.code][1] for finding in findings if finding.severity is Severity.ERROR}
+    codes = {ANSWERS[finding.code][1] for finding in findings if finding.severity is FindingSeverity.ERROR}
     return AckCode.CR if AckCode.CR in codes else AckCode.CE if codes else AckCode.CA

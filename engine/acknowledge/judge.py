@@ -7,10 +7,10 @@ from engine.hl7.events import VERSIONS, known_trigger
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header
 from engine.hl7.message import Message
-from engine.hl7.taken import ADT, ADT_ALONE, Taken
+from engine.hl7.taken import ADT, ADT_ALONE, AcceptedMessages
 
 
-def judge_header(header: Header, channel: Channel, taken: Taken = ADT_ALONE) -> tuple[Finding, ...]:
+def judge_header(header: Header, channel: Channel, taken: AcceptedMessages = ADT_ALONE) -> tuple[Finding, ...]:
     """Return everything that the header gives cause to refuse a message for; empty where nothing does."""
     return (
         *_kind(header, channel, taken),
@@ -35,7 +35,7 @@ def judge_parts(message: Message) -> tuple[Finding, ...]:
     )
 
 
-def _kind(header: Header, channel: Channel, taken: Taken) -> Iterator[Finding]:
+def _kind(header: Header, channel: Channel, taken: AcceptedMessages) -> Iterator[Finding]:
     type_, event = header.message_type, header.trigger
     if not type_:
         yield Finding(ErrorCode.REQUIRED_MISSING, "no-message-type", ("MSH-9.1",), "The message type is missing")

@@ -15,7 +15,7 @@ from engine.hl7.finding import Finding
 from engine.hl7.header import Header
 
 
-class Condition(StrEnum):
+class AckCondition(StrEnum):
     """HL7 table 0155, accept and application acknowledgement conditions."""
 
     AL = "AL"
@@ -25,7 +25,7 @@ class Condition(StrEnum):
 
     def asks(self, code: AckCode) -> bool:
         """Say whether an acknowledgement with this code is wanted."""
-        return self is Condition.AL or self is (Condition.SU if code.positive else Condition.ER)
+        return self is AckCondition.AL or self is (AckCondition.SU if code.positive else AckCondition.ER)
 
 
 class Acknowledgements(NamedTuple):
@@ -40,12 +40,12 @@ class Acknowledgements(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class AckMode:
     """How one message wants to be acknowledged; the conditions count only where it is `enhanced`."""
 
     enhanced: bool = False
-    accept: Condition = Condition.AL
-    application: Condition = Condition.NE
+    accept: AckCondition = AckCondition.AL
+    application: AckCondition = AckCondition.NE
 
     def acknowledgements(self, findings: Sequence[Finding] = ()) -> Acknowledgements:
         """Return what is said of a message with these findings.
@@ -63,11 +63,11 @@ class Mode:
         return Acknowledgements(answer, close=answer is None)
 
 
-ORIGINAL: Final = Mode()
-_ENHANCED: Final = Mode(enhanced=True)
+ORIGINAL: Final = AckMode()
+_ENHANCED: Final = AckMode(enhanced=True)
 
 
-def mode_of(header: Header, setting: AcknowledgementMode = AcknowledgementMode.AUTO) -> Mode:
+def mode_of(header: Header, setting: AcknowledgementMode = AcknowledgementMode.AUTO) -> AckMode:
     """Return the mode of a message: the channel's setting, else enhanced where MSH-15 or MSH-16 holds a condition.
 
     The empty one of the two counts as NE, and so does one that table 0155 does not know; NE with AL equals original
@@ -78,13 +78,13 @@ def mode_of(header: Header, setting: AcknowledgementMode = AcknowledgementMode.A
     accept, application = _condition(header.accept_condition), _condition(header.application_condition)
     if accept is None and application is None:
         return _ENHANCED if setting is AcknowledgementMode.ENHANCED else ORIGINAL
-    if accept in {None, Condition.NE} and application is Condition.AL:
+    if accept in {None, AckCondition.NE} and application is AckCondition.AL:
         return ORIGINAL
-    return Mode(True, accept or Condition.NE, application or Condition.NE)  # noqa: FBT003 - the field is `enhanced`
+    return AckMode(True, accept or AckCondition.NE, application or AckCondition.NE)  # noqa: FBT003 - the field is `enhanced`
 
 
-def _condition(text: str) -> Condition | None:
+def _condition(text: str) -> AckCondition | None:
     try:
-        return Condition(text.strip().upper())
+        return AckCondition(text.strip().upper())
     except ValueError:
         return None

@@ -12,7 +12,7 @@ from engine.config import pem
 from engine.config.frozen import Frozen
 from engine.config.network import is_loopback
 from engine.config.secret import Secret
-from engine.config.source import Looked, Source, look, scan
+from engine.config.source import AuthoredFile, Looked, look, scan
 from engine.config.text import FilePath, is_host
 from engine.config.wording import Placed, nearest
 from engine.errors import ConfigurationError, Problem
@@ -112,11 +112,11 @@ def look_at_alerting(folder: Path) -> Looked[Alerting]:
     """Read a folder's `alerts.yaml` with every problem in it; without one, the defaults."""
     path = folder / FILE
     if not path.exists():
-        return Looked(Source(str(path), None, {}), Alerting(), (), frozenset())
+        return Looked(AuthoredFile(str(path), None, {}), Alerting(), (), frozenset())
     try:
         return look(scan(path), Alerting)
     except ConfigurationError as error:
-        return Looked(Source(str(path), None, {}), None, error.problems, frozenset())
+        return Looked(AuthoredFile(str(path), None, {}), None, error.problems, frozenset())
 
 
 def unknown_channels(looked: Looked[Alerting], names: frozenset[str]) -> Iterator[Problem]:

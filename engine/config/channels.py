@@ -9,7 +9,7 @@ from typing import Any
 from engine.config.alerting import FILE as ALERTS
 from engine.config.channel import Channel
 from engine.config.destination import Destination
-from engine.config.source import Looked, Source, look, scan
+from engine.config.source import AuthoredFile, Looked, look, scan
 from engine.config.wording import Placed, Step
 from engine.errors import ConfigurationError, Problem
 
@@ -44,7 +44,7 @@ def read_channels(folder: Path) -> tuple[tuple[Read, ...], tuple[Problem, ...]]:
     return tuple(read), tuple(problems)
 
 
-def file_of(folder: Path, channel: str) -> Source | None:
+def file_of(folder: Path, channel: str) -> AuthoredFile | None:
     """Return the file of a folder that describes a channel, as it is now; None where none that can be read does."""
     for path in channel_files(folder):
         with suppress(ConfigurationError):

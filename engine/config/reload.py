@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.config.service import ServiceConfiguration
-from engine.config.source import Source, look
+from engine.config.source import AuthoredFile, look
 from engine.config.wording import Placed
 from engine.errors import ConfigurationError
 
@@ -25,7 +25,7 @@ LIVE: Final = frozenset(
 RESTART: Final = "restart the service to put it in force"
 
 
-def reread(source: Source, running: ServiceConfiguration) -> ServiceConfiguration:
+def reread(source: AuthoredFile, running: ServiceConfiguration) -> ServiceConfiguration:
     """Return a configuration that may take the place of a running one.
 
     ConfigurationError: it is not valid, changes what is bound at the start, or lacks a tenant that is being served.

@@ -7,14 +7,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from engine.config.frozen import Frozen
-from engine.config.source import Source, read, validate
+from engine.config.source import AuthoredFile, read, validate
 from engine.config.text import shaped
 from engine.errors import ConfigurationError, Problem
 
 EXPECTED = "expected.yaml"
 
 
-class Chart(Frozen):
+class ExpectedChart(Frozen):
     """What a patient's record says once the message was delivered.
 
     `identifier` is a number in the feed's `identifier_system`; `found_by` are numbers whose search now finds the same
@@ -41,7 +41,7 @@ class Expectation(Frozen):
     notes: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     duplicate: bool = False
-    patient: Chart | None = None
+    patient: ExpectedChart | None = None
 
 
 def _several(value: Any) -> Any:
@@ -63,7 +63,7 @@ class _Feed(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class FeedSample:
     """One file of the feed: its bytes, what it shows, and one expectation for each message in it.
 
     `identifier_system` is the system of the numbers in the expectations; `charset` a remark where the bytes are not
@@ -78,7 +78,7 @@ class Sample:
     expect: tuple[Expectation, ...]
 
 
-def load_samples(folder: Path) -> tuple[Sample, ...]:
+def load_samples(folder: Path) -> tuple[FeedSample, ...]:
     """Return the samples of a folder in the order in which they are to be sent.
 
     ConfigurationError names every problem of `expected.yaml`, each file that it lists and that is not there, and each
@@ -87,7 +87,7 @@ def load_samples(folder: Path) -> tuple[Sample, ...]:
     source = read(folder / EXPECTED)
     feed = validate(source, _Feed)
     problems = _unlisted(folder, feed, source)
-    samples: list[Sample] = []
+    samples: list[FeedSample] = []
     for index, entry in enumerate(feed.samples):
         try:
             raw = (folder / entry.file).read_bytes()
@@ -95,13 +95,13 @@ def load_samples(folder: Path) -> tuple[Sample, ...]:
             found = f"{entry.file} cannot be read ({error.strerror})"
             problems.append(source.problem(("samples", index, "file"), found, "name a file of this folder"))
             continue
-        samples.append(Sample(entry.file, raw, entry.shows, entry.charset, feed.identifier_system, entry.expect))
+        samples.append(FeedSample(entry.file, raw, entry.shows, entry.charset, feed.identifier_system, entry.expect))
     if problems:
         raise ConfigurationError(tuple(problems))
     return tuple(samples)
 
 
-def _unlisted(folder: Path, feed: _Feed, source: Source) -> list[Problem]:
+def _unlisted(folder: Path, feed: _Feed, source: AuthoredFile) -> list[Problem]:
     listed = [entry.file for entry in feed.samples]
     present = sorted(path.name for path in folder.glob("*.hl7"))
     problems = [

@@ -36,7 +36,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AuthoredFile:
     """One authored file: its name as given, its plain value, and the line and column of every path in it.
 
     `problems`: what its YAML must not hold (a key twice, an alias, a tag) and was left out of the value.
@@ -59,12 +59,12 @@ class Source:
         return Problem(self.file, line, column, ".".join(str(step) for step in path), found, expected)
 
 
-def read(path: Path) -> Source:
+def read(path: Path) -> AuthoredFile:
     """Read one YAML file; ConfigurationError holds every problem found."""
     return _flawless(scan(path))
 
 
-def scan(path: Path, most_bytes: int = MAX_BYTES) -> Source:
+def scan(path: Path, most_bytes: int = MAX_BYTES) -> AuthoredFile:
     """Read one YAML file, also with what it must not hold; ConfigurationError where it is no YAML at all."""
     try:
         size = path.stat().st_size
@@ -80,7 +80,7 @@ def scan(path: Path, most_bytes: int = MAX_BYTES) -> Source:
     return _parse(text, str(path))
 
 
-def scan_text(text: bytes | str, file: str, most_bytes: int = MAX_BYTES) -> Source:
+def scan_text(text: bytes | str, file: str, most_bytes: int = MAX_BYTES) -> AuthoredFile:
     """Read YAML text in place of `file`, as `scan` reads the file."""
     size = len(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     if size > most_bytes:
@@ -90,18 +90,18 @@ def scan_text(text: bytes | str, file: str, most_bytes: int = MAX_BYTES) -> Sour
     return _parse(text, file)
 
 
-def parse(text: bytes | str, file: str) -> Source:
+def parse(text: bytes | str, file: str) -> AuthoredFile:
     """Read YAML text in place of `file`; ConfigurationError holds every problem found."""
     return _flawless(_parse(text, file))
 
 
-def _flawless(source: Source) -> Source:
+def _flawless(source: AuthoredFile) -> AuthoredFile:
     if source.problems:
         raise ConfigurationError(source.problems)
     return source
 
 
-def _parse(text: bytes | str, file: str) -> Source:
+def _parse(text: bytes | str, file: str) -> AuthoredFile:
     reader = _Reader(file)
     try:
         value = reader.document(text)
@@ -116,7 +116,7 @@ def _parse(text: bytes | str, file: str) -> Source:
         raise ConfigurationError(
             (Problem(file, *place, "", "bytes that are not text", "save the file as YAML in UTF-8"),)
         ) from error
-    return Source(file, value, reader.places, tuple(reader.problems))
+    return AuthoredFile(file, value, reader.places, tuple(reader.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Looked(Generic[Model]):
     `value`: None where nothing can be made of the file. `source` knows the places of mended keys, too.
     """
 
-    source: Source
+    source: AuthoredFile
     value: Model | None
     problems: tuple[Problem, ...]
     guessed: frozenset[tuple[Step, ...]]
@@ -142,7 +142,7 @@ class Looked(Generic[Model]):
         return self.located(answers(self.value, methodcaller(question)))
 
 
-def look(source: Source, model: type[Model]) -> Looked[Model]:
+def look(source: AuthoredFile, model: type[Model]) -> Looked[Model]:
     """Read a source as a model, going on after each mistake with what was most likely meant."""
     mended = Mended(source.value, source.places, model)
     problems, value = list(source.problems), None
@@ -150,7 +150,7 @@ def look(source: Source, model: type[Model]) -> Looked[Model]:
     refused = {problem.path for problem in source.problems if problem.found != TWICE}
     for _ in range(LOOKS):
         value, faults = _made(mended.value, model, Path(source.file).parent)
-        now = Source(source.file, mended.value, mended.places)
+        now = AuthoredFile(source.file, mended.value, mended.places)
         new = [(_location(fault, now), fault) for fault in telling(faults)]
         found = [now.problem(path, *words(fault, model)) for path, fault in new if not mended.guesses(path)]
         problems += [problem for problem in found if problem.path not in refused]
@@ -160,12 +160,12 @@ def look(source: Source, model: type[Model]) -> Looked[Model]:
         mended.rename(misspelt)
         if not faults or not mended.replace(wrong):
             break
-    looked = Looked(Source(source.file, mended.value, mended.places), value, (), frozenset(mended.guessed))
+    looked = Looked(AuthoredFile(source.file, mended.value, mended.places), value, (), frozenset(mended.guessed))
     problems += looked.ask("conflicts")
     return replace(looked, problems=tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
 
 
-def validate(source: Source, model: type[Model]) -> Model:
+def validate(source: AuthoredFile, model: type[Model]) -> Model:
     """Make a model of a source; ConfigurationError holds every fault with its place."""
     looked = look(source, model)
     if looked.problems or looked.value is None:
@@ -182,7 +182,7 @@ def _made(value: Any, model: type[Model], folder: Path) -> tuple[Model | None, l
         return None, error.errors(include_url=False)
 
 
-def _location(fault: Any, source: Source) -> tuple[Step, ...]:
+def _location(fault: Any, source: AuthoredFile) -> tuple[Step, ...]:
     location = tuple(step for step in fault["loc"] if isinstance(step, str | int))
     while location and location not in source.places and location[:-1] in source.places and fault["type"] != "missing":
         location = location[:-1]

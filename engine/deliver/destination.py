@@ -9,27 +9,27 @@ from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
 from engine.deliver.dry_run import DryRun, unremembered
 from engine.deliver.interactions import carry_out, ending, patients_of
-from engine.deliver.lookup import UNSUPPORTED, LookUps
+from engine.deliver.lookup import UNSUPPORTED, LookUpClient
 from engine.deliver.memory import Memory
 from engine.deliver.notice import UNSUPPORTED as NOTICE_UNSUPPORTED
-from engine.deliver.notice import Notice, Notices
-from engine.deliver.patient.chart import Alike, Chart, alike, chart
-from engine.deliver.patient.question import Question, question
-from engine.deliver.reply import Reply
+from engine.deliver.notice import Notice, NoticeClient
+from engine.deliver.patient.chart import Alike, PatientChart, alike, chart
+from engine.deliver.patient.question import PatientQuestion, question
+from engine.deliver.reply import RequestReply
 from engine.deliver.stored import Cache
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import Abilities, abilities_of
-from engine.deliver.wire.client import Client
+from engine.deliver.wire.client import FhirClient
 from engine.deliver.wire.continuity import Continuity
 from engine.deliver.wire.dry_run_server import DryRunServer
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.oauth import Tokens
-from engine.deliver.wire.server import Caches, Fence, Server
+from engine.deliver.wire.server import Caches, DestinationServer, Fence
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
 from engine.fhir.plan import Find, Identity, Keep, Merge, Plan, Upsert
-from engine.http.request import Request
+from engine.http.request import HttpRequest
 
 # The patient's name within a plan, as of `PatientRecord.local`.
 PATIENT_NAME: Final = "patient"
@@ -40,7 +40,7 @@ VISIT: Final = "Encounter"
 MOST_STARTS: Final = 3
 
 
-class Destination:
+class FhirDestination:
     """One FHIR server with the policies of a channel.
 
     `clock` tells the time of day for assertions of OAuth2, `new_id` makes their ids; `ticks` is a monotonic clock.
@@ -60,15 +60,17 @@ class Destination:
         self.settings = settings
         self._channel = channel
         self._checked = False
-        self._token_client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, journaled=False)
+        self._token_client = FhirClient(
+            request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, journaled=False
+        )
         ticks = ticks or _ticks
         tokens = Tokens(settings.auth, self._token_client, clock=clock, ticks=ticks, new_id=new_id)
         caches = Caches(Cache(cache_patients, ticks=ticks))
         continuity = Continuity(ticks, caches.clear, caches.doubt)
-        client = Client(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, lost=continuity.broken)
-        self._server = Server(settings, client, tokens, caches, continuity, fence)
-        self._lookups = LookUps(self._server, ticks)
-        self._notices = Notices(self._server)
+        client = FhirClient(request_seconds=settings.timeout_seconds, ca_file=settings.ca_file, lost=continuity.broken)
+        self._server = DestinationServer(settings, client, tokens, caches, continuity, fence)
+        self._lookups = LookUpClient(self._server, ticks)
+        self._notices = NoticeClient(self._server)
         self.proofs = self._server.proofs
 
     @property
@@ -105,7 +107,7 @@ class Destination:
         self,
         plan: Plan,
         memory: Memory,
-        journal_intent: Callable[[Request], Awaitable[None]],
+        journal_intent: Callable[[HttpRequest], Awaitable[None]],
         *,
         at: datetime,
         replay: bool = False,
@@ -167,7 +169,7 @@ class Destination:
         verdict = await self._outcome(exchange, plan, remembered=False)
         return DryRun(unremembered(verdict), tuple(server.calls), server.differences())
 
-    async def question(self, plan: Plan, memory: Memory, *, at: datetime, named: str = "") -> Question:
+    async def question(self, plan: Plan, memory: Memory, *, at: datetime, named: str = "") -> PatientQuestion:
         """Return which records of the server a plan's patient may be, and whether the `named` one is such.
 
         DeliveryError where the server does not answer.
@@ -176,7 +178,7 @@ class Destination:
         exchange = Exchange(server, self._channel, memory, _unjournaled, at=at, source=plan.source)
         return await question(exchange, plan, named)
 
-    async def chart(self, identities: Sequence[Identity], memory: Memory, *, at: datetime) -> Chart:
+    async def chart(self, identities: Sequence[Identity], memory: Memory, *, at: datetime) -> PatientChart:
         """Return what the server holds under identifiers now; DeliveryError where it does not answer."""
         server = DryRunServer(self._server)
         exchange = Exchange(server, self._channel, memory, _unjournaled, at=at, source="")
@@ -187,11 +189,11 @@ class Destination:
         exchange = Exchange(DryRunServer(self._server), self._channel, memory, _unjournaled, at=at, source="")
         return await alike(exchange, identities)
 
-    async def look_up(self, patient: str, at: datetime) -> Reply:
+    async def look_up(self, patient: str, at: datetime) -> RequestReply:
         """Ask that a patient (`Patient/1`) be looked up on the networks; nothing is raised."""
         return await self._lookups.ask(patient, at)
 
-    async def notify(self, notice: Notice, at: datetime) -> Reply:
+    async def notify(self, notice: Notice, at: datetime) -> RequestReply:
         """Tell the server of an ADT event; nothing is raised."""
         return await self._notices.tell(notice, at)
 
@@ -271,7 +273,7 @@ def _visit(exchange: Exchange, plan: Plan) -> str:
     return next((exchange.references[local] for local in visits if local in exchange.references), "")
 
 
-async def _unjournaled(_request: Request) -> None:
+async def _unjournaled(_request: HttpRequest) -> None:
     """Stand in for the journal where nothing is sent."""
 
 

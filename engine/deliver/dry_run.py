@@ -25,7 +25,7 @@ class PlannedCall:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Difference:
+class ElementDifference:
     """One element of a resource before and after; None is nothing there. `path` is `name[0].family`."""
 
     resource: str
@@ -44,7 +44,7 @@ class DryRun:
 
     verdict: Verdict
     calls: tuple[PlannedCall, ...] = ()
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ElementDifference, ...] = ()
 
 
 def unremembered(verdict: Verdict) -> Verdict:
@@ -52,7 +52,7 @@ def unremembered(verdict: Verdict) -> Verdict:
     return replace(verdict, attempts=(), known=(), owned=(), merges=(), inherited=(), applied=False)
 
 
-def differences(resource: str, before: Body | None, after: Body | None) -> Iterator[Difference]:
+def differences(resource: str, before: Body | None, after: Body | None) -> Iterator[ElementDifference]:
     """Yield what differs between two states of a resource, element by element; None where there is none."""
     old, new = before or {}, after or {}
     for name in dict.fromkeys((*old, *new)):
@@ -60,7 +60,7 @@ def differences(resource: str, before: Body | None, after: Body | None) -> Itera
             yield from _between(resource, name, old.get(name), new.get(name), whole=not (old and new))
 
 
-def _between(resource: str, path: str, old: Any, new: Any, *, whole: bool = False) -> Iterator[Difference]:
+def _between(resource: str, path: str, old: Any, new: Any, *, whole: bool = False) -> Iterator[ElementDifference]:
     if old == new:
         return
     if not whole and isinstance(old, dict) and isinstance(new, dict):
@@ -69,10 +69,10 @@ def _between(resource: str, path: str, old: Any, new: Any, *, whole: bool = Fals
     elif not whole and isinstance(old, list) and isinstance(new, list):
         yield from _lists(resource, path, old, new)
     else:
-        yield Difference(resource, path, old, new)
+        yield ElementDifference(resource, path, old, new)
 
 
-def _lists(resource: str, path: str, old: list[Any], new: list[Any]) -> Iterator[Difference]:
+def _lists(resource: str, path: str, old: list[Any], new: list[Any]) -> Iterator[ElementDifference]:
     """Compare lists by their items: equal ones wherever they stand first, the rest in their order."""
     come = list(enumerate(new))
     gone = []
@@ -83,10 +83,10 @@ def _lists(resource: str, path: str, old: list[Any], new: list[Any]) -> Iterator
         else:
             come.remove(same)
     if not gone and not come:
-        yield Difference(resource, path, old, new)
+        yield ElementDifference(resource, path, old, new)
     for (_, was), (at, now) in zip(gone, come, strict=False):
         yield from _between(resource, f"{path}[{at}]", was, now)
     for at, was in gone[len(come) :]:
-        yield Difference(resource, f"{path}[{at}]", was, None)
+        yield ElementDifference(resource, f"{path}[{at}]", was, None)
     for at, now in come[len(gone) :]:
-        yield Difference(resource, f"{path}[{at}]", None, now)
+        yield ElementDifference(resource, f"{path}[{at}]", None, now)

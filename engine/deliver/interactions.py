@@ -69,7 +69,7 @@ _NO_SUCH_TYPE = frozenset({404, 405, 501})
 NOT_KEPT: Final = "type-not-kept"
 
 
-class Row(NamedTuple):
+class InteractionRow(NamedTuple):
     """How interactions of one type are carried out, and what they are about.
 
     `carry_out` is called with exchange, interaction, the time of the event and `remembered`; it returns the ending.
@@ -87,43 +87,43 @@ def _type(one: Any) -> str:
     return str(one.record.type)
 
 
-TABLE: Final[Mapping[type, Row]] = {
-    Upsert: Row(
+TABLE: Final[Mapping[type, InteractionRow]] = {
+    Upsert: InteractionRow(
         lambda exchange, one, _at, remembered: upsert(exchange, one, remembered=remembered),
         lambda one: one.patient.identities,
     ),
-    Merge: Row(
+    Merge: InteractionRow(
         lambda exchange, one, _at, _remembered: merge(exchange, one),
         lambda one: (*one.sources, one.source, one.target, *one.survivor.identities),
     ),
-    Rename: Row(
+    Rename: InteractionRow(
         lambda exchange, one, _at, _remembered: rename(exchange, one),
         lambda one: (*one.old, *one.new, *one.patient.identities),
     ),
-    Link: Row(
+    Link: InteractionRow(
         lambda exchange, one, _at, _remembered: link(exchange, one),
         lambda one: (*one.one.identities, *one.other.identities),
     ),
-    Move: Row(
+    Move: InteractionRow(
         lambda exchange, one, _at, _remembered: move(exchange, one),
         lambda one: (*one.moving, *one.source, *one.target.identities),
     ),
-    Find: Row(
+    Find: InteractionRow(
         lambda exchange, one, _at, _remembered: find(exchange, one),
         other_type=_type,
         tells=lambda _one: False,
     ),
-    Keep: Row(
+    Keep: InteractionRow(
         lambda exchange, one, at, remembered: upsert_resource(exchange, one, at, remembered=remembered),
         other_type=_type,
         tells=lambda one: one.overwrite,
     ),
-    Retire: Row(
+    Retire: InteractionRow(
         lambda exchange, one, at, remembered: retire(exchange, one, at, remembered=remembered),
         other_type=lambda one: one.type,
     ),
-    Follow: Row(lambda exchange, one, _at, _remembered: follow(exchange, one), other_type=_type),
-    Attest: Row(
+    Follow: InteractionRow(lambda exchange, one, _at, _remembered: follow(exchange, one), other_type=_type),
+    Attest: InteractionRow(
         lambda exchange, one, _at, remembered: attest(exchange, one, remembered=remembered),
         other_type=_type,
         tells=lambda _one: False,

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import quote
 
-from engine.deliver.reply import Ending, Reply, reply_of, unanswered
+from engine.deliver.reply import Ending, RequestReply, reply_of, unanswered
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.abilities import abilities_of
-from engine.deliver.wire.client import Answer
+from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.failure import error_of, failure_of
-from engine.deliver.wire.server import Server
+from engine.deliver.wire.server import DestinationServer
 from engine.errors import DeliveryError
 from engine.fhir.outcome import codes
 
@@ -29,10 +29,10 @@ ASYNCHRONOUS: Final = (("Prefer", "respond-async"),)
 R4: Final = "/R4"
 
 
-class LookUps:
+class LookUpClient:
     """Asks one server; remembers which of its bases takes the operation. `ticks` is a monotonic clock."""
 
-    def __init__(self, server: Server, ticks: Callable[[], float]) -> None:
+    def __init__(self, server: DestinationServer, ticks: Callable[[], float]) -> None:
         self._server = server
         self._ticks = ticks
         self._base = ""
@@ -43,13 +43,13 @@ class LookUps:
         """Whether the server was asked for its operations and has none to look patients up."""
         return self._asked_at is not None and not self._base
 
-    async def ask(self, patient: str, at: datetime) -> Reply:
+    async def ask(self, patient: str, at: datetime) -> RequestReply:
         """Ask for a look-up of a patient (`Patient/1`) and return what the server said; nothing is raised."""
         logical_id = quote(patient.rpartition("/")[2], safe="")
         try:
             base = await self._known_base()
             if not base:
-                return Reply(Ending.REFUSED, UNSUPPORTED)
+                return RequestReply(Ending.REFUSED, UNSUPPORTED)
             url = f"{base}/DocumentReference/$p360-retrieve?patient={logical_id}"
             return _reply(await self._server.ask("POST", url, ASYNCHRONOUS), at)
         except DeliveryError as error:
@@ -82,7 +82,7 @@ class LookUps:
         return self._base
 
 
-def _reply(answer: Answer, at: datetime) -> Reply:
+def _reply(answer: ServerResponse, at: datetime) -> RequestReply:
     reply = reply_of(answer, at, refused=REFUSED, failed=FAILED)
     if reply.ending is not Ending.ACCEPTED:
         return reply

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from engine.deliver.verdict import Known
+from engine.deliver.verdict import KnownIdentifier
 from engine.fhir.plan import Identity
 
 
 class Memory(Protocol):
     """Reads what earlier verdicts noted, for one destination."""
 
-    async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
+    async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, KnownIdentifier]:
         """Return what is known of the identifiers; those never seen are left out."""
 
     async def owned(self, resource: str, source: str) -> Mapping[str, tuple[str, ...]]:

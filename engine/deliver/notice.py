@@ -13,13 +13,13 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import orjson
 
 from engine import fault
-from engine.deliver.reply import Ending, Reply, reply_of, unanswered
+from engine.deliver.reply import Ending, RequestReply, reply_of, unanswered
 from engine.deliver.throttling.backoff import retry_after_seconds
 from engine.deliver.verdict import Failure
-from engine.deliver.wire.client import Answer
+from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.exchange import GONE
 from engine.deliver.wire.failure import error_of, failure_of
-from engine.deliver.wire.server import MEDIA_TYPE, Server
+from engine.deliver.wire.server import MEDIA_TYPE, DestinationServer
 from engine.errors import DeliveryError
 from engine.fhir.outcome import codes
 
@@ -60,14 +60,14 @@ class Notice:
         return uuid5(NAMESPACE_URL, f"{OURS}{self.channel}:{self.digest.hex()}")
 
 
-class Notices:
+class NoticeClient:
     """Tells one server; `unsupported` once it has said that it takes no notices, until it takes one."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: DestinationServer) -> None:
         self._server = server
         self.unsupported = False
 
-    async def tell(self, notice: Notice, at: datetime) -> Reply:
+    async def tell(self, notice: Notice, at: datetime) -> RequestReply:
         """Tell the server of an event and return what it said; nothing is raised.
 
         A patient whom the server does not have any more is nobody to tell of; a visit that is gone, or is another
@@ -76,7 +76,7 @@ class Notices:
         try:
             patient = await self._read(notice.patient, at)
             if patient is None:
-                return Reply(Ending.GIVEN_UP, NOBODY)
+                return RequestReply(Ending.GIVEN_UP, NOBODY)
             visit = await self._read(notice.visit, at) if notice.visit else None
             resources = [patient, visit] if visit is not None and _is_of(visit, notice.patient) else [patient]
             body = orjson.dumps(message(notice, self._server.base, resources, self._server.settings.fhir))
@@ -139,9 +139,9 @@ def _place(resource: Body) -> str:
     return f"{resource['resourceType']}/{resource['id']}"
 
 
-def _reply(answer: Answer, at: datetime) -> Reply:
+def _reply(answer: ServerResponse, at: datetime) -> RequestReply:
     reply = reply_of(answer, at, refused=REFUSED, failed=FAILED)
     offered = answer.status not in NOT_OFFERED and NOT_SUPPORTED not in reply.codes
     if reply.ending is Ending.REFUSED and not offered:
-        return Reply(Ending.REFUSED, UNSUPPORTED, reply.codes)
+        return RequestReply(Ending.REFUSED, UNSUPPORTED, reply.codes)
     return reply

@@ -24,7 +24,7 @@ Slices = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Stored:
+class ServerResource:
     """A resource of a server; `tag` is the value for If-Match, empty where the server gave no version.
 
     `fresh`: read in this delivery, not remembered from an earlier answer. `marks`: digests of its lists that are known.
@@ -42,16 +42,18 @@ class Stored:
         """The resource's name, `Patient/<id>`."""
         return f"{self.type_}/{self.logical_id}"
 
-    def remembered(self, marks: Marks = NONE) -> "Stored":
+    def remembered(self, marks: Marks = NONE) -> "ServerResource":
         """Return the resource as it is kept for later deliveries, with the digests of its lists that are known."""
-        return Stored(self.logical_id, self.tag, self.body, fresh=False, type_=self.type_, marks=marks or self.marks)
+        return ServerResource(
+            self.logical_id, self.tag, self.body, fresh=False, type_=self.type_, marks=marks or self.marks
+        )
 
-    def same_as(self, other: "Stored") -> bool:
+    def same_as(self, other: "ServerResource") -> bool:
         """Say whether both may be one resource: they have a number in common, or one of them has none."""
         mine, theirs = numbers(self.body), numbers(other.body)
         return not (mine and theirs) or not mine.isdisjoint(theirs)
 
-    def older_than(self, other: "Stored") -> bool:
+    def older_than(self, other: "ServerResource") -> bool:
         """Say whether this is an earlier version, as far as numbers of versions and times of update tell."""
         mine, theirs = _version(self.tag), _version(other.tag)
         if mine is not None and theirs is not None and mine != theirs:
@@ -83,7 +85,7 @@ def _version(tag: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
 
 
-def stored(body: Any, headers: Mapping[str, str], type_: str = PATIENT) -> Stored | None:
+def stored(body: Any, headers: Mapping[str, str], type_: str = PATIENT) -> ServerResource | None:
     """Return the resource of an answer, or None where the body is none of the type with a legal id."""
     if not isinstance(body, dict) or body.get("resourceType") != type_:
         return None
@@ -93,7 +95,7 @@ def stored(body: Any, headers: Mapping[str, str], type_: str = PATIENT) -> Store
     meta = body.get("meta")
     version = meta.get("versionId") if isinstance(meta, dict) else None
     tag = f'W/"{version}"' if isinstance(version, str) and ID.fullmatch(version) else headers.get("etag", "")
-    return Stored(logical_id, tag, body, type_=type_)
+    return ServerResource(logical_id, tag, body, type_=type_)
 
 
 def id_of(location: str, type_: str = PATIENT) -> str:
@@ -105,7 +107,7 @@ def id_of(location: str, type_: str = PATIENT) -> str:
 class _Held(NamedTuple):
     """A resource that is remembered, the identifiers that stand for it, and what each source owns of it."""
 
-    patient: Stored
+    patient: ServerResource
     keys: tuple[Identity, ...]
     owned: dict[str, Slices]
     at: float
@@ -137,7 +139,7 @@ class _Packed(NamedTuple):
         owned: dict[str, Slices] = {
             source: {name: tuple(of_slice) for name, of_slice in slices.items()} for source, slices in listed.items()
         }
-        patient = Stored(logical_id, self.tag, body, fresh=False, type_=self.type_, marks=marks)
+        patient = ServerResource(logical_id, self.tag, body, fresh=False, type_=self.type_, marks=marks)
         return _Held(patient, self.keys, owned, self.at, self.era)
 
 
@@ -160,7 +162,7 @@ class Cache:
         self._packed: OrderedDict[str, _Packed] = OrderedDict()
         self._ids: dict[Identity, str] = {}
 
-    def find(self, identities: Sequence[Identity]) -> Stored | None:
+    def find(self, identities: Sequence[Identity]) -> ServerResource | None:
         """Return the one Patient that all the identifiers are known to stand for, else None."""
         logical_id = self.stands_for(identities)
         held = None if logical_id is None else self._held(logical_id)
@@ -171,7 +173,7 @@ class Cache:
         known = held.era == self._era and self.ticks() - held.at <= LIFE_SECONDS
         return held.patient if known else None
 
-    def holds(self, patient: Stored) -> bool:
+    def holds(self, patient: ServerResource) -> bool:
         """Say whether a Patient that was found is remembered still, in the version in which it was found."""
         held = self._held(patient.logical_id)
         return held is not None and held.era == self._era and held.patient.tag == patient.tag
@@ -186,12 +188,12 @@ class Cache:
         held = self._held(logical_id)
         return held.owned.get(source) if held else None
 
-    def last(self, logical_id: str) -> Stored | None:
+    def last(self, logical_id: str) -> ServerResource | None:
         """Return a Patient as it is remembered, however long ago it was met; None where it is not."""
         held = self._held(logical_id)
         return held.patient if held else None
 
-    def met(self, patient: Stored) -> bool:
+    def met(self, patient: ServerResource) -> bool:
         """Forget what is remembered of a Patient that the server has otherwise; True where the server has gone back.
 
         Another version may have been written by another node of this engine: what the source owns is not what it
@@ -206,7 +208,7 @@ class Cache:
         self.drop(patient.logical_id)
         return not same or patient.older_than(before)
 
-    def put(self, patient: Stored, identities: Iterable[Identity], source: str, owned: Slices) -> None:
+    def put(self, patient: ServerResource, identities: Iterable[Identity], source: str, owned: Slices) -> None:
         """Remember a Patient under the identifiers that stand for it."""
         keys = tuple(identities)[: self.KEYS]
         held = self._held(patient.logical_id)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from engine.fhir.plan import Identity
-from engine.http.request import Request
+from engine.http.request import HttpRequest
 
 # What an identifier may be to its record, other than `current`.
 OLD: Final = "old"
@@ -36,7 +36,7 @@ class Failure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Attempt:
+class HttpAttempt:
     """A request and what came of it; `status` is 0 where no answer came.
 
     `body` is the answer's, kept of refusals and previews: a write that succeeded is known by its request. A preview and
@@ -44,7 +44,7 @@ class Attempt:
     request is written with what came of it.
     """
 
-    request: Request
+    request: HttpRequest
     status: int
     codes: tuple[str, ...]
     failure: Failure
@@ -54,7 +54,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Known:
+class KnownIdentifier:
     """An identifier and its record: `current`, `old` or `merged-away` (then `survivor` is an id).
 
     `chosen`: an operator chose this one of several records for it; `confirmed` once that record bore it.
@@ -107,8 +107,8 @@ class Verdict:
     notes: tuple[str, ...] = ()
     failure: Failure = Failure.NONE
     retry_after_seconds: float = 0.0
-    attempts: tuple[Attempt, ...] = ()
-    known: tuple[Known, ...] = ()
+    attempts: tuple[HttpAttempt, ...] = ()
+    known: tuple[KnownIdentifier, ...] = ()
     owned: tuple[Owned, ...] = ()
     merges: tuple[Merged, ...] = ()
     applied: bool = False

@@ -30,7 +30,7 @@ Marks = Mapping[str, tuple[list[Any], Sequence[str]]]
 NONE: Final[Marks] = MappingProxyType({})
 
 
-class Applied(NamedTuple):
+class ChangedResource(NamedTuple):
     """A resource after changes: whether it differs, what the source owns of it now, and flags (codes).
 
     `dropped`: the digests of what was taken out of lists. `marks`: those of its lists, as far as they were needed.
@@ -53,7 +53,7 @@ def apply(
     required: frozenset[str] = frozenset(),
     claimed: frozenset[str] = frozenset(),
     marks: Marks = NONE,
-) -> Applied:
+) -> ChangedResource:
     """Apply what one source says to a resource; the given body is not altered.
 
     `owned`: digests of what this source wrote last, by slice. `fill`: write only what is empty or our own.
@@ -69,7 +69,7 @@ def apply(
             work.many(change)
         else:
             work.single(change)
-    return Applied(
+    return ChangedResource(
         _lowered(work.body, roots),
         work.changed,
         work.owned,
@@ -100,7 +100,7 @@ def alone(changes: Sequence[ElementChange], owned: Slices) -> Sequence[ElementCh
     return found
 
 
-def created(changes: Iterable[ElementChange]) -> Applied:
+def created(changes: Iterable[ElementChange]) -> ChangedResource:
     """Return the elements of a new resource: every change with a value, all of it owned.
 
     The same as to apply those to nothing, at a third of the cost: nothing is there that could stay or have to go.
@@ -125,7 +125,7 @@ def created(changes: Iterable[ElementChange]) -> Applied:
             body[element] = items[0]
         owned[slice_] = change.marks
     marks = {element: (body[element], tuple(held)) for element, held in digests.items()}
-    return Applied(_lowered(body, roots), bool(said), owned, (), marks=marks)
+    return ChangedResource(_lowered(body, roots), bool(said), owned, (), marks=marks)
 
 
 def grow(current: list[Any], identifiers: Iterable[Any]) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 MOST: Final = 100
 
 
-class Kind(StrEnum):
+class DefectKind(StrEnum):
     """What is wrong with an element: its shape, or the value in the right shape."""
 
     STRUCTURE = "structure"
@@ -19,5 +19,5 @@ class Defect(NamedTuple):
     """One fault of a resource: where (`Patient.name[0].family`) and of which kind; never the value itself."""
 
     path: str
-    kind: Kind
+    kind: DefectKind
     text: str

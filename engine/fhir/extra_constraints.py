@@ -5,7 +5,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from engine.fhir.defect import MOST, Defect, Kind
+from engine.fhir.defect import MOST, Defect, DefectKind
 from engine.fhir.json import Json, JsonObject
 
 CONTAINED: Final = "contained"
@@ -92,24 +92,26 @@ def _look(part: Any, path: str, names: Names, found: list[Defect]) -> None:
         return
     if isinstance(part, list):
         if not part:
-            found.append(Defect(path, Kind.STRUCTURE, "an empty list"))
+            found.append(Defect(path, DefectKind.STRUCTURE, "an empty list"))
         for index, item in enumerate(part):
             if isinstance(item, NESTED):
                 _look(item, f"{path}[{index}]", names, found)
         return
     if not part:
-        found.append(Defect(path, Kind.STRUCTURE, "an empty object"))
+        found.append(Defect(path, DefectKind.STRUCTURE, "an empty object"))
     made = [names.choices[key] for key in part if key in names.choices]
     if len(made) != len(set(made)):
         twice = (one for one in CHOICES if made.count(one) > 1)
-        found += [Defect(f"{path}.{one}[x]", Kind.STRUCTURE, "more than one choice of the element") for one in twice]
+        found += [
+            Defect(f"{path}.{one}[x]", DefectKind.STRUCTURE, "more than one choice of the element") for one in twice
+        ]
     for key, value in part.items():
         if isinstance(value, NESTED) and (key != CONTAINED or not value):
             _look(value, f"{path}.{key}", names, found)
         if key in names.checked:
             fault = _fault(key, value, names)
             if fault:
-                found.append(Defect(f"{path}.{key}", Kind.VALUE, fault))
+                found.append(Defect(f"{path}.{key}", DefectKind.VALUE, fault))
 
 
 def valid_date(text: str) -> bool:

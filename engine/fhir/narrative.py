@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from html import unescape
 from typing import Final
 
-from engine.fhir.defect import Defect, Kind
+from engine.fhir.defect import Defect, DefectKind
 from engine.fhir.json import JsonObject
 
 # Chapters 7 to 11 and 15 of HTML 4.0, with the forms of text that have gone out of use since, which do nothing.
@@ -47,7 +47,7 @@ def narrative_defects(resource: JsonObject, path: str) -> Iterator[Defect]:
     text = resource.get("text")
     div = text.get("div") if isinstance(text, dict) else None
     if isinstance(div, str) and not is_narrative(div):
-        yield Defect(f"{path}.text.div", Kind.VALUE, TOLD)
+        yield Defect(f"{path}.text.div", DefectKind.VALUE, TOLD)
     contained = resource.get("contained")
     for index, one in enumerate(contained if isinstance(contained, list) else ()):
         if isinstance(one, dict):

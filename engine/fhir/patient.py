@@ -15,7 +15,7 @@ PLACEHOLDER_DATES: Final = frozenset({"1900-01-01", "1800-01-01", "9999-12-31"})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Person:
+class PersonName:
     """Who a record says it is: every family and given name in lower case, the first ones as they stand."""
 
     family: str
@@ -40,7 +40,7 @@ class Person:
             for word in PLACEHOLDER_NAMES
         )
 
-    def equals(self, other: "Person") -> bool:
+    def equals(self, other: "PersonName") -> bool:
         """Say whether family, first given, gender and birth date are the same, letter case aside."""
         return self.key() == other.key()
 
@@ -49,11 +49,11 @@ class Person:
         return self.family.casefold(), self.given.casefold(), self.gender, self.birth_date
 
 
-def person(body: Body) -> Person:
+def person(body: Body) -> PersonName:
     """Return who a Patient resource is."""
     names = [name for name in _list(body, "name") if isinstance(name, dict)]
     first = next((name for name in names if name.get("use") != "old"), {})
-    return Person(
+    return PersonName(
         _text(first.get("family")).strip(),
         _text(next(iter(_list(first, "given")), "")).strip(),
         _text(body.get("gender")),
@@ -63,7 +63,7 @@ def person(body: Body) -> Person:
     )
 
 
-def person_of(record: PatientRecord) -> Person:
+def person_of(record: PatientRecord) -> PersonName:
     """Return who a message says the patient is; empty where it does not say."""
     return person(_elements(record.changes))
 
@@ -77,7 +77,7 @@ def overlays(record: PatientRecord, body: Body) -> bool:
     return another_person(person_of(record), person(body))
 
 
-def another_person(one: Person, other: Person) -> bool:
+def another_person(one: PersonName, other: PersonName) -> bool:
     """Say whether birth dates differ and no family or given name agrees, with no stand-in among them.
 
     False where either side lacks a birth date or a name: what is not said decides nothing.

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from engine.fhir.digest import digest
-from engine.fhir.plan import ElementChange, Trail
+from engine.fhir.plan import ElementChange, LocationTrail
 from engine.fhir.status_transitions import ACTIVE, COMPLETED, PERIOD, STATUS, Body, after
 
 START: Final = "start"
@@ -23,7 +23,7 @@ def traced(
     body: Body,
     changes: Sequence[ElementChange],
     owned: Mapping[str, tuple[str, ...]],
-    trail: Trail,
+    trail: LocationTrail,
     at: datetime | None,
     *,
     tried: bool = False,
@@ -70,14 +70,14 @@ def traced(
     return changes
 
 
-def begun(changes: Sequence[ElementChange], trail: Trail, at: datetime | None) -> list[ElementChange]:
+def begun(changes: Sequence[ElementChange], trail: LocationTrail, at: datetime | None) -> list[ElementChange]:
     """Return what a message says of a visit that it makes: since when it is where it is, or until when it was."""
     here = (one for one in changes if (one.element, one.slice) == (trail.element, trail.here) and one.items)
     items = {one.slice: _timed(one.items[0], changes, trail, at) for one in here}
     return [_with(one, items) if one.element == trail.element and one.items else one for one in changes]
 
 
-def _timed(item: Item, changes: Sequence[ElementChange], trail: Trail, at: datetime | None) -> Item:
+def _timed(item: Item, changes: Sequence[ElementChange], trail: LocationTrail, at: datetime | None) -> Item:
     """Return the place of a message with the time of its arrival or of its end, as far as the event tells them."""
     moment = at.isoformat(timespec="seconds") if at is not None else ""
     if item.get(STATUS) == ACTIVE:
@@ -102,7 +102,7 @@ def _left(here: Item, until: str) -> list[Item]:
 
 
 def _left_already(
-    here: Item, new: Item, stored: Sequence[Item], mine: Mapping[str, list[Item]], trail: Trail
+    here: Item, new: Item, stored: Sequence[Item], mine: Mapping[str, list[Item]], trail: LocationTrail
 ) -> list[Item]:
     """Return the places that a visit left when this very message moved it, in a write whose answer was lost."""
     moment = _start(new) or _end(new)

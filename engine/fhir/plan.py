@@ -176,7 +176,7 @@ class ResourceRecord(NamedTuple):
     admission: Admission | None = None
 
 
-class Trail(NamedTuple):
+class LocationTrail(NamedTuple):
     """Which list of a resource keeps the places that it left: its slices of the present one and of the one before.
 
     `arrives`: the event says since when it is there, `leaves`: that it is there no more.
@@ -213,7 +213,7 @@ class StatusMove(NamedTuple):
     otherwise: str = ""
     histories: tuple[tuple[str, str], ...] = ()
     element: str = "status"
-    trail: Trail | None = None
+    trail: LocationTrail | None = None
 
 
 class Keep(NamedTuple):

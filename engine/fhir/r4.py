@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.fhir.bindings import R4_CODES
 from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES
-from engine.fhir.schema import Element, FhirVersion, definitions
+from engine.fhir.schema import ElementDefinition, FhirVersion, definitions
 
 RULES: Final = "rules.csv"
 # What is named as a choice is and is none: both may stand.
@@ -16,7 +16,7 @@ BOTH: Final = frozenset({"Task.instantiates", "ClinicalImpression_Finding.item",
 
 
 @cache
-def r4_elements() -> dict[str, dict[str, Element]]:
+def r4_elements() -> dict[str, dict[str, ElementDefinition]]:
     """Return the elements of every type of R4 that has any, with all that is required and all codes that bind."""
     required, codes = _rules("required"), _rules("codes")
     made = {}

@@ -17,7 +17,7 @@ import jsonschema_rs
 import orjson
 
 from engine.fhir.bindings import R4_CODES, STU3_CODES, TOLERATED, bound
-from engine.fhir.defect import MOST, Defect, Kind
+from engine.fhir.defect import MOST, Defect, DefectKind
 from engine.fhir.extra_constraints import CHOICES, CONTAINED, Names, extra_defects, names_of
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.padding import filled
@@ -45,7 +45,7 @@ BINDINGS: Final = {FhirVersion.R4: (R4_CODES, {}), FhirVersion.STU3: (STU3_CODES
 REQUIRED_CHOICES: Final = {FhirVersion.R4: R4_CHOICES, FhirVersion.STU3: STU3_CHOICES}
 
 
-class Element(NamedTuple):
+class ElementDefinition(NamedTuple):
     """What a type says of one element: the name of its type, whether it is a list, its codes where they are a set."""
 
     type: str
@@ -74,7 +74,7 @@ def resource_types(version: FhirVersion) -> frozenset[str]:
 
 
 @cache
-def definitions(version: FhirVersion) -> dict[str, dict[str, Element]]:
+def definitions(version: FhirVersion) -> dict[str, dict[str, ElementDefinition]]:
     """Return the elements of every type of a version; a backbone element is a type too (`Encounter_Location`).
 
     Primitive types have none. Where an element may be of several types, each is an element: `valueString`.
@@ -102,7 +102,7 @@ def _schema(version: FhirVersion) -> JsonObject:
     return schema
 
 
-def _element(name: str, shape: JsonObject, primitives: list[str], *, required: bool) -> Element:
+def _element(name: str, shape: JsonObject, primitives: list[str], *, required: bool) -> ElementDefinition:
     item = shape.get("items", shape)
     if "$ref" in item:
         type_name = item["$ref"].removeprefix(DEFINITIONS)
@@ -111,7 +111,7 @@ def _element(name: str, shape: JsonObject, primitives: list[str], *, required: b
     else:
         type_name = next(one for one in primitives if name.endswith(one[0].upper() + one[1:]))
     codes = frozenset(item["enum"]) if "enum" in item else None
-    return Element(type_name, shape.get("type") == "array", required, codes)
+    return ElementDefinition(type_name, shape.get("type") == "array", required, codes)
 
 
 @cache
@@ -204,7 +204,7 @@ def _defects(error: Any, name: str) -> Iterator[Defect]:
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.AdditionalProperties):
         text = "an element that this type does not have"
         yield from (
-            Defect(f"{path}.{one}" if NAME.fullmatch(one) else path, Kind.STRUCTURE, text)
+            Defect(f"{path}.{one}" if NAME.fullmatch(one) else path, DefectKind.STRUCTURE, text)
             for one in error.kind.unexpected
         )
     else:
@@ -214,14 +214,14 @@ def _defects(error: Any, name: str) -> Iterator[Defect]:
 def _defect(error: Any, path: str) -> Defect:
     kind = error.kind
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.Required):
-        return Defect(f"{path}.{kind.property}", Kind.REQUIRED, "a required element is missing")
+        return Defect(f"{path}.{kind.property}", DefectKind.REQUIRED, "a required element is missing")
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.AnyOf):
-        return Defect(f"{path}.{_either(error)}", Kind.REQUIRED, "a required element is missing")
+        return Defect(f"{path}.{_either(error)}", DefectKind.REQUIRED, "a required element is missing")
     # A code is text: what is none has another shape, although the schema only tells that it is no code.
     no_code = isinstance(kind, jsonschema_rs.ValidationErrorKind.Enum) and not isinstance(error.instance, str)
     if no_code or isinstance(kind, jsonschema_rs.ValidationErrorKind.Type):
-        return Defect(path, Kind.STRUCTURE, "the JSON type is not the element's")
-    return Defect(path, Kind.VALUE, "the value is not one that the element allows")
+        return Defect(path, DefectKind.STRUCTURE, "the JSON type is not the element's")
+    return Defect(path, DefectKind.VALUE, "the value is not one that the element allows")
 
 
 def _either(error: Any) -> str:
@@ -238,7 +238,7 @@ def _contained(parts: Json, version: FhirVersion, name: str) -> Iterator[Defect]
             continue
         path, type_name = f"{name}.{CONTAINED}[{index}]", part.get("resourceType")
         if isinstance(type_name, str) and type_name not in _types(version):
-            yield Defect(f"{path}.resourceType", Kind.STRUCTURE, "the version has no such resource type")
+            yield Defect(f"{path}.resourceType", DefectKind.STRUCTURE, "the version has no such resource type")
         elif isinstance(type_name, str):
             found = defects(part, version)
             yield from (Defect(path + one.path.removeprefix(type_name), one.kind, one.text) for one in found)

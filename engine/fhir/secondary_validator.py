@@ -13,7 +13,7 @@ from typing import Final
 from fhir.resources import R4B, STU3
 from pydantic import BaseModel, ValidationError
 
-from engine.fhir.defect import MOST, Defect, Kind
+from engine.fhir.defect import MOST, Defect, DefectKind
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import NAME, FhirVersion
 
@@ -23,11 +23,11 @@ MODELS: Final[dict[FhirVersion, Callable[[str], type[BaseModel]]]] = {
 }
 # Pydantic's names of faults. Its texts are not told: those of some faults quote the value.
 KINDS: Final = {
-    "missing": (Kind.REQUIRED, "a required element is missing"),
-    "extra_forbidden": (Kind.STRUCTURE, "an element that this type does not have"),
-    "model_validation_format": (Kind.STRUCTURE, "the JSON type is not the element's"),
+    "missing": (DefectKind.REQUIRED, "a required element is missing"),
+    "extra_forbidden": (DefectKind.STRUCTURE, "an element that this type does not have"),
+    "model_validation_format": (DefectKind.STRUCTURE, "the JSON type is not the element's"),
 }
-OTHERS: Final = (Kind.VALUE, "the value is not one that the element allows")
+OTHERS: Final = (DefectKind.VALUE, "the value is not one that the element allows")
 
 
 def second_opinion(resource: JsonObject, version: FhirVersion) -> tuple[Defect, ...]:

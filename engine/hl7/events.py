@@ -17,13 +17,13 @@ _TOKEN: Final = re.compile(r"\[\{|\}\]|[\[\]{}()]|[A-Z][A-Z0-9_]+")
 _OPENING: Final = {"[": (False, False), "{": (True, True), "[{": (False, True)}
 
 
-class Part(NamedTuple):
+class StructurePart(NamedTuple):
     """A segment of a structure, or a group with its own `parts`."""
 
     name: str
     required: bool
     repeating: bool
-    parts: tuple["Part", ...] = ()
+    parts: tuple["StructurePart", ...] = ()
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -67,7 +67,7 @@ def _named(version: str, trigger: str) -> str:
 
 
 @cache
-def grammar(version: str, name: str) -> tuple[Part, ...]:
+def grammar(version: str, name: str) -> tuple[StructurePart, ...]:
     """Return the parts of a structure in a version, () for an unknown one.
 
     A version without a table of its own, or whose table lacks the structure, has that of the nearest older version
@@ -83,15 +83,15 @@ def grammar(version: str, name: str) -> tuple[Part, ...]:
     return ()
 
 
-def _parsed(text: str) -> tuple[Part, ...]:
+def _parsed(text: str) -> tuple[StructurePart, ...]:
     tokens = _TOKEN.findall(text)
     tokens.reverse()
     return _parts(tokens, "")
 
 
-def _parts(tokens: list[str], closing: str) -> tuple[Part, ...]:
+def _parts(tokens: list[str], closing: str) -> tuple[StructurePart, ...]:
     """Read parts off the end of the reversed tokens up to a closing bracket."""
-    parts: list[Part] = []
+    parts: list[StructurePart] = []
     while tokens and tokens[-1] != closing:
         token = tokens.pop()
         required, repeating = _OPENING.get(token, (True, False))
@@ -104,11 +104,11 @@ def _parts(tokens: list[str], closing: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _part(tokens: list[str], *, required: bool, repeating: bool) -> Part:
+def _part(tokens: list[str], *, required: bool, repeating: bool) -> StructurePart:
     name = tokens.pop()
     if not tokens or tokens[-1] != "(":
-        return Part(name, required, repeating)
+        return StructurePart(name, required, repeating)
     tokens.pop()
     parts = _parts(tokens, ")")
     tokens.pop()
-    return Part(name, required, repeating, parts)
+    return StructurePart(name, required, repeating, parts)

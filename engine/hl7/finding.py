@@ -20,7 +20,7 @@ class ErrorCode(IntEnum):
     APPLICATION = 207
 
 
-class Severity(StrEnum):
+class FindingSeverity(StrEnum):
     """HL7 table 0516, error severity."""
 
     ERROR = "E"
@@ -39,4 +39,4 @@ class Finding(NamedTuple):
     reason: str
     locations: tuple[str, ...]
     text: str
-    severity: Severity = Severity.ERROR
+    severity: FindingSeverity = FindingSeverity.ERROR

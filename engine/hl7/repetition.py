@@ -7,7 +7,7 @@ from engine.hl7.escape import unescape
 from engine.hl7.leaf import NULL, NULL_TEXT, Leaf
 
 
-class Dialect:
+class MessageEncoding:
     """How one message writes its parts: its delimiters, ready to cut by, and the codec of its escaped bytes."""
 
     __slots__ = ("charset", "cuts", "delimiters")
@@ -37,9 +37,9 @@ class Dialect:
 
 
 @lru_cache(maxsize=256)
-def dialect_of(delimiters: Delimiters, charset: str) -> Dialect:
+def dialect_of(delimiters: Delimiters, charset: str) -> MessageEncoding:
     """Return how a message with these delimiters writes; the same for every message that writes so."""
-    return Dialect(delimiters, charset)
+    return MessageEncoding(delimiters, charset)
 
 
 class Repetition:
@@ -47,7 +47,7 @@ class Repetition:
 
     __slots__ = ("_components", "_dialect", "text")
 
-    def __init__(self, text: str, dialect: Dialect) -> None:
+    def __init__(self, text: str, dialect: MessageEncoding) -> None:
         self.text = text
         self._dialect = dialect
         self._components: list[str] | None = None

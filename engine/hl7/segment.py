@@ -7,7 +7,7 @@ from typing import Final
 from engine.hl7.cells import BITS, Cells, nested_cells, plain_cells
 from engine.hl7.delimiters import Delimiters
 from engine.hl7.leaf import NULL, NULL_TEXT, Leaf
-from engine.hl7.repetition import Dialect, Repetition
+from engine.hl7.repetition import MessageEncoding, Repetition
 
 __all__ = ["HEADERS", "KINDS", "HeaderSegment", "Repetition", "Segment"]
 
@@ -23,7 +23,7 @@ class Segment:
 
     __slots__ = ("_cells", "_dialect", "_filled", "_repetitions", "name", "plain", "position", "text", "texts")
 
-    def __init__(self, name: str, text: str, position: int, dialect: Dialect) -> None:
+    def __init__(self, name: str, text: str, position: int, dialect: MessageEncoding) -> None:
         self.name = name
         self.text = text
         self.position = position
@@ -154,7 +154,7 @@ class HeaderSegment(Segment):
         return (self.field(field) or None) if component == subcomponent == repetition == 1 else None
 
 
-PLAIN = Dialect(Delimiters("", "", "", "", "", ""), "utf-8")
+PLAIN = MessageEncoding(Delimiters("", "", "", "", "", ""), "utf-8")
 """Cuts nothing and undoes nothing."""
 
 KINDS: Final[Mapping[str, type[Segment]]] = dict.fromkeys(HEADERS, HeaderSegment)

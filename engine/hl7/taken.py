@@ -11,7 +11,7 @@ def types_of(events: Iterable[str]) -> frozenset[str]:
     return frozenset(event.partition("^")[0] if "^" in event else ADT for event in events) or frozenset({ADT})
 
 
-class Taken(NamedTuple):
+class AcceptedMessages(NamedTuple):
     """What a channel's mapping is for: types of messages, and the trigger events of ADT that its table names.
 
     Of other types there is no table of events: what becomes of one that the mapping does not name, its `others` says.
@@ -26,4 +26,4 @@ class Taken(NamedTuple):
         return " and ".join(sorted(self.types))
 
 
-ADT_ALONE: Final = Taken()
+ADT_ALONE: Final = AcceptedMessages()

@@ -27,7 +27,7 @@ SPARE_CONNECTIONS: Final = 64
 Header = tuple[bytes, bytes]
 
 
-class Refusal(NamedTuple):
+class ConnectionRefusal(NamedTuple):
     """The answer to a refused client: headers besides those of every answer, and the body."""
 
     headers: tuple[Header, ...] = ()
@@ -35,11 +35,11 @@ class Refusal(NamedTuple):
 
 
 # Makes the refusal of a status: 400 no HTTP, 408 a head too late, 414 and 431 too long, 503 too many connections.
-Refuse = Callable[[HTTPStatus], Refusal]
+Refuse = Callable[[HTTPStatus], ConnectionRefusal]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConnectionLimits:
     """How many connections a server has, in all and of one address (None: no bound of its own), and its patience.
 
     `arrival_seconds` is for a whole head, for the first byte on a new connection, and for the rest of a body that was
@@ -107,7 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        bounds: Bounds,
+        bounds: ConnectionLimits,
         refuse: Refuse,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)

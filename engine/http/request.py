@@ -5,7 +5,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Request:
+class HttpRequest:
     """A write that is about to be sent; `headers` hold no secrets, `number` counts from 1 within the delivery."""
 
     number: int

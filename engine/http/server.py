@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import uvicorn
 
-from engine.http.connection import BoundedProtocol, Bounds, Refuse
+from engine.http.connection import BoundedProtocol, ConnectionLimits, Refuse
 
 
 def http_server(
     app: Callable[..., Any],
-    bounds: Bounds,
+    bounds: ConnectionLimits,
     refuse: Refuse,
     *,
     context: ssl.SSLContext | None,

@@ -9,7 +9,7 @@ from engine.errors import StartError
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     """A certificate chain and its private key, PEM files both, and what the two are called where they are set."""
 
     certificate: Path
@@ -17,7 +17,7 @@ class Pair:
     names: tuple[str, str]
 
 
-def server_context(pair: Pair) -> ssl.SSLContext:
+def server_context(pair: KeyPair) -> ssl.SSLContext:
     """Return the context of a TLS server; StartError names the file that cannot be used, and why."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -58,14 +58,14 @@ def client_context(
     return context
 
 
-def renew(context: ssl.SSLContext, pair: Pair) -> None:
+def renew(context: ssl.SSLContext, pair: KeyPair) -> None:
     """Let new connections use the files as they are now. StartError: they cannot be used, and nothing has changed."""
     # Tried apart from the one in use, which a key of another certificate would leave with half of each.
     server_context(pair)
     _load(context, pair)
 
 
-def _load(context: ssl.SSLContext, pair: Pair) -> None:
+def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
     def no_passphrase() -> str:
         # Without this OpenSSL asks at the terminal, and a server waits there for ever.
         raise StartError(

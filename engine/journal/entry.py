@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from engine.errors import ForbiddenMoveError
-from engine.http.request import Request
+from engine.http.request import HttpRequest
 
 
 class State(StrEnum):
@@ -136,7 +136,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Outcome:
+class RequestOutcome:
     """What came of the intent of that number; `status` is 0 where no answer came, `body` is the answer's.
 
     `request`: what was sent, where no intent was written before.
@@ -148,7 +148,7 @@ class Outcome:
     failure: str
     milliseconds: float
     body: bytes = b""
-    request: Request | None = None
+    request: HttpRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -174,7 +174,7 @@ class Claimed:
     received_at: datetime
     attempts_made: int
     tries: int
-    open_intent: Request | None
+    open_intent: HttpRequest | None
     lanes: tuple[int, ...]
     replay: bool
     forced: bool
@@ -232,7 +232,7 @@ class FollowUpKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FollowUp:
+class FollowUpRequest:
     """What a destination is to be asked for because of a delivery, and of which record (`Patient/1`); once a kind.
 
     `visit`: the visit that the message is about (`Encounter/1`), empty where it is about none.
@@ -260,7 +260,7 @@ class Settlement:
     reason: str = ""
     notes: tuple[str, ...] = ()
     retry_at: datetime | None = None
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[RequestOutcome, ...] = ()
     plan: bytes = b""
     mapping: str = ""
     known: tuple[KnownIdentity, ...] = ()
@@ -270,4 +270,4 @@ class Settlement:
     applied_at: datetime | None = None
     source: str = ""
     keep_lane: bool = True
-    follow_ups: tuple[FollowUp, ...] = ()
+    follow_ups: tuple[FollowUpRequest, ...] = ()

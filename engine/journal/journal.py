@@ -15,16 +15,16 @@ from typing import TypeVar, cast
 
 from engine.database.connection import Connection
 from engine.errors import LeaseLostError
-from engine.http.request import Request
+from engine.http.request import HttpRequest
 from engine.journal.claim.claiming import Claims
 from engine.journal.entry import AckOutcome, Claimed, NewEntry, Recorded, Settlement
 from engine.journal.file.lock import FolderLock
 from engine.journal.file.reserve import DiskReserve
 from engine.journal.file.sealing import configured
-from engine.journal.write.backend import FileBackend, JournalBackend, Shared
+from engine.journal.write.backend import FileBackend, JournalBackend, SharedJournal
 from engine.journal.write.group_commit import GroupCommit, Supply
-from engine.journal.write.job import Job, Kind, WriterContext
-from engine.journal.write.writer import Writer
+from engine.journal.write.job import JobKind, WriterContext, WriterJob
+from engine.journal.write.writer import JournalWriter
 
 _T = TypeVar("_T")
 
@@ -41,7 +41,7 @@ class Journal:
         clock: Callable[[], datetime],
         fail: Callable[[BaseException], None],
         reserve_bytes: int | None,
-        shared: Shared | None,
+        shared: SharedJournal | None,
     ) -> None:
         self._lock = FolderLock(folder)
         try:
@@ -53,7 +53,7 @@ class Journal:
                 if shared is None
                 else _node_backend(shared, self._put)
             )
-            self._writer = Writer(self._backend, group.hand_back, group.stopped)
+            self._writer = JournalWriter(self._backend, group.hand_back, group.stopped)
         except BaseException:
             self._lock.release()
             raise
@@ -66,7 +66,7 @@ class Journal:
         clock: Callable[[], datetime],
         fail: Callable[[BaseException], None],
         reserve_bytes: int | None = None,
-        shared: Shared | None = None,
+        shared: SharedJournal | None = None,
     ) -> "Journal":
         """Open the journal of a data folder that exists, or as a node one that it shares with others.
 
@@ -133,7 +133,7 @@ class Journal:
 
     async def record(self, entry: NewEntry) -> Recorded:
         """Record a message; DiskReserveError where there is no room, JournalError where it is not stored."""
-        recorded = cast(Recorded, await self._group.submit(Kind.RECORD, entry))
+        recorded = cast(Recorded, await self._group.submit(JobKind.RECORD, entry))
         self.newest = max(self.newest, recorded.seq)
         return recorded
 
@@ -151,7 +151,7 @@ class Journal:
         if limit < 1:
             return ()
         work = partial(Claims.claim, destination=destination, limit=limit, now=now, least_tried=least_tried)
-        return cast("tuple[Claimed, ...]", await self._group.submit(Kind.CLAIM, work))
+        return cast("tuple[Claimed, ...]", await self._group.submit(JobKind.CLAIM, work))
 
     async def ask(self, destination: str, limit: int, now: datetime, supply: Supply) -> None:
         """Claim up to `limit` deliveries, those that may run now and the rest as they come, without asking again.
@@ -160,11 +160,11 @@ class Journal:
         destination asks anew or gives something back.
         """
         self._group.supply[destination] = supply
-        await self._group.submit(Kind.CLAIM, partial(Claims.ask, destination=destination, limit=limit, now=now))
+        await self._group.submit(JobKind.CLAIM, partial(Claims.ask, destination=destination, limit=limit, now=now))
 
-    async def intend(self, seq: int, destination: str, intent: Request) -> None:
+    async def intend(self, seq: int, destination: str, intent: HttpRequest) -> None:
         """Write what is about to be sent; ForbiddenMoveError where the delivery is not claimed."""
-        await self._group.submit(Kind.INTEND, (seq, destination, intent))
+        await self._group.submit(JobKind.INTEND, (seq, destination, intent))
 
     async def settle(self, settlement: Settlement, *, may_wait: bool = False) -> int:
         """Write how a delivery ended; return how many others may run because of it.
@@ -174,7 +174,7 @@ class Journal:
         """
         if may_wait:
             return await self._group.settle(settlement)
-        return cast(int, await self._group.submit(Kind.SETTLE, settlement))
+        return cast(int, await self._group.submit(JobKind.SETTLE, settlement))
 
     async def give_back(self, destination: str, seqs: Sequence[int]) -> None:
         """Let go of deliveries that were claimed and not begun; they may be claimed again."""
@@ -186,11 +186,11 @@ class Journal:
 
     async def act(self, work: Callable[[WriterContext], _T]) -> _T:
         """Call work with the writer's context, in a transaction; as `write`."""
-        return cast(_T, await self._group.submit(Kind.ACT, work))
+        return cast(_T, await self._group.submit(JobKind.ACT, work))
 
     async def look(self, work: Callable[[WriterContext], _T]) -> _T:
         """Call work that only reads with the writer's context; as `read`."""
-        return cast(_T, await self._group.submit(Kind.LOOK, work))
+        return cast(_T, await self._group.submit(JobKind.LOOK, work))
 
     async def write(self, work: Callable[[Connection], _T]) -> _T:
         """Call work on the writing connection, in a transaction; return what it returns once that is durable.
@@ -213,18 +213,18 @@ class Journal:
             return
         if not self.failed:
             self._group.flush()
-            closing = self._group.submit(Kind.CLOSE, None)
+            closing = self._group.submit(JobKind.CLOSE, None)
             self._group.closed = True
             await asyncio.gather(closing, return_exceptions=True)
         self._group.closed = True
         await asyncio.to_thread(self._writer.thread.join)
         self._lock.release()
 
-    def _put(self, jobs: list[Job]) -> None:
+    def _put(self, jobs: list[WriterJob]) -> None:
         self._writer.put(jobs)
 
 
-def _node_backend(shared: Shared, put: Callable[[list[Job]], None]) -> JournalBackend:
+def _node_backend(shared: SharedJournal, put: Callable[[list[WriterJob]], None]) -> JournalBackend:
     """Return the backend of a shared journal; its driver is loaded only where it is used."""
     nodes = importlib.import_module("engine.journal.nodes.backend")
     return cast(JournalBackend, nodes.backend_of(shared, configured(), put))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.config.channel import Channel
-from engine.config.source import Source
+from engine.config.source import AuthoredFile
 from engine.errors import MappingError, Problem
 from engine.fhir.plan import Plan
 from engine.hl7.message import Message
@@ -17,14 +17,14 @@ from engine.mapping.files.reference import listed
 from engine.mapping.files.setting import Setting, setting_of
 from engine.mapping.files.table import make_table
 from engine.mapping.language.check_table import check_table
-from engine.mapping.language.expression import Field, parse_path
+from engine.mapping.language.expression import SegmentPath, parse_path
 from engine.mapping.language.function_context import FunctionContext
 from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.moment import Stamps
-from engine.mapping.language.reading import Reading, unmapped_in
+from engine.mapping.language.reading import MessageReading, unmapped_in
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
-from engine.mapping.plan import IdentityPlanner, PatientPlanner, Planned, Planner
+from engine.mapping.plan import IdentityPlanner, PatientPlanner, PlannedMessage, Planner
 from engine.mapping.resource.listing import Listing
 from engine.mapping.resource.lists import Lists, compile_lists
 from engine.mapping.resource.patient import PatientMapping
@@ -34,14 +34,14 @@ from engine.mapping.resource.resource_planner import ResourcePlanner
 from engine.mapping.resource.resources import check_acts, compile_resources
 from engine.mapping.resource.slices import Slices
 from engine.mapping.subject.events import SENT, EventAction, EventTable, assumed, make_event_table
-from engine.mapping.subject.filters import Filter, compile_channel_filters, compile_filters
+from engine.mapping.subject.filters import CompiledFilter, compile_channel_filters, compile_filters
 from engine.mapping.subject.identify import ENCOUNTER, SubjectReader
 from engine.mapping.subject.identity_values import check_identity_values
-from engine.mapping.subject.subject import Subject, flagged
+from engine.mapping.subject.subject import MessageSubject, flagged
 from engine.mapping.subject.unread import unread
 
 PATIENT = "Patient"
-NO_FILE = Source("", {}, {})
+NO_FILE = AuthoredFile("", {}, {})
 MakeCompiler = Callable[[FunctionContext, dict[str, Document], Problems], Compiler]
 
 
@@ -66,8 +66,8 @@ class CompiledFiles:
     resources: dict[str, Resource]
     listings: dict[str, tuple[Listing, ...]]
     attestations: dict[str, Attestation]
-    filters: tuple[Filter, ...]
-    at_door: tuple[Filter, ...]
+    filters: tuple[CompiledFilter, ...]
+    at_door: tuple[CompiledFilter, ...]
 
 
 # By the channel's file, and what the channel and the event table say beside these types.
@@ -99,7 +99,7 @@ def compile_mapping(
     source: MappingSource,
     channel: Channel,
     compiler: MakeCompiler = Compiler,
-    file: Source | None = None,
+    file: AuthoredFile | None = None,
     kept: Kept | None = None,
 ) -> "Mapping":
     """Compile a mapping for a channel; by another compiler where its steps are to be watched.
@@ -109,7 +109,7 @@ def compile_mapping(
     problem of every file: but for those of its filters, they do not depend on the channel.
     """
     setting = setting_of(channel)
-    compiled = _checked(source, setting, compiler, file or Source(f"channel {channel.channel}", {}, {}), kept)
+    compiled = _checked(source, setting, compiler, file or AuthoredFile(f"channel {channel.channel}", {}, {}), kept)
     if compiled is None:
         raise MappingError("no-patient-mapping")
     mark = hashlib.sha256(f"{source.hash} {_said(setting)}".encode()).hexdigest()
@@ -130,7 +130,7 @@ def _checked(
     source: MappingSource,
     setting: Setting,
     make_compiler: MakeCompiler = Compiler,
-    file: Source = NO_FILE,
+    file: AuthoredFile = NO_FILE,
     kept: Kept | None = None,
 ) -> MappingParts | None:
     problems = Problems()
@@ -150,7 +150,7 @@ def _compile(
     setting: Setting,
     problems: Problems,
     make_compiler: MakeCompiler,
-    file: Source,
+    file: AuthoredFile,
     kept: Kept,
 ) -> MappingParts | None:
     problems.of(documents.everything())
@@ -181,7 +181,7 @@ def _visit_fields(encounter: Document | None) -> tuple[tuple[str, int], ...]:
         return ()
     texts = [one for key in ("keys", "else") for one in listed(identity.get(key)) if FIELD.fullmatch(one)]
     heads = [parse_path(one) for one in texts]
-    return tuple([(head.segment, head.field) for head in heads if isinstance(head, Field)])
+    return tuple([(head.segment, head.field) for head in heads if isinstance(head, SegmentPath)])
 
 
 def _compile_files(
@@ -190,7 +190,7 @@ def _compile_files(
     setting: Setting,
     problems: Problems,
     make_compiler: MakeCompiler,
-    file: Source,
+    file: AuthoredFile,
 ) -> CompiledFiles:
     tables = {
         name: make_table(name, document.value if check_table(document, problems) else {})
@@ -249,7 +249,7 @@ class Mapping:
             ),
         }
 
-    def identify(self, message: Message) -> Subject:
+    def identify(self, message: Message) -> MessageSubject:
         """Return whom the message speaks of, what is to be done with it, and what forbids that."""
         readable = message.legible()
         subject = self._reader.subject(readable)
@@ -267,9 +267,9 @@ class Mapping:
         rule = self._reader.rule(message)
         moment = self._reader.moment(message)
         planner = self._planners.get(rule.action)
-        interactions, warnings = planner(rule, message, moment) if planner else Planned()
+        interactions, warnings = planner(rule, message, moment) if planner else PlannedMessage()
         if self._beside.attestations and interactions:
-            reading = Reading(message, message.groups, moment.offset, moment.day)
+            reading = MessageReading(message, message.groups, moment.offset, moment.day)
             interactions += self._beside.attested(reading)
             warnings += tuple(reading.warnings)
         unmapped = unmapped_in(warnings) if warnings else ()

@@ -12,11 +12,11 @@ from engine.hl7.message import Message
 from engine.mapping.files.group import NO_GROUP, MergeGroup, further, merge_groups, patient_segments, visit_segments
 from engine.mapping.language.identifier import MessageIdentifier
 from engine.mapping.language.moment import Moment
-from engine.mapping.language.reading import Reading, by_name
+from engine.mapping.language.reading import MessageReading, by_name
 from engine.mapping.resource.patient import PatientMapping
 from engine.mapping.resource.resource_file import SOURCE
 from engine.mapping.resource.resource_planner import ResourcePlanner
-from engine.mapping.subject.events import EventAction, Rule
+from engine.mapping.subject.events import EventAction, EventRule
 from engine.mapping.subject.identify import SubjectReader
 from engine.mapping.subject.identities import Identities
 from engine.mapping.subject.move import identities
@@ -25,14 +25,14 @@ from engine.mapping.subject.rename import change, ended, key_of
 NOT_SENT = "not-sent"
 
 
-class Planned(NamedTuple):
+class PlannedMessage(NamedTuple):
     """Interactions, and what is to be warned of with them."""
 
     interactions: tuple[Interaction, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-Planner = Callable[[Rule, Message, Moment], Planned]
+Planner = Callable[[EventRule, Message, Moment], PlannedMessage]
 PlanGroup = Callable[[MergeGroup, Message, Moment], tuple[Interaction, list[str]]]
 
 
@@ -50,10 +50,12 @@ class IdentityPlanner:
             EventAction.UNLINK: self._links,
         }
 
-    def _in_groups(self, plan: PlanGroup, _: Rule, message: Message, moment: Moment) -> Planned:
+    def _in_groups(self, plan: PlanGroup, _: EventRule, message: Message, moment: Moment) -> PlannedMessage:
         """Return what is asked for each PID and its MRG."""
         made = [plan(group, message, moment) for group in merge_groups(message) or NO_GROUP]
-        return Planned(tuple([one for one, _ in made]), tuple([text for _, warnings in made for text in warnings]))
+        return PlannedMessage(
+            tuple([one for one, _ in made]), tuple([text for _, warnings in made for text in warnings])
+        )
 
     def _merge(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Merge, list[str]]:
         found, faults = self._identities.pair(group, message, moment)
@@ -103,7 +105,7 @@ class IdentityPlanner:
         kept = _without(record, {key_of(item) for item in numbers} | set(moving))
         return Move(moving, numbers, source, kept), reading.warnings
 
-    def _links(self, rule: Rule, message: Message, moment: Moment) -> Planned:
+    def _links(self, rule: EventRule, message: Message, moment: Moment) -> PlannedMessage:
         sides = self._identities.linked(message, moment)
         _refuse_faults(tuple(finding for side in sides for finding in side.findings))
         pids = message.named("PID")
@@ -116,7 +118,7 @@ class IdentityPlanner:
             records.append(_without(self._patient.record(side.found, reading), shared))
             warnings += reading.warnings
         undo = rule.action is EventAction.UNLINK
-        return Planned(tuple([Link(records[0], other, undo) for other in records[1:]]), tuple(warnings))
+        return PlannedMessage(tuple([Link(records[0], other, undo) for other in records[1:]]), tuple(warnings))
 
 
 class PatientPlanner:
@@ -127,16 +129,18 @@ class PatientPlanner:
         self._patient = patient
         self._beside = beside
 
-    def plan(self, rule: Rule, message: Message, moment: Moment) -> Planned:
+    def plan(self, rule: EventRule, message: Message, moment: Moment) -> PlannedMessage:
         """Return what is asked for the patient and what belongs to it, or for each where the rule says so."""
         sides = self._reader.identities.sides(rule, message, moment)
         _refuse_faults(tuple(finding for side in sides for finding in side.findings))
         plan = self._moves if rule.moves else self._merges if rule.merges else self._upserts
         planned = plan(rule, sides, message, moment)
         before = [f"{NOT_SENT} {name}" for name in rule.unsent] + [flag for side in sides for flag in side.flags]
-        return Planned(_once(planned.interactions), (*before, *planned.warnings))
+        return PlannedMessage(_once(planned.interactions), (*before, *planned.warnings))
 
-    def _upserts(self, rule: Rule, sides: Sequence[Identities], message: Message, moment: Moment) -> Planned:
+    def _upserts(
+        self, rule: EventRule, sides: Sequence[Identities], message: Message, moment: Moment
+    ) -> PlannedMessage:
         interactions: list[Interaction] = []
         warnings: list[str] = []
         historic = self._reader.is_historic(rule)
@@ -144,7 +148,7 @@ class PatientPlanner:
             if rule.each:
                 reading = reading_of(MergeGroup(pid, None), message, moment)
             else:
-                reading = Reading(message, message.groups, moment.offset, moment.day)
+                reading = MessageReading(message, message.groups, moment.offset, moment.day)
             suffix = _suffix(number)
             record = self._patient.record(side.found, reading, suffix)
             delete = rule.action is EventAction.DELETE
@@ -156,9 +160,9 @@ class PatientPlanner:
             warnings += (*reading.warnings, *further(reading.all))
         if historic:
             warnings.append(rule.name)
-        return Planned(tuple(interactions), tuple(warnings))
+        return PlannedMessage(tuple(interactions), tuple(warnings))
 
-    def _moves(self, rule: Rule, sides: Sequence[Identities], message: Message, moment: Moment) -> Planned:
+    def _moves(self, rule: EventRule, sides: Sequence[Identities], message: Message, moment: Moment) -> PlannedMessage:
         """Return what is asked where resources go from the patients of the MRG segments to those of their PIDs."""
         interactions: list[Interaction] = []
         warnings: list[str] = []
@@ -172,12 +176,12 @@ class PatientPlanner:
                 target = targets[to.found] = self._patient.record(to.found, reading, suffix)
                 warnings += reading.warnings
                 interactions.append(Upsert(target, rule.create, thin=True))
-            reading = Reading(message, by_name(visit_segments(message, group)), moment.offset, moment.day)
+            reading = MessageReading(message, by_name(visit_segments(message, group)), moment.offset, moment.day)
             interactions += self._from(of, rule, target, reading, suffix)
             warnings += reading.warnings
-        return Planned(tuple(interactions), tuple(warnings))
+        return PlannedMessage(tuple(interactions), tuple(warnings))
 
-    def _merges(self, rule: Rule, sides: Sequence[Identities], message: Message, moment: Moment) -> Planned:
+    def _merges(self, rule: EventRule, sides: Sequence[Identities], message: Message, moment: Moment) -> PlannedMessage:
         """Return what is asked where resources of a patient are merged, once for each pair of PID and MRG."""
         interactions: list[Interaction] = []
         warnings: list[str] = []
@@ -189,10 +193,10 @@ class PatientPlanner:
             interactions.append(Upsert(record, rule.create, thin=True))
             interactions += self._from(source, rule, record, reading, suffix)
             warnings += reading.warnings
-        return Planned(tuple(interactions), tuple(warnings))
+        return PlannedMessage(tuple(interactions), tuple(warnings))
 
     def _from(
-        self, side: Identities, rule: Rule, target: PatientRecord, reading: Reading, suffix: str
+        self, side: Identities, rule: EventRule, target: PatientRecord, reading: MessageReading, suffix: str
     ) -> list[Interaction]:
         """Return the acts of a rule, after the look-up of the patient whom MRG names, where that is another one."""
         interactions: list[Interaction] = []
@@ -205,10 +209,10 @@ class PatientPlanner:
         return interactions
 
 
-def reading_of(group: MergeGroup, message: Message, moment: Moment) -> Reading:
+def reading_of(group: MergeGroup, message: Message, moment: Moment) -> MessageReading:
     """Return what speaks of the patient of one group."""
     segments = patient_segments(message, group.pid)
-    reading = Reading(message, by_name(segments), moment.offset, moment.day)
+    reading = MessageReading(message, by_name(segments), moment.offset, moment.day)
     if group.pid is not None:
         reading.first["PID"] = group.pid
     if group.mrg is not None:

@@ -14,11 +14,11 @@ from engine.journal.journal import Journal
 from engine.journal.read import backlog
 from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.dispatch import Dispatch
-from engine.pipeline.inbound.outcomes import Outcome
+from engine.pipeline.inbound.outcomes import EntryOutcome
 from engine.pipeline.listeners import Listeners
 from engine.pipeline.nodes import keep_newest
 from engine.pipeline.repair.bulk_replay import BulkReplays
-from engine.pipeline.shared import Shared
+from engine.pipeline.shared import PipelineContext
 
 # How often a node keeps at the latest what it has recorded last.
 KEEP_SECONDS: Final = 2.0
@@ -33,7 +33,7 @@ class CatchingUp:
         self,
         journal: Journal,
         folder: Path,
-        shared: Shared,
+        shared: PipelineContext,
         dispatches: Mapping[str, Dispatch],
         listeners: Listeners,
         alerts: AlertBook,
@@ -81,4 +81,4 @@ class CatchingUp:
         ended = await self._journal.read(partial(backlog.ended_of, seq))
         for name in missing & ended.keys():
             if ended[name].state not in UNFINISHED or ended[name].state is State.HELD:
-                self._shared.outcomes.settled(seq, name, Outcome(*ended[name]))
+                self._shared.outcomes.settled(seq, name, EntryOutcome(*ended[name]))

@@ -60,7 +60,7 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class ExaminedConfiguration:
     """Everything authored, with every problem and every warning of all files; `configuration` None: it cannot be used.
 
     `destinations`: those that the channel files name; None where one of them does not tell.
@@ -83,7 +83,7 @@ def configure(files: Files, *, in_force: frozenset[str] | None = None, machine: 
     return examine(files, in_force=in_force, machine=machine).usable()
 
 
-def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bool = True) -> Examined:
+def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bool = True) -> ExaminedConfiguration:
     """Read, check and compile everything: what `channels check`, a start and a reload say of the files is this.
 
     `in_force`: the marks of what this would replace; the cases of mappings with other marks are run as well, and one
@@ -116,7 +116,7 @@ def examine(files: Files, *, in_force: frozenset[str] | None = None, machine: bo
         whole = Configuration(by_name, mappings, destinations, alerting.value, frozenset(marks.values()))
     sure = len(channels) == len(channel_files(files.channels)) and not any(map(_names_guessed, read))
     named = frozenset(destinations) if sure else None
-    return Examined(whole, tuple(sorted(set(problems))), warnings, named)
+    return ExaminedConfiguration(whole, tuple(sorted(set(problems))), warnings, named)
 
 
 def _names_guessed(read: Looked[Channel]) -> bool:

@@ -10,19 +10,19 @@ from typing import Final, NamedTuple, Self
 
 from engine import fault, telemetry
 from engine.config.channel import Mode
-from engine.deliver.destination import Destination
+from engine.deliver.destination import FhirDestination
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.errors import JournalRefusedError, MappingError, MessageError, SealError, place_of
 from engine.fhir.plan import Merge, Plan
 from engine.hl7.message import Message
-from engine.journal.entry import Claimed, FollowUp, FollowUpKind, State
+from engine.journal.entry import Claimed, FollowUpKind, FollowUpRequest, State
 from engine.journal.journal import Journal
 from engine.journal.state.pausing import Pause
-from engine.mapping.subject.subject import Action
+from engine.mapping.subject.subject import Disposition
 from engine.pipeline.alerts.kind import PauseReason
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import read_message
-from engine.pipeline.inbound.outcomes import Outcome
+from engine.pipeline.inbound.outcomes import EntryOutcome
 from engine.pipeline.outbound.completing import LACKING, NOTE, completed
 from engine.pipeline.outbound.destination_health import DestinationHealth, count_warnings
 from engine.pipeline.outbound.follow_ups import FollowUps
@@ -32,7 +32,7 @@ from engine.pipeline.outbound.notices import is_announced
 from engine.pipeline.outbound.settling import held, settlement
 from engine.pipeline.outbound.shadow import shadowed
 from engine.pipeline.outbound.throttle import DeliveryThrottle
-from engine.pipeline.shared import Shared
+from engine.pipeline.shared import PipelineContext
 
 MOST_LATER: Final = 20
 DAMAGED: Final = "body-damaged"
@@ -44,7 +44,7 @@ _log = telemetry.logger()
 def now_filtered(feed: Feed, message: Message) -> str:
     """Return the rule by which the mapping asks nothing for a message that was taken in before; '' where it does."""
     subject = feed.mapping.identify(message)
-    return "" if subject.action is Action.DELIVER else subject.rule
+    return "" if subject.action is Disposition.DELIVER else subject.rule
 
 
 class Carried(NamedTuple):
@@ -52,14 +52,14 @@ class Carried(NamedTuple):
 
     verdict: Verdict
     plan: Plan | None = None
-    follow_ups: tuple[FollowUp, ...] = ()
+    follow_ups: tuple[FollowUpRequest, ...] = ()
     feed: Feed | None = None
 
     def noting(self, *codes: str) -> Self:
         """Return the same with more notes in its verdict."""
         return self._replace(verdict=self.verdict.noting(*codes))
 
-    def followed_by(self, follow_up: FollowUp) -> Self:
+    def followed_by(self, follow_up: FollowUpRequest) -> Self:
         """Return the same, followed up by one thing more."""
         return self._replace(follow_ups=(*self.follow_ups, follow_up))
 
@@ -69,13 +69,13 @@ class DeliveryWorker:
     """Delivers entries to one destination, as it is described now."""
 
     name: str
-    destination: Destination
+    destination: FhirDestination
     throttle: DeliveryThrottle
     journal: Journal
     memory: DestinationMemory
     health: DestinationHealth
     follow_ups: tuple[FollowUps, ...]
-    shared: Shared
+    shared: PipelineContext
 
     async def deliver(self, claimed: Claimed) -> Carried:
         """Deliver one entry and return what came of it, which is to be settled. Errors of the journal pass."""
@@ -150,10 +150,10 @@ class DeliveryWorker:
         if not verdict.patient:
             return carried
         if is_announced(claimed, feed.channel, self.destination.settings, message):
-            carried = carried.followed_by(FollowUp(FollowUpKind.NOTICE, verdict.patient, verdict.visit))
+            carried = carried.followed_by(FollowUpRequest(FollowUpKind.NOTICE, verdict.patient, verdict.visit))
         why_not = refusal(claimed, feed.channel, message, plan.event_at, self.shared.clock())
         if why_not is None:
-            return carried.followed_by(FollowUp(FollowUpKind.LOOKUP, verdict.patient))
+            return carried.followed_by(FollowUpRequest(FollowUpKind.LOOKUP, verdict.patient))
         return carried.noting(why_not) if why_not else carried
 
     async def _later(self, claimed: Claimed) -> list[Plan]:
@@ -212,7 +212,9 @@ class DeliveryWorker:
         self.health.count(claimed, verdict, result)
         if result.state is not State.RECEIVED:
             count_warnings(claimed.channel, plan)
-            self.shared.outcomes.settled(claimed.seq, self.name, Outcome(result.state, result.reason, result.notes))
+            self.shared.outcomes.settled(
+                claimed.seq, self.name, EntryOutcome(result.state, result.reason, result.notes)
+            )
         if verdict.kind not in {VerdictKind.DELIVERED, VerdictKind.FILTERED}:
             _log.warning(
                 "not delivered",

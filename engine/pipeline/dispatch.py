@@ -16,21 +16,21 @@ from typing import Final
 
 from engine import telemetry
 from engine.config.destination import Destination as Settings
-from engine.deliver.destination import Destination
-from engine.deliver.throttling.breaker import Gate
+from engine.deliver.destination import FhirDestination
+from engine.deliver.throttling.breaker import BreakerState
 from engine.deliver.wire.abilities import NO_IF_MATCH
 from engine.errors import DeliveryError, DestinationError, JournalError, JournalRefusedError, place_of
 from engine.journal.entry import Claimed
 from engine.journal.journal import Journal
 from engine.journal.state import proving
 from engine.pipeline.delivery_worker import DeliveryWorker
-from engine.pipeline.outbound.destination_health import Condition, DestinationHealth
+from engine.pipeline.outbound.destination_health import DestinationHealth, HealthState
 from engine.pipeline.outbound.look_ups import LookUps
 from engine.pipeline.outbound.memory import DestinationMemory
 from engine.pipeline.outbound.notices import Notices
 from engine.pipeline.outbound.prefetch_buffer import PrefetchBuffer
 from engine.pipeline.outbound.throttle import DeliveryThrottle
-from engine.pipeline.shared import Shared
+from engine.pipeline.shared import PipelineContext
 
 IDLE_SECONDS: Final = 30.0
 LEAST_SECONDS: Final = 0.01
@@ -47,17 +47,17 @@ class Dispatch:
     def __init__(
         self,
         name: str,
-        destination: Destination,
+        destination: FhirDestination,
         journal: Journal,
         throttle: DeliveryThrottle,
-        shared: Shared,
+        shared: PipelineContext,
     ) -> None:
         self.name = name
         self.destination = destination
         self.throttle = throttle
         self.health = DestinationHealth(name)
         self._pauses = shared.pauses
-        self._next: tuple[Destination, DeliveryThrottle] | None = None
+        self._next: tuple[FhirDestination, DeliveryThrottle] | None = None
         self._journal = journal
         self._clock = shared.clock
         self._time = shared.time
@@ -133,24 +133,24 @@ class Dispatch:
         return (self._next[0] if self._next else self.destination).settings
 
     @property
-    def condition(self) -> Condition:
+    def condition(self) -> HealthState:
         """How the destination does, the gravest first."""
         if self._pauses.of(self.name) is not None:
-            return Condition.PAUSED
+            return HealthState.PAUSED
         if self.health.failing:
-            return Condition.FAILING
+            return HealthState.FAILING
         if not self._checked:
-            return Condition.UNREACHABLE
-        return Condition.OPEN if self.throttle.open else Condition.READY
+            return HealthState.UNREACHABLE
+        return HealthState.OPEN if self.throttle.open else HealthState.READY
 
     @property
     def next_try_at(self) -> datetime | None:
         """When the destination is tried again by itself; None where it is well or paused, or being tried now."""
-        if self.condition in {Condition.PAUSED, Condition.READY}:
+        if self.condition in {HealthState.PAUSED, HealthState.READY}:
             return None
         if not self._checked:
             return self._check_at
-        is_waiting = self.throttle.breaker.gate is Gate.OPEN
+        is_waiting = self.throttle.breaker.gate is BreakerState.OPEN
         return self._clock() + timedelta(seconds=self.throttle.pause_seconds()) if is_waiting else None
 
     async def retry_now(self) -> None:
@@ -160,9 +160,9 @@ class Dispatch:
         self._due = True
         self.look_again()
 
-    def _to_be_asked(self) -> Destination | None:
+    def _to_be_asked(self) -> FhirDestination | None:
         """Return the destination while follow-ups may be asked for there: it is well, and stays."""
-        well = not self._stopping and self._next is None and self.condition is Condition.READY
+        well = not self._stopping and self._next is None and self.condition is HealthState.READY
         return self.destination if well else None
 
     @property
@@ -180,7 +180,7 @@ class Dispatch:
         """Whether nothing may start: the destination is paused, or about to be exchanged for another."""
         return self._next is not None or self._pauses.of(self.name) is not None
 
-    def exchange(self, destination: Destination, throttle: DeliveryThrottle) -> None:
+    def exchange(self, destination: FhirDestination, throttle: DeliveryThrottle) -> None:
         """Go on at a destination that is described anew, once what is under way has ended at the old one."""
         self._next = (destination, throttle)
         self._wake.set()

@@ -13,14 +13,14 @@ from engine import fault, telemetry
 from engine.clock import now
 from engine.config.alerting import Alerting
 from engine.config.destination import Destination as Settings
-from engine.deliver.destination import Destination
+from engine.deliver.destination import FhirDestination
 from engine.deliver.wire.server import Fence
 from engine.errors import AdtEngineError, ConfigurationError, Problem, StartError, brief, place_of
 from engine.journal.journal import Journal
 from engine.journal.read import backlog
 from engine.pipeline.alerts.book import AlertBook
 from engine.pipeline.catching_up import CatchingUp
-from engine.pipeline.configuration import Configuration, Examined, Files, examine
+from engine.pipeline.configuration import Configuration, ExaminedConfiguration, Files, examine
 from engine.pipeline.dispatch import Dispatch
 from engine.pipeline.feed import Feeds, charsets_of, feeds_of
 from engine.pipeline.inbound.counters import Counters
@@ -33,10 +33,10 @@ from engine.pipeline.nodes import fence, keep_newest, notice_restored, shared_of
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.throttle import DeliveryThrottle
 from engine.pipeline.outbound.timekeeping import Timekeeper
-from engine.pipeline.publication import Publication, State, put, put_back, recover, settle
+from engine.pipeline.publication import Publication, PublicationState, put, put_back, recover, settle
 from engine.pipeline.repair.bulk_replay import BulkReplays
 from engine.pipeline.repair.entry_operations import EntryOperations
-from engine.pipeline.shared import Shared
+from engine.pipeline.shared import PipelineContext
 from engine.pipeline.worker import Worker
 
 _log = telemetry.logger()
@@ -75,7 +75,7 @@ class Engine:
         self._reloading = asyncio.Lock()
         self._publishing: asyncio.Future[None] | None = None
         self._marks: frozenset[str] = frozenset()
-        self._shared = Shared(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock, self.time)
+        self._shared = PipelineContext(self.feeds, Handover(), Outcomes(), self.pauses, self.merges, clock, self.time)
         self.entry_operations = EntryOperations(files.data, journal, self.feeds, self.dispatches, clock)
         self.bulk_replays = BulkReplays(self.entry_operations)
         self.catching_up = CatchingUp(
@@ -159,7 +159,7 @@ class Engine:
             except BaseException:
                 await asyncio.to_thread(put_back, self.files.data, publication)
                 raise
-            await asyncio.to_thread(settle, self.files.data, publication, State.IN_FORCE)
+            await asyncio.to_thread(settle, self.files.data, publication, PublicationState.IN_FORCE)
             self.refused_reload = ""
 
     async def _reload(self) -> tuple[str, ...]:
@@ -240,7 +240,7 @@ class Engine:
         folder = str(self.files.channels)
         return tuple(Problem(folder, 1, 1, f"destinations.{name}", "has unfinished work", expected) for name in left)
 
-    def _new_destinations(self, configuration: Configuration) -> dict[str, Destination]:
+    def _new_destinations(self, configuration: Configuration) -> dict[str, FhirDestination]:
         """Return the clients of destinations that are new or described anew; StartError where one cannot be made."""
         return {
             name: destination_of(settings, configuration, fence(self.journal, settings.timeout_seconds))
@@ -248,7 +248,7 @@ class Engine:
             if name not in self.dispatches or self.dispatches[name].settings != settings
         }
 
-    def _dispatch(self, destinations: Mapping[str, Destination]) -> set[str]:
+    def _dispatch(self, destinations: Mapping[str, FhirDestination]) -> set[str]:
         for name, destination in destinations.items():
             dispatch = Dispatch(name, destination, self.journal, _throttle(destination.settings), self._shared)
             self.dispatches[name] = dispatch
@@ -289,20 +289,20 @@ class Engine:
             _fail(self.failed, error)
 
 
-def destination_of(settings: Settings, configuration: Configuration, fence: Fence | None = None) -> Destination:
+def destination_of(settings: Settings, configuration: Configuration, fence: Fence | None = None) -> FhirDestination:
     """Return the client of a destination, with the policies of the first channel that names it.
 
     `fence` is awaited before each write is sent.
     """
     channel = next(one for one in configuration.channels.values() if settings in one.destinations)
-    return Destination(settings, channel, clock=now, new_id=lambda: secrets.token_hex(16), fence=fence)
+    return FhirDestination(settings, channel, clock=now, new_id=lambda: secrets.token_hex(16), fence=fence)
 
 
 def _throttle(settings: Settings) -> DeliveryThrottle:
     return DeliveryThrottle(settings.name, settings.concurrency, settings.retry, time.monotonic, random.random)
 
 
-def _log_warnings(examined: Examined) -> None:
+def _log_warnings(examined: ExaminedConfiguration) -> None:
     for one in examined.warnings:
         _log.warning("configuration doubtful", file=f"{one.file}:{one.line}:{one.column}", error=str(one))
 

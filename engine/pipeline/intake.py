@@ -15,24 +15,24 @@ from typing import Final
 
 from engine import telemetry
 from engine.acknowledge.code import AckCode
-from engine.acknowledge.mode import Acknowledgements, Mode, mode_of
+from engine.acknowledge.mode import AckMode, Acknowledgements, mode_of
 from engine.errors import DiskReserveError, JournalError, JournalRefusedError, place_of
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header, read_header
 from engine.journal.entry import AckOutcome, Recorded, State
 from engine.journal.journal import Journal
 from engine.journal.read import backlog
-from engine.journal.read.backlog import Ended
+from engine.journal.read.backlog import DestinationResult
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.application import AckBuilder, Awaited, application_ack, standing
 from engine.pipeline.inbound.counters import Counters
 from engine.pipeline.inbound.entries import Arrival, entry_of, fragment_of
 from engine.pipeline.inbound.judgement import Judgement, judge
-from engine.pipeline.inbound.outcomes import Outcome
-from engine.pipeline.shared import Shared
+from engine.pipeline.inbound.outcomes import EntryOutcome
+from engine.pipeline.shared import PipelineContext
 from engine.receive.batch import Batch, pack_replies, unpack
 from engine.receive.block import Block, BlockKind
-from engine.receive.reply import Peer, Reply
+from engine.receive.reply import BlockReply, Peer
 
 NO_ROOM: Final = Finding(ErrorCode.APPLICATION, "no-room", (), "The message could not be stored; send it again later")
 FAULT: Final = Finding(
@@ -54,7 +54,7 @@ FRAGMENTS: Final = {
 }
 GOOD: Final = frozenset({AckCode.AA, AckCode.CA})
 
-_Replying = Callable[[], Coroutine[None, None, Reply]]
+_Replying = Callable[[], Coroutine[None, None, BlockReply]]
 
 _log = telemetry.logger()
 
@@ -70,7 +70,7 @@ class Intake:
         self,
         channel: str,
         journal: Journal,
-        shared: Shared,
+        shared: PipelineContext,
         arrived: Callable[[tuple[str, ...]], None],
         boot: str,
         counters: Counters,
@@ -87,7 +87,7 @@ class Intake:
         self._count = itertools.count(1)
         self._seconds = telemetry.ACK_SECONDS.labels(channel)
 
-    async def answer(self, block: Block, peer: Peer) -> Reply:
+    async def answer(self, block: Block, peer: Peer) -> BlockReply:
         """Answer one block; what could not be stored is never answered with AA or CA."""
         begun = time.perf_counter()
         try:
@@ -95,7 +95,7 @@ class Intake:
         finally:
             self._seconds.observe(time.perf_counter() - begun)
 
-    async def _answer(self, block: Block, peer: Peer) -> Reply:
+    async def _answer(self, block: Block, peer: Peer) -> BlockReply:
         feed = self._feeds[self._name]
         try:
             if block.kind is not BlockKind.COMPLETE:
@@ -112,11 +112,11 @@ class Intake:
             _log.error("not answered", channel=self._name, error=type(error).__name__, point=place_of(error))
             return self._not_stored(block, feed, error)
 
-    async def _message(self, raw: bytes, peer: Peer, feed: Feed) -> Reply:
+    async def _message(self, raw: bytes, peer: Peer, feed: Feed) -> BlockReply:
         reply = await self._taken(raw, peer, feed)
         return await reply()
 
-    async def _of_batch(self, raw: bytes, peer: Peer, feed: Feed, name: str) -> "asyncio.Future[Reply]":
+    async def _of_batch(self, raw: bytes, peer: Peer, feed: Feed, name: str) -> "asyncio.Future[BlockReply]":
         """Judge and record a message of a batch; return its reply, which may wait for its delivery."""
         reply = await self._taken(raw, peer, feed, name)
         return asyncio.ensure_future(reply())
@@ -162,12 +162,12 @@ class Intake:
         elif judged.state is State.REJECTED:
             _log.warning("refused", channel=self._name, entry=recorded.seq, reason=judged.reason)
 
-    def _stored(self, recorded: Recorded, due: Acknowledgements, acks: AckBuilder, ack: bytes) -> Reply:
+    def _stored(self, recorded: Recorded, due: Acknowledgements, acks: AckBuilder, ack: bytes) -> BlockReply:
         """Answer what is recorded: a duplicate as its first receipt was, unless that was refused and taken in since."""
         taken_since = recorded.duplicate and recorded.ack_code not in GOOD
         answer = ack if taken_since else recorded.acknowledgement
         sent = partial(self._sent, recorded.seq)
-        return Reply(
+        return BlockReply(
             answer or None,
             close=due.close,
             later=_at_once(acks.build(due.later)) if due.later else None,
@@ -176,26 +176,26 @@ class Intake:
         )
 
     async def _on_delivery(
-        self, recorded: Recorded, mode: Mode, acks: AckBuilder, feed: Feed, pairs: Sequence[tuple[str, ...]]
-    ) -> Reply:
+        self, recorded: Recorded, mode: AckMode, acks: AckBuilder, feed: Feed, pairs: Sequence[tuple[str, ...]]
+    ) -> BlockReply:
         """Answer with the outcome: in turn in original mode, afterwards in enhanced mode."""
         sent = partial(self._sent, recorded.seq)
-        states = dict.fromkeys(recorded.destinations, Ended(State.RECEIVED, "", ()))
+        states = dict.fromkeys(recorded.destinations, DestinationResult(State.RECEIVED, "", ()))
         if recorded.duplicate:
             states = await self._journal.read(partial(backlog.ended_of, recorded.seq))
-        awaited = standing(states, feed.required) if states else Awaited(frozenset(), Outcome(recorded.state, ""))
+        awaited = standing(states, feed.required) if states else Awaited(frozenset(), EntryOutcome(recorded.state, ""))
         within = feed.channel.acknowledge.within_seconds
         application = application_ack(self._outcomes, recorded.seq, awaited, within, mode, acks, pairs)
         if mode.enhanced:
-            return Reply(recorded.acknowledgement or None, later=application, later_written=sent)
-        return Reply(await application, written=sent)
+            return BlockReply(recorded.acknowledgement or None, later=application, later_written=sent)
+        return BlockReply(await application, written=sent)
 
-    async def _batch(self, batch: Batch, peer: Peer, feed: Feed) -> Reply:
+    async def _batch(self, batch: Batch, peer: Peer, feed: Feed) -> BlockReply:
         """Journal every message of a batch in order; answer with one batch of acknowledgements, or one block each."""
         for warning in batch.warnings:
             _log.warning("batch", channel=self._name, reason=warning)
         name = batch.control_id.decode("ascii", "replace")
-        waiting: list[asyncio.Future[Reply]] = []
+        waiting: list[asyncio.Future[BlockReply]] = []
         for at in range(0, len(batch.messages), OF_A_BATCH):
             some = batch.messages[at : at + OF_A_BATCH]
             waiting += await asyncio.gather(*(self._of_batch(raw, peer, feed, name) for raw in some))
@@ -211,39 +211,39 @@ class Intake:
             if asyncio.iscoroutine(reply.later):
                 reply.later.close()
         now = pack_replies(batch, acks, self._new_id(), self._clock()) if batch.enveloped else tuple(filter(None, acks))
-        return Reply(now, written=written)
+        return BlockReply(now, written=written)
 
-    async def _no_header(self, raw: bytes, peer: Peer, feed: Feed) -> Reply:
+    async def _no_header(self, raw: bytes, peer: Peer, feed: Feed) -> BlockReply:
         await self._journal.record(fragment_of(raw, "no-header", peer, feed.channel, self._clock()))
         telemetry.series(telemetry.MESSAGES, self._name, "none").inc()
-        return Reply(None, close=True, stored=False)
+        return BlockReply(None, close=True, stored=False)
 
-    async def _fragment(self, block: Block, peer: Peer, feed: Feed) -> Reply:
+    async def _fragment(self, block: Block, peer: Peer, feed: Feed) -> BlockReply:
         """Journal what is no whole block; answer it where its MSH can be read and no other block takes its place."""
         fault, reason, text = FRAGMENTS[block.kind]
         recorded = await self._journal.record(fragment_of(block.raw, reason, peer, feed.channel, self._clock()))
         if block.kind is BlockKind.TORN:
-            return Reply(None, stored=False)
+            return BlockReply(None, stored=False)
         _log.warning("refused", channel=self._name, entry=recorded.seq, reason=reason)
         header = read_header(block.raw)
         if header is None:
-            return Reply(None, close=True, stored=False)
+            return BlockReply(None, close=True, stored=False)
         finding = Finding(fault, reason, (), text)
         return self._refusal(header, finding, feed, close=block.kind is BlockKind.OVERSIZE)
 
-    def _not_stored(self, block: Block, feed: Feed, error: Exception) -> Reply:
+    def _not_stored(self, block: Block, feed: Feed, error: Exception) -> BlockReply:
         """Refuse what is not stored; the line ends without a word where the journal stops, or is away."""
         answered = isinstance(error, DiskReserveError | JournalRefusedError) or not isinstance(error, JournalError)
         header = read_header(block.raw) if answered else None
         if header is None:
-            return Reply(None, close=True, stored=False)
+            return BlockReply(None, close=True, stored=False)
         return self._refusal(header, NO_ROOM, feed, close=False)
 
-    def _refusal(self, header: Header, finding: Finding, feed: Feed, *, close: bool) -> Reply:
+    def _refusal(self, header: Header, finding: Finding, feed: Feed, *, close: bool) -> BlockReply:
         code = mode_of(header, feed.channel.acknowledgement_mode).acknowledgements((finding,)).at_commit
         if code is None:
-            return Reply(None, close=True, stored=False)
-        return Reply(self._acks(header, None, feed).build(code, (finding,)), close=close, stored=False)
+            return BlockReply(None, close=True, stored=False)
+        return BlockReply(self._acks(header, None, feed).build(code, (finding,)), close=close, stored=False)
 
     def _acks(self, header: Header, judged: Judgement | None, feed: Feed) -> AckBuilder:
         charset = judged.message.charset if judged and judged.message else "ascii"
@@ -256,7 +256,7 @@ class Intake:
         self._journal.acknowledged(seq, AckOutcome.SENT if arrived else AckOutcome.UNSENT)
 
 
-async def _now(reply: Reply) -> Reply:
+async def _now(reply: BlockReply) -> BlockReply:
     return reply
 
 

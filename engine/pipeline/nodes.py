@@ -20,7 +20,7 @@ from engine.journal.file.lock import give_to_owner
 from engine.journal.journal import Journal
 from engine.journal.opening import address_of, keep_address
 from engine.journal.state.pausing import pause_everywhere
-from engine.journal.write.backend import Shared
+from engine.journal.write.backend import SharedJournal
 from engine.journal.write.recording import newest_entry
 from engine.pipeline.alerts.kind import PauseReason
 from engine.pipeline.configuration import Configuration, Files
@@ -34,7 +34,7 @@ LOOK_SECONDS: Final = 0.1
 _log = telemetry.logger()
 
 
-def shared_of(files: Files, configuration: Configuration, heard: Callable[[], None]) -> Shared | None:
+def shared_of(files: Files, configuration: Configuration, heard: Callable[[], None]) -> SharedJournal | None:
     """Return the journal that this engine shares; None where it has one of its own in its data folder.
 
     `heard` is called in another thread where another node may have changed something.
@@ -47,7 +47,7 @@ def shared_of(files: Files, configuration: Configuration, heard: Callable[[], No
         return None
     home = _home_of(files.data)
     name = files.node or f"{socket.gethostname()}-{home[:4]}"
-    return Shared(address, name, home, __version__, digest_of(files.channels, configuration), _took_over, heard)
+    return SharedJournal(address, name, home, __version__, digest_of(files.channels, configuration), _took_over, heard)
 
 
 async def notice_restored(journal: Journal, folder: Path, now: datetime) -> bool:

@@ -15,7 +15,7 @@ from engine.config.network import is_allowed
 from engine.hl7.header import read_header
 from engine.pipeline.engine import Engine
 from engine.receive.block import Block, BlockKind
-from engine.receive.reply import Peer, Reply
+from engine.receive.reply import BlockReply, Peer
 
 HL7: Final = "application/hl7-v2"
 TYPES: Final = frozenset({HL7, "application/hl7-v2+er7", "x-application/hl7-v2+er7"})
@@ -97,7 +97,7 @@ class HttpIntake:
                 del self._under_way[key]
 
 
-async def _rendered(reply: Reply) -> Answer:
+async def _rendered(reply: BlockReply) -> Answer:
     """Return a reply as HTTP has it: one answer. Of two acknowledgements the first is sent, the second is not."""
     now, written = reply.now, reply.written
     if now is None and reply.later is not None:

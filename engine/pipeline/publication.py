@@ -25,7 +25,7 @@ READABLE: Final = 0o644
 Texts = Mapping[str, str | None]
 
 
-class State(StrEnum):
+class PublicationState(StrEnum):
     """What became of a publication; `writing`: nobody knows yet whether all its files are there."""
 
     WRITING = "writing"
@@ -49,7 +49,7 @@ class Publication:
     folder: str
     before: Texts
     after: Texts
-    state: State = State.WRITING
+    state: PublicationState = PublicationState.WRITING
     undoes: int = 0
     told: bool = True
 
@@ -98,21 +98,21 @@ def put_back(data: Path, publication: Publication, *, told: bool = True) -> None
             f"{folder} cannot be written ({error.strerror}), and is half-way to a version that was not put in force: "
             f"put back what {data / FOLDER} keeps as before"
         ) from error
-    settle(data, replace(publication, told=told), State.REFUSED)
+    settle(data, replace(publication, told=told), PublicationState.REFUSED)
 
 
-def settle(data: Path, publication: Publication, state: State) -> None:
+def settle(data: Path, publication: Publication, state: PublicationState) -> None:
     """Note what became of a publication, and of one that it takes back."""
     _keep(data, replace(publication, state=state))
-    if state is State.IN_FORCE:
+    if state is PublicationState.IN_FORCE:
         _take_back(data, publication)
 
 
 def _take_back(data: Path, publication: Publication) -> None:
     """Note of the publication that one in force takes back, if any, that it is taken back."""
     for one in publications(data) if publication.undoes else ():
-        if one.number == publication.undoes and one.state is not State.TAKEN_BACK:
-            _keep(data, replace(one, state=State.TAKEN_BACK))
+        if one.number == publication.undoes and one.state is not PublicationState.TAKEN_BACK:
+            _keep(data, replace(one, state=PublicationState.TAKEN_BACK))
 
 
 def recover(data: Path) -> int:
@@ -123,9 +123,9 @@ def recover(data: Path) -> int:
     newest = next(iter(publications(data)), None)
     if newest is None:
         return 0
-    if newest.state is State.IN_FORCE:
+    if newest.state is PublicationState.IN_FORCE:
         _take_back(data, newest)
-    if newest.state is not State.WRITING:
+    if newest.state is not PublicationState.WRITING:
         return 0
     put_back(data, newest, told=False)
     for name in newest.before:
@@ -156,7 +156,7 @@ def _inside(folder: Path, name: str) -> Path:
 
 def _read(file: Path) -> Publication:
     kept = orjson.loads(file.read_bytes())
-    return Publication(**{**kept, "state": State(kept["state"])})
+    return Publication(**{**kept, "state": PublicationState(kept["state"])})
 
 
 def _keep(data: Path, publication: Publication) -> None:

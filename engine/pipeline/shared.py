@@ -13,7 +13,7 @@ from engine.pipeline.outbound.timekeeping import Timekeeper
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class PipelineContext:
     """What the listeners and the dispatches of one engine have in common."""
 
     feeds: Feeds

@@ -20,7 +20,7 @@ _TIME: Final = "%Y%m%d%H%M%S%z"
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class BatchSection:
     """One batch within the envelope: its BHS segment (empty without one), and how many messages it holds."""
 
     header: bytes
@@ -43,7 +43,7 @@ class Batch:
     messages: tuple[bytes, ...]
     enveloped: bool
     file_header: bytes = b""
-    sections: tuple[Section, ...] = ()
+    sections: tuple[BatchSection, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -100,7 +100,7 @@ class _Unpacking:
         self._separator = separator
         self.file_header = b""
         self.messages: list[bytearray] = []
-        self.sections: list[Section] = []
+        self.sections: list[BatchSection] = []
         self.warnings: list[str] = []
         self._header = b""
         self._first = 0
@@ -159,7 +159,7 @@ class _Unpacking:
     def _end_section(self) -> None:
         count = len(self.messages) - self._first
         if self._in_batch or count:
-            self.sections.append(Section(self._header, count))
+            self.sections.append(BatchSection(self._header, count))
         self._header, self._in_batch, self._open = b"", False, False
         self._first = len(self.messages)
 

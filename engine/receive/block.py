@@ -76,7 +76,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StreamEvent:
     """Something to count; `size_bytes` is the number of bytes that it concerns."""
 
     kind: EventKind
@@ -138,9 +138,9 @@ class BlockReader:
         self._began += seconds
         self._ended += seconds
 
-    def feed(self, data: bytes, now: float) -> list[Block | Event]:
+    def feed(self, data: bytes, now: float) -> list[Block | StreamEvent]:
         """Take the next bytes of the stream; return what they complete, in order."""
-        found: list[Block | Event] = []
+        found: list[Block | StreamEvent] = []
         position, size = 0, len(data)
         while position < size and not self.dead:
             if not self._inside:
@@ -151,49 +151,49 @@ class BlockReader:
                 position = self._fill(data, position, now, found)
         return found
 
-    def expire(self, now: float) -> list[Block | Event]:
+    def expire(self, now: float) -> list[Block | StreamEvent]:
         """Say that time has come; past the deadline a block that has an end ends, any other kills the stream."""
         deadline = self.deadline
         if deadline is None or now < deadline:
             return []
-        found: list[Block | Event] = []
+        found: list[Block | StreamEvent] = []
         if self._ending or self._divided:
             self._end_bare(now, found)
         else:
-            found.append(Event(EventKind.LATE, len(self._held)))
+            found.append(StreamEvent(EventKind.LATE, len(self._held)))
             self._die()
         return found
 
-    def end(self, now: float) -> list[Block | Event]:
+    def end(self, now: float) -> list[Block | StreamEvent]:
         """Say that the peer sends nothing more: a block that lacks only its CR, or holds an end within, ends."""
-        found: list[Block | Event] = []
+        found: list[Block | StreamEvent] = []
         if self._inside and (self._ending or self._divided):
             self._end_bare(now, found)
         return found
 
-    def close(self) -> list[Block | Event]:
+    def close(self) -> list[Block | StreamEvent]:
         """Say that the stream is over; a block under way is dropped and counted."""
-        found: list[Block | Event] = []
+        found: list[Block | StreamEvent] = []
         if not self.dead:
             self._count_stray(found)
             if self._inside:
-                found.append(Event(EventKind.CUT_OFF, len(self._held)))
+                found.append(StreamEvent(EventKind.CUT_OFF, len(self._held)))
         self._die()
         return found
 
-    def _skip(self, data: bytes, position: int, now: float, found: list[Block | Event]) -> int:
+    def _skip(self, data: bytes, position: int, now: float, found: list[Block | StreamEvent]) -> int:
         start = data.find(START, position)
         if start != position and len(self._first) < FIRST_BYTES:
             self._first = (self._first + data[position : start if start >= 0 else None]).lstrip(EMPTY)[:FIRST_BYTES]
         if start < 0:
             self._stray += len(data) - position
             if self._stray > self._limit:
-                found.append(Event(EventKind.NOISE, self._limit))
+                found.append(StreamEvent(EventKind.NOISE, self._limit))
                 self._die()
             return len(data)
         self._stray += start - position
         if self._stray > self._limit:
-            found.append(Event(EventKind.NOISE, self._limit))
+            found.append(StreamEvent(EventKind.NOISE, self._limit))
             self._die()
             return len(data)
         self._count_stray(found)
@@ -201,7 +201,7 @@ class BlockReader:
         self._began = now
         return start + 1
 
-    def _fill(self, data: bytes, position: int, now: float, found: list[Block | Event]) -> int:
+    def _fill(self, data: bytes, position: int, now: float, found: list[Block | StreamEvent]) -> int:
         end = data.find(END, position)
         restart = data.find(START, position, end if end >= 0 else len(data))
         stop = restart if restart >= 0 else end if end >= 0 else len(data)
@@ -222,7 +222,7 @@ class BlockReader:
         self._ended = now
         return stop + 1
 
-    def _end(self, data: bytes, position: int, now: float, found: list[Block | Event]) -> int:
+    def _end(self, data: bytes, position: int, now: float, found: list[Block | StreamEvent]) -> int:
         following = data[position]
         if following == RETURN:
             self._complete(bytes(self._held), now, found)
@@ -235,12 +235,12 @@ class BlockReader:
         self._divided = True
         return position
 
-    def _end_bare(self, now: float, found: list[Block | Event]) -> None:
+    def _end_bare(self, now: float, found: list[Block | StreamEvent]) -> None:
         if self._ending:
-            found.append(Event(EventKind.BARE_END))
+            found.append(StreamEvent(EventKind.BARE_END))
         self._complete(bytes(self._held), now, found)
 
-    def _complete(self, raw: bytes, now: float, found: list[Block | Event]) -> None:
+    def _complete(self, raw: bytes, now: float, found: list[Block | StreamEvent]) -> None:
         kind = BlockKind.COMPLETE
         if self._divided:
             # An end that was sent twice divides nothing.
@@ -250,20 +250,20 @@ class BlockReader:
         self._torn = 0
         self._reset()
 
-    def _tear(self, raw: bytes, now: float, found: list[Block | Event]) -> None:
+    def _tear(self, raw: bytes, now: float, found: list[Block | StreamEvent]) -> None:
         found.append(_block(raw, BlockKind.TORN, self._began, now))
         self._reset()
         self._torn += 1
         if self._torn >= MAX_TORN:
-            found.append(Event(EventKind.NOISE, len(raw)))
+            found.append(StreamEvent(EventKind.NOISE, len(raw)))
             self._die()
             return
         self._inside = True
         self._began = now
 
-    def _count_stray(self, found: list[Block | Event]) -> None:
+    def _count_stray(self, found: list[Block | StreamEvent]) -> None:
         if self._stray:
-            found.append(Event(EventKind.STRAY, self._stray))
+            found.append(StreamEvent(EventKind.STRAY, self._stray))
             self._stray = 0
         self._first = b""
 
@@ -279,5 +279,5 @@ class BlockReader:
         self.dead = True
 
 
-def _block(raw: bytes, kind: BlockKind, began: float, ended: float) -> Block | Event:
-    return Block(raw, kind, began, ended) if raw and not raw.isspace() else Event(EventKind.PROBE)
+def _block(raw: bytes, kind: BlockKind, began: float, ended: float) -> Block | StreamEvent:
+    return Block(raw, kind, began, ended) if raw and not raw.isspace() else StreamEvent(EventKind.PROBE)

@@ -13,9 +13,9 @@ from typing import Final
 from engine import fault
 from engine.config.listener_settings import Limits
 from engine.errors import place_of
-from engine.receive.block import COMMIT_ACK, COMMIT_NAK, Block, BlockReader, Event, EventKind, enclose
-from engine.receive.outbox import Line, Outbox
-from engine.receive.reply import Answer, Observe, Peer, Reply, Written
+from engine.receive.block import COMMIT_ACK, COMMIT_NAK, Block, BlockReader, EventKind, StreamEvent, enclose
+from engine.receive.outbox import Outbox, ReplyLine
+from engine.receive.reply import Answer, BlockReply, Observe, Peer, Written
 from engine.receive.timers import Timers
 
 STALL_SECONDS: Final = 30.0
@@ -49,13 +49,13 @@ class _Turn:
     __slots__ = ("reply",)
 
     def __init__(self) -> None:
-        self.reply: Reply | None = None
+        self.reply: BlockReply | None = None
 
 
 class Conversation:
     """Answers the blocks of one connection."""
 
-    def __init__(self, line: Line, settings: ConnectionSettings, peer: Peer) -> None:
+    def __init__(self, line: ReplyLine, settings: ConnectionSettings, peer: Peer) -> None:
         self._line = line
         self._settings = settings
         self._limits = settings.limits
@@ -63,7 +63,7 @@ class Conversation:
         self._loop = asyncio.get_running_loop()
         self._outbox = Outbox(line, self._loop, self._moved, self._fail)
         self._reader = BlockReader(settings.limits.block_bytes, settings.limits.block_seconds)
-        self._backlog: deque[Block | Event] = deque()
+        self._backlog: deque[Block | StreamEvent] = deque()
         self._turns: deque[_Turn] = deque()
         self._awaited = 0
         self._reading = True
@@ -139,7 +139,7 @@ class Conversation:
         backlog, turns = self._backlog, self._turns
         while backlog and len(turns) < self._limits.in_flight:
             item = backlog.popleft()
-            if isinstance(item, Event):
+            if isinstance(item, StreamEvent):
                 self._observe(item)
             else:
                 self._begin(item)
@@ -162,7 +162,7 @@ class Conversation:
             turn.reply = await self._settings.answer(block, self._peer)
         except Exception as error:  # noqa: BLE001 - the last resort: the line must not stay open and silent
             self._settings.observe("answer-failed", **fault_of(error))
-            turn.reply = Reply(None, close=True, stored=False)
+            turn.reply = BlockReply(None, close=True, stored=False)
         finally:
             self._forget_task()
         try:
@@ -190,7 +190,7 @@ class Conversation:
             self._regulate()
         self._close_when_done()
 
-    def _put(self, reply: Reply) -> None:
+    def _put(self, reply: BlockReply) -> None:
         data = self._wire(reply)
         if self._gone or self._muted:
             if reply.written and reply.now is not None:
@@ -206,7 +206,7 @@ class Conversation:
             later = asyncio.ensure_future(reply.later)
             self._settings.tasks.add(self._loop.create_task(self._follow(later, reply.later_written)))
 
-    def _wire(self, reply: Reply) -> bytes:
+    def _wire(self, reply: BlockReply) -> bytes:
         now = reply.now
         content = b"" if now is None else enclose(now) if isinstance(now, bytes) else b"".join(map(enclose, now))
         return enclose(COMMIT_ACK if reply.stored else COMMIT_NAK) + content if self._settings.commit_bytes else content
@@ -271,11 +271,11 @@ class Conversation:
         if self._silent:
             self._settings.observe(EventKind.PROBE.value)
         for item in self._reader.close():
-            if isinstance(item, Event):
+            if isinstance(item, StreamEvent):
                 self._observe(item)
         self._regulate()
 
-    def _observe(self, event: Event) -> None:
+    def _observe(self, event: StreamEvent) -> None:
         self._settings.observe(event.kind.value, address=self._peer.address)
 
     def _close_when_done(self) -> None:

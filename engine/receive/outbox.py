@@ -8,7 +8,7 @@ from engine import fault
 from engine.receive.reply import Written
 
 
-class Line(Protocol):
+class ReplyLine(Protocol):
     """The socket side of a conversation."""
 
     def send(self, data: bytes) -> bool:
@@ -37,7 +37,7 @@ class Outbox:
 
     def __init__(
         self,
-        line: Line,
+        line: ReplyLine,
         loop: asyncio.AbstractEventLoop,
         moved: Callable[[], None],
         failed: Callable[[Exception], None],

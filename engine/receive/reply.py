@@ -20,7 +20,7 @@ Written: TypeAlias = Callable[[bool], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class BlockReply:
     """The answer to one block, HL7 bytes without the bytes around a block.
 
     `now` takes its turn among the replies of the connection; a tuple leaves as one block each, None writes nothing.
@@ -37,7 +37,7 @@ class Reply:
     stored: bool = True
 
 
-Answer: TypeAlias = Callable[[Block, Peer], Awaitable[Reply]]
+Answer: TypeAlias = Callable[[Block, Peer], Awaitable[BlockReply]]
 
 
 class Observe(Protocol):

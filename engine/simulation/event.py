@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from engine.simulation.person import Person
-from engine.simulation.sender import Sender
+from engine.simulation.person import SimulatedPerson
+from engine.simulation.sender import SendingSystem
 from engine.simulation.stay import Stay
 
 OLD_NUMBER: Final = "old-number"
@@ -15,7 +15,7 @@ DUPLICATE: Final = "duplicate"
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SimulatedEvent:
     """One event as one system tells it.
 
     `authority` says whose number names the patient, `number` which one where it is not the current one; `also` the
@@ -24,8 +24,8 @@ class Event:
     """
 
     trigger: str
-    sender: Sender
-    person: Person
+    sender: SendingSystem
+    person: SimulatedPerson
     authority: str
     stay: Stay | None = None
     number: str = ""
@@ -36,10 +36,10 @@ class Event:
     note: str = ""
     merged_of: str = ""
     account: str = ""
-    beside: "Event | None" = None
+    beside: "SimulatedEvent | None" = None
 
 
-Way = Generator["timedelta | Event | Way", datetime, None]
+Way = Generator["timedelta | SimulatedEvent | Way", datetime, None]
 """A course of events: it yields how long nothing happens, the event then, and other courses that begin in parallel.
 
 After each span of time it is sent the time.

@@ -7,10 +7,10 @@ from random import Random
 from typing import Final
 
 from engine.simulation import person as people
-from engine.simulation.event import OLD_NUMBER, Event, Way
+from engine.simulation.event import OLD_NUMBER, SimulatedEvent, Way
 from engine.simulation.hospital import Hospital
-from engine.simulation.person import Person
-from engine.simulation.sender import CLINIC, EMERGENCY, INDEX, LAKESIDE, REGISTRATION, RIVERBEND, Sender
+from engine.simulation.person import SimulatedPerson
+from engine.simulation.sender import CLINIC, EMERGENCY, INDEX, LAKESIDE, REGISTRATION, RIVERBEND, SendingSystem
 from engine.simulation.visit import birth, clinic, emergency, ward_stay
 
 OPENING_HOURS: Final = range(8, 17)
@@ -26,14 +26,14 @@ class Life:
 
     draw: Random
     hospital: Hospital
-    person: Person
+    person: SimulatedPerson
     together: bool = False
 
     def hours(self, least: float, most: float) -> timedelta:
         """Return a span of time between two bounds, in whole seconds."""
         return timedelta(seconds=self.draw.randrange(int(least * 3600), int(most * 3600)))
 
-    def registrar(self, authority: str) -> Sender:
+    def registrar(self, authority: str) -> SendingSystem:
         """Return who registers people under an authority's numbers."""
         return REGISTRATION if authority == RIVERBEND else CLINIC
 
@@ -41,7 +41,7 @@ class Life:
 def live(draw: Random, hospital: Hospital, within: timedelta) -> Way:
     """Somebody turns up within a time, comes back some times, and moves away or dies."""
     now = yield timedelta(seconds=draw.randrange(int(within.total_seconds())))
-    life = Life(draw, hospital, Person("", "", "", None, {}))
+    life = Life(draw, hospital, SimulatedPerson("", "", "", None, {}))
     yield from _first_seen(life, now)
     for _ in range(draw.choice((2, 3, 4, 5, 6))):
         if life.person.died:
@@ -67,9 +67,9 @@ def _first_seen(life: Life, now: datetime) -> Way:
     if kind > 0.8:
         life.together = True
         life.person.numbers[LAKESIDE] = hospital.number(LAKESIDE)
-        yield Event("A28", INDEX, life.person, RIVERBEND, also=LAKESIDE)
+        yield SimulatedEvent("A28", INDEX, life.person, RIVERBEND, also=LAKESIDE)
     elif kind > 0.55:
-        yield Event("A28", life.registrar(first), life.person, first)
+        yield SimulatedEvent("A28", life.registrar(first), life.person, first)
     yield from _visit(life, now)
 
 
@@ -89,7 +89,7 @@ def _visit(life: Life, now: datetime) -> Way:
         yield from clinic(draw, hospital, person, RIVERBEND)
 
 
-def _fertile(person: Person, now: datetime) -> bool:
+def _fertile(person: SimulatedPerson, now: datetime) -> bool:
     return person.sex == "F" and person.born is not None and (now.date() - person.born).days in FERTILE_DAYS
 
 
@@ -123,9 +123,9 @@ def _moved(life: Life, _now: datetime) -> Way:
     (people.marry if draw.random() < 0.25 else people.move_house)(draw, person)
     authority = draw.choice(sorted(person.numbers))
     if life.together and draw.random() < 0.6:
-        yield Event("A31", INDEX, person, RIVERBEND, also=LAKESIDE, reason="CHANGED")
+        yield SimulatedEvent("A31", INDEX, person, RIVERBEND, also=LAKESIDE, reason="CHANGED")
     else:
-        yield Event(draw.choice(("A31", "A31", "A28")), life.registrar(authority), person, authority)
+        yield SimulatedEvent(draw.choice(("A31", "A31", "A28")), life.registrar(authority), person, authority)
 
 
 def _registered_twice(life: Life, _now: datetime) -> Way:
@@ -138,7 +138,7 @@ def _registered_twice(life: Life, _now: datetime) -> Way:
     known, new = person.numbers[authority], hospital.number(authority)
     person.numbers[authority] = new
     if draw.random() < 0.5:
-        yield Event("A28", life.registrar(authority), person, authority)
+        yield SimulatedEvent("A28", life.registrar(authority), person, authority)
     elif authority == RIVERBEND:
         yield from emergency(draw, hospital, person)
     else:
@@ -146,28 +146,28 @@ def _registered_twice(life: Life, _now: datetime) -> Way:
     if life.together and authority == RIVERBEND and draw.random() < 0.4:
         yield life.hours(0.5, 5)
         moved = person.numbers[LAKESIDE]
-        yield Event("A43", INDEX, person, authority, merged=moved, merged_of=LAKESIDE)
+        yield SimulatedEvent("A43", INDEX, person, authority, merged=moved, merged_of=LAKESIDE)
     survivor, old = draw.choice(((known, new), (new, known)))
     person.numbers[authority] = survivor
     sender = draw.choice((INDEX, life.registrar(authority)))
     yield life.hours(0.5, 30)
-    yield Event("A40", sender, person, authority, merged=old)
+    yield SimulatedEvent("A40", sender, person, authority, merged=old)
     if draw.random() < 0.12:
         yield life.hours(0.1, 3)
-        yield Event("A40", INDEX, person, authority, merged=old)
+        yield SimulatedEvent("A40", INDEX, person, authority, merged=old)
     if draw.random() < 0.5:
         yield life.hours(0.2, 20)
         late_hearer = EMERGENCY if authority == RIVERBEND else CLINIC
-        yield Event(draw.choice(("A08", "A31")), late_hearer, person, authority, number=old, note=OLD_NUMBER)
+        yield SimulatedEvent(draw.choice(("A08", "A31")), late_hearer, person, authority, number=old, note=OLD_NUMBER)
 
 
 def _mistaken(life: Life, _now: datetime) -> Way:
     """A registration that should not have been: hours later the record is deleted (A29)."""
     authority = life.draw.choice(sorted(life.person.numbers))
     number, registrar = life.hospital.number(authority), life.registrar(authority)
-    yield Event("A28", registrar, life.person, authority, number=number)
+    yield SimulatedEvent("A28", registrar, life.person, authority, number=number)
     yield life.hours(0.5, 20)
-    yield Event("A29", registrar, life.person, authority, number=number)
+    yield SimulatedEvent("A29", registrar, life.person, authority, number=number)
 
 
 def _renumbered(life: Life, _now: datetime) -> Way:
@@ -175,7 +175,7 @@ def _renumbered(life: Life, _now: datetime) -> Way:
     authority = life.draw.choice(sorted(life.person.numbers))
     old = life.person.numbers[authority]
     life.person.numbers[authority] = life.hospital.number(authority)
-    yield Event("A47", INDEX, life.person, authority, merged=old)
+    yield SimulatedEvent("A47", INDEX, life.person, authority, merged=old)
 
 
 def _linked(life: Life, _now: datetime) -> Way:
@@ -184,14 +184,14 @@ def _linked(life: Life, _now: datetime) -> Way:
     (first,) = person.numbers
     second = LAKESIDE if first == RIVERBEND else RIVERBEND
     person.numbers[second] = life.hospital.number(second)
-    yield Event("A28", life.registrar(second), person, second)
+    yield SimulatedEvent("A28", life.registrar(second), person, second)
     yield life.hours(0.5, 12)
-    yield Event("A24", INDEX, person, first, other=second)
+    yield SimulatedEvent("A24", INDEX, person, first, other=second)
     if draw.random() < 0.3:
         yield life.hours(0.5, 20)
-        yield Event("A37", INDEX, person, first, other=second)
+        yield SimulatedEvent("A37", INDEX, person, first, other=second)
 
 
 def _death_known(life: Life) -> Way:
     yield life.hours(0.5, 10)
-    yield Event("A31", REGISTRATION, life.person, RIVERBEND, reason="DECEASED")
+    yield SimulatedEvent("A31", REGISTRATION, life.person, RIVERBEND, reason="DECEASED")

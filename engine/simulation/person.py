@@ -24,7 +24,7 @@ class Contact:
 
 
 @dataclass(slots=True)
-class Person:
+class SimulatedPerson:
     """What is known of one person now.
 
     `numbers` holds the current medical record number by authority; `own_writing` family and given name in letters
@@ -64,7 +64,9 @@ class Person:
         return self.born is not None and (today - self.born).days < CHILD_DAYS
 
 
-def new_person(draw: Random, numbers: dict[str, str], today: date, *, sex: str = "", grown: bool = False) -> Person:
+def new_person(
+    draw: Random, numbers: dict[str, str], today: date, *, sex: str = "", grown: bool = False
+) -> SimulatedPerson:
     """Make a person with a whole set of demographics; `grown` makes it eighteen to forty."""
     sex = sex or draw.choice("FFFFFFMMMMMMO")
     person = unknown_person(draw, numbers)
@@ -72,13 +74,13 @@ def new_person(draw: Random, numbers: dict[str, str], today: date, *, sex: str =
     return person
 
 
-def unknown_person(draw: Random, numbers: dict[str, str]) -> Person:
+def unknown_person(draw: Random, numbers: dict[str, str]) -> SimulatedPerson:
     """Make a person of whom nothing is known but that somebody lies there."""
     family, given = draw.choice(UNKNOWN_NAMES)
-    return Person(family, given, "U", None, numbers)
+    return SimulatedPerson(family, given, "U", None, numbers)
 
 
-def identify(draw: Random, person: Person, sex: str, born: date) -> None:
+def identify(draw: Random, person: SimulatedPerson, sex: str, born: date) -> None:
     """Let everything about a person become known."""
     person.family, person.given, person.own_writing = _name(draw, sex)
     person.second, person.sex, person.born = draw.choice(words.SECOND), sex, born
@@ -96,10 +98,12 @@ def identify(draw: Random, person: Person, sex: str, born: date) -> None:
     person.allergies = sorted(draw.sample(range(len(words.ALLERGENS)), draw.choice((0, 0, 1, 2))))
 
 
-def newborn(draw: Random, mother: Person, number: str, authority: str, today: date, order: int) -> Person:
+def newborn(
+    draw: Random, mother: SimulatedPerson, number: str, authority: str, today: date, order: int
+) -> SimulatedPerson:
     """Make a child that has no name yet, of its mother; `order` is its place among twins, 0 for one child."""
     sex = draw.choice("FM")
-    return Person(
+    return SimulatedPerson(
         mother.family,
         "BABY GIRL" if sex == "F" else "BABY BOY",
         sex,
@@ -116,19 +120,19 @@ def newborn(draw: Random, mother: Person, number: str, authority: str, today: da
     )
 
 
-def name_child(draw: Random, child: Person) -> None:
+def name_child(draw: Random, child: SimulatedPerson) -> None:
     """Let a newborn get the name it will keep."""
     child.given = draw.choice(words.GIVEN[child.sex])
 
 
-def move_house(draw: Random, person: Person) -> None:
+def move_house(draw: Random, person: SimulatedPerson) -> None:
     """Let a person live somewhere else, with another telephone number; 555-0100 to 555-0199 are kept for fiction."""
     person.street = f"{draw.randrange(1, 400)} {draw.choice(words.STREETS)}"
     person.city = draw.choice(words.CITIES)
     person.phone = _phone(draw)
 
 
-def marry(draw: Random, person: Person) -> None:
+def marry(draw: Random, person: SimulatedPerson) -> None:
     """Let a person marry, and often take another family name."""
     person.marital = "M"
     if draw.random() < 0.7:
@@ -154,7 +158,7 @@ def _family(draw: Random) -> str:
     return f"O'{name}" if draw.random() < 0.05 else name
 
 
-def _contact(draw: Random, person: Person) -> Contact:
+def _contact(draw: Random, person: SimulatedPerson) -> Contact:
     relation = draw.choice(words.RELATIONS)
     family = _family(draw) if relation in {"FND", "EMC"} else person.family
     return Contact(family, draw.choice(words.GIVEN[draw.choice("FM")]), relation, _phone(draw))

@@ -5,10 +5,10 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from engine.simulation import words
-from engine.simulation.event import Event
+from engine.simulation.event import SimulatedEvent
 from engine.simulation.hospital import Bed, Doctor
-from engine.simulation.person import Person
-from engine.simulation.sender import Sender
+from engine.simulation.person import SimulatedPerson
+from engine.simulation.sender import SendingSystem
 from engine.simulation.stay import Stay
 
 Row = list[str]
@@ -34,19 +34,19 @@ def escaped(text: str) -> str:
     return text.replace("\\", "\\E\\").replace("&", "\\T\\").replace("^", "\\S\\").replace("|", "\\F\\")
 
 
-def stamp(sender: Sender, at: datetime) -> str:
+def stamp(sender: SendingSystem, at: datetime) -> str:
     """Return a time as precisely as a system says it."""
     return f"{at:%Y%m%d%H%M%S}"[: sender.digits]
 
 
-def msh(event: Event, at: datetime, control_id: str, message_type: str) -> Row:
+def msh(event: SimulatedEvent, at: datetime, control_id: str, message_type: str) -> Row:
     """Return MSH; a row's index is one less than the field's number, as MSH-1 is the separator."""
     sender = event.sender
     made = ["MSH", "^~\\&", sender.application, sender.facility, "ADTENGINE", "HUB", stamp(sender, at)]
     return [*made, "", message_type, control_id, "P", sender.version, "", "", "", "", "", sender.charset]
 
 
-def evn(event: Event, at: datetime) -> Row:
+def evn(event: SimulatedEvent, at: datetime) -> Row:
     """Return EVN."""
     sender = event.sender
     moment = stamp(sender, at)
@@ -62,7 +62,7 @@ def evn(event: Event, at: datetime) -> Row:
     )
 
 
-def pid(event: Event, at: datetime, *, other: bool = False) -> Row:
+def pid(event: SimulatedEvent, at: datetime, *, other: bool = False) -> Row:
     """Return PID; `other` writes the second chart of a link."""
     person, sender = event.person, event.sender
     authority = event.other if other else event.authority
@@ -87,7 +87,7 @@ def pid(event: Event, at: datetime, *, other: bool = False) -> Row:
     return row("PID", fields)
 
 
-def pd1(event: Event, _at: datetime) -> Sequence[Row]:
+def pd1(event: SimulatedEvent, _at: datetime) -> Sequence[Row]:
     """Return PD1 with the primary care provider, of people who have one."""
     person = event.person
     if not person.known or not person.policy or event.merged:
@@ -96,7 +96,7 @@ def pd1(event: Event, _at: datetime) -> Sequence[Row]:
     return (row("PD1", {3: "RIVERBEND PRIMARY CARE^^2001", 4: doctor}),)
 
 
-def nk1(event: Event, _at: datetime) -> Sequence[Row]:
+def nk1(event: SimulatedEvent, _at: datetime) -> Sequence[Row]:
     """Return NK1, one for each contact: a snapshot."""
     sender = event.sender
     return [
@@ -108,7 +108,7 @@ def nk1(event: Event, _at: datetime) -> Sequence[Row]:
     ]
 
 
-def mrg(event: Event, _at: datetime) -> Sequence[Row]:
+def mrg(event: SimulatedEvent, _at: datetime) -> Sequence[Row]:
     """Return MRG where something was merged or renumbered."""
     if not event.merged:
         return ()
@@ -118,7 +118,7 @@ def mrg(event: Event, _at: datetime) -> Sequence[Row]:
     return (row("MRG", {1: merged, 3: account, 7: name}),)
 
 
-def pv1(event: Event, _at: datetime) -> Sequence[Row]:
+def pv1(event: SimulatedEvent, _at: datetime) -> Sequence[Row]:
     """Return PV1; class N where the event speaks of a person and of no visit."""
     stay, sender = event.stay, event.sender
     if stay is None:
@@ -143,7 +143,7 @@ def pv1(event: Event, _at: datetime) -> Sequence[Row]:
     return (row("PV1", fields),)
 
 
-def pv2(event: Event, at: datetime) -> Sequence[Row]:
+def pv2(event: SimulatedEvent, at: datetime) -> Sequence[Row]:
     """Return PV2 with the reason of the admission, and when it is expected where it is planned."""
     stay = event.stay
     if stay is None or stay.patient_class not in {"P", "I"}:
@@ -153,7 +153,7 @@ def pv2(event: Event, at: datetime) -> Sequence[Row]:
     return (row("PV2", {3: f"^{escaped(reason)}", 8: expected}),)
 
 
-def obx(event: Event, at: datetime) -> Sequence[Row]:
+def obx(event: SimulatedEvent, at: datetime) -> Sequence[Row]:
     """Return OBX with height and weight, of visits where somebody was measured."""
     stay = event.stay
     if stay is None or stay.measures is None or event.trigger not in {"A01", "A04", "A08"}:
@@ -166,7 +166,7 @@ def obx(event: Event, at: datetime) -> Sequence[Row]:
     ]
 
 
-def al1(event: Event, _at: datetime) -> Sequence[Row]:
+def al1(event: SimulatedEvent, _at: datetime) -> Sequence[Row]:
     """Return AL1, one for each allergy."""
     return [
         row("AL1", {1: str(at), 2: words.ALLERGENS[each][0], 3: words.ALLERGENS[each][1], 5: words.ALLERGENS[each][2]})
@@ -174,13 +174,13 @@ def al1(event: Event, _at: datetime) -> Sequence[Row]:
     ]
 
 
-def iam(event: Event, _at: datetime) -> Sequence[Row]:
+def iam(event: SimulatedEvent, _at: datetime) -> Sequence[Row]:
     """Return IAM, one for each allergy, with the action code that adds it."""
     found = [(str(at), *words.ALLERGENS[each]) for at, each in enumerate(event.person.allergies, 1)]
     return [row("IAM", {1: at, 2: kind, 3: code, 5: reaction, 6: "A"}) for at, kind, code, reaction in found]
 
 
-def dg1(event: Event, at: datetime) -> Sequence[Row]:
+def dg1(event: SimulatedEvent, at: datetime) -> Sequence[Row]:
     """Return DG1, one for each diagnosis of the stay; DG1-6 is final once it is over."""
     stay = event.stay
     if stay is None:
@@ -193,7 +193,7 @@ def dg1(event: Event, at: datetime) -> Sequence[Row]:
     ]
 
 
-def pr1(event: Event, _at: datetime) -> Sequence[Row]:
+def pr1(event: SimulatedEvent, _at: datetime) -> Sequence[Row]:
     """Return PR1, one for each procedure of the stay."""
     stay = event.stay
     if stay is None:
@@ -206,7 +206,7 @@ def pr1(event: Event, _at: datetime) -> Sequence[Row]:
     ]
 
 
-def gt1(event: Event, at: datetime) -> Sequence[Row]:
+def gt1(event: SimulatedEvent, at: datetime) -> Sequence[Row]:
     """Return GT1: the patient, or of a child the first contact."""
     person, sender = event.person, event.sender
     if event.stay is None or not person.known or not person.policy:
@@ -219,7 +219,7 @@ def gt1(event: Event, at: datetime) -> Sequence[Row]:
     return (row("GT1", fields),)
 
 
-def in1(event: Event, _at: datetime) -> Sequence[Row]:
+def in1(event: SimulatedEvent, _at: datetime) -> Sequence[Row]:
     """Return IN1 of the people who are insured."""
     person = event.person
     if event.stay is None or person.insurer is None or not person.known:
@@ -230,24 +230,24 @@ def in1(event: Event, _at: datetime) -> Sequence[Row]:
     return (row("IN1", fields | {36: person.policy}),)
 
 
-def zpi(event: Event) -> Sequence[Row]:
+def zpi(event: SimulatedEvent) -> Sequence[Row]:
     """Return ZPI, the site's own segment: language, and whether an interpreter is needed."""
     language = event.person.language
     return (row("ZPI", {1: "1", 2: language, 3: "N" if language == "EN" else "Y"}),) if language else ()
 
 
-def _pid(event: Event, at: datetime) -> Sequence[Row]:
+def _pid(event: SimulatedEvent, at: datetime) -> Sequence[Row]:
     return (pid(event, at),)
 
 
-WRITERS: Final[Mapping[str, Callable[[Event, datetime], Sequence[Row]]]] = {
+WRITERS: Final[Mapping[str, Callable[[SimulatedEvent, datetime], Sequence[Row]]]] = {
     "PID": _pid, "PD1": pd1, "NK1": nk1, "MRG": mrg, "PV1": pv1, "PV2": pv2, "OBX": obx, "AL1": al1, "IAM": iam,
     "DG1": dg1,     "PR1": pr1, "GT1": gt1, "IN1": in1,
 }  # fmt: skip
 """What writes the segments of a name; none where nothing is to be said."""
 
 
-def _known(person: Person, sender: Sender) -> dict[int, str]:
+def _known(person: SimulatedPerson, sender: SendingSystem) -> dict[int, str]:
     """Return what PID says of somebody whom it knows."""
     fields = {
         10: person.race if sender.release > 3 else person.race.split("^")[0],
@@ -262,7 +262,7 @@ def _known(person: Person, sender: Sender) -> dict[int, str]:
     return fields
 
 
-def _numbers(event: Event, number: str, authority: str) -> str:
+def _numbers(event: SimulatedEvent, number: str, authority: str) -> str:
     person = event.person
     listed = [f"{number}^^^{authority}^MR"]
     if event.also:
@@ -272,7 +272,7 @@ def _numbers(event: Event, number: str, authority: str) -> str:
     return "~".join(listed)
 
 
-def _names(person: Person, sender: Sender) -> str:
+def _names(person: SimulatedPerson, sender: SendingSystem) -> str:
     name = f"{person.family}^{person.given}^{person.second}^^^^L"
     if person.own_writing and sender.wide:
         family, given = person.own_writing
@@ -280,16 +280,16 @@ def _names(person: Person, sender: Sender) -> str:
     return name
 
 
-def _mother(person: Person, authority: str) -> str:
+def _mother(person: SimulatedPerson, authority: str) -> str:
     return f"{person.mother}^^^{authority}^MR"
 
 
-def _address(person: Person) -> str:
+def _address(person: SimulatedPerson) -> str:
     city = person.city
     return f"{person.street}^^{city.name}^{city.state}^{city.code}^USA^H^^{city.county}" if city else ""
 
 
-def _telephone(sender: Sender, phone: str, use: str) -> str:
+def _telephone(sender: SendingSystem, phone: str, use: str) -> str:
     """Return a telephone number: in one piece up to 2.4, in its parts since, and both ways since 2.7."""
     if not phone:
         return ""
@@ -313,6 +313,6 @@ def _day(born: date | None) -> str:
     return f"{born:%Y%m%d}" if born else ""
 
 
-def _died_at(event: Event, at: datetime) -> datetime:
+def _died_at(event: SimulatedEvent, at: datetime) -> datetime:
     stay: Stay | None = event.stay
     return (stay.ended_at if stay else None) or at

@@ -8,7 +8,7 @@ LAKESIDE: Final = "LKS"
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class SendingSystem:
     """One sending system.
 
     `charset` is what its MSH-18 says and `codec` what it writes; `digits` how precise its times are; `structure`
@@ -39,11 +39,13 @@ class Sender:
         return self.codec == "utf-8"
 
 
-REGISTRATION: Final = Sender("REG", "RIVERBEND", RIVERBEND, "2.5.1", "UNICODE UTF-8", "utf-8", "RG", deletes=True)
-EMERGENCY: Final = Sender(
+REGISTRATION: Final = SendingSystem(
+    "REG", "RIVERBEND", RIVERBEND, "2.5.1", "UNICODE UTF-8", "utf-8", "RG", deletes=True
+)
+EMERGENCY: Final = SendingSystem(
     "EMERG", "RIVERBEND", RIVERBEND, "2.3", "8859/1", "latin-1", "EM", digits=12, structure=False, trailing=4
 )
-CLINIC: Final = Sender("CLINIC", "LAKESIDE", LAKESIDE, "2.4", "UTF-8", "utf-8", "LC", structure=False)
-INDEX: Final = Sender("MPI", "RIVERBEND", RIVERBEND, "2.8", "UNICODE UTF-8", "utf-8", "PI", trailing=1)
+CLINIC: Final = SendingSystem("CLINIC", "LAKESIDE", LAKESIDE, "2.4", "UTF-8", "utf-8", "LC", structure=False)
+INDEX: Final = SendingSystem("MPI", "RIVERBEND", RIVERBEND, "2.8", "UNICODE UTF-8", "utf-8", "PI", trailing=1)
 
 SENDERS: Final = (REGISTRATION, EMERGENCY, CLINIC, INDEX)

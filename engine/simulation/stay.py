@@ -11,7 +11,7 @@ from typing import Final
 from engine.simulation.hospital import Bed, Doctor
 
 
-class State(StrEnum):
+class StayPhase(StrEnum):
     """The phase of a stay; its value is its patient class (PV1-2)."""
 
     NONE = ""
@@ -24,31 +24,34 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-PRESENT: Final = (State.OUTPATIENT, State.EMERGENCY, State.INPATIENT)
-OVER: Final = frozenset({State.ENDED, State.CANCELLED})
+PRESENT: Final = (StayPhase.OUTPATIENT, StayPhase.EMERGENCY, StayPhase.INPATIENT)
+OVER: Final = frozenset({StayPhase.ENDED, StayPhase.CANCELLED})
 
-MOVES: Final[dict[tuple[State, str], State]] = {
-    (State.NONE, "A05"): State.PLANNED,
-    (State.NONE, "A14"): State.PLANNED,
-    (State.NONE, "A01"): State.INPATIENT,
-    (State.PLANNED, "A01"): State.INPATIENT,
-    (State.PLANNED, "A38"): State.CANCELLED,
-    (State.PLANNED, "A27"): State.CANCELLED,
-    (State.OUTPATIENT, "A06"): State.INPATIENT,
-    (State.EMERGENCY, "A06"): State.INPATIENT,
-    (State.INPATIENT, "A07"): State.OUTPATIENT,
-    (State.INPATIENT, "A21"): State.LEAVE,
-    (State.LEAVE, "A22"): State.INPATIENT,
-    (State.LEAVE, "A52"): State.INPATIENT,
-    (State.INPATIENT, "A53"): State.LEAVE,
-    (State.ENDED, "A13"): State.INPATIENT,
-    (State.LEAVE, "A08"): State.LEAVE,
-    (State.PLANNED, "A08"): State.PLANNED,
-    (State.ENDED, "A08"): State.ENDED,
-    **{(State.INPATIENT, trigger): State.INPATIENT for trigger in ("A02", "A12", "A15", "A26", "A16", "A25", "A54")},
-    **{(state, trigger): State.CANCELLED for state in PRESENT for trigger in ("A11", "A23")},
+MOVES: Final[dict[tuple[StayPhase, str], StayPhase]] = {
+    (StayPhase.NONE, "A05"): StayPhase.PLANNED,
+    (StayPhase.NONE, "A14"): StayPhase.PLANNED,
+    (StayPhase.NONE, "A01"): StayPhase.INPATIENT,
+    (StayPhase.PLANNED, "A01"): StayPhase.INPATIENT,
+    (StayPhase.PLANNED, "A38"): StayPhase.CANCELLED,
+    (StayPhase.PLANNED, "A27"): StayPhase.CANCELLED,
+    (StayPhase.OUTPATIENT, "A06"): StayPhase.INPATIENT,
+    (StayPhase.EMERGENCY, "A06"): StayPhase.INPATIENT,
+    (StayPhase.INPATIENT, "A07"): StayPhase.OUTPATIENT,
+    (StayPhase.INPATIENT, "A21"): StayPhase.LEAVE,
+    (StayPhase.LEAVE, "A22"): StayPhase.INPATIENT,
+    (StayPhase.LEAVE, "A52"): StayPhase.INPATIENT,
+    (StayPhase.INPATIENT, "A53"): StayPhase.LEAVE,
+    (StayPhase.ENDED, "A13"): StayPhase.INPATIENT,
+    (StayPhase.LEAVE, "A08"): StayPhase.LEAVE,
+    (StayPhase.PLANNED, "A08"): StayPhase.PLANNED,
+    (StayPhase.ENDED, "A08"): StayPhase.ENDED,
+    **{
+        (StayPhase.INPATIENT, trigger): StayPhase.INPATIENT
+        for trigger in ("A02", "A12", "A15", "A26", "A16", "A25", "A54")
+    },
+    **{(state, trigger): StayPhase.CANCELLED for state in PRESENT for trigger in ("A11", "A23")},
     **{(state, "A60"): state for state in PRESENT},
-    **{(state, "A03"): State.ENDED for state in PRESENT},
+    **{(state, "A03"): StayPhase.ENDED for state in PRESENT},
     **{(state, "A08"): state for state in PRESENT},
 }
 """What each event makes of a stay. A04 is not here: `register` says whether it is an emergency."""
@@ -80,8 +83,8 @@ class Stay:
     attending: Doctor
     referring: Doctor
     bed: Bed
-    state: State = State.NONE
-    was: State = State.NONE
+    state: StayPhase = StayPhase.NONE
+    was: StayPhase = StayPhase.NONE
     prior: Bed | None = None
     pending: Bed | None = None
     last: str = ""
@@ -97,9 +100,9 @@ class Stay:
         """PV1-2; of a stay that is over, what it was before."""
         return self.was[:1]
 
-    def register(self, state: State, at: datetime) -> None:
+    def register(self, state: StayPhase, at: datetime) -> None:
         """Begin as an outpatient or an emergency (A04)."""
-        self._require(self.state is State.NONE, "A04")
+        self._require(self.state is StayPhase.NONE, "A04")
         self.state, self.was, self.last, self.admitted_at = state, state, "A04", at
 
     def move(self, trigger: str, at: datetime, bed: Bed | None = None) -> None:
@@ -124,7 +127,7 @@ class Stay:
 
     def swap(self, other: "Stay") -> None:
         """Let two patients on wards change beds (A17). ValueError where one of them is not there."""
-        self._require(self.state is other.state is State.INPATIENT, "A17")
+        self._require(self.state is other.state is StayPhase.INPATIENT, "A17")
         self.prior, other.prior = self.bed, other.bed
         self.bed, other.bed = other.bed, self.bed
         self.last = other.last = "A17"

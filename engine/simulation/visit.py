@@ -7,11 +7,11 @@ from typing import Final
 
 from engine.simulation import person as people
 from engine.simulation import words
-from engine.simulation.event import Event, Way
+from engine.simulation.event import SimulatedEvent, Way
 from engine.simulation.hospital import Bed, Hospital
-from engine.simulation.person import Person
-from engine.simulation.sender import CLINIC, EMERGENCY, LAKESIDE, REGISTRATION, RIVERBEND, Sender
-from engine.simulation.stay import State, Stay
+from engine.simulation.person import SimulatedPerson
+from engine.simulation.sender import CLINIC, EMERGENCY, LAKESIDE, REGISTRATION, RIVERBEND, SendingSystem
+from engine.simulation.stay import Stay, StayPhase
 
 HOME: Final = "01"
 OTHER_HOSPITAL: Final = "02"
@@ -19,17 +19,17 @@ DIED: Final = "20"
 
 
 @dataclass(slots=True)
-class Visit:
+class SimulatedVisit:
     """One stay of one person, and who speaks of it."""
 
     draw: Random
     hospital: Hospital
-    person: Person
+    person: SimulatedPerson
     authority: str
     stay: Stay
-    sender: Sender = REGISTRATION
+    sender: SendingSystem = REGISTRATION
 
-    def happens(self, trigger: str, at: datetime, bed: Bed | None = None, *, reason: str = "") -> Event:
+    def happens(self, trigger: str, at: datetime, bed: Bed | None = None, *, reason: str = "") -> SimulatedEvent:
         """Apply an event to the stay and return its message."""
         before = self.stay.bed
         self.stay.move(trigger, at, bed)
@@ -37,18 +37,18 @@ class Visit:
             self.hospital.leave(before)
         if trigger in {"A11", "A23", "A27", "A38", "A03"}:
             self.hospital.leave(self.stay.bed)
-        return Event(trigger, self.sender, self.person, self.authority, self.stay, reason=reason)
+        return SimulatedEvent(trigger, self.sender, self.person, self.authority, self.stay, reason=reason)
 
-    def swap(self, other: "Visit") -> Event:
+    def swap(self, other: "SimulatedVisit") -> SimulatedEvent:
         """Let this patient and another one change beds."""
         self.stay.swap(other.stay)
-        beside = Event("A17", self.sender, other.person, other.authority, other.stay)
-        return Event("A17", self.sender, self.person, self.authority, self.stay, beside=beside)
+        beside = SimulatedEvent("A17", self.sender, other.person, other.authority, other.stay)
+        return SimulatedEvent("A17", self.sender, self.person, self.authority, self.stay, beside=beside)
 
-    def register(self, state: State, at: datetime) -> Event:
+    def register(self, state: StayPhase, at: datetime) -> SimulatedEvent:
         """Register an outpatient or an emergency."""
         self.stay.register(state, at)
-        return Event("A04", self.sender, self.person, self.authority, self.stay)
+        return SimulatedEvent("A04", self.sender, self.person, self.authority, self.stay)
 
     def chance(self, likely: float) -> bool:
         """Tell whether something of this likelihood happens."""
@@ -59,7 +59,9 @@ class Visit:
         return timedelta(seconds=self.draw.randrange(int(least * 3600), int(most * 3600)))
 
 
-def visit_of(draw: Random, hospital: Hospital, person: Person, authority: str, sender: Sender, bed: Bed) -> Visit:
+def visit_of(
+    draw: Random, hospital: Hospital, person: SimulatedPerson, authority: str, sender: SendingSystem, bed: Bed
+) -> SimulatedVisit:
     """Open a visit that has not begun."""
     stay = Stay(
         hospital.visit(),
@@ -71,10 +73,10 @@ def visit_of(draw: Random, hospital: Hospital, person: Person, authority: str, s
         diagnoses=[draw.choice(words.DIAGNOSES)],
         measures=(draw.randrange(150, 196), draw.randrange(48, 110)),
     )
-    return Visit(draw, hospital, person, authority, stay, sender)
+    return SimulatedVisit(draw, hospital, person, authority, stay, sender)
 
 
-def ward_stay(draw: Random, hospital: Hospital, person: Person) -> Way:
+def ward_stay(draw: Random, hospital: Hospital, person: SimulatedPerson) -> Way:
     """A stay on a ward: often planned, sometimes called off, else some days and a discharge."""
     visit = visit_of(draw, hospital, person, RIVERBEND, REGISTRATION, hospital.bed(draw))
     if visit.chance(0.4):
@@ -96,12 +98,12 @@ def ward_stay(draw: Random, hospital: Hospital, person: Person) -> Way:
     yield from _end(visit)
 
 
-def emergency(draw: Random, hospital: Hospital, person: Person) -> Way:
+def emergency(draw: Random, hospital: Hospital, person: SimulatedPerson) -> Way:
     """A visit to the emergency department; four in ten go on to a ward. Who came unknown is named within hours."""
     place = hospital.place(draw, "E", "RIVERBEND")
     visit = visit_of(draw, hospital, person, RIVERBEND, EMERGENCY, place)
     now = yield visit.hours(0.1, 1)
-    yield visit.register(State.EMERGENCY, now)
+    yield visit.register(StayPhase.EMERGENCY, now)
     if not person.known:
         now = yield visit.hours(0.5, 9)
         people.identify(draw, person, draw.choice("FM"), _birth_date(draw, now.date()))
@@ -121,12 +123,12 @@ def emergency(draw: Random, hospital: Hospital, person: Person) -> Way:
     yield from _end(visit)
 
 
-def clinic(draw: Random, hospital: Hospital, person: Person, authority: str) -> Way:
+def clinic(draw: Random, hospital: Hospital, person: SimulatedPerson, authority: str) -> Way:
     """An outpatient's visit, registered where the person's number is from."""
     sender = CLINIC if authority == LAKESIDE else REGISTRATION
     visit = visit_of(draw, hospital, person, authority, sender, hospital.place(draw, "O", sender.facility))
     now = yield visit.hours(0.1, 1)
-    yield visit.register(State.OUTPATIENT, now)
+    yield visit.register(StayPhase.OUTPATIENT, now)
     if visit.chance(0.1):
         now = yield visit.hours(0.1, 1)
         yield visit.happens(draw.choice(("A11", "A11", "A23")), now)
@@ -143,7 +145,7 @@ def clinic(draw: Random, hospital: Hospital, person: Person, authority: str) -> 
     yield visit.happens("A03", now)
 
 
-def birth(draw: Random, hospital: Hospital, mother: Person) -> Way:
+def birth(draw: Random, hospital: Hospital, mother: SimulatedPerson) -> Way:
     """A mother's stay, and with it that of her child, or of her twins."""
     visit = visit_of(draw, hospital, mother, RIVERBEND, REGISTRATION, hospital.bed(draw))
     visit.stay.service, visit.stay.diagnoses = "OBS", [words.DELIVERY_DIAGNOSIS]
@@ -164,7 +166,7 @@ def birth(draw: Random, hospital: Hospital, mother: Person) -> Way:
     yield from _end(visit)
 
 
-def _first_days(draw: Random, visit: Visit, mothers: Stay) -> Way:
+def _first_days(draw: Random, visit: SimulatedVisit, mothers: Stay) -> Way:
     child = visit.person
     visit.stay.service, visit.stay.attending, visit.stay.measures = "NEW", mothers.attending, None
     visit.stay.diagnoses = [words.TWIN_DIAGNOSIS if child.order else words.BORN_DIAGNOSIS]
@@ -178,7 +180,7 @@ def _first_days(draw: Random, visit: Visit, mothers: Stay) -> Way:
     yield visit.happens("A03", now)
 
 
-def _days(visit: Visit) -> Way:
+def _days(visit: SimulatedVisit) -> Way:
     """What happens between an admission and a discharge."""
     for _ in range(visit.draw.choice((1, 2, 2, 3, 4, 5))):
         now = yield visit.hours(2, 22)
@@ -188,11 +190,11 @@ def _days(visit: Visit) -> Way:
         yield from happens(visit, now)
 
 
-def _correction(visit: Visit, now: datetime) -> Way:
+def _correction(visit: SimulatedVisit, now: datetime) -> Way:
     yield _diagnosed(visit, now)
 
 
-def _transfer(visit: Visit, now: datetime) -> Way:
+def _transfer(visit: SimulatedVisit, now: datetime) -> Way:
     draw = visit.draw
     left = visit.stay.bed
     kept = visit.chance(0.2)
@@ -203,7 +205,7 @@ def _transfer(visit: Visit, now: datetime) -> Way:
             yield visit.happens("A12", now)
 
 
-def _allergy(visit: Visit, now: datetime) -> Way:
+def _allergy(visit: SimulatedVisit, now: datetime) -> Way:
     """An allergy that the ward finds, if there is one more to be found."""
     person = visit.person
     unknown = [each for each in range(len(words.ALLERGENS)) if each not in person.allergies]
@@ -212,12 +214,12 @@ def _allergy(visit: Visit, now: datetime) -> Way:
         yield visit.happens("A60", now)
 
 
-def _procedure(visit: Visit, now: datetime) -> Way:
+def _procedure(visit: SimulatedVisit, now: datetime) -> Way:
     visit.stay.procedures.append((visit.draw.choice(words.PROCEDURES), now))
     yield visit.happens("A08", now)
 
 
-def _leave(visit: Visit, now: datetime) -> Way:
+def _leave(visit: SimulatedVisit, now: datetime) -> Way:
     yield visit.happens("A21", now)
     now = yield visit.hours(0.3, 12)
     if visit.chance(0.15):
@@ -231,7 +233,7 @@ def _leave(visit: Visit, now: datetime) -> Way:
         yield visit.happens("A22", now)
 
 
-def _plans(visit: Visit, now: datetime) -> Way:
+def _plans(visit: SimulatedVisit, now: datetime) -> Way:
     """A transfer, or a discharge, that is planned and mostly called off."""
     planned, called_off = visit.draw.choice((("A15", "A26"), ("A16", "A25")))
     bed = visit.hospital.ward(visit.draw) if planned == "A15" else None
@@ -241,7 +243,7 @@ def _plans(visit: Visit, now: datetime) -> Way:
         yield visit.happens(called_off, now)
 
 
-def _change(visit: Visit, now: datetime) -> Way:
+def _change(visit: SimulatedVisit, now: datetime) -> Way:
     """Another doctor, or some hours as an outpatient."""
     if visit.chance(0.5):
         visit.stay.attending = visit.draw.choice(visit.hospital.doctors)
@@ -252,14 +254,14 @@ def _change(visit: Visit, now: datetime) -> Way:
     yield visit.happens("A06", now)
 
 
-def _end(visit: Visit) -> Way:
+def _end(visit: SimulatedVisit) -> Way:
     """Discharge, home or elsewhere or dead; once in a while it is taken back and done again a day later."""
     draw, stay = visit.draw, visit.stay
     now = yield visit.hours(1, 20)
     died = visit.chance(0.02) and not visit.person.mother
     stay.disposition = DIED if died else draw.choice((HOME, HOME, HOME, OTHER_HOSPITAL))
     visit.person.died = died
-    inpatient = stay.state is State.INPATIENT
+    inpatient = stay.state is StayPhase.INPATIENT
     yield visit.happens("A03", now)
     if died or not inpatient:
         return
@@ -279,14 +281,14 @@ def _end(visit: Visit) -> Way:
         yield _account_merged(visit)
 
 
-def _account_merged(visit: Visit) -> Event:
+def _account_merged(visit: SimulatedVisit) -> SimulatedEvent:
     """Two accounts were opened for one stay; the one that was billed until now goes into the other."""
     gone, visit.stay.account = visit.stay.account, visit.hospital.account()
     number = visit.person.numbers[visit.authority]
-    return Event("A41", visit.sender, visit.person, visit.authority, visit.stay, merged=number, account=gone)
+    return SimulatedEvent("A41", visit.sender, visit.person, visit.authority, visit.stay, merged=number, account=gone)
 
 
-def _diagnosed(visit: Visit, now: datetime) -> Event:
+def _diagnosed(visit: SimulatedVisit, now: datetime) -> SimulatedEvent:
     """Update the visit: another diagnosis, other measures, or a corrected telephone number."""
     stay, draw = visit.stay, visit.draw
     found = draw.choice(words.DIAGNOSES)

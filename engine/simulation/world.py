@@ -8,7 +8,7 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from engine.simulation.event import DUPLICATE, LATE, Event, Way
+from engine.simulation.event import DUPLICATE, LATE, SimulatedEvent, Way
 from engine.simulation.hospital import Hospital
 from engine.simulation.life import live
 from engine.simulation.writer import write
@@ -24,7 +24,7 @@ RESENT_SHARE: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
+class SimulatedMessage:
     """One message as it goes out.
 
     `event_at` is when it happened; `family` tells apart people whose messages do not speak of each other; `note` is
@@ -40,7 +40,7 @@ class Simulated:
     note: str = ""
 
 
-def simulate(seed: int, patients: int = 50, start: datetime = START) -> Iterator[Simulated]:
+def simulate(seed: int, patients: int = 50, start: datetime = START) -> Iterator[SimulatedMessage]:
     """Return an endless stream of messages in the order in which they go out; the same arguments, the same bytes.
 
     No number of one seed is one of another: streams of two seeds may go to one server.
@@ -58,15 +58,15 @@ class _World:
         self._draw = Random(seed)  # noqa: S311 - believable, not secret
         self._hospital = Hospital(self._draw, patients, f"{seed}")
         self._order = count()
-        self._waiting: list[tuple[datetime, int, int, bool, Way | Simulated]] = []
+        self._waiting: list[tuple[datetime, int, int, bool, Way | SimulatedMessage]] = []
         for family in range(patients):
             self._begin(start, family, FIRST_ARRIVALS)
 
-    def run(self) -> Iterator[Simulated]:
+    def run(self) -> Iterator[SimulatedMessage]:
         """Let time pass."""
         while True:
             at, _, family, whole, waiting = heapq.heappop(self._waiting)
-            if isinstance(waiting, Simulated):
+            if isinstance(waiting, SimulatedMessage):
                 yield waiting
             else:
                 yield from self._go_on(at, family, waiting, whole=whole)
@@ -81,14 +81,14 @@ class _World:
         if isinstance(wait, timedelta):
             self._wait(at + wait, family, way, whole=whole)
 
-    def _wait(self, at: datetime, family: int, waiting: Way | Simulated, *, whole: bool = False) -> None:
+    def _wait(self, at: datetime, family: int, waiting: Way | SimulatedMessage, *, whole: bool = False) -> None:
         heapq.heappush(self._waiting, (at, next(self._order), family, whole, waiting))
 
-    def _go_on(self, at: datetime, family: int, way: Way, *, whole: bool) -> Iterator[Simulated]:
+    def _go_on(self, at: datetime, family: int, way: Way, *, whole: bool) -> Iterator[SimulatedMessage]:
         """Run a course until it waits again."""
         try:
             while not isinstance(step := way.send(at), timedelta):
-                if isinstance(step, Event):
+                if isinstance(step, SimulatedEvent):
                     yield from self._send(step, at, family)
                 else:
                     self._start(at, family, step, whole=False)
@@ -98,10 +98,10 @@ class _World:
             return
         self._wait(at + step, family, way, whole=whole)
 
-    def _send(self, event: Event, at: datetime, family: int) -> Iterator[Simulated]:
+    def _send(self, event: SimulatedEvent, at: datetime, family: int) -> Iterator[SimulatedMessage]:
         """Write a message down; now and then it is sent twice, or is kept back while others overtake it."""
         control_id, raw = write(event, at, self._hospital.message())
-        message = Simulated(raw, control_id, event.trigger, at, family, event.sender.application, event.note)
+        message = SimulatedMessage(raw, control_id, event.trigger, at, family, event.sender.application, event.note)
         chance, draw = self._draw.random(), self._draw
         if event.trigger in LATE_EVENTS and not event.note and event.person.known and chance < LATE_SHARE:
             self._wait(at + timedelta(seconds=draw.randrange(3600, 72_000)), family, replace(message, note=LATE))

@@ -4,9 +4,9 @@ from datetime import datetime
 from functools import cache
 from typing import Final
 
-from engine.hl7.events import Part, grammar, structure
+from engine.hl7.events import StructurePart, grammar, structure
 from engine.simulation import segments
-from engine.simulation.event import Event
+from engine.simulation.event import SimulatedEvent
 from engine.simulation.segments import Row
 from engine.simulation.sender import INDEX, REGISTRATION
 
@@ -14,7 +14,7 @@ THREE_PARTS: Final = 3
 LINKS: Final = frozenset({"A24", "A37"})
 
 
-def write(event: Event, at: datetime, number: str) -> tuple[str, bytes]:
+def write(event: SimulatedEvent, at: datetime, number: str) -> tuple[str, bytes]:
     """Return control ID, made of a number, and bytes of a message."""
     sender = event.sender
     control_id = f"{sender.prefix}{number}"
@@ -25,7 +25,7 @@ def write(event: Event, at: datetime, number: str) -> tuple[str, bytes]:
     return control_id, text.encode(sender.codec)
 
 
-def _body(event: Event, at: datetime) -> list[Row]:
+def _body(event: SimulatedEvent, at: datetime) -> list[Row]:
     """Return what follows EVN: of all that could be said, what the event's structure has room for, in its order."""
     if event.trigger in LINKS:
         return [segments.pid(event, at), segments.pid(event, at, other=True)]
@@ -42,13 +42,13 @@ def _body(event: Event, at: datetime) -> list[Row]:
     return made
 
 
-def _swapped(one: Event, other: Event, at: datetime) -> list[Row]:
+def _swapped(one: SimulatedEvent, other: SimulatedEvent, at: datetime) -> list[Row]:
     """Return the message of two patients, each with the visit."""
     name, _, *fields = segments.pid(other, at)
     return [segments.pid(one, at), *segments.pv1(one, at), [name, "2", *fields], *segments.pv1(other, at)]
 
 
-def _message_type(event: Event) -> str:
+def _message_type(event: SimulatedEvent) -> str:
     name = f"ADT^{event.trigger}"
     if not event.sender.structure or event.sender.release < THREE_PARTS:
         return name
@@ -64,7 +64,7 @@ def _layout(version: str, trigger: str) -> tuple[tuple[str, bool], ...]:
     return tuple((name, many) for name, many in named.items() if name not in {"MSH", "EVN"})
 
 
-def _named(parts: tuple[Part, ...], *, many: bool = False) -> list[tuple[str, bool]]:
+def _named(parts: tuple[StructurePart, ...], *, many: bool = False) -> list[tuple[str, bool]]:
     found = []
     for part in parts:
         repeats = many or part.repeating

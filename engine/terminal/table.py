@@ -17,7 +17,7 @@ PIPED: Final = 100_000
 BETWEEN: Final = 2
 
 
-class Whole(Console):
+class PlainConsole(Console):
     """A console that breaks no word: a narrow terminal wraps what is wider, and a pipe gets tables tab-separated."""
 
     def __init__(self, **options: Any) -> None:
@@ -48,12 +48,12 @@ def _tab_separated(shown: Table) -> Iterator[str]:
 
 def output() -> Console:
     """Return a console on standard output, for the result of a command."""
-    return Whole()
+    return PlainConsole()
 
 
 def errors() -> Console:
     """Return a console on standard error, for progress and for what went wrong."""
-    return Whole(stderr=True)
+    return PlainConsole(stderr=True)
 
 
 def print_line(text: str, style: str = "") -> None:

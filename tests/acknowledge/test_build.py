@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.acknowledge.build import build
 from engine.acknowledge.code import AckCode
-from engine.hl7.finding import ErrorCode, Finding, Severity
+from engine.hl7.finding import ErrorCode, Finding, FindingSeverity
 from engine.hl7.header import read_header
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -158,14 +158,16 @@ def test_the_header(header: Make, fields: dict[str, str], msh: bytes) -> None:
         ),
         pytest.param(
             "2.5.1",
-            [MISSING._replace(severity=Severity.WARNING)],
+            [MISSING._replace(severity=FindingSeverity.WARNING)],
             [
                 b"MSA|AE|MSG1",
                 b"ERR||PID^1^3|101^Required field missing^HL70357|W|||no-identity|No identifier in PID-3",
             ],
             id="2.5.1-warning",
         ),
-        pytest.param("2.4", [MISSING._replace(severity=Severity.WARNING)], [b"MSA|AE|MSG1"], id="2.4-has-no-warnings"),
+        pytest.param(
+            "2.4", [MISSING._replace(severity=FindingSeverity.WARNING)], [b"MSA|AE|MSG1"], id="2.4-has-no-warnings"
+        ),
         pytest.param(
             "2.5.1",
             [MISSING._replace(locations=("PID(2)-3(1).4.2", "PID", "no path"))],

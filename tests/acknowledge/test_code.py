@@ -3,7 +3,7 @@
 import pytest
 
 from engine.acknowledge.code import AckCode, accept_code, code_for
-from engine.hl7.finding import ErrorCode, Finding, Severity
+from engine.hl7.finding import ErrorCode, Finding, FindingSeverity
 
 # The table of what is answered, written a second time by hand.
 EXPECTED = {100: "AE", 101: "AE", 102: "AE", 103: "AE", 200: "AR", 201: "AR", 202: "AR", 203: "AR", 204: "AE"} | {
@@ -12,7 +12,7 @@ EXPECTED = {100: "AE", 101: "AE", 102: "AE", 103: "AE", 200: "AR", 201: "AR", 20
 }
 
 
-def finding(code: int, severity: Severity = Severity.ERROR) -> Finding:
+def finding(code: int, severity: FindingSeverity = FindingSeverity.ERROR) -> Finding:
     """Return a finding with this code."""
     return Finding(ErrorCode(code), "reason", (), "text", severity)
 
@@ -28,7 +28,7 @@ def test_every_finding_has_its_code(code: ErrorCode) -> None:
 def test_nothing_found_is_accepted() -> None:
     """Without findings, or with warnings only, the message is accepted."""
     assert code_for([]) is AckCode.AA
-    assert accept_code([finding(200, Severity.WARNING)]) is AckCode.CA
+    assert accept_code([finding(200, FindingSeverity.WARNING)]) is AckCode.CA
 
 
 def test_a_refusal_outweighs_an_error() -> None:

@@ -8,7 +8,7 @@ import pytest
 from engine.acknowledge.code import code_for
 from engine.acknowledge.judge import judge_header, judge_parts
 from engine.hl7.message import parse
-from engine.hl7.taken import Taken
+from engine.hl7.taken import AcceptedMessages
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,10 @@ def test_a_refusal_names_the_setting_that_reads_evn(header: Callable[..., Any], 
 
 def test_what_the_mapping_is_for_decides(header: Callable[..., Any], channel: Callable[..., Any]) -> None:
     """A refusal names what the channel takes; of other types than ADT no event is unknown here."""
-    results, both = Taken(frozenset({"ORU"})), Taken(frozenset({"ADT", "ORU"}), frozenset({"A99"}))
+    results, both = (
+        AcceptedMessages(frozenset({"ORU"})),
+        AcceptedMessages(frozenset({"ADT", "ORU"}), frozenset({"A99"})),
+    )
     (refused,) = judge_header(header(msh_9="ADT^A01"), channel(), results)
     assert (refused.reason, refused.text) == ("unsupported-message", "Only ORU messages are accepted")
     (refused,) = judge_header(header(msh_9="SIU^S12"), channel(), both)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.acknowledge.mode import ORIGINAL, Condition, mode_of
+from engine.acknowledge.mode import ORIGINAL, AckCondition, mode_of
 from engine.config.channel import AcknowledgementMode
 from engine.hl7.finding import ErrorCode, Finding
 
@@ -71,4 +71,4 @@ def test_a_channel_may_fix_the_mode(
 def test_original_is_the_default() -> None:
     """A message without MSH-15 and MSH-16 is answered in original mode."""
     assert ORIGINAL.acknowledgements().at_commit == "AA"
-    assert set(Condition) == {"AL", "NE", "ER", "SU"}
+    assert set(AckCondition) == {"AL", "NE", "ER", "SU"}

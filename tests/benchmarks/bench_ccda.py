@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 import httpx
 import psutil
 
-from engine.interchange.clinical.ccda.document import Chart, write_ccd
+from engine.interchange.clinical.ccda.document import DocumentChart, write_ccd
 from engine.interchange.clinical.ccda.record import Custodian
 from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from engine.interchange.rest.resource.catalogue import INDEXERS
@@ -58,7 +58,7 @@ def written(charts: dict[int, list[Json]], times: int) -> None:
         costs = []
         for _ in range(times):
             started = time.process_time()
-            body = write_ccd(Chart(chart[0], chart[1:]), document_id="b", at=at, zone=zone, custodian=keeper)
+            body = write_ccd(DocumentChart(chart[0], chart[1:]), document_id="b", at=at, zone=zone, custodian=keeper)
             costs.append(time.process_time() - started)
         show(f"written  {size:>5} resources {len(body) >> 10:>6} KiB {sorted(costs)[times // 2] * 1000:>8.1f} ms CPU")
 

@@ -22,11 +22,11 @@ import orjson
 import uvloop
 
 from engine.config.channel import Channel
-from engine.deliver.destination import Destination
-from engine.deliver.verdict import Known
-from engine.deliver.wire.client import Client
+from engine.deliver.destination import FhirDestination
+from engine.deliver.verdict import KnownIdentifier
+from engine.deliver.wire.client import FhirClient
 from engine.fhir.plan import ElementChange, Identity, PatientRecord, Plan, Upsert
-from engine.http.request import Request
+from engine.http.request import HttpRequest
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MRN = "https://mrn.riverbend.example"
@@ -36,7 +36,7 @@ PATIENTS = 500
 class Forgetful:
     """A memory that knows nothing."""
 
-    async def known(self, _identities: Any) -> dict[Identity, Known]:
+    async def known(self, _identities: Any) -> dict[Identity, KnownIdentifier]:
         """Know nobody."""
         return {}
 
@@ -170,7 +170,7 @@ async def transports(base: str, count: int) -> None:
                 count // 2,
                 at_once,
             )
-        client = Client(request_seconds=30)
+        client = FhirClient(request_seconds=30)
         pairs = list(headers.items())
         await measure(
             "deliver.client (httpx.Request over httptools)",
@@ -197,11 +197,11 @@ async def deliveries(base: str, count: int) -> None:
     """Measure whole deliveries: creates, updates of cached patients, and updates that change nothing."""
     settings = {"name": "sink", "base_url": base}
     channel = Channel.model_validate({"channel": "bench", "listen": {"mllp": {"port": 0}}, "destinations": [settings]})
-    destination = Destination(channel.destinations[0], channel, clock=lambda: AT, new_id=lambda: "id")
+    destination = FhirDestination(channel.destinations[0], channel, clock=lambda: AT, new_id=lambda: "id")
     await destination.check()
     memory = Forgetful()
 
-    async def intend(request: Request) -> None:
+    async def intend(request: HttpRequest) -> None:
         await asyncio.sleep(0)
 
     def plan(number: int, turn: int) -> Plan:

@@ -27,13 +27,13 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.app.http.app import create_app
 from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from engine.interchange.clinical.synthetic.chart import transaction as bundle_of
-from engine.interchange.jobs.job import Job
 from engine.interchange.kernel.exact import write_json
-from engine.interchange.network.patient360.connectors.connector import FHIR, Document
+from engine.interchange.network.patient360.connectors.connector import FHIR, RetrievedDocument
 from engine.interchange.network.patient360.connectors.read import read_document
-from engine.interchange.network.patient360.importing import Importer, Outcome
+from engine.interchange.network.patient360.importing import Importer, ImportOutcome
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.network.patient360.retrieve import KIND
+from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.transaction import Transaction
 from tests.benchmarks.machine import machine
 from tests.interchange.kit import MRN, SYSTEM, Running, configuration, patient, running, secret_file
@@ -46,13 +46,13 @@ TENANT: Final = "riverbend"
 PERSON: Final = {**patient(address=ADDRESS), "id": "4e5a8a54-8f2b-4d57-9c3a-7a2f3c1d5e60"}
 
 
-def document(organization: str, number: str, facts: int, seed: str = "bench") -> Document:
+def document(organization: str, number: str, facts: int, seed: str = "bench") -> RetrievedDocument:
     """Return a Bundle of an organization that tells so many facts of the person."""
     chart = synthetic_chart(seed, facts=facts, patient=PERSON)
     bundle = {**bundle_of(chart), "type": "collection", "identifier": {"system": "urn:bench", "value": number}}
     for entry in bundle["entry"]:
         entry.pop("request", None)
-    return Document(organization, number, "2026-03-02T06:00:00Z", FHIR, write_json(bundle), FhirVersion.R4)
+    return RetrievedDocument(organization, number, "2026-03-02T06:00:00Z", FHIR, write_json(bundle), FhirVersion.R4)
 
 
 @contextmanager
@@ -80,11 +80,11 @@ async def imports(folder: Path, facts: int, standing: int) -> dict[str, Json]:
     app = create_app(configuration(secret_file(folder)), folder / "bench.db")
     service = app.service
 
-    async def take(who: str, one: Document) -> Outcome:
-        job = Job("job", TENANT, KIND, who, FhirVersion.STU3, {}, "bench", "", service.clock())
+    async def take(who: str, one: RetrievedDocument) -> ImportOutcome:
+        job = AsyncJob("job", TENANT, KIND, who, FhirVersion.STU3, {}, "bench", "", service.clock())
         return await Importer(service, job, read_document, Words(SYSTEM)).take(one)
 
-    async def measured(who: str, one: Document) -> dict[str, Json]:
+    async def measured(who: str, one: RetrievedDocument) -> dict[str, Json]:
         with holds() as batches:
             began, cpu = time.perf_counter(), time.process_time()
             outcome = await take(who, one)

@@ -17,8 +17,8 @@ from typing import Any
 
 import uvloop
 
-from engine.http.request import Request
-from engine.journal.entry import AckOutcome, KnownIdentity, NewEntry, Outcome, Settlement, State
+from engine.http.request import HttpRequest
+from engine.journal.entry import AckOutcome, KnownIdentity, NewEntry, RequestOutcome, Settlement, State
 from engine.journal.journal import Journal
 
 RAW = b"MSH|^~\\&|ADT|RVB|ENG|HIE|20260101120000||ADT^A01^ADT_A01|%08d|P|2.5.1\rPID|" + b"x" * 1900
@@ -58,10 +58,10 @@ async def one_loop(journal: Journal, numbers: Any, patients: int, done: asyncio.
 async def deliver(journal: Journal, claimed: Any, now: datetime) -> None:
     """Carry out one delivery without a server."""
     seq, name = claimed.seq, claimed.destination
-    intent = Request(1, "PUT", "http://127.0.0.1/Patient/1", (("If-Match", 'W/"1"'),), BODY, now)
+    intent = HttpRequest(1, "PUT", "http://127.0.0.1/Patient/1", (("If-Match", 'W/"1"'),), BODY, now)
     await journal.intend(seq, name, intent)
     known = (KnownIdentity(name, "https://mrn.riverbend.example", str(seq), f"id-{seq}"),) if claimed.tries else ()
-    outcome = Outcome(1, 200, (), "", 2.5, b"")
+    outcome = RequestOutcome(1, 200, (), "", 2.5, b"")
     settlement = Settlement(
         seq, name, State.DELIVERED, now, outcomes=(outcome,), mapping="abc", known=known, applied_at=now,
         source=claimed.source,

@@ -21,7 +21,7 @@ from engine.config.listener_settings import Limits, Mllp
 from engine.hl7.header import read_header
 from engine.receive.block import Block, enclose
 from engine.receive.listener import Listener, listen
-from engine.receive.reply import Peer, Reply
+from engine.receive.reply import BlockReply, Peer
 
 MESSAGE = (
     b"MSH|^~\\&|EPIC|RVB|ENGINE|HUB|20260101120000||ADT^A01^ADT_A01|MSG0001|P|2.5.1\rPID|1||" + b"x" * 1900 + b"\r"
@@ -56,7 +56,7 @@ class Stored:
     def __init__(self) -> None:
         self.waiting: list[asyncio.Future[None]] = []
 
-    async def answer(self, _block: Block, _peer: Peer) -> Reply:
+    async def answer(self, _block: Block, _peer: Peer) -> BlockReply:
         """Answer once the commit has come."""
         loop = asyncio.get_running_loop()
         if not self.waiting:
@@ -64,7 +64,7 @@ class Stored:
         done = loop.create_future()
         self.waiting.append(done)
         await done
-        return Reply(ACK, written=lambda _: None)
+        return BlockReply(ACK, written=lambda _: None)
 
     def commit(self) -> None:
         """Wake all that wait."""

@@ -27,7 +27,7 @@ from typing import Any, Final
 import trustme
 
 from engine.config.service import Webhooks
-from engine.interchange.app.http.app import App, create_app
+from engine.interchange.app.http.app import ServiceApp, create_app
 from engine.interchange.store.subscription import Subscribed, put_subscription
 from engine.interchange.store.transaction import Transaction
 from tests.benchmarks.bench_interchange import person, show
@@ -61,7 +61,7 @@ def percentile(seconds: list[float], part: float) -> float:
     return sorted(seconds)[min(len(seconds) - 1, int(len(seconds) * part))] * 1000
 
 
-def subscribed(app: App, criteria: Callable[[int], str], count: int) -> None:
+def subscribed(app: ServiceApp, criteria: Callable[[int], str], count: int) -> None:
     """Keep subscriptions as writes see them."""
 
     def work(transaction: Transaction) -> None:
@@ -77,7 +77,7 @@ def subscribed(app: App, criteria: Callable[[int], str], count: int) -> None:
 
 def matching(folder: Path, writes: int, rounds: int) -> None:
     """Print the CPU of a write with and without subscriptions, each in its own store, in turn."""
-    apps: dict[str, App] = {}
+    apps: dict[str, ServiceApp] = {}
     for number, name in enumerate(("none", *NONE, FIVE)):
         apps[name] = create_app(configuration(secret_file(folder)), folder / f"{number}.db")
         asyncio.run(apps[name].service.store.write("riverbend", _patient))
@@ -105,7 +105,7 @@ def _patient(transaction: Transaction) -> None:
     transaction.create("Patient", "p1", person(1))
 
 
-async def _write(app: App, writes: int, fresh: Iterator[int]) -> None:
+async def _write(app: ServiceApp, writes: int, fresh: Iterator[int]) -> None:
     for _ in range(writes):
         number = next(fresh)
 

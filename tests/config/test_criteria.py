@@ -6,7 +6,7 @@ from engine.config.criteria import PLACEHOLDERS, check_criteria, unknown_paramet
 from engine.config.destination import CARRIED, Auth, Destination
 from engine.deliver.merge.merge import NEVER_CARRIED
 from engine.deliver.patient.criteria import criteria
-from engine.fhir.patient import Person
+from engine.fhir.patient import PersonName
 from engine.fhir.plan import Identity
 from engine.fhir.schema import FhirVersion, definitions
 from engine.interchange.rest.patient.index import CONDITIONAL
@@ -68,7 +68,7 @@ def test_a_parameter_that_a_server_may_have_of_its_own_is_named() -> None:
 @pytest.mark.parametrize("name", PLACEHOLDERS)
 def test_every_placeholder_is_filled_in(name: str) -> None:
     """What is taken here is what delivery knows."""
-    who = Person("Osei", "Ama", "female", "1980-02-29", frozenset(["osei"]), frozenset(["ama"]))
+    who = PersonName("Osei", "Ama", "female", "1980-02-29", frozenset(["osei"]), frozenset(["ama"]))
     assert "{" not in criteria(f"x={{{name}}}", Identity("urn:s", "1"), who, stand_in=False)
 
 

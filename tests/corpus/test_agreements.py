@@ -11,7 +11,7 @@ from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.hl7.message import parse
 from engine.mapping.authoring.outcome import outcome
-from engine.mapping.subject.subject import Action
+from engine.mapping.subject.subject import Disposition
 from tests.conftest import CorpusFile
 from tests.corpus.agreements import REASONS, REFUSED, Row, agreed, rows
 from tests.corpus.origins import mapping_in, pairs
@@ -57,9 +57,9 @@ def test_every_message_maps_or_is_refused_by_name(corpus: tuple[CorpusFile, ...]
         except MessageError as error:
             ended[type(error).__name__] += 1
             continue
-        if made["action"] != Action.DELIVER.value:
+        if made["action"] != Disposition.DELIVER.value:
             assert made["rule"]
-            assert made["action"] == Action.FILTER.value or made["findings"]
+            assert made["action"] == Disposition.FILTER.value or made["findings"]
             ended[made["action"]] += 1
             continue
         if "error" in made:

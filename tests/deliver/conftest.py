@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from engine.config.channel import Channel
-from engine.deliver.destination import Destination
-from engine.deliver.verdict import Known, Verdict
+from engine.deliver.destination import FhirDestination
+from engine.deliver.verdict import KnownIdentifier, Verdict
 from engine.fhir.plan import ElementChange, Identity, Interaction, Link, Merge, PatientRecord, Plan, Rename
-from engine.http.request import Request
+from engine.http.request import HttpRequest
 from tests.deliver.fake_fhir import FakeFhir
 from tests.interchange.kit import BASES, SECRET, running
 
@@ -25,7 +25,7 @@ class Remembered:
     """What verdicts told, as the journal would keep it."""
 
     def __init__(self) -> None:
-        self.identities: dict[Identity, Known] = {}
+        self.identities: dict[Identity, KnownIdentifier] = {}
         self.slices: dict[tuple[str, str], Mapping[str, tuple[str, ...]]] = {}
         self.pairs: set[tuple[Identity, Identity]] = set()
 
@@ -39,7 +39,7 @@ class Remembered:
                 there = (place.replace(one.gone, one.survivor, 1), source)
                 self.slices[there] = {**self.slices.pop((place, source)), **self.slices.get(there, {})}
 
-    async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
+    async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, KnownIdentifier]:
         """As Memory says."""
         return {item: self.identities[item] for item in identities if item in self.identities}
 
@@ -78,8 +78,8 @@ class Site:
     def __init__(self, base: str) -> None:
         self.base = base
         self.memory = Remembered()
-        self.intents: list[Request] = []
-        self.destination: Destination | None = None
+        self.intents: list[HttpRequest] = []
+        self.destination: FhirDestination | None = None
         self.ticks = 0.0
         self._ids = itertools.count()
 
@@ -98,7 +98,7 @@ class Site:
             | policies
         )
         self.channel = channel
-        self.destination = Destination(
+        self.destination = FhirDestination(
             channel.destinations[0],
             channel,
             clock=lambda: AT,
@@ -115,9 +115,9 @@ class Site:
         """Deliver a plan as one entry and learn from the verdict."""
         assert self.destination is not None
 
-        mine: list[Request] = []
+        mine: list[HttpRequest] = []
 
-        async def intend(request: Request) -> None:
+        async def intend(request: HttpRequest) -> None:
             self.intents.append(request)
             mine.append(request)
 
@@ -161,16 +161,16 @@ async def site(server: FakeFhir) -> AsyncIterator[Site]:
 
 
 @pytest.fixture
-async def ticking(site: Site) -> AsyncIterator[Callable[..., tuple[list[float], Destination]]]:
+async def ticking(site: Site) -> AsyncIterator[Callable[..., tuple[list[float], FhirDestination]]]:
     """Makes a destination with a monotonic clock that the test turns: a list of one number."""
-    made: list[Destination] = []
+    made: list[FhirDestination] = []
 
-    def make(**settings: Any) -> tuple[list[float], Destination]:
+    def make(**settings: Any) -> tuple[list[float], FhirDestination]:
         ticks = [0.0]
         site.open(**settings)
         assert site.destination is not None
         channel = site.channel
-        destination = Destination(
+        destination = FhirDestination(
             channel.destinations[0], channel, clock=lambda: AT, new_id=lambda: "id", ticks=lambda: ticks[0]
         )
         made.append(site.destination)
@@ -181,7 +181,7 @@ async def ticking(site: Site) -> AsyncIterator[Callable[..., tuple[list[float], 
         await destination.close()
 
 
-def _needs_no_intent(request: Request) -> bool:
+def _needs_no_intent(request: HttpRequest) -> bool:
     """Say whether a request is a read, or an update with a version."""
     return request.method == "GET" or (request.method == "PUT" and "If-Match" in dict(request.headers))
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from engine.deliver.destination import Destination
+from engine.deliver.destination import FhirDestination
 from engine.deliver.lookup import ASK_AGAIN_SECONDS, FAILED, REFUSED, UNSUPPORTED
-from engine.deliver.reply import Ending, Reply
+from engine.deliver.reply import Ending, RequestReply
 from engine.errors import DeliveryError
 from engine.fhir.plan import PatientRecord, Upsert
 from tests.deliver.conftest import AT, Site
@@ -17,7 +17,7 @@ HERE = "DocumentReference/$p360-retrieve"
 ABOVE = f"/fhir/{HERE}"
 
 
-async def asked(site: Site, patient: str = "Patient/p1") -> Reply:
+async def asked(site: Site, patient: str = "Patient/p1") -> RequestReply:
     """Ask for a look-up."""
     assert site.destination is not None
     return await site.destination.look_up(patient, AT)
@@ -42,7 +42,7 @@ async def test_the_base_that_states_the_operation_is_asked(
     site.open(**{key: f"{origin}{value}" for key, value in settings.items()})
     for _ in range(2):
         reply = await asked(site)
-        assert reply == Reply(Ending.ACCEPTED, handle=f"{server.base}/RequestResult/p1")
+        assert reply == RequestReply(Ending.ACCEPTED, handle=f"{server.base}/RequestResult/p1")
     assert server.looked_up == ["p1", "p1"]
     assert [one for one in server.requests if "retrieve" in one] == [f"POST {at}?patient=p1"] * 2
     statements = [one for one in server.requests if one.endswith("metadata")]
@@ -50,12 +50,12 @@ async def test_the_base_that_states_the_operation_is_asked(
 
 
 async def test_a_server_without_the_operation_is_left_in_peace(
-    server: FakeFhir, ticking: Callable[..., tuple[list[float], Destination]]
+    server: FakeFhir, ticking: Callable[..., tuple[list[float], FhirDestination]]
 ) -> None:
     """A server that lists no look-ups is not asked for one; what it lists is looked at again after ten minutes."""
     ticks, destination = ticking()
     for _ in range(3):
-        assert await destination.look_up("Patient/p1", AT) == Reply(Ending.REFUSED, UNSUPPORTED)
+        assert await destination.look_up("Patient/p1", AT) == RequestReply(Ending.REFUSED, UNSUPPORTED)
     assert [one.partition("?")[0] for one in server.requests] == ["GET metadata", "GET /fhir/metadata"]
     assert UNSUPPORTED in destination.missing()
     server.lookup_paths = {ABOVE}
@@ -110,7 +110,7 @@ async def test_a_server_that_is_down_is_told_and_not_raised(server: FakeFhir, si
     """Nobody listens: the look-up is to be tried again; `doctor`, who asks for the base, gets the error."""
     site.open()
     await server.stop()
-    assert await asked(site) == Reply(Ending.RETRY, FAILED, ("connection-refused",))
+    assert await asked(site) == RequestReply(Ending.RETRY, FAILED, ("connection-refused",))
     assert site.destination is not None
     with pytest.raises(DeliveryError, match="connection-refused"):
         await site.destination.lookup_base()

@@ -11,7 +11,7 @@ import pytest
 
 from engine.config.shipped import shipped
 from engine.deliver.notice import FAILED, NOBODY, REFUSED, UNSUPPORTED, Notice
-from engine.deliver.reply import Ending, Reply
+from engine.deliver.reply import Ending, RequestReply
 from engine.fhir.plan import Plan
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of
@@ -50,7 +50,7 @@ async def feed(chart: FakeChart) -> AsyncIterator[Site]:
     await site.close()
 
 
-async def told(site: Site, notice: Notice = NOTICE) -> Reply:
+async def told(site: Site, notice: Notice = NOTICE) -> RequestReply:
     """Tell the destination of an event."""
     assert site.destination is not None
     return await site.destination.notify(notice, AT)
@@ -58,7 +58,7 @@ async def told(site: Site, notice: Notice = NOTICE) -> Reply:
 
 async def test_a_message_has_the_event_the_patient_and_the_visit(chart: FakeChart, feed: Site) -> None:
     """A Bundle of type message: the header first, with the trigger event; the records as the server has them."""
-    assert await told(feed) == Reply(Ending.ACCEPTED)
+    assert await told(feed) == RequestReply(Ending.ACCEPTED)
     assert chart.requests == ["GET Patient/p1", "GET Encounter/e1", "POST $process-message"]
     assert chart.headers[-1]["Content-Type"] == "application/fhir+json"
     (bundle,) = chart.notices
@@ -133,7 +133,7 @@ async def test_nobody_is_told_of_a_patient_who_is_gone(chart: FakeChart, feed: S
     """404 and 410 of the patient end the notice without a request."""
     del chart.patients["p1"]
     chart.gone |= {"p1"} if deletes else set()
-    assert await told(feed) == Reply(Ending.GIVEN_UP, NOBODY)
+    assert await told(feed) == RequestReply(Ending.GIVEN_UP, NOBODY)
     assert chart.notices == []
 
 
@@ -172,16 +172,16 @@ async def test_each_answer_means_one_thing(
     fault = step.pop("fault", step.get("status", 0) >= 300)
     body = orjson.dumps(REQUIRED | {"issue": [issue]}) if fault else None
     chart.script.append(Step("POST", body=body, **step))
-    assert await told(feed) == Reply(ending, reason, codes)
+    assert await told(feed) == RequestReply(ending, reason, codes)
 
 
 async def test_what_cannot_be_read_is_told_later(chart: FakeChart, feed: Site) -> None:
     """A server that does not show the patient just now is asked again; so is one that shows something else."""
     chart.script.append(Step("GET", 503, headers={"Retry-After": "7"}))
-    assert await told(feed) == Reply(Ending.RETRY, FAILED, ("http-503",), retry_after_seconds=7)
+    assert await told(feed) == RequestReply(Ending.RETRY, FAILED, ("http-503",), retry_after_seconds=7)
     for body in (b"<html>SENTINEL</html>", b'{"resourceType":"OperationOutcome"}', b'{"resourceType":"Patient"}'):
         chart.script.append(Step("GET", 200, body=body))
-        assert await told(feed) == Reply(Ending.RETRY, FAILED, ("answer-unreadable",))
+        assert await told(feed) == RequestReply(Ending.RETRY, FAILED, ("answer-unreadable",))
     assert chart.notices == []
     await chart.stop()
     assert (await told(feed)).ending is Ending.RETRY

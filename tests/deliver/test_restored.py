@@ -10,7 +10,7 @@ import random
 import orjson
 import pytest
 
-from engine.deliver.verdict import CONFIRMED, MERGED_AWAY, Known, VerdictKind
+from engine.deliver.verdict import CONFIRMED, MERGED_AWAY, KnownIdentifier, VerdictKind
 from engine.deliver.wire.continuity import HANGING_SECONDS, QUIET_SECONDS, Continuity
 from engine.fhir.plan import Identity, Upsert
 from tests.deliver.conftest import MRN, Site
@@ -240,7 +240,7 @@ async def test_a_stale_search_and_a_survivors_id_prove_nothing(feed, restored, p
     )
     await feed.again()
     number = Identity(MRN, "2")
-    feed.memory.identities[number] = Known(number, "t", MERGED_AWAY, wally)
+    feed.memory.identities[number] = KnownIdentifier(number, "t", MERGED_AWAY, wally)
     verdict = await feed.send(Upsert(patient("2", telecom=[{"value": "7"}])))
     assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "identity-unproven")
     assert untouched(restored, wally, identifier)
@@ -301,7 +301,7 @@ async def test_a_choice_ends_once_it_was_written(feed, restored, patient, identi
     """An operator chose a record without the number, and it got it: without it later, it is another one's."""
     chosen = other(restored, identifier, "X")
     number = Identity(MRN, "K")
-    feed.memory.identities[number] = Known(number, chosen, CONFIRMED)
+    feed.memory.identities[number] = KnownIdentifier(number, chosen, CONFIRMED)
     before = dict(restored.patients[chosen])
     assert (await feed.send(Upsert(patient("K")), replay=replay)).reason == "created"
     assert restored.patients[chosen] == before

@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.deliver.stored import Cache, Stored, id_of, stored
+from engine.deliver.stored import Cache, ServerResource, id_of, stored
 from engine.fhir.changes import still
 from engine.fhir.plan import Identity
 
 
 def patient(logical_id):
     """A Patient as last shown."""
-    return Stored(logical_id, 'W/"1"', {"id": logical_id})
+    return ServerResource(logical_id, 'W/"1"', {"id": logical_id})
 
 
 def numbers(*values):
@@ -62,7 +62,7 @@ def test_what_was_not_met_lately_is_remembered_as_it_was(puts, whole):
         marks = {"name": (body["name"], ("known",)), "address": ([], ("of another body",))}
         owned = {"name": (f"digest {count}",), "gender": ()}
         for cache in (packing, plain):
-            shown = Stored(str(logical_id), f'W/"{count}"', body, marks=marks)
+            shown = ServerResource(str(logical_id), f'W/"{count}"', body, marks=marks)
             cache.put(shown, numbers(str(number)), source, owned)
         for asked in range(10):
             found, expected = (cache.find(numbers(str(asked))) for cache in (packing, plain))
@@ -100,10 +100,10 @@ def test_what_is_no_patient_is_none():
 def test_what_others_have_written_since_is_forgotten():
     """Met in another version, a Patient is not remembered any more, nor what anybody owned of it."""
     cache = Cache()
-    cache.put(Stored("a", 'W/"1"', {}), numbers("1"), "adt", {"name": ("old",)})
-    cache.met(Stored("b", 'W/"7"', {}))
-    cache.met(Stored("a", 'W/"1"', {}))
+    cache.put(ServerResource("a", 'W/"1"', {}), numbers("1"), "adt", {"name": ("old",)})
+    cache.met(ServerResource("b", 'W/"7"', {}))
+    cache.met(ServerResource("a", 'W/"1"', {}))
     assert cache.owned("a", "adt") == {"name": ("old",)}
-    cache.met(Stored("a", 'W/"2"', {}))
+    cache.met(ServerResource("a", 'W/"2"', {}))
     assert cache.owned("a", "adt") is None
     assert cache.find(numbers("1")) is None

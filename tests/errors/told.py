@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from coverage import Coverage
 
-from engine.config.source import Source
+from engine.config.source import AuthoredFile
 from engine.errors import Problem
 from tests.errors.sites import ROOT, Site, asked, modules, sites
 
@@ -53,7 +53,7 @@ class Reached:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Note what is run in this context."""
-        problem = Source.problem
+        problem = AuthoredFile.problem
 
         def noted(*given: Any) -> Problem:
             frame = sys._getframe(1)
@@ -62,7 +62,7 @@ class Reached:
                 frame = frame.f_back
             return problem(*given)
 
-        with patch.object(Source, "problem", noted):
+        with patch.object(AuthoredFile, "problem", noted):
             self._coverage.start()
             try:
                 yield

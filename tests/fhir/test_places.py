@@ -7,9 +7,9 @@ import pytest
 
 from engine.fhir.digest import digest
 from engine.fhir.places import BEFORE, begun, traced
-from engine.fhir.plan import ElementChange, Trail
+from engine.fhir.plan import ElementChange, LocationTrail
 
-ARRIVES, SAYS = Trail("location", "PV1-3", "PV1-6", arrives=True), Trail("location", "PV1-3", "PV1-6")
+ARRIVES, SAYS = LocationTrail("location", "PV1-3", "PV1-6", arrives=True), LocationTrail("location", "PV1-3", "PV1-6")
 AT = datetime(2026, 3, 5, 8, tzinfo=UTC)
 THEN, NOW = "2026-03-04T08:00:00+00:00", "2026-03-05T08:00:00+00:00"
 
@@ -26,7 +26,9 @@ def told(here: dict[str, Any], prior: dict[str, Any] | None = None) -> list[Elem
     return said + ([ElementChange("location", "PV1-6", (prior,), many=True)] if prior else [])
 
 
-def after(stored: list[dict[str, Any]], said: list[ElementChange], trail: Trail, **owned: int) -> dict[str, list[Any]]:
+def after(
+    stored: list[dict[str, Any]], said: list[ElementChange], trail: LocationTrail, **owned: int
+) -> dict[str, list[Any]]:
     """Return what is then said, by slice; `owned` are the slices by name and the index of the item they have."""
     names = {"here": "PV1-3", "before": "PV1-3" + BEFORE, "prior": "PV1-6"}
     slices = {names[name]: (digest(stored[index]),) for name, index in owned.items()}

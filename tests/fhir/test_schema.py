@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.fhir.defect import Kind
+from engine.fhir.defect import DefectKind
 from engine.fhir.extra_constraints import valid_date
 from engine.fhir.schema import MOST, FhirVersion, defects, resource_types
 
@@ -28,54 +28,58 @@ def test_a_good_patient_has_no_defects(version: FhirVersion) -> None:
 @pytest.mark.parametrize(
     ("elements", "path", "kind"),
     [
-        ({"gender": "X"}, "Patient.gender", Kind.VALUE),
-        ({"gender": 5}, "Patient.gender", Kind.STRUCTURE),
-        ({"gender": ["female"]}, "Patient.gender", Kind.STRUCTURE),
-        ({"active": "yes"}, "Patient.active", Kind.STRUCTURE),
-        ({"birthDate": "1984-13-01"}, "Patient.birthDate", Kind.VALUE),
-        ({"birthDate": "1985-02-29"}, "Patient.birthDate", Kind.VALUE),
-        ({"name": "Quintero"}, "Patient.name", Kind.STRUCTURE),
-        ({"name": ["Quintero"]}, "Patient.name[0]", Kind.STRUCTURE),
-        ({"name": [{"family": 1}]}, "Patient.name[0].family", Kind.STRUCTURE),
-        ({"shoeSize": 44}, "Patient.shoeSize", Kind.STRUCTURE),
-        ({"telecom": []}, "Patient.telecom", Kind.STRUCTURE),
-        ({"contact": [{}]}, "Patient.contact[0]", Kind.STRUCTURE),
-        ({"link": [{"type": "refer"}]}, "Patient.link[0].other", Kind.REQUIRED),
-        ({"contained": [{"id": "o"}]}, "Patient.contained[0].resourceType", Kind.REQUIRED),
-        ({"deceasedBoolean": True, "deceasedDateTime": "2020"}, "Patient.deceased[x]", Kind.STRUCTURE),
-        ({"deceasedDateTime": "2021-02-30T10:00:00Z"}, "Patient.deceasedDateTime", Kind.VALUE),
-        ({"address": [{"period": {"start": "2021-04-31"}}]}, "Patient.address[0].period.start", Kind.VALUE),
-        ({"birthDate": "born 1984"}, "Patient.birthDate", Kind.VALUE),
-        ({"birthDate": "1984-00"}, "Patient.birthDate", Kind.VALUE),
-        ({"meta": {"lastUpdated": "yesterday"}}, "Patient.meta.lastUpdated", Kind.VALUE),
-        ({"id": "a/b"}, "Patient.id", Kind.VALUE),
-        ({"name": [{"family": ""}]}, "Patient.name[0].family", Kind.VALUE),
-        ({"identifier": [{"system": ""}]}, "Patient.identifier[0].system", Kind.VALUE),
-        ({"identifier": [{"system": "a b"}]}, "Patient.identifier[0].system", Kind.VALUE),
-        ({"photo": [{"data": "no base64!"}]}, "Patient.photo[0].data", Kind.VALUE),
-        ({"photo": [{"data": ""}]}, "Patient.photo[0].data", Kind.VALUE),
-        ({"photo": [{"size": -1}]}, "Patient.photo[0].size", Kind.VALUE),
-        ({"photo": [{"creation": "2021-02-30T10:00:00Z"}]}, "Patient.photo[0].creation", Kind.VALUE),
-        ({"telecom": [{"rank": 0}]}, "Patient.telecom[0].rank", Kind.VALUE),
-        ({"telecom": [{"rank": 1.5}]}, "Patient.telecom[0].rank", Kind.VALUE),
-        ({"telecom": [{"rank": "1"}]}, "Patient.telecom[0].rank", Kind.STRUCTURE),
-        ({"multipleBirthInteger": 2**31}, "Patient.multipleBirthInteger", Kind.VALUE),
-        ({"extension": [{"url": "urn:x", "valueDate": "x1984"}]}, "Patient.extension[0].valueDate", Kind.VALUE),
-        ({"extension": [{"url": "urn:x", "valueUri": "a b"}]}, "Patient.extension[0].valueUri", Kind.VALUE),
-        ({"extension": [{"url": "urn:x", "valueInstant": "2021-02-30T10:00:00Z"}]}, None, Kind.VALUE),
-        ({"extension": [{"url": "urn:x", "valuePositiveInt": 0}]}, "Patient.extension[0].valuePositiveInt", Kind.VALUE),
+        ({"gender": "X"}, "Patient.gender", DefectKind.VALUE),
+        ({"gender": 5}, "Patient.gender", DefectKind.STRUCTURE),
+        ({"gender": ["female"]}, "Patient.gender", DefectKind.STRUCTURE),
+        ({"active": "yes"}, "Patient.active", DefectKind.STRUCTURE),
+        ({"birthDate": "1984-13-01"}, "Patient.birthDate", DefectKind.VALUE),
+        ({"birthDate": "1985-02-29"}, "Patient.birthDate", DefectKind.VALUE),
+        ({"name": "Quintero"}, "Patient.name", DefectKind.STRUCTURE),
+        ({"name": ["Quintero"]}, "Patient.name[0]", DefectKind.STRUCTURE),
+        ({"name": [{"family": 1}]}, "Patient.name[0].family", DefectKind.STRUCTURE),
+        ({"shoeSize": 44}, "Patient.shoeSize", DefectKind.STRUCTURE),
+        ({"telecom": []}, "Patient.telecom", DefectKind.STRUCTURE),
+        ({"contact": [{}]}, "Patient.contact[0]", DefectKind.STRUCTURE),
+        ({"link": [{"type": "refer"}]}, "Patient.link[0].other", DefectKind.REQUIRED),
+        ({"contained": [{"id": "o"}]}, "Patient.contained[0].resourceType", DefectKind.REQUIRED),
+        ({"deceasedBoolean": True, "deceasedDateTime": "2020"}, "Patient.deceased[x]", DefectKind.STRUCTURE),
+        ({"deceasedDateTime": "2021-02-30T10:00:00Z"}, "Patient.deceasedDateTime", DefectKind.VALUE),
+        ({"address": [{"period": {"start": "2021-04-31"}}]}, "Patient.address[0].period.start", DefectKind.VALUE),
+        ({"birthDate": "born 1984"}, "Patient.birthDate", DefectKind.VALUE),
+        ({"birthDate": "1984-00"}, "Patient.birthDate", DefectKind.VALUE),
+        ({"meta": {"lastUpdated": "yesterday"}}, "Patient.meta.lastUpdated", DefectKind.VALUE),
+        ({"id": "a/b"}, "Patient.id", DefectKind.VALUE),
+        ({"name": [{"family": ""}]}, "Patient.name[0].family", DefectKind.VALUE),
+        ({"identifier": [{"system": ""}]}, "Patient.identifier[0].system", DefectKind.VALUE),
+        ({"identifier": [{"system": "a b"}]}, "Patient.identifier[0].system", DefectKind.VALUE),
+        ({"photo": [{"data": "no base64!"}]}, "Patient.photo[0].data", DefectKind.VALUE),
+        ({"photo": [{"data": ""}]}, "Patient.photo[0].data", DefectKind.VALUE),
+        ({"photo": [{"size": -1}]}, "Patient.photo[0].size", DefectKind.VALUE),
+        ({"photo": [{"creation": "2021-02-30T10:00:00Z"}]}, "Patient.photo[0].creation", DefectKind.VALUE),
+        ({"telecom": [{"rank": 0}]}, "Patient.telecom[0].rank", DefectKind.VALUE),
+        ({"telecom": [{"rank": 1.5}]}, "Patient.telecom[0].rank", DefectKind.VALUE),
+        ({"telecom": [{"rank": "1"}]}, "Patient.telecom[0].rank", DefectKind.STRUCTURE),
+        ({"multipleBirthInteger": 2**31}, "Patient.multipleBirthInteger", DefectKind.VALUE),
+        ({"extension": [{"url": "urn:x", "valueDate": "x1984"}]}, "Patient.extension[0].valueDate", DefectKind.VALUE),
+        ({"extension": [{"url": "urn:x", "valueUri": "a b"}]}, "Patient.extension[0].valueUri", DefectKind.VALUE),
+        ({"extension": [{"url": "urn:x", "valueInstant": "2021-02-30T10:00:00Z"}]}, None, DefectKind.VALUE),
+        (
+            {"extension": [{"url": "urn:x", "valuePositiveInt": 0}]},
+            "Patient.extension[0].valuePositiveInt",
+            DefectKind.VALUE,
+        ),
         (
             {"extension": [{"url": "urn:x", "valueTiming": {"event": ["2021-02-28", "2021-02-30"]}}]},
             "Patient.extension[0].valueTiming.event",
-            Kind.VALUE,
+            DefectKind.VALUE,
         ),
-        ({"photo": [{"data": "QUJDR"}]}, "Patient.photo[0].data", Kind.VALUE),
-        ({"extension": [{"valueString": "x"}]}, "Patient.extension[0].url", Kind.REQUIRED),
-        ({"text": {"div": "<div xmlns='http://www.w3.org/1999/xhtml'/>"}}, "Patient.text.status", Kind.REQUIRED),
+        ({"photo": [{"data": "QUJDR"}]}, "Patient.photo[0].data", DefectKind.VALUE),
+        ({"extension": [{"valueString": "x"}]}, "Patient.extension[0].url", DefectKind.REQUIRED),
+        ({"text": {"div": "<div xmlns='http://www.w3.org/1999/xhtml'/>"}}, "Patient.text.status", DefectKind.REQUIRED),
         (
             {"extension": [{"url": "urn:x", "valueUsageContext": {"code": {"code": "x"}}}]},
             "Patient.extension[0].valueUsageContext.value[x]",
-            Kind.REQUIRED,
+            DefectKind.REQUIRED,
         ),
         (
             {
@@ -84,18 +88,18 @@ def test_a_good_patient_has_no_defects(version: FhirVersion) -> None:
                 ]
             },
             "Patient.extension[0].valueAnnotation.author[x]",
-            Kind.STRUCTURE,
+            DefectKind.STRUCTURE,
         ),
-        ({"contained": []}, "Patient.contained", Kind.STRUCTURE),
-        ({"contained": [{"resourceType": "Nonsense"}]}, "Patient.contained[0].resourceType", Kind.STRUCTURE),
-        ({"contained": [{"resourceType": 5, "id": ["o"]}]}, "Patient.contained[0].resourceType", Kind.STRUCTURE),
-        ({"contained": [{"resourceType": ["Patient"]}]}, "Patient.contained[0].resourceType", Kind.STRUCTURE),
-        ({"contained": [{"resourceType": "Organization", "x": 1}]}, "Patient.contained[0].x", Kind.STRUCTURE),
-        ({"contained": [{"resourceType": "Location", "name": ""}]}, "Patient.contained[0].name", Kind.VALUE),
-        ({"contained": [{"resourceType": "Observation"}]}, "Patient.contained[0].status", Kind.REQUIRED),
+        ({"contained": []}, "Patient.contained", DefectKind.STRUCTURE),
+        ({"contained": [{"resourceType": "Nonsense"}]}, "Patient.contained[0].resourceType", DefectKind.STRUCTURE),
+        ({"contained": [{"resourceType": 5, "id": ["o"]}]}, "Patient.contained[0].resourceType", DefectKind.STRUCTURE),
+        ({"contained": [{"resourceType": ["Patient"]}]}, "Patient.contained[0].resourceType", DefectKind.STRUCTURE),
+        ({"contained": [{"resourceType": "Organization", "x": 1}]}, "Patient.contained[0].x", DefectKind.STRUCTURE),
+        ({"contained": [{"resourceType": "Location", "name": ""}]}, "Patient.contained[0].name", DefectKind.VALUE),
+        ({"contained": [{"resourceType": "Observation"}]}, "Patient.contained[0].status", DefectKind.REQUIRED),
     ],
 )
-def test_defects(version: FhirVersion, elements: dict[str, Any], path: str | None, kind: Kind) -> None:
+def test_defects(version: FhirVersion, elements: dict[str, Any], path: str | None, kind: DefectKind) -> None:
     """Each fault is found at its path with its kind, and its text holds no value."""
     found = defects({**GOOD, **elements}, version)
     assert (path or found[0].path, kind) in {(one.path, one.kind) for one in found}
@@ -165,15 +169,15 @@ def test_required_elements_that_the_schemas_do_not_ask_for(resource, version, mi
 @pytest.mark.parametrize(
     ("telecom", "kind"),
     [
-        ([{"shoeSize": 1}] * 20_000, Kind.STRUCTURE),
-        ([{"system": "pigeon"}] * 20_000, Kind.VALUE),
-        ([{}] * 20_000, Kind.STRUCTURE),
-        ([*[{"system": "phone"}] * 20_000, {"system": "pigeon"}], Kind.VALUE),
-        ([*[{"system": "phone"}] * 20_000, *[{"shoeSize": 1}] * 20_000], Kind.STRUCTURE),
+        ([{"shoeSize": 1}] * 20_000, DefectKind.STRUCTURE),
+        ([{"system": "pigeon"}] * 20_000, DefectKind.VALUE),
+        ([{}] * 20_000, DefectKind.STRUCTURE),
+        ([*[{"system": "phone"}] * 20_000, {"system": "pigeon"}], DefectKind.VALUE),
+        ([*[{"system": "phone"}] * 20_000, *[{"shoeSize": 1}] * 20_000], DefectKind.STRUCTURE),
     ],
     ids=["unknown", "wrong", "empty", "last", "last ones"],
 )
-def test_many_faults_are_told_by_their_first_ones(telecom: list[Any], kind: Kind) -> None:
+def test_many_faults_are_told_by_their_first_ones(telecom: list[Any], kind: DefectKind) -> None:
     """However many faults a resource has, few are told, and one that stands late is found too."""
     found = defects({**GOOD, "telecom": telecom}, FhirVersion.R4)
     assert 0 < len(found) <= 3 * MOST
@@ -189,4 +193,4 @@ def test_an_extension_does_in_the_place_of_a_primitive() -> None:
     many = [linked] * 5_000
     assert defects({**GOOD, "link": many}, FhirVersion.R4) == ()
     late = defects({**GOOD, "link": [*many, {"other": {"display": "a"}}]}, FhirVersion.R4)
-    assert [(one.path, one.kind) for one in late] == [("Patient.link[5000].type", Kind.REQUIRED)]
+    assert [(one.path, one.kind) for one in late] == [("Patient.link[5000].type", DefectKind.REQUIRED)]

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from engine.fhir.defect import Kind
+from engine.fhir.defect import DefectKind
 from engine.fhir.schema import FhirVersion, definitions
 from engine.fhir.secondary_validator import MODELS, second_opinion
 from engine.interchange.rest.resource.catalogue import KEPT
@@ -64,14 +64,14 @@ def test_a_valid_resource_has_no_fault_and_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("part", "path", "kind"),
     [
-        pytest.param({"birthDate": SECRET}, "Patient.birthDate", Kind.VALUE, id="value"),
-        pytest.param({"link": [{"type": "refer"}]}, "Patient.link[0].other", Kind.REQUIRED, id="required"),
-        pytest.param({"name": [{"familyy": SECRET}]}, "Patient.name[0].familyy", Kind.STRUCTURE, id="element"),
-        pytest.param({"name": [5]}, "Patient.name[0]", Kind.STRUCTURE, id="shape"),
-        pytest.param({f"{SECRET} X": 1}, "Patient", Kind.STRUCTURE, id="no name of an element"),
+        pytest.param({"birthDate": SECRET}, "Patient.birthDate", DefectKind.VALUE, id="value"),
+        pytest.param({"link": [{"type": "refer"}]}, "Patient.link[0].other", DefectKind.REQUIRED, id="required"),
+        pytest.param({"name": [{"familyy": SECRET}]}, "Patient.name[0].familyy", DefectKind.STRUCTURE, id="element"),
+        pytest.param({"name": [5]}, "Patient.name[0]", DefectKind.STRUCTURE, id="shape"),
+        pytest.param({f"{SECRET} X": 1}, "Patient", DefectKind.STRUCTURE, id="no name of an element"),
     ],
 )
-def test_a_fault_names_element_and_text_and_no_value(part: dict[str, Any], path: str, kind: Kind) -> None:
+def test_a_fault_names_element_and_text_and_no_value(part: dict[str, Any], path: str, kind: DefectKind) -> None:
     """A finding says where in the resource and what is wrong; what stands there is not repeated."""
     (found,) = second_opinion({"resourceType": "Patient", **part}, FhirVersion.R4)
     assert (found.path, found.kind) == (path, kind)

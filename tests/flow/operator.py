@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from engine.ops.sender.answer import Answer
+from engine.ops.sender.answer import BlockAnswer
 from engine.ops.sender.line import send_messages
 from tests.flow.rig import Rig, Row, channel_file
 
@@ -38,13 +38,13 @@ async def started(rig: Rig, **environment: str) -> None:
     await rig.engine.line("started")
 
 
-async def sent(rig: Rig, *raws: bytes) -> list[Answer]:
+async def sent(rig: Rig, *raws: bytes) -> list[BlockAnswer]:
     """Send messages on one connection and return their answers."""
     host, port = await rig.address()
     return await send_messages(host, port, raws)
 
 
-async def answered(rig: Rig, raw: bytes) -> Answer:
+async def answered(rig: Rig, raw: bytes) -> BlockAnswer:
     """Send one message and return its answer."""
     (answer,) = await sent(rig, raw)
     return answer

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.ops.sender.answer import Answer
+from engine.ops.sender.answer import BlockAnswer
 from tests.flow.feed import SYSTEM
 from tests.flow.operator import answered, sent
 from tests.flow.rig import Rig, running
@@ -54,7 +54,7 @@ async def taken(rig: Rig, *messages: bytes) -> None:
     assert [answer.code for answer in await sent(rig, *messages)] == ["AA"] * len(messages)
 
 
-def codes(answer: Answer) -> tuple[str, list[str]]:
+def codes(answer: BlockAnswer) -> tuple[str, list[str]]:
     """Return the code of an answer, and those of its ERR."""
     return answer.code, [code for code, _ in answer.errors]
 

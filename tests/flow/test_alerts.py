@@ -16,7 +16,7 @@ from engine import telemetry
 from engine.database.postgresql import connect
 from engine.errors import StartError
 from engine.journal.nodes import lease
-from engine.journal.write.backend import Shared
+from engine.journal.write.backend import SharedJournal
 from engine.ops.access.access import Access
 from engine.ops.access.actor import Actor, Role
 from engine.ops.access.keys import Keys
@@ -342,7 +342,7 @@ async def test_nodes_that_differ_are_told_of_once(tmp_path: Path, journal: str) 
     async with asyncio.timeout(30):
         while not engine.journal.leads:  # noqa: ASYNC110 - its session takes the lead
             await asyncio.sleep(0)
-    other = Shared(journal, "other", "elsewhere", "test", "otherwise", lambda *_: None, lambda: None)
+    other = SharedJournal(journal, "other", "elsewhere", "test", "otherwise", lambda *_: None, lambda: None)
     incarnation = await asyncio.to_thread(_other_node, journal, other)
     for _ in range(3):
         assert "nodes-differ" in await house.look(seconds=5)
@@ -354,6 +354,6 @@ async def test_nodes_that_differ_are_told_of_once(tmp_path: Path, journal: str) 
     await house.stop()
 
 
-def _other_node(address: str, other: Shared) -> int:
+def _other_node(address: str, other: SharedJournal) -> int:
     with contextlib.closing(connect(address)) as connection:
         return lease.begin(connection, other)

@@ -7,7 +7,7 @@ import pytest
 
 from engine.config.channel import Channel
 from engine.config.channels import load_channels
-from engine.ops.cli.mapping.traffic import Choice, each_message
+from engine.ops.cli.mapping.traffic import MessageSelection, each_message
 from engine.ops.operations.filters import SearchFilter
 from tests.flow.operator import configured, done, ended, message, refused, sent, started
 from tests.flow.rig import Rig, channel_file, write
@@ -24,7 +24,7 @@ def alone(control_id: str, number: str, event: str = "A28", **more: Any) -> byte
 def mapped(rig: Rig, channel: Channel) -> list[str]:
     """Return the events that `mappings diff` and `coverage` read in the journal, oldest first."""
     found: list[str] = []
-    choice = Choice(None, rig.folder / "data", SearchFilter(), 100)
+    choice = MessageSelection(None, rig.folder / "data", SearchFilter(), 100)
     assert each_message(choice, channel, lambda _, one: found.append(one.trigger)) == 0
     return found[::-1]
 

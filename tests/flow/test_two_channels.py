@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from engine.ops.sender.answer import Answer
+from engine.ops.sender.answer import BlockAnswer
 from engine.ops.sender.line import send_messages
 from tests.flow.operator import message, started
 from tests.flow.rig import Rig, channel_file, destination, running
@@ -26,7 +26,7 @@ async def beside(rig: Rig, **changes: Any) -> None:
     await started(rig)
 
 
-async def given(rig: Rig, channel: str, *raws: bytes) -> list[Answer]:
+async def given(rig: Rig, channel: str, *raws: bytes) -> list[BlockAnswer]:
     """Send messages to one of the channels."""
     heard = (one for one in rig.engine.lines if one.get("event") == "listening")
     ports = {one["channel"]: int(one["port"]) for one in heard}

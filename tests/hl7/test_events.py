@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.hl7.events import TRIGGERS, VERSIONS, Part, grammar, known_trigger, structure
+from engine.hl7.events import TRIGGERS, VERSIONS, StructurePart, grammar, known_trigger, structure
 
 
 @pytest.mark.parametrize(
@@ -52,17 +52,17 @@ def test_known():
 def test_grammar():
     """A structure is its segments and groups, required or not, repeating or not."""
     assert grammar("2.3", "ADT_A39") == (
-        Part("MSH", required=True, repeating=False),
-        Part("EVN", required=True, repeating=False),
-        Part(
+        StructurePart("MSH", required=True, repeating=False),
+        StructurePart("EVN", required=True, repeating=False),
+        StructurePart(
             "PATIENT",
             required=True,
             repeating=True,
             parts=(
-                Part("PID", required=True, repeating=False),
-                Part("PD1", required=False, repeating=False),
-                Part("MRG", required=True, repeating=False),
-                Part("PV1", required=False, repeating=False),
+                StructurePart("PID", required=True, repeating=False),
+                StructurePart("PD1", required=False, repeating=False),
+                StructurePart("MRG", required=True, repeating=False),
+                StructurePart("PV1", required=False, repeating=False),
             ),
         ),
     )

@@ -10,12 +10,12 @@ import pytest
 
 from engine.http import connection
 from engine.http.binding import bind
-from engine.http.connection import MAX_ADDRESS_BYTES, MAX_HEADER_BYTES, Bounds, Refusal
+from engine.http.connection import MAX_ADDRESS_BYTES, MAX_HEADER_BYTES, ConnectionLimits, ConnectionRefusal
 from engine.http.server import http_server
 
 Message = MutableMapping[str, Any]
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
-WIDE = Bounds(100)
+WIDE = ConnectionLimits(100)
 
 
 class Hall:
@@ -71,11 +71,11 @@ class Hall:
 
 
 @contextlib.asynccontextmanager
-async def serving(bounds: Bounds = WIDE) -> AsyncIterator[Hall]:
+async def serving(bounds: ConnectionLimits = WIDE) -> AsyncIterator[Hall]:
     """Serve a hall within bounds, for a test of 20 seconds; a refusal tells its status in a header and in its body."""
 
-    def refuse(status: HTTPStatus) -> Refusal:
-        return Refusal(((b"x-why", status.name.encode()),), status.name.encode())
+    def refuse(status: HTTPStatus) -> ConnectionRefusal:
+        return ConnectionRefusal(((b"x-why", status.name.encode()),), status.name.encode())
 
     listening = bind("127.0.0.1", 0, backlog=16)
     hall = Hall(listening.getsockname()[1])
@@ -123,7 +123,7 @@ async def test_a_head_that_is_refused(sent: bytes, status: HTTPStatus) -> None:
 
 async def test_who_says_nothing_in_time_is_let_go() -> None:
     """Half a head is 408; silence, and a body that drips on after its answer, only end."""
-    async with serving(Bounds(100, arrival_seconds=0.2)) as hall:
+    async with serving(ConnectionLimits(100, arrival_seconds=0.2)) as hall:
         assert (await hall.heard(GET[:-2] % b"half")).startswith(b"HTTP/1.1 408 ")
         assert await hall.heard(b"") == b""
         reader, writer = await hall.dial(b"POST /answered HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf")
@@ -142,7 +142,7 @@ async def test_an_answer_that_is_not_read_is_not_kept(monkeypatch: pytest.Monkey
 
 async def test_connections_beyond_the_limit_of_an_address() -> None:
     """One more than allowed is told 503 once it asks, without troubling the others; a free place is taken again."""
-    async with serving(Bounds(100, of_address=2)) as hall:
+    async with serving(ConnectionLimits(100, of_address=2)) as hall:
         first, second = await hall.dial(GET % b"1"), await hall.dial(GET % b"2")
         await asyncio.gather(first[0].readuntil(b"/1"), second[0].readuntil(b"/2"))
         assert (await hall.heard(GET % b"3")).startswith(b"HTTP/1.1 503 ")
@@ -156,7 +156,7 @@ async def test_connections_beyond_the_limit_of_an_address() -> None:
 async def test_connections_far_beyond_the_limit_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is beyond those that are told so hears nothing."""
     monkeypatch.setattr(connection, "SPARE_CONNECTIONS", 0)
-    async with serving(Bounds(1)) as hall:
+    async with serving(ConnectionLimits(1)) as hall:
         reader, _ = await hall.dial(GET % b"1")
         await reader.readuntil(b"/1")
         with contextlib.suppress(ConnectionError):

@@ -16,7 +16,7 @@ import trustme
 import uvloop
 
 from engine.http.binding import bind
-from engine.http.connection import Bounds, Refusal
+from engine.http.connection import ConnectionLimits, ConnectionRefusal
 from engine.http.server import http_server
 
 TIMES = 24  # of each state, and with each last word: a thousand in all
@@ -56,9 +56,9 @@ class Server:
         listening = bind("127.0.0.1", 0, backlog=64)
         self.listening = listening
         self.port: int = listening.getsockname()[1]
-        bounds = Bounds(100, of_address=AT_ONCE)
+        bounds = ConnectionLimits(100, of_address=AT_ONCE)
         self.server = http_server(
-            self, bounds, lambda _status: Refusal(), context=context, keep_alive_seconds=60, grace_seconds=1
+            self, bounds, lambda _status: ConnectionRefusal(), context=context, keep_alive_seconds=60, grace_seconds=1
         )
 
     async def __call__(self, scope: Message, _receive: Any, send: Any) -> None:

@@ -8,15 +8,15 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from engine.errors import StartError
-from engine.http.tls import Pair, client_context, renew, server_context
+from engine.http.tls import KeyPair, client_context, renew, server_context
 
 NAMES = ("tls.certificate", "tls.key")
 
 
-def issued(folder: Path, name: str) -> Pair:
+def issued(folder: Path, name: str) -> KeyPair:
     """Write the certificate and key of an authority of their own, and return them."""
     made = trustme.CA().issue_cert("127.0.0.1")
-    pair = Pair(folder / f"{name}.pem", folder / f"{name}.key", NAMES)
+    pair = KeyPair(folder / f"{name}.pem", folder / f"{name}.key", NAMES)
     made.cert_chain_pems[0].write_to_path(pair.certificate)
     made.private_key_pem.write_to_path(pair.key)
     return pair
@@ -45,9 +45,9 @@ def test_a_pair_that_cannot_be_used(tmp_path: Path) -> None:
     }
     for file, text in said.items():
         with pytest.raises(StartError, match=text):
-            server_context(Pair(own.certificate, file, NAMES))
+            server_context(KeyPair(own.certificate, file, NAMES))
     with pytest.raises(StartError, match=r"^tls\.certificate: .*nothing\.pem"):
-        server_context(Pair(tmp_path / "nothing.pem", own.key, NAMES))
+        server_context(KeyPair(tmp_path / "nothing.pem", own.key, NAMES))
 
 
 def test_files_that_cannot_be_used_leave_the_former_pair(tmp_path: Path) -> None:

@@ -16,13 +16,14 @@ from engine.config.service import ServiceConfiguration
 from engine.config.source import scan, validate
 from engine.interchange.app.http.process import serve
 from engine.interchange.app.jobs.kinds import WORK as WORKS
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
-from engine.interchange.jobs.job import Job, Report, Result
+from engine.interchange.jobs.job import JobResult, Report
 from engine.interchange.kernel.exact import write_json
+from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 from engine.interchange.web.http import route
 from engine.telemetry import configure
 from engine.terminal.faults import arm_as_asked
@@ -31,7 +32,7 @@ from engine.terminal.faults import arm_as_asked
 KIND = "everything"
 
 
-async def work(service: Service, job: Job, report: Report) -> Result:
+async def work(service: Service, job: AsyncJob, report: Report) -> JobResult:
     """Take some time, or end the process; then keep what says that it was done."""
     await report({"step": 1})
     if job.asked["kills"]:
@@ -42,10 +43,10 @@ async def work(service: Service, job: Job, report: Report) -> Result:
         made = {"resourceType": "Organization", "name": job.id}
         transaction.create("Organization", service.new_id(), made)
 
-    return Result(write_json({"resourceType": "Parameters", "id": job.id}), keep)
+    return JobResult(write_json({"resourceType": "Parameters", "id": job.id}), keep)
 
 
-async def asked(service: Service, request: Request) -> Answer:
+async def asked(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST Patient/{id}/$work with the handle of a job."""
     parameters: dict[str, Any] = dict(request.query)
     told = {"seconds": float(parameters.get("seconds", 0)), "kills": "kills" in parameters}
@@ -53,7 +54,9 @@ async def asked(service: Service, request: Request) -> Answer:
 
 
 # A write, so that its row of the access log is in the commit of the job.
-WORK = Interaction("Patient", KIND, Level.INSTANCE, "POST", Access.WRITE, Action.CHART, asked, operation="$work")
+WORK = Interaction(
+    "Patient", KIND, InteractionLevel.INSTANCE, "POST", RequiredAccess.WRITE, RoleRule.CHART, asked, operation="$work"
+)
 
 
 def main() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import httpx
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Answer, Prefer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Prefer
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
-from engine.interchange.jobs.job import Job, Report, Result
+from engine.interchange.jobs.job import JobResult, Report
 from engine.interchange.kernel.exact import write_json
+from engine.interchange.store.job import AsyncJob
 from engine.interchange.tokens.oauth.vault import Principal
 from tests.interchange.kit import CLIENTS, Inside, Running
 
@@ -23,11 +24,11 @@ KIND = "everything"
 DONE = {"resourceType": "Parameters", "parameter": [{"name": "status", "valueCode": "completed"}]}
 
 
-def asked_by(client: str, version: FhirVersion = FhirVersion.R4) -> Request:
+def asked_by(client: str, version: FhirVersion = FhirVersion.R4) -> FhirRequest:
     """Return a request of one of the kit's clients."""
     tenant, scopes, role = CLIENTS[client]
     principal = Principal(client, "", tenant, role, scopes, "2025-06-01")
-    return Request(version, "", "Patient", "", (), {}, Prefer(respond_async=True), principal, None)
+    return FhirRequest(version, "", "Patient", "", (), {}, Prefer(respond_async=True), principal, None)
 
 
 def ask_for(
@@ -39,14 +40,14 @@ def ask_for(
     client: str = "physician",
     version: FhirVersion = FhirVersion.R4,
     wait_seconds: float = 0,
-) -> Answer:
+) -> HttpAnswer:
     """Ask for a job as an interaction does."""
     request = asked_by(client, version)
-    answer: Answer = inside.run(ask(inside.app.service, request, kind, patient_id, asked or {}, wait_seconds))
+    answer: HttpAnswer = inside.run(ask(inside.app.service, request, kind, patient_id, asked or {}, wait_seconds))
     return answer
 
 
-def handle_of(answer: Answer, service: Running) -> str:
+def handle_of(answer: HttpAnswer, service: Running) -> str:
     """Return the path of the handle that a 202 names."""
     headers = dict(answer.headers)
     assert answer.status == 202
@@ -80,17 +81,17 @@ class Bench:
 
     begun: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     over: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[AsyncJob] = field(default_factory=list)
     go: threading.Event = field(default_factory=threading.Event)
     say: threading.Event = field(default_factory=threading.Event)
     progress: tuple[Mapping[str, int | str], Mapping[str, int | str]] = (
         {"organizationsTotal": 4, "documentsFound": 1},
         {"organizationsTotal": 4, "documentsFound": 2},
     )
-    result: Result = field(default_factory=lambda: Result(write_json(DONE)))
+    result: JobResult = field(default_factory=lambda: JobResult(write_json(DONE)))
     done: int = 0
 
-    async def work(self, _service: Service, job: Job, report: Report) -> Result:
+    async def work(self, _service: Service, job: AsyncJob, report: Report) -> JobResult:
         """Wait for the test, telling how far it is."""
         self.jobs.append(job)
         self.begun.release()

@@ -23,7 +23,7 @@ from engine.clock import now
 from engine.config.account import Client, Role
 from engine.config.secret import Secret
 from engine.config.service import Environment, ServiceConfiguration, Tenant
-from engine.interchange.app.http.app import App, create_app, new_token
+from engine.interchange.app.http.app import ServiceApp, create_app, new_token
 from engine.interchange.app.http.process import at_port, bind, serve_with_jobs, uvicorn_server
 from engine.interchange.app.jobs.kinds import WORK
 from engine.interchange.jobs.job import Work
@@ -155,7 +155,7 @@ class Outside(Running):
 class Inside(Running):
     """A service in a thread of the tests."""
 
-    app: App = field(kw_only=True)
+    app: ServiceApp = field(kw_only=True)
     loop: asyncio.AbstractEventLoop = field(kw_only=True)
 
     def run(self, coroutine: Any) -> Any:

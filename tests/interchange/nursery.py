@@ -27,7 +27,7 @@ from argon2 import PasswordHasher
 
 from engine import __main__
 from engine.config.shipped import shipped
-from engine.deliver.wire.client import Client
+from engine.deliver.wire.client import FhirClient
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.app.commands import interchange
 from engine.mapping.compile import load
@@ -172,7 +172,7 @@ def tend() -> None:
     # Each engine would read the eighty files that ship anew; a text that a test changes is read as ever.
     remember_shipped()
     load([shipped("mappings")], "adt")
-    Client(request_seconds=1)
+    FhirClient(request_seconds=1)
     # What a password costs is a test of its own, in tests/security/test_passwords.py.
     cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     vars(passwords).update(HASHER=cheap, NOBODY=cheap.hash(b"nobody"))

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from engine.fhir.schema import BINDINGS, REQUIRED_CHOICES, Element, FhirVersion, definitions
+from engine.fhir.schema import BINDINGS, REQUIRED_CHOICES, ElementDefinition, FhirVersion, definitions
 from engine.fhir.versions.direction import stem
 
 DEEPEST: Final = 4
@@ -92,7 +92,7 @@ def _pad(draw: st.DrawFn, name: str, made: dict[str, Any]) -> None:
             del made[name]
 
 
-def _value(draw: st.DrawFn, element: Element, version: FhirVersion, depth: int) -> Any:
+def _value(draw: st.DrawFn, element: ElementDefinition, version: FhirVersion, depth: int) -> Any:
     if element.codes is not None:
         one = st.sampled_from(sorted(element.codes))
     elif element.type in PRIMITIVES:

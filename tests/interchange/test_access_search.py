@@ -11,7 +11,7 @@ import pytest
 
 from engine.database.connection import Connection
 from engine.interchange.core.audit.reading import PARAMETERS, page_statement, total_statement
-from engine.interchange.store.access import Access, append
+from engine.interchange.store.access import AccessRow, append
 from engine.interchange.store.sqlite import connect, prepare
 
 DAY_MS = 86_400_000
@@ -46,11 +46,11 @@ FRAME = re.compile(r"SCAN CONSTANT ROW|SCALAR SUBQUERY \d+|MERGE \(UNION ALL\)|L
 Pairs = tuple[tuple[str, str], ...]
 
 
-def accesses() -> list[Access]:
+def accesses() -> list[AccessRow]:
     """Return five hundred accesses of one day in two tenants."""
     chance = random.Random(5)
     return [
-        Access(
+        AccessRow(
             START_MS + chance.randrange(DAY_MS),
             chance.choice(("riverbend", "riverbend", "lakeside")),
             chance.choice(("app", "both", "engine")),
@@ -108,7 +108,7 @@ def searches() -> list[Pairs]:
     return [(), *((one,) for one in single), *twos, *more]
 
 
-def matches(number: int, one: Access, pairs: Pairs) -> bool:
+def matches(number: int, one: AccessRow, pairs: Pairs) -> bool:
     """Say whether a row meets criteria, without a database."""
     ends = {"2026-01-01": (0, DAY_MS), "ge2026-01-01T12:00:00Z": (DAY_MS // 2, DAY_MS), "2026": (0, DAY_MS)}
     codes = {"0": "done", "4": "refused", "8": "failed"}

@@ -13,8 +13,8 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.store.query import find
-from engine.interchange.store.search.criterion import Search
-from engine.interchange.store.search.page import Page, Pairs, take_page
+from engine.interchange.store.search.criterion import SearchQuery
+from engine.interchange.store.search.page import Pairs, ResultPage, take_page
 from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.search.text import fold
 from engine.interchange.store.store import Store
@@ -123,7 +123,7 @@ VALUES = st.lists(PARTS, max_size=5).map("".join) | texts
 MODIFIERS = st.sampled_from(["", "", "", ":exact", ":contains", ":missing", ":not", ":", "."])
 
 
-def understood(type_name: str, version: FhirVersion, pairs: Pairs) -> tuple[Page, Search] | RefusedError:
+def understood(type_name: str, version: FhirVersion, pairs: Pairs) -> tuple[ResultPage, SearchQuery] | RefusedError:
     """Return what a query asks for, or why it is refused."""
     definition = KEPT[type_name]
     try:

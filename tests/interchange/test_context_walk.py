@@ -14,7 +14,7 @@ import pytest
 
 from engine.config.service import Feature
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Interaction, Level
+from engine.interchange.core.exchange import Interaction, InteractionLevel
 from engine.interchange.web.http.route import INTERACTIONS
 from tests.interchange.browser import USERS
 from tests.interchange.kit import BASES, Running, merge_body, patient, running
@@ -108,19 +108,23 @@ def request_of(kept: Kept, one: Interaction, owner: str) -> tuple[str, str, Any]
     """Return method, address below the base, and body of an interaction with the record of one of the patients."""
     version, target = version_of(kept.base), kept.ids[one.type][owner]
     name = name_in(version, one.type)
-    named = [] if one.level is Level.SYSTEM else [name]
-    steps = [*named, *([target] if one.level is Level.INSTANCE else []), *([one.operation] if one.operation else [])]
+    named = [] if one.level is InteractionLevel.SYSTEM else [name]
+    steps = [
+        *named,
+        *([target] if one.level is InteractionLevel.INSTANCE else []),
+        *([one.operation] if one.operation else []),
+    ]
     path = "/".join(steps) + ("1" if one.operation.endswith("/") else "")
-    if one.form or (one.code == "search-type" and one.level is Level.TYPE):
+    if one.form or (one.code == "search-type" and one.level is InteractionLevel.TYPE):
         whose = "_id" if one.type == "Patient" else "patient"
         query = "" if one.type in DIRECTORY else f"{whose}={owner}"
         return one.method, path if one.form else f"{path}?{query}", query if one.form else None
-    if one.level is Level.TYPE and one.code in {"update", "delete"}:
+    if one.level is InteractionLevel.TYPE and one.code in {"update", "delete"}:
         path += f"?_id={target}"
     if one.code == "merge":
         return one.method, path, merge_body(kept.other, owner)
     if one.code in {"everything", "export-ccda", "cq-search", "submit", "process-message"}:
-        path += f"?patient={owner}" if one.level is Level.TYPE else ""
+        path += f"?patient={owner}" if one.level is InteractionLevel.TYPE else ""
         return one.method, path, {"resourceType": "Parameters"} if one.method == "POST" else None
     if one.code == "patch":
         return one.method, path, [{"op": "add", "path": "/language", "value": "en"}]

@@ -21,7 +21,7 @@ from engine.database.postgresql import connect as connect_postgresql
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.reading import page_statement, total_statement
 from engine.interchange.rest.everything.chart import chart_keys, records
-from engine.interchange.rest.everything.parameters import Wanted
+from engine.interchange.rest.everything.parameters import ChartPart
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.rest.resource.chain import linked_criteria
 from engine.interchange.store import query
@@ -29,7 +29,7 @@ from engine.interchange.store.access import append
 from engine.interchange.store.index import ADD_STRING
 from engine.interchange.store.postgresql_steps import ALL_STEPS, REMEMBER
 from engine.interchange.store.schema import STEPS, statements, statements_of
-from engine.interchange.store.search.criterion import Kind, Parameter, Search
+from engine.interchange.store.search.criterion import Parameter, ParameterKind, SearchQuery
 from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.search.sort import ORDERED, parse_sort
 from engine.interchange.store.sqlite import connect, prepare
@@ -46,16 +46,16 @@ NAMES = ("Ångström", "angstrom", "Anger", "Zoë", "zoe", "ß", "SS", "Łódź"
 NAMES += ("\U0001f600", "\U0010ffff", "\ue000", "O'Neil", "50%", "a_b", "\\", "İ", "i", "van der  Berg", "中村")
 BY_FAMILY = "SELECT key FROM string_index WHERE parameter='Patient.family' AND {test} ORDER BY folded, exact, key"
 SAMPLES = {
-    Kind.ID: ("a", "a,b"),
-    Kind.STRING: ("an", "q", "ang,zoe", "ß", "\U0001f600", "\U0010ffff", "50%", "a_b", "中"),
-    Kind.TOKEN: ("F", "http://loinc.org|1", "urn:t|", "final,active", "|x"),
-    Kind.CONTACT: ("555-1", "a@b.example,+1 (503) 5"),
-    Kind.IDENTIFIER: (f"{MRN}|1", "1,2", f"{MRN}|", "urn:none|1"),
-    Kind.DATE: ("1984-02-29", "gt1984", "ge1984-02", "lt1985", "le1984-02-29T12:00:00Z"),
-    Kind.UPDATED: ("gt2019", "2026-01-01T00:00:05Z", "le2026"),
-    Kind.REFERENCE: ("p1", "Patient/p1", "p1,p2"),
-    Kind.URI: ("http://x/a", "http://x/a,http://x/b"),
-    Kind.CANONICAL: ("a", "http://x/a|1", "http://x/a"),
+    ParameterKind.ID: ("a", "a,b"),
+    ParameterKind.STRING: ("an", "q", "ang,zoe", "ß", "\U0001f600", "\U0010ffff", "50%", "a_b", "中"),
+    ParameterKind.TOKEN: ("F", "http://loinc.org|1", "urn:t|", "final,active", "|x"),
+    ParameterKind.CONTACT: ("555-1", "a@b.example,+1 (503) 5"),
+    ParameterKind.IDENTIFIER: (f"{MRN}|1", "1,2", f"{MRN}|", "urn:none|1"),
+    ParameterKind.DATE: ("1984-02-29", "gt1984", "ge1984-02", "lt1985", "le1984-02-29T12:00:00Z"),
+    ParameterKind.UPDATED: ("gt2019", "2026-01-01T00:00:05Z", "le2026"),
+    ParameterKind.REFERENCE: ("p1", "Patient/p1", "p1,p2"),
+    ParameterKind.URI: ("http://x/a", "http://x/a,http://x/b"),
+    ParameterKind.CANONICAL: ("a", "http://x/a|1", "http://x/a"),
 }
 
 
@@ -86,9 +86,9 @@ def samples(parameter: Parameter) -> Iterator[tuple[str, str]]:
     yield f"{parameter.name}:missing", "true"
     yield f"{parameter.name}:missing", "false"
     for value in parameter.codes or SAMPLES[parameter.kind]:
-        if not (parameter.kind is Kind.REFERENCE and "/" in value and "Patient" not in parameter.targets):
+        if not (parameter.kind is ParameterKind.REFERENCE and "/" in value and "Patient" not in parameter.targets):
             yield parameter.name, value
-            if parameter.kind is Kind.STRING:
+            if parameter.kind is ParameterKind.STRING:
                 yield f"{parameter.name}:exact", value
                 yield f"{parameter.name}:contains", value
 
@@ -249,7 +249,7 @@ def test_every_link_is_the_same(both: Both, name: str, key: str, value: str) -> 
     """N-244: what is found by linked resources is the same in both databases."""
     parameters = KEPT[name].search_parameters(FhirVersion.R4)
     linked = linked_criteria([(key, value)], parameters, BASE, FhirVersion.R4, lambda *_: True)
-    lite, other = (query.find(one, Search(name, linked), count=5) for one in both)
+    lite, other = (query.find(one, SearchQuery(name, linked), count=5) for one in both)
     assert lite == other
     assert lite.records
 
@@ -271,14 +271,14 @@ def test_every_order_is_the_same(both: Both) -> None:
 @pytest.mark.parametrize(
     "wanted",
     [
-        Wanted(),
-        Wanted(types=frozenset({"Observation", "Organization"})),
-        Wanted(first_ms=445_000_000_000, last_ms=446_000_000_000),
-        Wanted(since_ms=milliseconds(START)),
+        ChartPart(),
+        ChartPart(types=frozenset({"Observation", "Organization"})),
+        ChartPart(first_ms=445_000_000_000, last_ms=446_000_000_000),
+        ChartPart(since_ms=milliseconds(START)),
     ],
     ids=["all", "types", "days", "since"],
 )
-def test_charts_are_the_same(both: Both, wanted: Wanted) -> None:
+def test_charts_are_the_same(both: Both, wanted: ChartPart) -> None:
     """$everything of each patient has the same resources in the same order."""
     found = 0
     for number in (0, 1, 2, 3):

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.everything.chart import chart_keys, records
-from engine.interchange.rest.everything.parameters import Wanted, read_question
+from engine.interchange.rest.everything.parameters import ChartPart, read_question
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.store import Store
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 from tests.interchange.chart import CHARTED, SUPPORTING, to
 from tests.interchange.kit import patient
 from tests.interchange.test_resource import least
@@ -181,10 +181,10 @@ def lay_in(store: Store, chart: list[Care], patient_changed: int) -> str:
     return name
 
 
-def gathered(patient_id: str, wanted: Wanted) -> Callable[[Transaction], list[Stored]]:
+def gathered(patient_id: str, wanted: ChartPart) -> Callable[[Transaction], list[StoredVersion]]:
     """Return what reads all that is wanted of a chart."""
 
-    def work(transaction: Transaction) -> list[Stored]:
+    def work(transaction: Transaction) -> list[StoredVersion]:
         found = transaction.get("Patient", patient_id)
         assert found is not None
         return records(transaction, found, chart_keys(transaction, found, wanted))
@@ -206,14 +206,14 @@ def test_filters_agree_with_the_model(store: Store, chart: list[Care], wanted: F
 @pytest.mark.parametrize(
     "wanted",
     [
-        Wanted(),
-        Wanted(types=frozenset({"Observation"})),
-        Wanted(first_ms=0),
-        Wanted(last_ms=0, since_ms=0),
+        ChartPart(),
+        ChartPart(types=frozenset({"Observation"})),
+        ChartPart(first_ms=0),
+        ChartPart(last_ms=0, since_ms=0),
     ],
     ids=["all", "one type", "days", "days and changes"],
 )
-def test_every_query_is_held_to_its_index(store: Store, wanted: Wanted) -> None:
+def test_every_query_is_held_to_its_index(store: Store, wanted: ChartPart) -> None:
     """C-318: nothing is read from end to end, and the keys of a chart come from one index alone."""
     name = lay_in(store, [Care("Observation", 1, 2, tuple(DIRECTORY), 0)], 0)
     asked: list[str] = []

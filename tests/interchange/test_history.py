@@ -15,7 +15,7 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.rest.history.retention import kept_since, take_old
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.store.history import (
-    Span,
+    HistorySpan,
     ended_versions,
     first_kept,
     former_version,
@@ -26,7 +26,7 @@ from engine.interchange.store.history import (
 from engine.interchange.store.search.date import NEVER
 from engine.interchange.store.sqlite import connect, prepare
 from engine.interchange.store.store import Store
-from engine.interchange.store.transaction import Change, Stored, Transaction, milliseconds
+from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod, milliseconds
 from engine.interchange.store.verify import verify
 from tests.interchange.kit import BASES, Inside, Running, issue, merge_body, patient, running_inside
 from tests.interchange.least import least, version_of
@@ -265,11 +265,11 @@ def test_versions_in_a_store(tmp_path: Path) -> None:
     """N-101, N-105: a store keeps each body once, gives it by its number, and takes the oldest first."""
     store = Store(tmp_path / "s.db", ["t"], lambda: START, INDEXERS)
 
-    def write(inner: Transaction) -> Stored:
-        kept = inner.create("Patient", "p", patient(), Change.NEW)
+    def write(inner: Transaction) -> StoredVersion:
+        kept = inner.create("Patient", "p", patient(), VersionMethod.NEW)
         for number in range(4):
             inner.at += timedelta(days=1)
-            kept = inner.update(kept, patient(birthDate=f"198{number}"), Change.PATCH)
+            kept = inner.update(kept, patient(birthDate=f"198{number}"), VersionMethod.PATCH)
         return kept
 
     last = asyncio.run(store.write("t", write))
@@ -308,7 +308,7 @@ def test_a_hundred_thousand_versions(tmp_path: Path) -> None:
     inner = Transaction(connection, 1, START, INDEXERS)
     inner.create("Patient", "p", patient())
 
-    def steps(work: Callable[[Stored], Any]) -> int:
+    def steps(work: Callable[[StoredVersion], Any]) -> int:
         """Return how many instructions SQLite carries out, ten at a time."""
         stored, count = inner.get("Patient", "p"), itertools.count()
         assert stored is not None
@@ -322,7 +322,7 @@ def test_a_hundred_thousand_versions(tmp_path: Path) -> None:
             steps(lambda _: inner.get("Patient", "p")),
             steps(lambda stored: former_version(inner, stored, 1, NEVER)),
             steps(lambda stored: former_version(inner, stored, FORMER, NEVER)),
-            steps(lambda stored: versions_of_one(inner, stored, Span(0, NEVER), 1, None)),
+            steps(lambda stored: versions_of_one(inner, stored, HistorySpan(0, NEVER), 1, None)),
         ]
 
     before = cost()
@@ -333,9 +333,9 @@ def test_a_hundred_thousand_versions(tmp_path: Path) -> None:
     assert all(many <= one + 50 for one, many in zip(before, after, strict=True)), (before, after)
     newest = inner.get("Patient", "p")
     assert newest is not None
-    found = versions_of_one(inner, newest, Span(milliseconds(START) + 99_999_000, NEVER), 3, None)
+    found = versions_of_one(inner, newest, HistorySpan(milliseconds(START) + 99_999_000, NEVER), 3, None)
     assert ([one.version for one in found.page], found.total) == ([100_001, 100_000, 99_999], 3)
-    assert versions_of_one(inner, newest, Span(0, NEVER), 0, None).total == FORMER + 1
+    assert versions_of_one(inner, newest, HistorySpan(0, NEVER), 0, None).total == FORMER + 1
     connection.execute("ROLLBACK")
     connection.close()
 

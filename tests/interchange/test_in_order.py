@@ -13,7 +13,7 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.store import in_order
 from engine.interchange.store.query import find, page_statement
-from engine.interchange.store.search.criterion import Rank, Search
+from engine.interchange.store.search.criterion import Rank, SearchQuery
 from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
@@ -79,7 +79,7 @@ def transaction(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Transactio
     store.close()
 
 
-def asked(query: str) -> Search:
+def asked(query: str) -> SearchQuery:
     """Return a search as the service reads it."""
     pairs = [(name, value) for name, _, value in (one.partition("=") for one in query.split("&"))]
     return parse_search("RequestGroup", KEPT["RequestGroup"].search_parameters(FhirVersion.R4), pairs, SIS)

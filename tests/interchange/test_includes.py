@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.resource import includes
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.store.search.criterion import Kind
+from engine.interchange.store.search.criterion import ParameterKind
 from tests.interchange.kit import Inside, Running, issue, merge_body, running
 from tests.interchange.least import least
 from tests.interchange.test_walk import scoped
@@ -203,7 +203,7 @@ def test_too_much_is_refused(inside: Inside, monkeypatch: pytest.MonkeyPatch) ->
 
 
 REFERENCES = sorted(
-    f"{name}:{one.name}" for name in KEPT for one in KEPT[name].parameters if one.kind is Kind.REFERENCE
+    f"{name}:{one.name}" for name in KEPT for one in KEPT[name].parameters if one.kind is ParameterKind.REFERENCE
 )
 SCOPES = [f"user/{name}.read" for name in KEPT]
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.job import Job, JobFailedError, Report, Result
+from engine.interchange.jobs.job import JobFailedError, JobResult, Report
 from engine.interchange.kernel.outcome import Issue
+from engine.interchange.store.job import AsyncJob
 from tests.interchange.jobs import KIND, Bench, ask_for, ended, handle_of, until
 from tests.interchange.kit import Inside, issue, running_inside
 from tests.interchange.nursery import ran
@@ -22,7 +23,7 @@ SHOWN = {"id", "tenant", "kind", "patient", "base", "state", "progress", "client
 SHOWN |= {"asked_at", "started_at", "ended_at", "reasons"}
 
 
-async def failing(_service: Service, _job: Job, _report: Report) -> Result:
+async def failing(_service: Service, _job: AsyncJob, _report: Report) -> JobResult:
     """Fail."""
     raise JobFailedError(Issue("No source is configured.", "http.path"))
 

@@ -19,15 +19,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.config.service import Jobs
-from engine.interchange.app.http.app import App, create_app
+from engine.interchange.app.http.app import ServiceApp, create_app
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
-from engine.interchange.jobs.job import Job, JobFailedError, Report, Result
+from engine.interchange.jobs.job import JobFailedError, JobResult, Report
 from engine.interchange.jobs.overview import cancel_job, list_jobs
 from engine.interchange.jobs.runner import MOST_CRASHES
-from engine.interchange.jobs.turns import Last, Taken, next_job
+from engine.interchange.jobs.turns import Last, RunningJob, next_job
 from engine.interchange.kernel.outcome import Issue, RefusedError
-from engine.interchange.store.job import First
+from engine.interchange.store.job import AsyncJob, NextJob
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.web.http.route import INTERACTIONS
 from tests.interchange.jobs import KIND, asked_by
@@ -63,7 +63,7 @@ class World:
     """A service, its present life, what its works wait for, and what the model says of each job by its id."""
 
     folder: Path
-    app: App = field(init=False)
+    app: ServiceApp = field(init=False)
     running: "asyncio.Task[None]" = field(init=False)
     works: dict[str, "asyncio.Future[str]"] = field(default_factory=dict)
     known: dict[str, Known] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class World:
         with contextlib.suppress(asyncio.CancelledError):
             await self.running
 
-    async def work(self, service: Service, job: Job, report: Report) -> Result:
+    async def work(self, service: Service, job: AsyncJob, report: Report) -> JobResult:
         """Wait for how it is to end."""
         assert job.id not in self.works
         self.works[job.id] = asyncio.get_running_loop().create_future()
@@ -113,7 +113,7 @@ class World:
             if how == "keep":
                 raise KeyError
 
-        return Result(b"{}", keep)
+        return JobResult(b"{}", keep)
 
     @property
     def service(self) -> Service:
@@ -194,9 +194,11 @@ def settled(world: World) -> bool:
     """Say whether all that could be taken up is, and all that was cancelled has stopped."""
     rows = {one.id: one for one in list_jobs(world.folder / DATABASE)}
     running = {job_id for job_id, one in rows.items() if one.state == "running"}
-    taken = [Taken(rows[job_id].tenant, KIND, rows[job_id].crashes > 0) for job_id in running]
+    taken = [RunningJob(rows[job_id].tenant, KIND, rows[job_id].crashes > 0) for job_id in running]
     waiting = {
-        one.tenant: First(one.tenant, KIND, 0, one.crashes) for one in reversed(rows.values()) if one.state == "waiting"
+        one.tenant: NextJob(one.tenant, KIND, 0, one.crashes)
+        for one in reversed(rows.values())
+        if one.state == "waiting"
     }
     return running == set(world.works) and next_job(waiting.values(), taken, LIMITS, Last("", {})) is None
 

@@ -15,11 +15,12 @@ from engine.config.service import Jobs, Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.negotiation import prefer
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.job import Job, JobFailedError, Report, Result
+from engine.interchange.jobs.job import JobFailedError, JobResult, Report
 from engine.interchange.jobs.retention import take_ended
 from engine.interchange.jobs.subject import subject
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
+from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.sqlite import connect
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.writer import StoreBusyError
@@ -140,7 +141,7 @@ FAILURES = {
 }
 
 
-async def failing(_service: Service, job: Job, _report: Report) -> Result:
+async def failing(_service: Service, job: AsyncJob, _report: Report) -> JobResult:
     """Fail as the job asks for it, in its end where that is asked for."""
     error = FAILURES[job.asked["how"]]
     assert error is not None
@@ -150,7 +151,7 @@ async def failing(_service: Service, job: Job, _report: Report) -> Result:
         raise error
 
     if job.asked["how"] == "by-keep":
-        return Result(b"{}", keep)
+        return JobResult(b"{}", keep)
     raise error
 
 
@@ -178,10 +179,10 @@ def test_a_failed_job(tmp_path: Path, how: str, capsys: pytest.CaptureFixture[st
         assert "file=test_jobs:" in said
 
 
-def keeping(name: str) -> Result:
+def keeping(name: str) -> JobResult:
     """Return a result that goes with an Organization."""
     made = {"resourceType": "Organization", "name": name}
-    return Result(write_json(DONE), lambda transaction: transaction.create("Organization", name, made) and None)
+    return JobResult(write_json(DONE), lambda transaction: transaction.create("Organization", name, made) and None)
 
 
 def test_a_result_and_what_goes_with_it(worked: Inside, bench: Bench) -> None:
@@ -205,12 +206,12 @@ def test_what_goes_with_a_cancelled_job_is_not_kept(worked: Inside, bench: Bench
     bench.go.set()
     assert bench.over.acquire(timeout=30)
     issue(worked.ask("GET", handle), 404, "not-found")
-    bench.result = Result(write_json(DONE))
+    bench.result = JobResult(write_json(DONE))
     assert ended(worked, handle_of(ask_for(worked, "p2"), worked)).status_code == 200
     issue(worked.ask("GET", "/fhir/R4/Organization/kept"), 404, "not-found")
 
 
-async def deaf(_service: Service, _job: Job, report: Report) -> Result:
+async def deaf(_service: Service, _job: AsyncJob, report: Report) -> JobResult:
     """Go on although it was cancelled, until it is told so."""
     for number in range(10_000):
         with contextlib.suppress(asyncio.CancelledError):
@@ -219,12 +220,12 @@ async def deaf(_service: Service, _job: Job, report: Report) -> Result:
     raise AssertionError("it was never told")
 
 
-async def confused(_service: Service, _job: Job, _report: Report) -> Result:
+async def confused(_service: Service, _job: AsyncJob, _report: Report) -> JobResult:
     """Wait for something that somebody else cancelled."""
     waited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     waited.cancel()
     await waited
-    return Result(b"{}")
+    return JobResult(b"{}")
 
 
 def test_works_that_take_cancelling_wrong(tmp_path: Path) -> None:
@@ -342,9 +343,9 @@ def test_so_many_at_once(tmp_path: Path, bench: Bench) -> None:
 def test_a_patient_who_is_gone(tmp_path: Path) -> None:
     """A work that looks for its patient again refuses one who was merged away or deleted since: 422 with the reason."""
 
-    async def work(service: Service, job: Job, _report: Report) -> Result:
+    async def work(service: Service, job: AsyncJob, _report: Report) -> JobResult:
         found = service.store.read(job.tenant, lambda transaction: subject(transaction, job))
-        return Result(found.body)
+        return JobResult(found.body)
 
     with running_inside(tmp_path, {KIND: work}) as service:
         here, gone, merged = (service.create()["id"] for _ in range(3))
@@ -400,7 +401,7 @@ def test_what_is_asked_the_same_in_other_words(worked: Inside) -> None:
     assert handle_of(ask_for(worked, "p1", {"b": "", "a": [1, 2]}), worked) == first
 
 
-async def upset(_service: Service, _job: Job, report: Report) -> Result:
+async def upset(_service: Service, _job: AsyncJob, report: Report) -> JobResult:
     """Say of a cancellation that it has failed."""
     await report({"step": 1})
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.interchange.rest.merge.effect import merge
-from engine.interchange.rest.merge.pair import Pair
+from engine.interchange.rest.merge.pair import MergePair
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
@@ -322,7 +322,7 @@ def shelf(tmp_path: Path) -> Any:
     store.close()
 
 
-def _chart(transaction: Transaction) -> Pair:
+def _chart(transaction: Transaction) -> MergePair:
     source = transaction.create("Patient", "a", patient())
     target = transaction.create("Patient", "b", patient())
     observation = {
@@ -331,7 +331,7 @@ def _chart(transaction: Transaction) -> Pair:
         "focus": [{"reference": "Patient/b"}],
     }
     transaction.create("Observation", "o", observation)
-    return Pair(source, target)
+    return MergePair(source, target)
 
 
 def test_clinical_resources_move(shelf: Store) -> None:

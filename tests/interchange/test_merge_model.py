@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.rest.merge.effect import merge
-from engine.interchange.rest.merge.order import MergeOrder, Side
+from engine.interchange.rest.merge.order import MergeOrder, MergeSide
 from engine.interchange.rest.merge.pair import find_pair
 from engine.interchange.rest.patient.index import IDENTIFIER
 from engine.interchange.rest.resource.catalogue import INDEXERS
@@ -82,9 +82,13 @@ def references(part: Any) -> Iterator[str]:
             yield from references(item)
 
 
-def side(name: str, one: int, *, logical: bool) -> Side:
+def side(name: str, one: int, *, logical: bool) -> MergeSide:
     """Return a side of a merge."""
-    return Side(f"{name}-patient", system="urn:n", value=f"{one}") if logical else Side(f"{name}-patient", id=f"p{one}")
+    return (
+        MergeSide(f"{name}-patient", system="urn:n", value=f"{one}")
+        if logical
+        else MergeSide(f"{name}-patient", id=f"p{one}")
+    )
 
 
 def take(transaction: Transaction, model: Model, step: tuple[Any, ...]) -> None:

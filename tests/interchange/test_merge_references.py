@@ -10,7 +10,7 @@ import pytest
 from engine.fhir.versions.names import name_in
 from engine.interchange.rest.merge import effect
 from engine.interchange.rest.merge.effect import merge
-from engine.interchange.rest.merge.pair import Pair
+from engine.interchange.rest.merge.pair import MergePair
 from engine.interchange.rest.resource.catalogue import INDEXERS, KEPT
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
@@ -196,12 +196,12 @@ def test_a_merge_that_fails_midway_changes_nothing(
 ) -> None:
     """C-289: whichever step fails, and after it was done, every row stays as it was."""
 
-    def fill(transaction: Transaction) -> Pair:
+    def fill(transaction: Transaction) -> MergePair:
         source = transaction.create("Patient", "a", patient(identifier=[{"system": "urn:x", "value": "1"}]))
         target = transaction.create("Patient", "b", patient())
         for type_name in LEAST:
             transaction.create(type_name, "x", least(type_name, "a"))
-        return Pair(source, target)
+        return MergePair(source, target)
 
     pair = asyncio.run(shelf.write("t", fill))
     before = contents(shelf)

@@ -5,7 +5,7 @@ import pytest
 from engine.interchange.kernel.extension import url, value
 from engine.interchange.orders import order as orders
 from engine.interchange.orders.order import performer_of, status_of, with_status
-from engine.interchange.orders.status import FHIR, TRANSITIONS, Event, OrderStatus
+from engine.interchange.orders.status import FHIR, TRANSITIONS, OrderEvent, OrderStatus
 
 SIS = "https://cdis.example"
 # Written by hand: one line a state, and where each event leads from there.
@@ -36,7 +36,7 @@ def test_the_table_is_the_second_copy() -> None:
     """Each state and each event leads where the page says, and nowhere else."""
     assert {(str(state), str(event)): str(after) for (state, event), after in TRANSITIONS.items()} == second_copy()
     assert {str(state) for state in OrderStatus} == {line.split()[0] for line in SECOND_COPY.strip().splitlines()[1:]}
-    assert {str(event) for event in Event} == set(SECOND_COPY.strip().splitlines()[0].split())
+    assert {str(event) for event in OrderEvent} == set(SECOND_COPY.strip().splitlines()[0].split())
 
 
 def test_every_state_has_a_status_of_fhir() -> None:

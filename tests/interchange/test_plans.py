@@ -15,7 +15,7 @@ from engine.interchange.rest.binary.patient_compartment import IN_CHART_OF, REFE
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.chain import linked_criteria
 from engine.interchange.store import job, query
-from engine.interchange.store.search.criterion import Kind, Parameter
+from engine.interchange.store.search.criterion import Parameter, ParameterKind
 from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.search.sort import ORDERED, parse_sort
 from engine.interchange.store.store import Store
@@ -25,16 +25,16 @@ CODES = tuple(("", value) for value in ("a", "s|a", "|a", "s|", "a,s|b,t|"))
 DAYS = ("2025-07-01", "2025-07", "ge2025", "gt2025", "le2025", "lt2025", "2025-07-01,2025-07-02", "lt2025,gt2026")
 # Every form of a criterion by the kind of its parameter: modifier and value.
 FORMS = {
-    Kind.ID: (("", "a"), ("", "a,b"), *MISSING),
-    Kind.STRING: (*itertools.product(("", ":exact", ":contains"), ("a", "a,b")), *MISSING),
-    Kind.TOKEN: (*CODES, *MISSING),
-    Kind.CONTACT: (*(("", value) for value in ("a", "a,b")), *MISSING),
-    Kind.IDENTIFIER: (*CODES, *MISSING),
-    Kind.DATE: (*(("", day) for day in DAYS), *MISSING),
-    Kind.UPDATED: (*(("", day) for day in DAYS), *MISSING),
-    Kind.REFERENCE: (("", "a"), ("", "a,b"), *MISSING),
-    Kind.URI: (("", "urn:a"), ("", "urn:a,urn:b"), *MISSING),
-    Kind.CANONICAL: (("", "a"), ("", "http://x/a|1,b"), *MISSING),
+    ParameterKind.ID: (("", "a"), ("", "a,b"), *MISSING),
+    ParameterKind.STRING: (*itertools.product(("", ":exact", ":contains"), ("a", "a,b")), *MISSING),
+    ParameterKind.TOKEN: (*CODES, *MISSING),
+    ParameterKind.CONTACT: (*(("", value) for value in ("a", "a,b")), *MISSING),
+    ParameterKind.IDENTIFIER: (*CODES, *MISSING),
+    ParameterKind.DATE: (*(("", day) for day in DAYS), *MISSING),
+    ParameterKind.UPDATED: (*(("", day) for day in DAYS), *MISSING),
+    ParameterKind.REFERENCE: (("", "a"), ("", "a,b"), *MISSING),
+    ParameterKind.URI: (("", "urn:a"), ("", "urn:a,urn:b"), *MISSING),
+    ParameterKind.CANONICAL: (("", "a"), ("", "http://x/a|1,b"), *MISSING),
 }
 # Steps that say how parts of a query belong together and read nothing. A total takes each key
 # that drives it once.

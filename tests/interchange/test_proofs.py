@@ -10,7 +10,7 @@ import pytest
 
 from engine.config.account import Client, Role
 from engine.config.secret import Secret
-from engine.interchange.tokens.oauth.proofs import CAPACITY, MOST, Proofs
+from engine.interchange.tokens.oauth.proofs import CAPACITY, MOST, WrongProofs
 from tests.interchange.kit import SECRET, Running, running, secret_file
 from tests.interchange.test_attempts import Wall
 
@@ -23,7 +23,7 @@ def wall() -> Wall:
 
 def test_a_minute(wall: Wall) -> None:
     """After twenty wrong ones a minute from the first; another client, and another address, go on."""
-    proofs = Proofs(wall)
+    proofs = WrongProofs(wall)
     for _ in range(MOST):
         assert proofs.wait("a", "1") == 0
         proofs.fail("a", "1")
@@ -37,7 +37,7 @@ def test_a_minute(wall: Wall) -> None:
 
 def test_the_memory_is_bounded(wall: Wall) -> None:
     """The latest counts stay."""
-    proofs = Proofs(wall)
+    proofs = WrongProofs(wall)
     for number in range(CAPACITY + MOST):
         proofs.fail("a", str(number))
     for _ in range(MOST):

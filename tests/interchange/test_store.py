@@ -173,7 +173,7 @@ def test_versions_never_go_back_in_time(either: Store) -> None:
     """A clock that was set back does not set lastUpdated back."""
     first = asyncio.run(either.write("t", lambda inner: inner.create("Patient", "p", patient())))
 
-    def back(inner: transaction.Transaction) -> transaction.Stored:
+    def back(inner: transaction.Transaction) -> transaction.StoredVersion:
         inner.at = START - timedelta(days=1)
         found = inner.get("Patient", "p")
         assert found is not None

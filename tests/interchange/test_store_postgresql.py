@@ -18,7 +18,7 @@ from engine.errors import StartError
 from engine.interchange.core.audit.trail import verify_log
 from engine.interchange.rest.patient.index import index_patient
 from engine.interchange.store import postgresql_writer
-from engine.interchange.store.access import Access, append
+from engine.interchange.store.access import AccessRow, append
 from engine.interchange.store.deadline import DEADLINE
 from engine.interchange.store.place import open_known, place_of
 from engine.interchange.store.postgresql_steps import ALL_STEPS
@@ -182,7 +182,7 @@ def test_one_of_two_does_what_only_one_may(database: str) -> None:
 def test_the_log_is_one_chain(database: str) -> None:
     """Rows of the access log that two processes add follow each other without a gap."""
     stores = [opened(database), opened(database)]
-    row = Access(0, "t", "c", "l", "r", "a", "q", "R4", "read", "Patient", "p", "p", "done", 200)
+    row = AccessRow(0, "t", "c", "l", "r", "a", "q", "R4", "read", "Patient", "p", "p", "done", 200)
 
     def add(store: Store) -> None:
         for _ in range(50):

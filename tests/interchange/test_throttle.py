@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.config.service import RateLimit
-from engine.interchange.kernel.throttle import Throttle, take
+from engine.interchange.kernel.throttle import RequestThrottle, take
 from tests.interchange.kit import Running, issue, running
 
 START = datetime(2026, 3, 2, 6, tzinfo=UTC)
@@ -19,7 +19,7 @@ LIMITS = st.builds(
 @given(LIMITS, st.lists(st.integers(-10_000_000, 90_000_000), max_size=60))
 def test_never_more_than_the_limit_says(limit: RateLimit, steps: list[int]) -> None:
     """Within any stretch of time a client makes at most its burst and what that stretch earns, whatever the clock."""
-    throttle, at, passed = Throttle(), START, []
+    throttle, at, passed = RequestThrottle(), START, []
     for step in steps:
         at += timedelta(microseconds=step)
         if throttle.wait("engine", limit, at) == 0:
@@ -45,7 +45,7 @@ def test_the_told_seconds_are_enough_and_the_fewest(limit: RateLimit, steps: lis
 
 def test_clients_do_not_share_a_bucket() -> None:
     """What one client uses up does not stop another one."""
-    throttle, limit = Throttle(), RateLimit(per_client_per_minute=1)
+    throttle, limit = RequestThrottle(), RateLimit(per_client_per_minute=1)
     assert [throttle.wait(name, limit, START) for name in ("a", "b", "a")] == [0, 0, 60]
 
 

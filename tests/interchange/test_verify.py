@@ -14,7 +14,7 @@ import pytest
 from engine.errors import StartError
 from engine.fhir.schema import FhirVersion
 from engine.interchange.rest.resource.catalogue import INDEXERS
-from engine.interchange.store.job import Job, State, add_job, end, take_up
+from engine.interchange.store.job import AsyncJob, JobState, add_job, end, take_up
 from engine.interchange.store.sqlite import connect
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
@@ -45,10 +45,10 @@ def path(tmp_path: Path) -> Iterator[Path]:
         inner.create("RequestGroup", "o", {"resourceType": "RequestGroup", "status": "active"})
 
         for name in ("j1", "j2"):
-            add_job(inner, Job(name, "t", "everything", name, FhirVersion.R4, {}, "client", "", inner.at))
+            add_job(inner, AsyncJob(name, "t", "everything", name, FhirVersion.R4, {}, "client", "", inner.at))
         ended = take_up(inner.connection, 2, inner.at)
         assert ended is not None
-        assert end(inner.connection, 2, 1, State.DONE, inner.at, b'{"resourceType":"Parameters"}')
+        assert end(inner.connection, 2, 1, JobState.DONE, inner.at, b'{"resourceType":"Parameters"}')
 
     asyncio.run(store.write("t", work))
     store.close()

@@ -14,7 +14,7 @@ import pytest
 from engine.config.service import Feature
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Interaction, Level
+from engine.interchange.core.exchange import Interaction, InteractionLevel
 from engine.interchange.web.http.route import INTERACTIONS
 from tests.interchange.kit import BASES, SECRET, Inside, Running, issue, merge_body, running
 from tests.interchange.test_resource import least
@@ -138,7 +138,7 @@ def of(type_name: str, version: str) -> Iterator[tuple[Interaction, str]]:
     for one in WALKED:
         if one.type == type_name and FhirVersion(version) in one.versions:
             parts = [BASES[version], name_in(FhirVersion(version), type_name)]
-            parts += ["x"] * (one.level is Level.INSTANCE) + [one.operation] * bool(one.operation)
+            parts += ["x"] * (one.level is InteractionLevel.INSTANCE) + [one.operation] * bool(one.operation)
             parts[-1] += "1" * one.operation.endswith("/")
             if one.operation == "tmp-":
                 parts[-2:] = ["tmp-x"]
@@ -320,7 +320,7 @@ class Foreign:
 
     def delete(self, one: Interaction, path: str) -> None:
         """Nothing of another tenant is deleted: there is nothing of this id."""
-        path += f"?_id={self.mine['id']}" * (one.level is Level.TYPE)
+        path += f"?_id={self.mine['id']}" * (one.level is InteractionLevel.TYPE)
         answer = call(self.service, one, path, self.service.token("other"))
         assert (answer.status_code, "etag" in answer.headers) in {(204, False), (400, False)}
 
@@ -373,8 +373,8 @@ class Foreign:
     def cq_search(self, one: Interaction, path: str) -> None:
         """Nobody is found who could have documents."""
         asked = {"resourceType": "Parameters", "parameter": [{"name": "patient", "valueString": self.patient["id"]}]}
-        query = f"?patient={self.patient['id']}" if one.method == "GET" and one.level is Level.TYPE else ""
-        body = asked if one.level is Level.TYPE else {"resourceType": "Parameters"}
+        query = f"?patient={self.patient['id']}" if one.method == "GET" and one.level is InteractionLevel.TYPE else ""
+        body = asked if one.level is InteractionLevel.TYPE else {"resourceType": "Parameters"}
         issue(call(self.service, one, path + query, self.service.token("other"), body), 404, "not-found")
 
     def export_ccda(self, one: Interaction, path: str) -> None:

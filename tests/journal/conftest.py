@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.journal.opening import keep_address
-from engine.journal.write.backend import Shared
+from engine.journal.write.backend import SharedJournal
 from tests.journal.desk import Desk, Opener, open_desk
 from tests.postgresql import address_of
 
@@ -42,8 +42,8 @@ async def desk(opened: Opener) -> AsyncIterator[Desk]:
         yield found
 
 
-def node(address: str, folder: Path) -> Shared:
+def node(address: str, folder: Path) -> SharedJournal:
     """Return the node of a folder, which keeps where its journal is."""
     keep_address(folder, address)
     name = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
-    return Shared(address, name, name, "test", "none", lambda _name, _count: None, lambda: None)
+    return SharedJournal(address, name, name, "test", "none", lambda _name, _count: None, lambda: None)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from engine.http.request import Request
-from engine.journal.entry import AckOutcome, Claimed, NewEntry, Outcome, Settlement, State
+from engine.http.request import HttpRequest
+from engine.journal.entry import AckOutcome, Claimed, NewEntry, RequestOutcome, Settlement, State
 from engine.journal.journal import Journal
 from engine.journal.read.reading import Filters
 from engine.journal.state import memory
@@ -40,9 +40,9 @@ def entry(control_id: str, *patients: tuple[str, ...], **given: Any) -> NewEntry
     return NewEntry(**settings | given)
 
 
-def intent(number: int = 1) -> Request:
+def intent(number: int = 1) -> HttpRequest:
     """Return the intent of a PUT."""
-    return Request(number, "PUT", "http://127.0.0.1/Patient/1", (("If-Match", 'W/"1"'),), b"{}", NOW)
+    return HttpRequest(number, "PUT", "http://127.0.0.1/Patient/1", (("If-Match", 'W/"1"'),), b"{}", NOW)
 
 
 def settlement(seq: int, state: State = State.DELIVERED, destination: str = "d", **given: Any) -> Settlement:
@@ -81,7 +81,7 @@ class Desk:
     async def deliver(self, seq: int, **given: Any) -> int:
         """Carry a claimed delivery to its end with one attempt; return how many others may run."""
         await self.journal.intend(seq, given.get("destination", "d"), intent())
-        outcome = Outcome(1, 200, (), "", 1.5, b"{}")
+        outcome = RequestOutcome(1, 200, (), "", 1.5, b"{}")
         return await self.journal.settle(settlement(seq, outcomes=(outcome,), **given))
 
     async def remembered(self, work: Callable[..., Any], *arguments: Any) -> Any:

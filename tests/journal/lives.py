@@ -17,7 +17,7 @@ from typing import Final
 from engine import fault
 from engine.errors import DiskReserveError, JournalFailedError
 from engine.journal.journal import Journal
-from tests.journal.desk import NOW, Outcome, entry, intent, settlement
+from tests.journal.desk import NOW, RequestOutcome, entry, intent, settlement
 
 PATIENTS: Final = 5
 STOPPED: Final = 75
@@ -49,7 +49,7 @@ async def carry_out(journal: Journal, sent: "asyncio.Future[object]") -> None:
             number = claimed.attempts_made + 1
             await journal.intend(claimed.seq, "d", intent(number))
             tell(f"intent {claimed.seq} {number}")
-            outcome = Outcome(number, 200, (), "", 1.0)
+            outcome = RequestOutcome(number, 200, (), "", 1.0)
             await journal.settle(settlement(claimed.seq, outcomes=(outcome,), applied_at=NOW, source="s"))
             tell(f"done {claimed.seq}")
         if ended and not claims:

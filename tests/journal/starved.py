@@ -14,7 +14,7 @@ from typing import Final
 from engine.errors import DiskReserveError
 from engine.journal.journal import Journal
 from engine.journal.write.writer import IDLE_SECONDS
-from tests.journal.desk import NOW, Outcome, entry, intent, settlement
+from tests.journal.desk import NOW, RequestOutcome, entry, intent, settlement
 from tests.journal.lives import tell
 
 RESERVE: Final = 2 << 20
@@ -71,7 +71,7 @@ async def live(folder: Path, *, stop: bool) -> int:
         others.cancel()
         (folder / OTHERS).unlink()
         await asyncio.wait_for(intended, 20)
-        await journal.settle(settlement(claimed.seq, outcomes=(Outcome(1, 200, (), "", 1.0),)))
+        await journal.settle(settlement(claimed.seq, outcomes=(RequestOutcome(1, 200, (), "", 1.0),)))
         assert not await refused(journal, "after")
         assert len(seqs) == 200
         tell("went on")

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 import pytest
 
 from engine.errors import ForbiddenMoveError
-from engine.http.request import Request
+from engine.http.request import HttpRequest
 from engine.journal.entry import (
     LEAST_FINISHED,
     MOVES,
     KnownIdentity,
     MergeSeen,
     NewEntry,
-    Outcome,
     Recorded,
+    RequestOutcome,
     Settlement,
     State,
     check_move,
@@ -57,11 +57,11 @@ def test_every_state_has_its_place_in_the_order_of_finishing() -> None:
 
 def test_no_value_shows_a_message_in_its_repr() -> None:
     """A repr in a log or a traceback tells nothing of a patient."""
-    attempt = Request(1, "PUT", "http://fhir/Patient?identifier=SENTINEL", (), b"SENTINEL", NOW)
+    attempt = HttpRequest(1, "PUT", "http://fhir/Patient?identifier=SENTINEL", (), b"SENTINEL", NOW)
     texts = [
         repr(NewEntry("c", "p", "s", "1", "A08", "2.5", b"SENTINEL", NOW, visit="SENTINEL", patients=(("SENTINEL",),))),
         repr(attempt),
-        repr(Outcome(1, 200, (), "", 1.0, b"SENTINEL")),
+        repr(RequestOutcome(1, 200, (), "", 1.0, b"SENTINEL")),
         repr(Settlement(1, "d", State.DELIVERED, NOW, known=(KnownIdentity("d", "s", "SENTINEL", "1"),))),
         repr(KnownIdentity("d", "s", "SENTINEL", "1")),
         repr(MergeSeen("d", "s|SENTINEL", "s|SENTINEL", 1)),

@@ -14,7 +14,7 @@ from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping, compile_mapping, load
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.reference import Element, elements
+from engine.mapping.files.reference import ReferenceElement, elements
 from engine.mapping.files.setting import Setting
 from engine.mapping.files.table import make_table
 from engine.mapping.language.function_context import FunctionContext
@@ -199,7 +199,7 @@ WANTED = [
 
 @settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(value=VALUES, want=st.sampled_from(WANTED), type_=st.sampled_from(["", "CX", "XPN"]))
-def test_any_authored_value(value: object, want: Element, type_: str) -> None:
+def test_any_authored_value(value: object, want: ReferenceElement, type_: str) -> None:
     """What stands for an element ends in something to make, or in problems that each have a place."""
     context, document = _compiling()
     problems = Problems()

@@ -26,9 +26,9 @@ from engine.pipeline.inbound.outcomes import Outcomes
 from engine.pipeline.intake import Intake
 from engine.pipeline.outbound.pauses import Pauses
 from engine.pipeline.outbound.timekeeping import Timekeeper
-from engine.pipeline.shared import Shared
+from engine.pipeline.shared import PipelineContext
 from engine.receive.block import Block, BlockKind
-from engine.receive.reply import Peer, Reply
+from engine.receive.reply import BlockReply, Peer
 from tests.journal.desk import NOW, Desk, open_desk
 
 # More than any disk has: nothing new is accepted.
@@ -60,13 +60,13 @@ class Door:
         mapping = compile_mapping(load([shipped("mappings")], "adt"), channel)
         feeds = feeds_of({channel.channel: channel}, {channel.channel: mapping})
         journal = desk.journal
-        shared = Shared(
+        shared = PipelineContext(
             feeds, Handover(), Outcomes(), Pauses(journal), MergeRateLimiter(journal), clock, Timekeeper(journal, clock)
         )
         self.counters = Counters()
         self.intake = Intake(channel.channel, journal, shared, self.woken.append, "B", self.counters)
 
-    async def ask(self, content: bytes, kind: BlockKind = BlockKind.COMPLETE) -> Reply:
+    async def ask(self, content: bytes, kind: BlockKind = BlockKind.COMPLETE) -> BlockReply:
         """Answer one block."""
         return await self.intake.answer(Block(content, kind, 0.0, 0.0), Peer("127.0.0.1", 40_000))
 
@@ -84,7 +84,7 @@ async def full(tmp_path: Path) -> AsyncIterator[Door]:
         yield Door(desk)
 
 
-def code_of(reply: Reply) -> str:
+def code_of(reply: BlockReply) -> str:
     """Return MSA-1 of a reply."""
     assert isinstance(reply.now, bytes)
     code = parse(reply.now).leaf("MSA", 1)

@@ -14,7 +14,7 @@ from engine.errors import UsageError
 from engine.pipeline.publication import (
     FOLDER,
     Publication,
-    State,
+    PublicationState,
     publications,
     put,
     put_back,
@@ -47,9 +47,9 @@ def test_files_are_written_and_those_before_are_kept(tmp_path: Path, made: Publi
     """A new file's folder is made; the record has both texts, and is not for others to read."""
     put(tmp_path / "data", made)
     assert _texts(made) == AFTER
-    assert [one.state for one in publications(tmp_path / "data")] == [State.WRITING]
-    settle(tmp_path / "data", made, State.IN_FORCE)
-    assert publications(tmp_path / "data") == [replace(made, state=State.IN_FORCE)]
+    assert [one.state for one in publications(tmp_path / "data")] == [PublicationState.WRITING]
+    settle(tmp_path / "data", made, PublicationState.IN_FORCE)
+    assert publications(tmp_path / "data") == [replace(made, state=PublicationState.IN_FORCE)]
     (file,) = (tmp_path / "data" / FOLDER).iterdir()
     assert file.stat().st_mode & 0o077 == 0
 
@@ -74,7 +74,7 @@ def test_what_a_crash_left_is_put_back_at_the_next_start(
             file.unlink() if text is None else file.write_text(text)
     assert recover(tmp_path / "data") == 1
     assert _texts(made) == BEFORE
-    assert [one.state for one in publications(tmp_path / "data")] == [State.REFUSED]
+    assert [one.state for one in publications(tmp_path / "data")] == [PublicationState.REFUSED]
     (Path(made.folder) / "resources/patient.yaml").write_text("by hand\n")
     assert recover(tmp_path / "data") == 0
     assert _texts(made)["resources/patient.yaml"] == "by hand\n"
@@ -95,7 +95,7 @@ def _killed(specification: str, do: Callable[[], object]) -> None:
 
 def _published(data: Path, one: Publication) -> None:
     put(data, one)
-    settle(data, one, State.IN_FORCE)
+    settle(data, one, PublicationState.IN_FORCE)
 
 
 # What is written of a publication: its record, each of its two files, and its record once more.
@@ -114,7 +114,7 @@ def test_killed_at_any_write_all_files_are_as_before(tmp_path: Path, made: Publi
     assert _texts(made) == BEFORE
     assert not list(Path(made.folder).rglob(".*"))
     assert (found, untold(data)) == ((0, []) if nth == 1 else (1, [1]))
-    assert [one.state for one in publications(data)] == [State.REFUSED] * (nth > 1)
+    assert [one.state for one in publications(data)] == [PublicationState.REFUSED] * (nth > 1)
     tell(data, 1)
     assert (untold(data), recover(data)) == ([], 0)
     assert _texts(made) == BEFORE
@@ -136,15 +136,15 @@ def test_killed_as_it_is_taken_back(tmp_path: Path, made: Publication, nth: int)
     taken = nth == WRITES
     assert _texts(made) == (BEFORE if taken else AFTER)
     states = {one.number: one.state for one in publications(data)}
-    assert states[1] is (State.TAKEN_BACK if taken else State.IN_FORCE)
-    assert states.get(2, State.REFUSED) is (State.IN_FORCE if taken else State.REFUSED)
+    assert states[1] is (PublicationState.TAKEN_BACK if taken else PublicationState.IN_FORCE)
+    assert states.get(2, PublicationState.REFUSED) is (PublicationState.IN_FORCE if taken else PublicationState.REFUSED)
     assert untold(data) == ([2] if 1 < nth < WRITES else [])
 
 
 def test_what_is_in_force_stays_at_the_next_start(tmp_path: Path, made: Publication) -> None:
     """A publication that was settled is none of a crash's."""
     put(tmp_path / "data", made)
-    settle(tmp_path / "data", made, State.IN_FORCE)
+    settle(tmp_path / "data", made, PublicationState.IN_FORCE)
     assert recover(tmp_path / "data") == 0
     assert _texts(made) == AFTER
     assert recover(tmp_path / "nowhere") == 0
@@ -184,17 +184,20 @@ def test_a_folder_that_cannot_be_written_changes_nothing(tmp_path: Path, made: P
     with pytest.raises(UsageError, match="cannot be written"):
         put(tmp_path / "data", made)
     assert text_of(Path(made.folder), "resources/patient.yaml") == "old\n"
-    assert [one.state for one in publications(tmp_path / "data")] == [State.REFUSED]
+    assert [one.state for one in publications(tmp_path / "data")] == [PublicationState.REFUSED]
 
 
 def test_taking_back_marks_the_one_that_is_taken_back(tmp_path: Path, made: Publication) -> None:
     """The files before are there again, the new one is gone; both records say what became of them."""
     put(tmp_path / "data", made)
-    settle(tmp_path / "data", made, State.IN_FORCE)
+    settle(tmp_path / "data", made, PublicationState.IN_FORCE)
     back = replace(made, number=2, before=AFTER, after=BEFORE, undoes=1)
     put(tmp_path / "data", back)
-    settle(tmp_path / "data", back, State.IN_FORCE)
+    settle(tmp_path / "data", back, PublicationState.IN_FORCE)
     assert _texts(made) == BEFORE
-    assert [one.state for one in publications(tmp_path / "data")] == [State.IN_FORCE, State.TAKEN_BACK]
+    assert [one.state for one in publications(tmp_path / "data")] == [
+        PublicationState.IN_FORCE,
+        PublicationState.TAKEN_BACK,
+    ]
     put_back(tmp_path / "data", back)
     assert _texts(made) == AFTER

@@ -14,7 +14,7 @@ import trustme
 from engine.config.listener_settings import Limits, Mllp
 from engine.receive.block import Block
 from engine.receive.listener import Listener, OpenListener, listen
-from engine.receive.reply import Answer, Peer, Reply
+from engine.receive.reply import Answer, BlockReply, Peer
 
 SECONDS = 30.0
 
@@ -44,10 +44,10 @@ async def open_door() -> AsyncIterator[OpenDoor]:
         peers: list[Peer] = []
         written: list[bool] = []
 
-        async def echo(block: Block, peer: Peer) -> Reply:
-            return Reply(b"ACK of " + block.raw, written=written.append)
+        async def echo(block: Block, peer: Peer) -> BlockReply:
+            return BlockReply(b"ACK of " + block.raw, written=written.append)
 
-        async def heard(block: Block, peer: Peer) -> Reply:
+        async def heard(block: Block, peer: Peer) -> BlockReply:
             blocks.append(block)
             peers.append(peer)
             return await (answer or echo)(block, peer)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.receive.block import MAX_TORN, Block, BlockKind, BlockReader, Event, EventKind, Unframed, enclose
+from engine.receive.block import MAX_TORN, Block, BlockKind, BlockReader, EventKind, StreamEvent, Unframed, enclose
 
 LIMIT = 40
 
@@ -129,7 +129,7 @@ def test_a_block_has_its_time() -> None:
     reader.feed(b"B", 120.0)
     assert reader.deadline == 130.0
     assert reader.expire(129.9) == []
-    assert reader.expire(130.0) == [Event(EventKind.LATE, 2)]
+    assert reader.expire(130.0) == [StreamEvent(EventKind.LATE, 2)]
     assert reader.dead
 
 
@@ -140,8 +140,8 @@ def test_silence_ends_a_block_that_lacks_its_last_byte() -> None:
     reader.feed(b"\x1c", 5.0)
     assert reader.deadline == 6.0
     assert reader.expire(5.9) == []
-    assert reader.expire(6.0) == [Event(EventKind.BARE_END), Block(b"A", COMPLETE, 0.0, 6.0)]
-    assert reader.feed(b"\r" + enclose(b"B"), 31.0) == [Event(STRAY, 1), Block(b"B", COMPLETE, 31.0, 31.0)]
+    assert reader.expire(6.0) == [StreamEvent(EventKind.BARE_END), Block(b"A", COMPLETE, 0.0, 6.0)]
+    assert reader.feed(b"\r" + enclose(b"B"), 31.0) == [StreamEvent(STRAY, 1), Block(b"B", COMPLETE, 31.0, 31.0)]
 
 
 def test_an_end_byte_within_a_block_is_no_end_while_bytes_come() -> None:
@@ -153,7 +153,7 @@ def test_an_end_byte_within_a_block_is_no_end_while_bytes_come() -> None:
     assert reader.feed(b"C", 1.4) == []
     assert reader.expire(2.3) == []
     reader.feed(b"\x1c", 2.3)
-    assert reader.expire(3.3) == [Event(EventKind.BARE_END), Block(b"A\x1cBC", WITHIN, 0.0, 3.3)]
+    assert reader.expire(3.3) == [StreamEvent(EventKind.BARE_END), Block(b"A\x1cBC", WITHIN, 0.0, 3.3)]
 
 
 @pytest.mark.parametrize("rest", [b"B", b"\x00\r\x00", b" ", b"B\x1cC"])
@@ -189,10 +189,10 @@ def test_the_end_of_the_stream_ends_a_block_that_lacks_its_last_byte() -> None:
     """A sender that closes its side after the end byte has sent the whole block; one that stops before it has not."""
     reader = BlockReader(LIMIT, 30)
     reader.feed(b"\x0bA\x1c", 0.0)
-    assert reader.end(1.0) == [Event(EventKind.BARE_END), Block(b"A", COMPLETE, 0.0, 1.0)]
+    assert reader.end(1.0) == [StreamEvent(EventKind.BARE_END), Block(b"A", COMPLETE, 0.0, 1.0)]
     reader.feed(b"\x0bA", 2.0)
     assert reader.end(3.0) == []
-    assert reader.close() == [Event(EventKind.CUT_OFF, 1)]
+    assert reader.close() == [StreamEvent(EventKind.CUT_OFF, 1)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from engine.config.listener_settings import Limits
 from engine.receive.block import Block, enclose
 from engine.receive.conversation import ConnectionSettings, Conversation
-from engine.receive.reply import Peer, Reply
+from engine.receive.reply import BlockReply, Peer
 
 Eventually = Callable[[Callable[[], object]], Awaitable[None]]
 
@@ -50,8 +50,8 @@ class Stub:
     def talk(self, answer: Any = None, *, stall_seconds: float = 30, **limits: Any) -> Conversation:
         """Begin a conversation on this line."""
 
-        async def echo(block: Block, _peer: Peer) -> Reply:
-            return Reply(block.raw, written=self.told.append)
+        async def echo(block: Block, _peer: Peer) -> BlockReply:
+            return BlockReply(block.raw, written=self.told.append)
 
         settings = ConnectionSettings(
             answer or echo,
@@ -103,9 +103,9 @@ async def test_replies_of_one_turn_leave_in_one_write(eventually: Eventually) ->
 async def test_progress_keeps_a_full_line_open(eventually: Eventually) -> None:
     """A line on which answers come slowly but steadily is not taken for one that stands still."""
 
-    async def slow(block: Block, _peer: Peer) -> Reply:
+    async def slow(block: Block, _peer: Peer) -> BlockReply:
         await asyncio.sleep(0.3)
-        return Reply(block.raw)
+        return BlockReply(block.raw)
 
     line = Stub()
     conversation = line.talk(slow, stall_seconds=1.0, in_flight=1)
@@ -120,9 +120,9 @@ async def test_a_block_under_way_gets_the_time_in_which_nobody_read(eventually: 
     """While reading is stopped on our side, the seconds of a block do not run."""
     gate = asyncio.Event()
 
-    async def waiting(block: Block, _peer: Peer) -> Reply:
+    async def waiting(block: Block, _peer: Peer) -> BlockReply:
         await gate.wait()
-        return Reply(block.raw)
+        return BlockReply(block.raw)
 
     line = Stub()
     conversation = line.talk(waiting, block_seconds=0.5, in_flight=1)
@@ -200,9 +200,9 @@ async def test_a_bare_end_of_a_connection_that_was_closed_is_answered(eventually
 async def test_idle_does_not_count_while_an_answer_is_due(eventually: Eventually) -> None:
     """A sender that waits for its answer is not idle."""
 
-    async def slow(block: Block, _peer: Peer) -> Reply:
+    async def slow(block: Block, _peer: Peer) -> BlockReply:
         await asyncio.sleep(0.15)
-        return Reply(block.raw)
+        return BlockReply(block.raw)
 
     line = Stub()
     conversation = line.talk(slow, idle_seconds=0.05)
@@ -232,8 +232,8 @@ async def test_a_later_reply_that_fails_is_unsent(eventually: Eventually) -> Non
     async def failing() -> bytes:
         raise RuntimeError
 
-    async def answer(_block: Block, _peer: Peer) -> Reply:
-        return Reply(b"CA", later=failing(), later_written=told.append)
+    async def answer(_block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply(b"CA", later=failing(), later_written=told.append)
 
     line = Stub()
     conversation = line.talk(answer)
@@ -251,8 +251,8 @@ async def test_a_later_reply_may_say_nothing(eventually: Eventually) -> None:
     async def nothing() -> None:
         return None
 
-    async def answer(_block: Block, _peer: Peer) -> Reply:
-        return Reply(b"CA", later=nothing())
+    async def answer(_block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply(b"CA", later=nothing())
 
     line = Stub()
     conversation = line.talk(answer)
@@ -271,8 +271,8 @@ async def test_a_half_closed_peer_gets_its_later_reply(eventually: Eventually) -
         await gate.wait()
         return b"AA"
 
-    async def answer(_block: Block, _peer: Peer) -> Reply:
-        return Reply(b"CA", later=later())
+    async def answer(_block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply(b"CA", later=later())
 
     line = Stub()
     conversation = line.talk(answer)

@@ -17,7 +17,7 @@ from engine.config.listener_settings import Limits, Mllp
 from engine.errors import StartError
 from engine.receive.block import Block, BlockKind, enclose
 from engine.receive.listener import Listener, admission, listen
-from engine.receive.reply import Peer, Reply
+from engine.receive.reply import BlockReply, Peer
 
 Eventually = Callable[[Callable[[], object]], Awaitable[None]]
 
@@ -82,11 +82,11 @@ async def test_replies_keep_the_order_of_requests(open_door: Any, dial: Any) -> 
     """A quick second answer waits for the slow first one, and both answers run at the same time."""
     second = asyncio.Event()
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
         if block.raw == b"A":
             await second.wait()
         second.set()
-        return Reply(b"ACK of " + block.raw)
+        return BlockReply(b"ACK of " + block.raw)
 
     script = await dial(await open_door(answer))
     await script.play(("send", enclose(b"A") + enclose(b"B")), ("expect", ACK_A + ACK_B))
@@ -101,10 +101,10 @@ async def test_a_later_reply_leaves_out_of_order(open_door: Any, dial: Any, even
         await other.wait()
         return b"AA"
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
         if block.raw == b"A":
-            return Reply(b"CA", later=later(), later_written=told.append)
-        return Reply(b"CA", written=lambda _written: other.set())
+            return BlockReply(b"CA", later=later(), later_written=told.append)
+        return BlockReply(b"CA", written=lambda _written: other.set())
 
     script = await dial(await open_door(answer))
     await script.play(("send", enclose(b"A") + enclose(b"B")), ("expect", enclose(b"CA") * 2 + enclose(b"AA")))
@@ -120,8 +120,8 @@ async def test_a_later_reply_without_a_line_is_unsent(open_door: Any, dial: Any,
         await gate.wait()
         return b"AA"
 
-    async def answer(_block: Block, _peer: Peer) -> Reply:
-        return Reply(b"CA", later=later(), later_written=told.append)
+    async def answer(_block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply(b"CA", later=later(), later_written=told.append)
 
     heard = await open_door(answer)
     script = await dial(heard)
@@ -144,10 +144,10 @@ async def test_written_is_told_both_ways(open_door: Any, dial: Any, eventually: 
     gate = asyncio.Event()
     told: list[bool] = []
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
         if block.raw == b"B":
             await gate.wait()
-        return Reply(b"ACK of " + block.raw, written=told.append)
+        return BlockReply(b"ACK of " + block.raw, written=told.append)
 
     heard = await open_door(answer)
     script = await dial(heard)
@@ -164,8 +164,8 @@ async def test_written_is_told_both_ways(open_door: Any, dial: Any, eventually: 
 async def test_nothing_to_say_writes_nothing(open_door: Any, dial: Any) -> None:
     """A reply of None leaves no bytes, and the next one follows."""
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
-        return Reply(None if block.raw == b"A" else b"ACK of B")
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply(None if block.raw == b"A" else b"ACK of B")
 
     script = await dial(await open_door(answer))
     await script.play(("send", enclose(b"A") + enclose(b"B")), ("expect", ACK_B))
@@ -174,8 +174,8 @@ async def test_nothing_to_say_writes_nothing(open_door: Any, dial: Any) -> None:
 async def test_several_replies_to_one_block(open_door: Any, dial: Any) -> None:
     """A tuple of replies leaves as one block each."""
 
-    async def answer(_block: Block, _peer: Peer) -> Reply:
-        return Reply((b"1", b"2"))
+    async def answer(_block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply((b"1", b"2"))
 
     script = await dial(await open_door(answer))
     await script.play(("send", enclose(b"A")), ("expect", enclose(b"1") + enclose(b"2")))
@@ -184,10 +184,10 @@ async def test_several_replies_to_one_block(open_door: Any, dial: Any) -> None:
 async def test_a_failing_answer_closes_the_line(open_door: Any, dial: Any) -> None:
     """When the answer fails, the sender gets no acknowledgement, but a closed connection."""
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
         if block.raw == b"B":
             raise RuntimeError
-        return Reply(b"ACK of " + block.raw)
+        return BlockReply(b"ACK of " + block.raw)
 
     heard = await open_door(answer)
     script = await dial(heard)
@@ -199,8 +199,8 @@ async def test_close_after_the_reply(open_door: Any, dial: Any) -> None:
     """A reply that closes is still read by a sender which has already sent more."""
     told: list[bool] = []
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
-        return Reply(b"ACK of " + block.raw, close=True, written=told.append)
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply(b"ACK of " + block.raw, close=True, written=told.append)
 
     script = await dial(await open_door(answer))
     await script.play(("send", enclose(b"A") + enclose(b"B") + b"x" * 50_000), ("closed", ACK_A))
@@ -210,8 +210,8 @@ async def test_close_after_the_reply(open_door: Any, dial: Any) -> None:
 async def test_a_close_does_not_cut_off_the_last_reply(open_door: Any, dial: Any) -> None:
     """While the sender still pours in megabytes, the reply that closes reaches it, and no reset does."""
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
-        return Reply(b"ACK of " + block.raw, close=True)
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply(b"ACK of " + block.raw, close=True)
 
     script = await dial(await open_door(answer))
     script.writer.write(enclose(b"A") + enclose(b"x" * 500_000) * 10)
@@ -222,8 +222,8 @@ async def test_a_close_does_not_cut_off_the_last_reply(open_door: Any, dial: Any
 async def test_an_oversize_block_is_refused_and_closed(open_door: Any, dial: Any) -> None:
     """The fragment up to the limit is answered, then the connection ends, and what still comes is dropped."""
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
-        return Reply(b"AE" if block.kind is BlockKind.OVERSIZE else b"AA")
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply(b"AE" if block.kind is BlockKind.OVERSIZE else b"AA")
 
     heard = await open_door(answer, limits={"block_bytes": 1024})
     script = await dial(heard)
@@ -260,13 +260,13 @@ async def test_in_flight_is_bounded(open_door: Any, dial: Any, eventually: Event
     running = 0
     most = 0
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
         nonlocal running, most
         running += 1
         most = max(most, running)
         await gate.wait()
         running -= 1
-        return Reply(block.raw)
+        return BlockReply(block.raw)
 
     heard = await open_door(answer, limits={"in_flight": 4})
     script = await dial(heard)
@@ -281,9 +281,9 @@ async def test_in_flight_is_bounded(open_door: Any, dial: Any, eventually: Event
 async def test_answers_that_stand_still_close_the_line(open_door: Any, dial: Any) -> None:
     """When nothing moves for `stall_seconds` while reading is stopped, the connection is closed."""
 
-    async def answer(_block: Block, _peer: Peer) -> Reply:
+    async def answer(_block: Block, _peer: Peer) -> BlockReply:
         await asyncio.sleep(60)
-        return Reply(b"late")
+        return BlockReply(b"late")
 
     heard = await open_door(answer, limits={"in_flight": 1}, stall_seconds=0.1)
     script = await dial(heard)
@@ -295,8 +295,8 @@ async def test_a_peer_that_never_reads_is_closed(open_door: Any, dial: Any, even
     """Reply bytes that lie unread stop reading, and after `stall_seconds` the connection is closed."""
     told: list[bool] = []
 
-    async def answer(_block: Block, _peer: Peer) -> Reply:
-        return Reply(b"x" * 200_000, written=told.append)
+    async def answer(_block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply(b"x" * 200_000, written=told.append)
 
     heard = await open_door(answer, limits={"unread_reply_bytes": 1024}, stall_seconds=0.2)
     script = await dial(heard, limit=1024)
@@ -360,9 +360,9 @@ async def test_drain_finishes_what_is_under_way(open_door: Any, dial: Any, event
     """Draining answers what was begun, refuses new connections, and closes."""
     gate = asyncio.Event()
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
         await gate.wait()
-        return Reply(b"ACK of " + block.raw)
+        return BlockReply(b"ACK of " + block.raw)
 
     heard = await open_door(answer)
     script = await dial(heard)
@@ -382,9 +382,9 @@ async def test_drain_finishes_what_is_under_way(open_door: Any, dial: Any, event
 async def test_drain_has_an_end(open_door: Any, dial: Any, eventually: Eventually) -> None:
     """Past its seconds a drain cancels what is still under way and says so."""
 
-    async def answer(_block: Block, _peer: Peer) -> Reply:
+    async def answer(_block: Block, _peer: Peer) -> BlockReply:
         await asyncio.sleep(60)
-        return Reply(b"late")
+        return BlockReply(b"late")
 
     heard = await open_door(answer)
     script = await dial(heard)
@@ -398,8 +398,8 @@ async def test_drain_has_an_end(open_door: Any, dial: Any, eventually: Eventuall
 async def test_commit_bytes(open_door: Any, dial: Any) -> None:
     """With MLLP release 2 each block is answered by a commit byte first, 0x06 where it was stored, else 0x15."""
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
-        return Reply(b"ACK of " + block.raw, stored=block.raw == b"A")
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply(b"ACK of " + block.raw, stored=block.raw == b"A")
 
     script = await dial(await open_door(answer, commit_bytes=True))
     await script.play(
@@ -439,7 +439,7 @@ async def test_why_a_port_cannot_be_had(monkeypatch: pytest.MonkeyPatch, number:
     assert "\n" not in str(refused.value)
 
 
-async def unasked(_block: Block, _peer: Peer) -> Reply:
+async def unasked(_block: Block, _peer: Peer) -> BlockReply:
     """Never called."""
     raise AssertionError
 
@@ -448,8 +448,8 @@ async def unasked(_block: Block, _peer: Peer) -> Reply:
 async def test_hosts(dial: Any, host: str) -> None:
     """A door listens on an address of version 4 or 6, or on a name."""
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
-        return Reply(b"ACK of " + block.raw)
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
+        return BlockReply(b"ACK of " + block.raw)
 
     listening = await listen(Listener("test", Mllp(host=host, port=0)), answer, lambda _: None)
     try:
@@ -478,9 +478,9 @@ async def test_draining_starts_nothing_new(open_door: Any, dial: Any, eventually
     """Blocks that have come in but were not begun are neither answered nor acknowledged by a drain."""
     gate = asyncio.Event()
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
         await gate.wait()
-        return Reply(b"ACK of " + block.raw)
+        return BlockReply(b"ACK of " + block.raw)
 
     heard = await open_door(answer, limits={"in_flight": 1})
     script = await dial(heard)

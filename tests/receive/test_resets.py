@@ -20,9 +20,9 @@ from engine.config.listener_settings import Limits, Mllp, Tls
 from engine.receive.block import Block, enclose
 from engine.receive.conversation import Conversation
 from engine.receive.listener import Listener, OpenListener, listen
-from engine.receive.listener.connection import Connection
+from engine.receive.listener.connection import ListenerConnection
 from engine.receive.outbox import Outbox
-from engine.receive.reply import Peer, Reply
+from engine.receive.reply import BlockReply, Peer
 
 TIMES = 24  # of each state, and with each last word: a thousand in all
 AT_ONCE = 8
@@ -68,13 +68,13 @@ async def opened(tls: Tls | None = None, **limits: Any) -> AsyncIterator[Door]:
         await door.gate.wait()
         return b"AA"
 
-    async def answer(block: Block, _peer: Peer) -> Reply:
+    async def answer(block: Block, _peer: Peer) -> BlockReply:
         door = doors[0]
         if block.raw.startswith(b"W"):
             await door.gate.wait()
         if block.raw.startswith(b"E"):
-            return Reply(b"CA", later=later(door))
-        return Reply(LARGE if block.raw.startswith(b"L") else b"ACK")
+            return BlockReply(b"CA", later=later(door))
+        return BlockReply(LARGE if block.raw.startswith(b"L") else b"ACK")
 
     listener = Listener("test", Mllp(port=0, tls=tls), Limits(**limits))
     events: Counter[str] = Counter()
@@ -254,10 +254,10 @@ def broken(*_: Any, **__: Any) -> Any:
 @pytest.mark.parametrize(
     ("owner", "name", "steps"),
     [
-        pytest.param(Connection, "_begin", (), id="connection-made"),
-        pytest.param(Connection, "dataReceived", (b"x",), id="data-received"),
-        pytest.param(Connection, "send", (enclose(b"A"),), id="write"),
-        pytest.param(Connection, "flushed", (enclose(b"L"), 4_000_000), id="flushed"),
+        pytest.param(ListenerConnection, "_begin", (), id="connection-made"),
+        pytest.param(ListenerConnection, "dataReceived", (b"x",), id="data-received"),
+        pytest.param(ListenerConnection, "send", (enclose(b"A"),), id="write"),
+        pytest.param(ListenerConnection, "flushed", (enclose(b"L"), 4_000_000), id="flushed"),
         pytest.param(Conversation, "_put", (enclose(b"A"),), id="reply"),
         pytest.param(Conversation, "_block_time", (b"\x0bhalf",), id="timer"),
         pytest.param(Conversation, "lost", (b"\x0bhalf", "reset"), id="connection-lost"),

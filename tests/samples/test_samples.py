@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from engine.config.channels import load_channels
-from engine.config.samples import EXPECTED, Sample, load_samples
+from engine.config.samples import EXPECTED, FeedSample, load_samples
 from engine.config.shipped import shipped
 from engine.errors import ConfigurationError
 from engine.ops.demo.chart import facts_of
@@ -15,14 +15,14 @@ BY_NAME = [pytest.param(sample, id=sample.file) for sample in SAMPLES]
 
 
 @pytest.mark.parametrize("sample", BY_NAME)
-def test_each_file_holds_as_many_messages_as_are_expected(sample: Sample) -> None:
+def test_each_file_holds_as_many_messages_as_are_expected(sample: FeedSample) -> None:
     """A sample is one block; a batch has one expectation for each message in it."""
     assert len(split_messages(sample.raw)) == 1
     assert len(fields(sample.raw, b"MSH")) == (0 if sample.expect[0].ack == "none" else len(sample.expect))
 
 
 @pytest.mark.parametrize("sample", BY_NAME)
-def test_what_is_refused_says_why(sample: Sample) -> None:
+def test_what_is_refused_says_why(sample: FeedSample) -> None:
     """A refusal is expected as rejected, and a positive answer carries no error."""
     for expected in sample.expect:
         assert (expected.outcome == "rejected") == (expected.ack in {"AE", "AR", "CE", "CR", "none"})
@@ -60,7 +60,7 @@ def test_the_table_for_people_says_the_same() -> None:
     assert rows == [_row(sample) for sample in SAMPLES]
 
 
-def _row(sample: Sample) -> str:
+def _row(sample: FeedSample) -> str:
     answers = ", ".join(
         " then ".join(filter(None, (one.ack, one.application))) + (f" {one.error}" if one.error else "")
         for one in sample.expect

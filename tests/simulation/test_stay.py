@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.simulation.hospital import Bed, Doctor, Hospital
-from engine.simulation.stay import MOVES, UNDOES, State, Stay
+from engine.simulation.stay import MOVES, UNDOES, Stay, StayPhase
 
 AT = datetime(2026, 3, 2, 9, tzinfo=UTC)
 WARD, OTHER = Bed("3W", "401", "A", "RIVERBEND"), Bed("4E", "502", "B", "RIVERBEND")
@@ -39,7 +39,7 @@ def stay(*triggers: str) -> Stay:
 def test_the_table_is_the_one_written_by_hand() -> None:
     """No event moves a stay but as the copy says."""
     copy = {
-        (State[state], move.split()[0]): State[move.split()[1]]
+        (StayPhase[state], move.split()[0]): StayPhase[move.split()[1]]
         for state, moves in BY_HAND.items()
         for move in moves.split(", ")
     }
@@ -52,7 +52,7 @@ def test_what_is_not_in_the_table_does_not_happen(trigger: str) -> None:
     made = stay("A01", "A11")
     with pytest.raises(ValueError, match=trigger):
         made.move(trigger, AT)
-    assert made.state is State.CANCELLED
+    assert made.state is StayPhase.CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_cancelled_discharge_has_no_end() -> None:
     assert made.ended_at == AT
     assert made.patient_class == "I"  # PV1-2
     made.move("A13", AT)
-    assert (made.ended_at, made.disposition, made.state) == (None, "", State.INPATIENT)
+    assert (made.ended_at, made.disposition, made.state) == (None, "", StayPhase.INPATIENT)
 
 
 @given(st.integers(0, 9999), st.lists(st.booleans(), max_size=400))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from engine.simulation.world import Simulated, simulate
+from engine.simulation.world import SimulatedMessage, simulate
 
 CODECS = {"UNICODE UTF-8": "utf-8", "UTF-8": "utf-8", "8859/1": "latin-1"}
 DEMOGRAPHICS = (5, 7, 8)
@@ -14,7 +14,7 @@ DEMOGRAPHICS = (5, 7, 8)
 class Told:
     """One message by its segments; `rows` holds each segment's fields, MSH-1 counted."""
 
-    message: Simulated
+    message: SimulatedMessage
     rows: tuple[tuple[str, ...], ...]
 
     def named(self, name: str) -> list[tuple[str, ...]]:
@@ -38,7 +38,7 @@ class Told:
         return self.field("PV1", 19).split("^")[0]
 
 
-def told(message: Simulated) -> Told:
+def told(message: SimulatedMessage) -> Told:
     """Cut a message into its segments."""
     assert message.raw.endswith(b"\r")
     charset = message.raw.split(b"\r", 1)[0].split(b"|")[17].decode()

@@ -8,7 +8,7 @@ from engine.deliver.patient.create import How, create, resource_of
 from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.ownership import adopt
 from engine.deliver.patient.resolve import Resolution, resolve
-from engine.deliver.stored import Body, Stored
+from engine.deliver.stored import Body, ServerResource
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import revise
@@ -18,7 +18,7 @@ from engine.fhir.patient import carries, links, parted, seen_also
 from engine.fhir.plan import Link, PatientRecord
 
 
-class Change(Protocol):
+class LinkChange(Protocol):
     """What is made of a record with regard to another one."""
 
     def __call__(self, body: Body, logical_id: str) -> Body:
@@ -66,7 +66,9 @@ async def _part(exchange: Exchange, one: Resolution | None, other: Resolution | 
     return await _both_ways(exchange, (one.patient, other.patient), parted, ("unlinked", "nothing-to-unlink"))
 
 
-async def _both_ways(exchange: Exchange, sides: tuple[Stored, Stored], change: Change, endings: tuple[str, str]) -> str:
+async def _both_ways(
+    exchange: Exchange, sides: tuple[ServerResource, ServerResource], change: LinkChange, endings: tuple[str, str]
+) -> str:
     """Write both records as the change makes them, each with its own version, and verify by reading them."""
     done = False
     for mine, theirs in (sides, sides[::-1]):

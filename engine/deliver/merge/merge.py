@@ -19,8 +19,8 @@ from engine.deliver.patient.involved import involved, merged_elsewhere
 from engine.deliver.patient.overlay import check_found, check_person, out_of_use
 from engine.deliver.patient.ownership import adopt, inherit
 from engine.deliver.patient.resolve import Resolution, resolve
-from engine.deliver.stored import Body, Stored
-from engine.deliver.verdict import MERGED_AWAY, Inherited, Known, Merged
+from engine.deliver.stored import Body, ServerResource
+from engine.deliver.verdict import MERGED_AWAY, Inherited, KnownIdentifier, Merged
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.revise import revise
 from engine.errors import HeldDeliveryError, RejectedDeliveryError
@@ -35,11 +35,11 @@ NEVER_CARRIED: Final = frozenset({"resourceType", "id", "meta", "text", "identif
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class MergeRecords:
     """Both records of a merge, both read just now."""
 
-    source: Stored
-    survivor: Stored
+    source: ServerResource
+    survivor: ServerResource
 
 
 async def merge(exchange: Exchange, interaction: Merge) -> str:
@@ -70,7 +70,7 @@ async def _both_known(exchange: Exchange, interaction: Merge, source: Resolution
     if _retired(interaction, source):
         raise merged_elsewhere(source.patient, source.tombstone, target.patient)
     check_found(exchange, interaction.survivor, target)
-    return await _two_records(exchange, interaction, Sides(source.patient, target.patient))
+    return await _two_records(exchange, interaction, MergeRecords(source.patient, target.patient))
 
 
 async def _merged_side(exchange: Exchange, interaction: Merge) -> Resolution | None:
@@ -130,17 +130,19 @@ async def _neither(exchange: Exchange, interaction: Merge) -> str:
     return "source-absent"
 
 
-async def _keep_old(exchange: Exchange, interaction: Merge, survivor: Stored, current: tuple[Body, ...] = ()) -> None:
+async def _keep_old(
+    exchange: Exchange, interaction: Merge, survivor: ServerResource, current: tuple[Body, ...] = ()
+) -> None:
     """Let the survivor bear all of MRG's numbers, as no record has them; `current` as of `_with_old`."""
     if await _with_old(exchange, survivor, interaction.source_identifiers, current) is None:
         return
     for identity in interaction.sources:
-        exchange.known[identity] = Known(identity, survivor.logical_id, "old")
+        exchange.known[identity] = KnownIdentifier(identity, survivor.logical_id, "old")
 
 
 async def _with_old(
-    exchange: Exchange, survivor: Stored, numbers: Iterable[Body], current: tuple[Body, ...] = ()
-) -> Stored | None:
+    exchange: Exchange, survivor: ServerResource, numbers: Iterable[Body], current: tuple[Body, ...] = ()
+) -> ServerResource | None:
     """Keep merged numbers on the survivor with `use` old; None, and a note, where the server refuses.
 
     `current`: numbers that a survivor which a create has matched is to carry, too.
@@ -158,7 +160,7 @@ async def _with_old(
     return revised
 
 
-async def _bearing(exchange: Exchange, interaction: Merge, survivor: Stored) -> Stored:
+async def _bearing(exchange: Exchange, interaction: Merge, survivor: ServerResource) -> ServerResource:
     """Return the survivor of a merge that is done, which bears the merged numbers as that of an absent record does.
 
     Those by which the merged side is known: others, such as a social security number, no merge takes out of use.
@@ -190,7 +192,7 @@ async def _without_survivor(exchange: Exchange, interaction: Merge, source: Reso
         raise HeldDeliveryError("duplicate-identifier", status=409)
     await inherit(exchange, interaction, source.patient, creation.patient)
     fault.point("F18")
-    return await _two_records(exchange, interaction, Sides(source.patient, creation.patient))
+    return await _two_records(exchange, interaction, MergeRecords(source.patient, creation.patient))
 
 
 def _too_thin(exchange: Exchange, interaction: Merge) -> bool:
@@ -201,7 +203,7 @@ def _too_thin(exchange: Exchange, interaction: Merge) -> bool:
     return False
 
 
-async def _rename(exchange: Exchange, interaction: Merge, source: Stored) -> str:
+async def _rename(exchange: Exchange, interaction: Merge, source: ServerResource) -> str:
     """Change the source's identifier to the survivor's, as an A47 does (IHE ITI-30)."""
     retired = [
         item | {"use": "old"} for item in interaction.source_identifiers if number_of(item) == interaction.source
@@ -213,13 +215,13 @@ async def _rename(exchange: Exchange, interaction: Merge, source: Stored) -> str
         return renumbered(body, retired, interaction.survivor.identifiers)
 
     await revise(exchange, source, change)
-    exchange.known[interaction.source] = Known(interaction.source, source.logical_id, "old")
+    exchange.known[interaction.source] = KnownIdentifier(interaction.source, source.logical_id, "old")
     for identity in interaction.survivor.identities:
-        exchange.known[identity] = Known(identity, source.logical_id)
+        exchange.known[identity] = KnownIdentifier(identity, source.logical_id)
     return "renamed"
 
 
-async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> str:
+async def _two_records(exchange: Exchange, interaction: Merge, sides: MergeRecords) -> str:
     if another_person(person(sides.source.body), person(sides.survivor.body)):
         if exchange.channel.merge_conflict == "hold":
             exchange.hold("merge-conflict")
@@ -237,7 +239,7 @@ async def _two_records(exchange: Exchange, interaction: Merge, sides: Sides) -> 
     return ending
 
 
-async def _carry_over(exchange: Exchange, sides: Sides) -> Stored:
+async def _carry_over(exchange: Exchange, sides: MergeRecords) -> ServerResource:
     """Give the survivor first what the destination's `carry_over` names and it lacks."""
     if not _carried(exchange):
         return sides.survivor
@@ -256,7 +258,7 @@ def _with_carried(exchange: Exchange, body: Body, source: Body) -> Body:
     return body
 
 
-def _check_death(exchange: Exchange, sides: Sides) -> None:
+def _check_death(exchange: Exchange, sides: MergeRecords) -> None:
     """Name a death that only the merged record tells of; hold the merge where `carry_over` says nothing of it."""
     source = sides.source.body
     if not died(source) or died(sides.survivor.body):
@@ -280,7 +282,9 @@ def _joined(kept: object, offered: object) -> object:
     return offered if kept is None else kept
 
 
-def _remember(exchange: Exchange, interaction: Merge, tombstone: Stored | None, survivor: Stored) -> None:
+def _remember(
+    exchange: Exchange, interaction: Merge, tombstone: ServerResource | None, survivor: ServerResource
+) -> None:
     exchange.server.cache.forget((*interaction.sources, *interaction.survivor.identities))
     exchange.merges.append(Merged(interaction.source, interaction.target))
     if tombstone is not None:
@@ -289,10 +293,10 @@ def _remember(exchange: Exchange, interaction: Merge, tombstone: Stored | None, 
     for identity in interaction.sources:
         if carries(survivor.body, identity) != "current":
             logical_id = tombstone.logical_id if tombstone else survivor.logical_id
-            exchange.known[identity] = Known(identity, logical_id, MERGED_AWAY, survivor.logical_id)
+            exchange.known[identity] = KnownIdentifier(identity, logical_id, MERGED_AWAY, survivor.logical_id)
     for identity in interaction.survivor.identities:
         if carries(survivor.body, identity):
-            exchange.known[identity] = Known(identity, survivor.logical_id)
+            exchange.known[identity] = KnownIdentifier(identity, survivor.logical_id)
 
 
 def _retired(interaction: Merge, source: Resolution) -> bool:

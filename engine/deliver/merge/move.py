@@ -13,8 +13,8 @@ from engine.deliver.patient.create import create, resource_of
 from engine.deliver.patient.involved import involved, merged_elsewhere
 from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.resolve import Resolution, resolve
-from engine.deliver.stored import Body, Stored
-from engine.deliver.verdict import Known
+from engine.deliver.stored import Body, ServerResource
+from engine.deliver.verdict import KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import revise
@@ -50,9 +50,9 @@ async def move(exchange: Exchange, interaction: Move) -> str:
 
 async def _source(
     exchange: Exchange, interaction: Move, target: Resolution | None, holders: dict[Identity, Resolution | None]
-) -> Stored | None:
+) -> ServerResource | None:
     """Return the one record that the numbers leave; None where none but the target's has any of them."""
-    leaving: dict[str, Stored] = {}
+    leaving: dict[str, ServerResource] = {}
     for identity, holder in holders.items():
         if holder is None or (target is not None and holder.patient.logical_id == target.patient.logical_id):
             continue
@@ -72,7 +72,7 @@ async def _source(
     return source
 
 
-async def _two_records(exchange: Exchange, interaction: Move, source: Stored, target: Stored) -> str:
+async def _two_records(exchange: Exchange, interaction: Move, source: ServerResource, target: ServerResource) -> str:
     """Take the numbers from the one record, then give them to the other: a server may want them to be unique."""
     _check_left(interaction, source)
     without = partial(_without, moving={number_of(item) for item in interaction.numbers})
@@ -85,14 +85,14 @@ async def _two_records(exchange: Exchange, interaction: Move, source: Stored, ta
     return "moved"
 
 
-def _check_left(interaction: Move, source: Stored) -> None:
+def _check_left(interaction: Move, source: ServerResource) -> None:
     """Hold what would leave a record without any number: that is no move but a merge, or a change of number."""
     moving = {number_of(item) for item in interaction.numbers}
     if all(number in moving for number in current_numbers(source.body)):
         raise HeldDeliveryError("last-number")
 
 
-async def _give(exchange: Exchange, interaction: Move, target: Stored) -> None:
+async def _give(exchange: Exchange, interaction: Move, target: ServerResource) -> None:
     try:
         await revise(exchange, target, partial(_with, numbers=interaction.numbers))
     except HeldDeliveryError as error:
@@ -106,14 +106,14 @@ async def _give(exchange: Exchange, interaction: Move, target: Stored) -> None:
     _remember(exchange, interaction, after)
 
 
-async def _without_source(exchange: Exchange, interaction: Move, target: Stored) -> str:
+async def _without_source(exchange: Exchange, interaction: Move, target: ServerResource) -> str:
     """Give numbers that nobody has; after a try of this delivery that was cut off they are those taken by it."""
     _check_policy(exchange)
     await _give(exchange, interaction, target)
     return "moved" if exchange.tried else "source-absent"
 
 
-async def _without_target(exchange: Exchange, interaction: Move, source: Stored | None) -> str:
+async def _without_target(exchange: Exchange, interaction: Move, source: ServerResource | None) -> str:
     """Create the patient who gets the numbers where the PID is enough for a record; else a person has to say who."""
     if source is not None:
         _check_left(interaction, source)
@@ -148,13 +148,13 @@ def _check_policy(exchange: Exchange) -> None:
     raise HeldDeliveryError("unknown-source")
 
 
-def _remember(exchange: Exchange, interaction: Move, target: Stored) -> None:
+def _remember(exchange: Exchange, interaction: Move, target: ServerResource) -> None:
     named: Iterable[Identity] = (*interaction.moving, *interaction.target.identities)
     exchange.server.cache.forget(named)
     for identity in named:
         status = carries(target.body, identity)
         if status:
-            exchange.known[identity] = Known(identity, target.logical_id, status)
+            exchange.known[identity] = KnownIdentifier(identity, target.logical_id, status)
 
 
 def _without(body: Body, moving: set[Identity]) -> Body:

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine import fault
 from engine.deliver.patient.absorbed import head_of
-from engine.deliver.stored import Body, Stored
+from engine.deliver.stored import Body, ServerResource
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.revise import revise
 from engine.fhir.patient import links, parted, seen_also
@@ -16,7 +16,7 @@ from engine.fhir.patient import links, parted, seen_also
 SEE_ALSO = "seealso"
 
 
-async def relink(exchange: Exchange, gone: Stored, survivor: Stored) -> None:
+async def relink(exchange: Exchange, gone: ServerResource, survivor: ServerResource) -> None:
     """Let the links of a record that was merged away be its survivor's; nothing is written where they are.
 
     The two themselves are one record now, and no longer linked. A record that says nothing of the one that is gone is
@@ -35,7 +35,7 @@ async def relink(exchange: Exchange, gone: Stored, survivor: Stored) -> None:
         await revise(exchange, other, lambda body: _pointed(body, gone.logical_id, survivor.logical_id))
 
 
-async def _head(exchange: Exchange, logical_id: str, survivor: Stored) -> Stored | None:
+async def _head(exchange: Exchange, logical_id: str, survivor: ServerResource) -> ServerResource | None:
     """Return the record that a link leads to by now; None where it is gone, or is the survivor."""
     record = await exchange.read(logical_id)
     head = await head_of(exchange, record) if record is not None else None

@@ -9,8 +9,8 @@ from engine.deliver.patient.involved import involved, merged_elsewhere
 from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.ownership import adopt
 from engine.deliver.patient.resolve import Resolution, resolve
-from engine.deliver.stored import Body, Stored
-from engine.deliver.verdict import Known
+from engine.deliver.stored import Body, ServerResource
+from engine.deliver.verdict import KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import revise
@@ -127,7 +127,7 @@ async def _renumber(exchange: Exchange, interaction: Rename, found: Resolution) 
     return "renamed"
 
 
-async def _verify(exchange: Exchange, interaction: Rename, patient: Stored, issued: Numbers) -> None:
+async def _verify(exchange: Exchange, interaction: Rename, patient: ServerResource, issued: Numbers) -> None:
     after = await exchange.read(patient.logical_id)
     if after is None or renumbered(after.body, interaction.retired, issued) != after.body:
         raise unclear("rename-unverified")
@@ -154,12 +154,12 @@ async def _create(exchange: Exchange, interaction: Rename) -> str:
     return await _renumber(exchange, interaction, Resolution(creation.patient))
 
 
-def _remember(exchange: Exchange, interaction: Rename, patient: Stored) -> None:
+def _remember(exchange: Exchange, interaction: Rename, patient: ServerResource) -> None:
     exchange.server.cache.forget((*interaction.old, *interaction.new, *interaction.patient.identities))
     for identity in (*interaction.old, *interaction.new, *interaction.patient.identities):
         status = carries(patient.body, identity)
         if status:
-            exchange.known[identity] = Known(identity, patient.logical_id, status)
+            exchange.known[identity] = KnownIdentifier(identity, patient.logical_id, status)
 
 
 def _out_of_use(item: Body, retired: Body) -> Body:

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 from engine import fault
-from engine.deliver.stored import Stored
+from engine.deliver.stored import ServerResource
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import PermanentDeliveryError
 from engine.fhir.patient_compartment import held_by
@@ -22,7 +22,7 @@ _STALE: Final = frozenset({409, 412})
 _REFUSED: Final = frozenset({400, 403, 404, 405, 410, 422})
 
 
-async def repoint(exchange: Exchange, gone: Stored, survivor: Stored) -> None:
+async def repoint(exchange: Exchange, gone: ServerResource, survivor: ServerResource) -> None:
     """Give the visits of a record that was linked away to its survivor; note `visits-repointed`, `visits-left-behind`.
 
     At most 1,000 of them; a server without visits is asked nothing.
@@ -47,7 +47,7 @@ async def repoint(exchange: Exchange, gone: Stored, survivor: Stored) -> None:
         exchange.note(LEFT)
 
 
-async def _of(exchange: Exchange, gone: Stored) -> list[Stored] | None:
+async def _of(exchange: Exchange, gone: ServerResource) -> list[ServerResource] | None:
     """Return the first visits of a record; None where the server does not say."""
     try:
         found = await exchange.search(f"patient={quote(gone.reference, safe='')}&_count={MOST_VISITS}", VISIT)
@@ -56,12 +56,12 @@ async def _of(exchange: Exchange, gone: Stored) -> list[Stored] | None:
     return [one for one in found if held_by(one.body, HOLDER) == gone.reference]
 
 
-async def _is_ours(exchange: Exchange, visit: Stored) -> bool:
+async def _is_ours(exchange: Exchange, visit: ServerResource) -> bool:
     own = await exchange.owned_slices(visit)
     return bool(own or await exchange.memory.claimed(visit.reference, exchange.source))
 
 
-async def _moved(exchange: Exchange, visit: Stored, gone: Stored, survivor: Stored) -> bool:
+async def _moved(exchange: Exchange, visit: ServerResource, gone: ServerResource, survivor: ServerResource) -> bool:
     """Write a visit with its new subject, once more where somebody else was quicker; False where it stays."""
     fault.point("F18")
     for _ in range(2):

@@ -8,7 +8,7 @@ import orjson
 from engine import fault
 from engine.deliver.merge.repoint import repoint
 from engine.deliver.patient.involved import merged_elsewhere
-from engine.deliver.stored import Body, Stored
+from engine.deliver.stored import Body, ServerResource
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import revise
@@ -22,7 +22,7 @@ SIDES_OF_PATIENT: Final = ("source-patient", "target-patient")
 _PATH: Final = re.compile(r"Patient(\.[A-Za-z]{1,40}(\[\d{1,4}\])?){1,6}")
 
 
-async def unite(exchange: Exchange, source: Stored, survivor: Stored) -> str:
+async def unite(exchange: Exchange, source: ServerResource, survivor: ServerResource) -> str:
     """Merge one record into the other and return `merged` or `linked`; verified by reading the source.
 
     Both are read right before `$merge`, which names them by their ids and cannot be undone: a server that was restored
@@ -73,7 +73,7 @@ def _path(exchange: Exchange) -> str:
     return f"Patient/${_operation(exchange)}"
 
 
-def _parameters(exchange: Exchange, source: Stored, survivor: Stored, *, preview: bool) -> bytes:
+def _parameters(exchange: Exchange, source: ServerResource, survivor: ServerResource, *, preview: bool) -> bytes:
     names = SIDES.get(_operation(exchange), SIDES_OF_PATIENT)
     parameter: list[dict[str, Any]] = [
         {"name": name, "valueReference": {"reference": one.reference}}
@@ -84,7 +84,7 @@ def _parameters(exchange: Exchange, source: Stored, survivor: Stored, *, preview
     return orjson.dumps({"resourceType": "Parameters", "parameter": parameter})
 
 
-async def _preview(exchange: Exchange, source: Stored, survivor: Stored) -> None:
+async def _preview(exchange: Exchange, source: ServerResource, survivor: ServerResource) -> None:
     asked = _parameters(exchange, source, survivor, preview=True)
     answer = await exchange.write("POST", _path(exchange), asked, changes=False)
     listed = answer.json.get("parameter") if isinstance(answer.json, dict) else None
@@ -93,7 +93,7 @@ async def _preview(exchange: Exchange, source: Stored, survivor: Stored) -> None
     exchange.note(*(f"lost {path}" for path in paths[:MOST_NOTES]))
 
 
-async def _link(exchange: Exchange, source: Stored, survivor: Stored) -> None:
+async def _link(exchange: Exchange, source: ServerResource, survivor: ServerResource) -> None:
     """Two versioned writes, the survivor first, so that what is half done shows itself and is finished later."""
 
     def replaces(body: Body) -> Body:
@@ -110,5 +110,5 @@ async def _link(exchange: Exchange, source: Stored, survivor: Stored) -> None:
     await revise(exchange, source, replaced)
 
 
-def _linked(body: Body, other: Stored, kind: str) -> Body:
+def _linked(body: Body, other: ServerResource, kind: str) -> Body:
     return body | {"link": [*(body.get("link") or ()), {"other": {"reference": other.reference}, "type": kind}]}

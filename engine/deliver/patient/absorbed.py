@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.deliver.patient.remember import recall
-from engine.deliver.stored import Stored, numbers
-from engine.deliver.verdict import MERGED_AWAY, Known
+from engine.deliver.stored import ServerResource, numbers
+from engine.deliver.verdict import MERGED_AWAY, KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries_any, links, replaced_by
@@ -20,10 +20,10 @@ class Absorbed:
     """A record that another one replaced: its id, empty where nobody knows it, and itself where it was read."""
 
     logical_id: str
-    record: Stored | None = None
+    record: ServerResource | None = None
 
 
-async def head_of(exchange: Exchange, patient: Stored) -> Stored:
+async def head_of(exchange: Exchange, patient: ServerResource) -> ServerResource:
     """Follow `replaced-by` to the record that nobody replaced; bounded, and held where it runs in a circle."""
     seen = {patient.logical_id}
     while following := replaced_by(patient.body):
@@ -37,7 +37,9 @@ async def head_of(exchange: Exchange, patient: Stored) -> Stored:
     return patient
 
 
-async def replaced_with(exchange: Exchange, survivor: Stored, identities: Sequence[Identity]) -> Absorbed | None:
+async def replaced_with(
+    exchange: Exchange, survivor: ServerResource, identities: Sequence[Identity]
+) -> Absorbed | None:
     """Return the merged-away record with one of the identifiers that a survivor replaced, directly or through others.
 
     None where there is none. What the journal knows costs no request where it leads to the survivor; else records are
@@ -63,7 +65,7 @@ async def replaced_with(exchange: Exchange, survivor: Stored, identities: Sequen
     return None
 
 
-async def has_taken_over(exchange: Exchange, record: Stored, identity: Identity) -> bool:
+async def has_taken_over(exchange: Exchange, record: ServerResource, identity: Identity) -> bool:
     """Say whether a record bears an identifier, or one of those into which it was merged as the journal tells.
 
     Ids alone prove nothing: a server that was restored may have given the survivor's to somebody else.
@@ -82,7 +84,7 @@ async def has_taken_over(exchange: Exchange, record: Stored, identity: Identity)
     return False
 
 
-async def trail_of(exchange: Exchange, known: Known) -> tuple[str, ...]:
+async def trail_of(exchange: Exchange, known: KnownIdentifier) -> tuple[str, ...]:
     """Return the survivors of an identifier that was merged away, as the journal knows them, each once.
 
     The first merge's comes first, the one that nobody is known to have replaced last; at most `MOST_HOPS`.
@@ -95,7 +97,7 @@ async def trail_of(exchange: Exchange, known: Known) -> tuple[str, ...]:
     return tuple(trail)
 
 
-async def _leads(exchange: Exchange, known: Known, survivor: Stored) -> bool:
+async def _leads(exchange: Exchange, known: KnownIdentifier, survivor: ServerResource) -> bool:
     """Say whether an identifier was merged into a survivor; where the journal ends elsewhere, the records go on."""
     if await has_taken_over(exchange, survivor, known.identity):
         return True

@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import quote
 
 from engine.deliver.patient.remember import recall
-from engine.deliver.stored import Stored
+from engine.deliver.stored import ServerResource
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.query import parameters
 from engine.errors import DeliveryError
@@ -20,19 +20,19 @@ MOST_ALIKE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Chart:
+class PatientChart:
     """Records of Patients, those that stand first, and their Encounters, the newest first.
 
     `refused`: why the visits could not be read, where the records were. `more`: there are more records or visits.
     """
 
-    patients: tuple[Stored, ...]
-    visits: tuple[Stored, ...]
+    patients: tuple[ServerResource, ...]
+    visits: tuple[ServerResource, ...]
     refused: str = ""
     more: bool = False
 
 
-async def chart(exchange: Exchange, identities: Sequence[Identity]) -> Chart:
+async def chart(exchange: Exchange, identities: Sequence[Identity]) -> PatientChart:
     """Return what a server holds under identifiers: at most 20 records and 50 visits; DeliveryError as of reading."""
     found = {one.logical_id: one for one in await exchange.find(identities)}
     known = await recall(exchange, identities)
@@ -49,16 +49,16 @@ async def chart(exchange: Exchange, identities: Sequence[Identity]) -> Chart:
     try:
         visits = await _visits(exchange, patients)
     except DeliveryError as error:
-        return Chart(patients, (), str(error), more=bool(left))
-    return Chart(patients, visits[:MOST_VISITS], more=bool(left) or len(visits) > MOST_VISITS)
+        return PatientChart(patients, (), str(error), more=bool(left))
+    return PatientChart(patients, visits[:MOST_VISITS], more=bool(left) or len(visits) > MOST_VISITS)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Alike:
     """The record that numbers stand for, None where none is left, and the others with the same demographics."""
 
-    mine: Stored | None
-    others: tuple[Stored, ...]
+    mine: ServerResource | None
+    others: tuple[ServerResource, ...]
 
 
 async def alike(exchange: Exchange, identities: Sequence[Identity]) -> Alike:
@@ -77,13 +77,13 @@ async def alike(exchange: Exchange, identities: Sequence[Identity]) -> Alike:
     return Alike(mine, tuple(others[:MOST_ALIKE]))
 
 
-def linked(patient: Stored) -> tuple[str, ...]:
+def linked(patient: ServerResource) -> tuple[str, ...]:
     """Return the logical ids of all records that one links to."""
     return tuple(other for kind in KINDS for other in links(patient.body, kind))
 
 
-async def _visits(exchange: Exchange, patients: Sequence[Stored]) -> tuple[Stored, ...]:
-    found: dict[str, Stored] = {}
+async def _visits(exchange: Exchange, patients: Sequence[ServerResource]) -> tuple[ServerResource, ...]:
+    found: dict[str, ServerResource] = {}
     for one in patients:
         if not replaced_by(one.body):
             query = f"patient={quote(one.reference, safe='')}&_count={MOST_VISITS + 1}"
@@ -91,6 +91,6 @@ async def _visits(exchange: Exchange, patients: Sequence[Stored]) -> tuple[Store
     return tuple(sorted(found.values(), key=_begin, reverse=True))
 
 
-def _begin(visit: Stored) -> str:
+def _begin(visit: ServerResource) -> str:
     period = visit.body.get("period")
     return str(period.get("start") or "") if isinstance(period, dict) else ""

@@ -10,9 +10,9 @@ from engine.deliver.patient.criteria import IDENTIFIER, criteria, lacking
 from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.remember import remember
 from engine.deliver.patient.resolve import Resolution
-from engine.deliver.stored import Body, Stored, id_of, stored
-from engine.deliver.verdict import Known
-from engine.deliver.wire.client import Answer
+from engine.deliver.stored import Body, ServerResource, id_of, stored
+from engine.deliver.verdict import KnownIdentifier
+from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.errors import HeldDeliveryError
@@ -43,7 +43,7 @@ class Creation:
     """What came of a create: the record made, or the one that matched and is to be updated; None where taken."""
 
     how: How
-    patient: Stored | None
+    patient: ServerResource | None
 
 
 class _Match(StrEnum):
@@ -81,7 +81,7 @@ async def create(exchange: Exchange, record: PatientRecord, *, base: Body | None
     if base is None or template == IDENTIFIER:
         condition = criteria(template, record.identities[0], who, stand_in=record.placeholder)
     answer = await _post(exchange, body, (("If-None-Exist", condition),) if condition else ())
-    alike: tuple[Stored, ...] = ()
+    alike: tuple[ServerResource, ...] = ()
     if answer.status == 200:
         match = await _matched(exchange, answer)
         if replaced_by(match.body):
@@ -109,7 +109,7 @@ def _is_crowded(exchange: Exchange) -> bool:
     return any(LIMIT in one.codes for one in exchange.attempts)
 
 
-async def _post(exchange: Exchange, body: Body, headers: tuple[tuple[str, str], ...]) -> Answer:
+async def _post(exchange: Exchange, body: Body, headers: tuple[tuple[str, str], ...]) -> ServerResponse:
     answer = await exchange.write_patient("POST", "Patient", body, headers, _SPOKEN)
     codes = exchange.attempts[-1].codes
     if answer.status == 409 and LIMIT in codes:
@@ -123,7 +123,7 @@ async def _post(exchange: Exchange, body: Body, headers: tuple[tuple[str, str], 
     return answer
 
 
-async def _made(exchange: Exchange, record: PatientRecord, body: Body, answer: Answer) -> Creation:
+async def _made(exchange: Exchange, record: PatientRecord, body: Body, answer: ServerResponse) -> Creation:
     if answer.status == 409:
         return Creation(How.TAKEN, None)
     if answer.status == 412:
@@ -132,7 +132,7 @@ async def _made(exchange: Exchange, record: PatientRecord, body: Body, answer: A
         raise unclear("create-unclear", answer.status)
     patient = exchange.new(await _new(exchange, answer, body))
     for identity in record.identities:
-        exchange.known[identity] = Known(identity, patient.logical_id)
+        exchange.known[identity] = KnownIdentifier(identity, patient.logical_id)
     await remember(exchange, patient, record, created(record.changes).owned)
     found = await exchange.find(record.identities)
     others = [item for item in found if item.logical_id != patient.logical_id]
@@ -144,17 +144,17 @@ async def _made(exchange: Exchange, record: PatientRecord, body: Body, answer: A
     return Creation(How.CREATED, patient)
 
 
-async def _new(exchange: Exchange, answer: Answer, body: Body) -> Stored:
+async def _new(exchange: Exchange, answer: ServerResponse, body: Body) -> ServerResource:
     patient = stored(exchange.server.inward(answer.json), answer.headers)
     if patient is not None:
         return patient
     logical_id = id_of(answer.headers.get("location", ""))
     if not logical_id:
         raise unclear("no-patient-in-answer", answer.status)
-    return Stored(logical_id, "", {**body, "id": logical_id}, fresh=False)
+    return ServerResource(logical_id, "", {**body, "id": logical_id}, fresh=False)
 
 
-async def _matched(exchange: Exchange, answer: Answer) -> Stored:
+async def _matched(exchange: Exchange, answer: ServerResponse) -> ServerResource:
     match = stored(exchange.server.inward(answer.json), answer.headers)
     if match is None:
         logical_id = id_of(answer.headers.get("location", ""))
@@ -164,7 +164,7 @@ async def _matched(exchange: Exchange, answer: Answer) -> Stored:
     return match
 
 
-def _judged(exchange: Exchange, record: PatientRecord, match: Stored) -> _Match:
+def _judged(exchange: Exchange, record: PatientRecord, match: ServerResource) -> _Match:
     if carries_any(match.body, record.identities):
         check_found(exchange, record, Resolution(match))
         return _Match.OURS
@@ -184,7 +184,7 @@ def _judged(exchange: Exchange, record: PatientRecord, match: Stored) -> _Match:
     return _Match.ATTACH
 
 
-def _all_others(exchange: Exchange, record: PatientRecord, matches: Sequence[Stored]) -> bool:
+def _all_others(exchange: Exchange, record: PatientRecord, matches: Sequence[ServerResource]) -> bool:
     """Say whether all records that match are registrations of this authority under other numbers.
 
     Charts of another authority may be this person's, and nothing says which one: they are held, never chosen from.

@@ -4,7 +4,7 @@ from typing import Final
 from urllib.parse import quote
 
 from engine.deliver.wire.query import escaped, parameters
-from engine.fhir.patient import Person
+from engine.fhir.patient import PersonName
 from engine.fhir.plan import Identity
 
 IDENTIFIER: Final = "identifier"
@@ -14,7 +14,7 @@ DEMOGRAPHICS: Final = "demographics"
 REQUIRED: Final = frozenset({"name", "gender", "birthDate"})
 
 
-def criteria(template: str, identity: Identity, who: Person, *, stand_in: bool) -> str:
+def criteria(template: str, identity: Identity, who: PersonName, *, stand_in: bool) -> str:
     """Return the query of If-None-Exist, empty where the create must be a plain one.
 
     `template`: `identifier`, `demographics`, or a query with `{system}`, `{value}`, `{family}`, `{given}`,
@@ -42,7 +42,7 @@ def required_by(template: str) -> frozenset[str]:
     return REQUIRED if template == DEMOGRAPHICS else frozenset()
 
 
-def lacking(template: str, who: Person) -> tuple[str, ...]:
+def lacking(template: str, who: PersonName) -> tuple[str, ...]:
     """Return the elements that a new Patient lacks where the destination needs them: family, given, birth date."""
     needed = {"Patient.name.family": who.family, "Patient.name.given": who.given, "Patient.birthDate": who.birth_date}
     return tuple(name for name, value in needed.items() if not value) if required_by(template) else ()

@@ -1,20 +1,24 @@
 """The records that a hold is about: what each is in it, and the numbers that it has, for the operator who decides."""
 
-from engine.deliver.stored import Stored
+from engine.deliver.stored import ServerResource
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import current_numbers, replaced_by
 
 Involved = tuple[str, str, tuple[str, ...]]
 
 
-def involved(role: str, patient: Stored) -> Involved:
+def involved(role: str, patient: ServerResource) -> Involved:
     """Return a record as `HeldDeliveryError` carries it: its reference, what it is in this, its current numbers."""
     numbers = tuple("|".join(number) for number in current_numbers(patient.body))
     return patient.reference, role, numbers
 
 
 def merged_elsewhere(
-    patient: Stored, tombstone: Stored | None, target: Stored | None, *, role: str = "named survivor"
+    patient: ServerResource,
+    tombstone: ServerResource | None,
+    target: ServerResource | None,
+    *,
+    role: str = "named survivor",
 ) -> HeldDeliveryError:
     """Return the hold of a record that was merged into another one than the message names, with all that is known.
 

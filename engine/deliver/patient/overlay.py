@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from engine.deliver.patient.resolve import Resolution
-from engine.deliver.stored import Stored
+from engine.deliver.stored import ServerResource
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries, overlays
@@ -27,12 +27,12 @@ def check_found(exchange: Exchange, record: PatientRecord, found: Resolution, na
         exchange.note("redirected-to-survivor")
 
 
-def out_of_use(patient: Stored, identities: Iterable[Identity]) -> bool:
+def out_of_use(patient: ServerResource, identities: Iterable[Identity]) -> bool:
     """Say whether all of the identifiers that a record carries are old ones."""
     return {carries(patient.body, identity) for identity in identities} - {""} == {"old"}
 
 
-def check_person(exchange: Exchange, record: PatientRecord, patient: Stored, code: str, hold: bool) -> None:
+def check_person(exchange: Exchange, record: PatientRecord, patient: ServerResource, code: str, hold: bool) -> None:
     """Note `code`, or hold for it until somebody decides, where a message speaks of another person than a record."""
     if not overlays(record, patient.body):
         return

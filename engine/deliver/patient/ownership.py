@@ -2,21 +2,21 @@
 
 from collections.abc import Iterable
 
-from engine.deliver.stored import Stored
+from engine.deliver.stored import ServerResource
 from engine.deliver.verdict import Owned
 from engine.deliver.wire.exchange import Exchange
-from engine.fhir.changes import Applied, apply
+from engine.fhir.changes import ChangedResource, apply
 from engine.fhir.plan import ElementChange, Merge, PatientRecord
 
 
 async def applied(
     exchange: Exchange,
-    found: Stored,
+    found: ServerResource,
     changes: Iterable[ElementChange],
     *,
     fill: bool = False,
     required: frozenset[str] = frozenset(),
-) -> Applied:
+) -> ChangedResource:
     """Return a stored resource after the changes of the plan's source; `fill` and `required` as of `apply`.
 
     An item that this source says no more stays as long as another one says it. The others are asked about only where
@@ -32,7 +32,7 @@ async def applied(
     return apply(found.body, changes, mine, fill=fill, required=required, claimed=claimed, marks=found.marks)
 
 
-async def inherit(exchange: Exchange, interaction: Merge, source: Stored, survivor: Stored) -> None:
+async def inherit(exchange: Exchange, interaction: Merge, source: ServerResource, survivor: ServerResource) -> None:
     """Pass on what this feed owned of the source, for the elements that the new survivor has taken over."""
     stated = {change.slice for change in interaction.survivor.changes if change.items}
     elements = {change.element for change in interaction.survivor.changes if change.items}
@@ -43,7 +43,7 @@ async def inherit(exchange: Exchange, interaction: Merge, source: Stored, surviv
     exchange.server.cache.drop(survivor.logical_id)
 
 
-async def adopt(exchange: Exchange, record: PatientRecord, patient: Stored) -> bool:
+async def adopt(exchange: Exchange, record: PatientRecord, patient: ServerResource) -> bool:
     """Own a record that an earlier try of this delivery made and did not live to journal, and say whether it is such.
 
     Nothing is owned where the record is journaled as ours in part already, or says anything else than the PID.

@@ -6,7 +6,7 @@ from enum import StrEnum
 from engine.deliver.patient.criteria import criteria
 from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import search_patients
-from engine.deliver.stored import Stored
+from engine.deliver.stored import ServerResource
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import PermanentDeliveryError
 from engine.fhir.changes import created
@@ -14,7 +14,7 @@ from engine.fhir.patient import carries_any, person, replaced_by
 from engine.fhir.plan import Identity, Link, Merge, Move, PatientRecord, Plan, Rename, Upsert
 
 
-class Refusal(StrEnum):
+class ChoiceRefusal(StrEnum):
     """Why a record that somebody named cannot be the answer."""
 
     ABSENT = "absent"
@@ -23,15 +23,15 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Question:
+class PatientQuestion:
     """The identifiers in question, and the records that the server finds for them, or for the demographics.
 
     `refusal`: why the record that somebody named cannot be the answer; None where it can, or nobody named one.
     """
 
     identities: tuple[Identity, ...]
-    matches: tuple[Stored, ...]
-    refusal: Refusal | None = None
+    matches: tuple[ServerResource, ...]
+    refusal: ChoiceRefusal | None = None
 
     @property
     def left(self) -> int:
@@ -39,7 +39,7 @@ class Question:
         return sum(not replaced_by(match.body) for match in self.matches)
 
 
-async def question(exchange: Exchange, plan: Plan, named: str = "") -> Question:
+async def question(exchange: Exchange, plan: Plan, named: str = "") -> PatientQuestion:
     """Return the first question of a plan to which the server has several answers, else its first one.
 
     `named` is the record that somebody chose: it must match, or carry one of the numbers, and not be merged away.
@@ -51,7 +51,7 @@ async def question(exchange: Exchange, plan: Plan, named: str = "") -> Question:
         matches = (*found.shown, *found.hidden)
         if not matches and record is not None:
             matches = await _alike(exchange, record)
-        asked = Question(identities, matches)
+        asked = PatientQuestion(identities, matches)
         first = first or asked
         if len(matches) > 1:
             first = asked
@@ -61,17 +61,17 @@ async def question(exchange: Exchange, plan: Plan, named: str = "") -> Question:
     return replace(first, refusal=await _refusal(exchange, first, named)) if named else first
 
 
-async def _refusal(exchange: Exchange, asked: Question, logical_id: str) -> Refusal | None:
+async def _refusal(exchange: Exchange, asked: PatientQuestion, logical_id: str) -> ChoiceRefusal | None:
     found = next((one for one in asked.matches if one.logical_id == logical_id), None)
     patient = found or await exchange.read(logical_id)
     if patient is None:
-        return Refusal.ABSENT
+        return ChoiceRefusal.ABSENT
     if replaced_by(patient.body):
-        return Refusal.MERGED_AWAY
-    return None if found or carries_any(patient.body, asked.identities) else Refusal.UNRELATED
+        return ChoiceRefusal.MERGED_AWAY
+    return None if found or carries_any(patient.body, asked.identities) else ChoiceRefusal.UNRELATED
 
 
-async def _alike(exchange: Exchange, record: PatientRecord) -> tuple[Stored, ...]:
+async def _alike(exchange: Exchange, record: PatientRecord) -> tuple[ServerResource, ...]:
     who = person(created(record.changes).body)
     template = exchange.server.settings.if_none_exist
     condition = criteria(template, record.identities[0], who, stand_in=record.placeholder)

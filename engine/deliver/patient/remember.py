@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from engine.deliver.stored import Stored
-from engine.deliver.verdict import MERGED_AWAY, OLD, Known, Owned
+from engine.deliver.stored import ServerResource
+from engine.deliver.verdict import MERGED_AWAY, OLD, KnownIdentifier, Owned
 from engine.deliver.wire.exchange import Exchange
 from engine.fhir.patient import carries
 from engine.fhir.plan import Identity, PatientRecord
 
 
 async def remember(
-    exchange: Exchange, patient: Stored, record: PatientRecord, owned: Mapping[str, tuple[str, ...]]
+    exchange: Exchange, patient: ServerResource, record: PatientRecord, owned: Mapping[str, tuple[str, ...]]
 ) -> None:
     """Note whom the record's identifiers stand for and what its source owns; keep the body where it has a version.
 
@@ -27,7 +27,7 @@ async def remember(
     if cache.stands_for(current) is None:
         old = [item for item in carried if item not in current]
         recalled = await recall(exchange, old) if old else {}
-        for fact in (Known(item, patient.logical_id, carries(patient.body, item)) for item in carried):
+        for fact in (KnownIdentifier(item, patient.logical_id, carries(patient.body, item)) for item in carried):
             known = recalled.get(fact.identity)
             if known is None or (known.status != MERGED_AWAY and known != fact):
                 exchange.known[fact.identity] = fact
@@ -37,7 +37,7 @@ async def remember(
         cache.drop(patient.logical_id)
 
 
-async def recall(exchange: Exchange, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
+async def recall(exchange: Exchange, identities: Sequence[Identity]) -> Mapping[Identity, KnownIdentifier]:
     """Return what is known of the identifiers; those never seen are left out."""
     here = {identity: exchange.known[identity] for identity in identities if identity in exchange.known}
     rest = [identity for identity in identities if identity not in here]

@@ -7,8 +7,8 @@ from engine.deliver.patient.absorbed import Absorbed, head_of, replaced_with
 from engine.deliver.patient.involved import involved
 from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import Facts, Looked, search_patients
-from engine.deliver.stored import PATIENT, Stored
-from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, OLD, Known
+from engine.deliver.stored import PATIENT, ServerResource
+from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, OLD, KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import bears_current, carries, carries_any, current_numbers, replaced_by
@@ -23,9 +23,9 @@ class Resolution:
     `tombstone` is the merged-away record itself, where the server shows it.
     """
 
-    patient: Stored
+    patient: ServerResource
     redirected: bool = False
-    tombstone: Stored | None = None
+    tombstone: ServerResource | None = None
 
 
 async def resolve(exchange: Exchange, identities: Sequence[Identity], *, remembered: bool = True) -> Resolution | None:
@@ -114,12 +114,12 @@ async def _chosen(exchange: Exchange, known: Facts) -> Resolution | None:
     return None if bore and not carries_any(patient.body, bore) else Resolution(patient)
 
 
-def _certain(known: Known | None) -> bool:
+def _certain(known: KnownIdentifier | None) -> bool:
     """Say whether an identifier need not be searched: one that is out of use may have been given out again."""
     return known is not None and known.status not in {MERGED_AWAY, OLD}
 
 
-async def _followed(exchange: Exchange, match: Stored, identities: Sequence[Identity]) -> Resolution | None:
+async def _followed(exchange: Exchange, match: ServerResource, identities: Sequence[Identity]) -> Resolution | None:
     """Return whom a match leads to, None where nothing shows that it has to do with the identifiers.
 
     One that bears them as old ones only is redirected to, where it has them of a record that it replaced.
@@ -138,7 +138,7 @@ async def _followed(exchange: Exchange, match: Stored, identities: Sequence[Iden
 
 
 async def _absorbed(
-    exchange: Exchange, match: Stored, identities: Sequence[Identity], *, proven: bool
+    exchange: Exchange, match: ServerResource, identities: Sequence[Identity], *, proven: bool
 ) -> Absorbed | None:
     """Return the record that a match replaced; `proven`: it need not be found, as the match bears a number itself."""
     try:
@@ -150,8 +150,8 @@ async def _absorbed(
 
 
 async def _tombstone(
-    exchange: Exchange, absorbed: Absorbed, survivor: Stored, identities: Sequence[Identity]
-) -> Stored | None:
+    exchange: Exchange, absorbed: Absorbed, survivor: ServerResource, identities: Sequence[Identity]
+) -> ServerResource | None:
     """Return the merged-away record itself, None where the server does not show it."""
     if absorbed.record is not None or absorbed.logical_id in {"", survivor.logical_id}:
         return absorbed.record

@@ -9,25 +9,27 @@ from typing import NamedTuple
 
 from engine.deliver.patient.absorbed import has_taken_over, head_of, trail_of
 from engine.deliver.patient.remember import recall
-from engine.deliver.stored import Stored
-from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, Known
+from engine.deliver.stored import ServerResource
+from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries, carries_any, replaced_by
 from engine.fhir.plan import Identity
 
-Facts = Mapping[Identity, Known]
-Looked = dict[str, Stored | None]
+Facts = Mapping[Identity, KnownIdentifier]
+Looked = dict[str, ServerResource | None]
 
 
-class Matches(NamedTuple):
+class RecordMatches(NamedTuple):
     """Records that identifiers stand for: those that a search shows, and those that it hides."""
 
-    shown: tuple[Stored, ...]
-    hidden: tuple[Stored, ...]
+    shown: tuple[ServerResource, ...]
+    hidden: tuple[ServerResource, ...]
 
 
-async def search_patients(exchange: Exchange, identities: Sequence[Identity], known: Facts, looked: Looked) -> Matches:
+async def search_patients(
+    exchange: Exchange, identities: Sequence[Identity], known: Facts, looked: Looked
+) -> RecordMatches:
     """Return the Patients that the identifiers stand for.
 
     `known`: what is known of them. `looked`: records that were read already, by id. Raises HeldDeliveryError
@@ -41,19 +43,19 @@ async def search_patients(exchange: Exchange, identities: Sequence[Identity], kn
         patient = await (_survivor if one.status == MERGED_AWAY else _holder)(exchange, one, found, looked)
         if patient is not None and patient.logical_id not in found and _stands(patient, one, identities):
             found[patient.logical_id] = patient
-    return Matches(shown, tuple(found.values())[len(shown) :])
+    return RecordMatches(shown, tuple(found.values())[len(shown) :])
 
 
 async def hidden(
-    exchange: Exchange, type_: str, keys: Mapping[Identity, Identity], matches: Sequence[Stored]
-) -> tuple[Stored, ...]:
+    exchange: Exchange, type_: str, keys: Mapping[Identity, Identity], matches: Sequence[ServerResource]
+) -> tuple[ServerResource, ...]:
     """Return the resources of a type that identifiers are known to stand for and that no match shows.
 
     `keys`: the identifiers by what they are remembered as.
     """
     absent = {key: identity for key, identity in keys.items() if not _carried(matches, identity)}
     known = await recall(exchange, tuple(absent))
-    found: dict[str, Stored] = {}
+    found: dict[str, ServerResource] = {}
     for logical_id in dict.fromkeys(one.logical_id for one in known.values()):
         resource = await exchange.read(logical_id, type_)
         if resource is not None and any(carries(resource.body, identity) for identity in absent.values()):
@@ -61,16 +63,18 @@ async def hidden(
     return tuple(found.values())
 
 
-def _carried(matches: Sequence[Stored], identity: Identity) -> bool:
+def _carried(matches: Sequence[ServerResource], identity: Identity) -> bool:
     return any(carries(match.body, identity) for match in matches)
 
 
-def _stands(patient: Stored, known: Known, identities: Sequence[Identity]) -> bool:
+def _stands(patient: ServerResource, known: KnownIdentifier, identities: Sequence[Identity]) -> bool:
     """True if a record that was read still has the identifiers: it may have lost them since."""
     return known.status == MERGED_AWAY or carries_any(patient.body, identities)
 
 
-async def _holder(exchange: Exchange, known: Known, found: Mapping[str, Stored], looked: Looked) -> Stored | None:
+async def _holder(
+    exchange: Exchange, known: KnownIdentifier, found: Mapping[str, ServerResource], looked: Looked
+) -> ServerResource | None:
     """Return the record that an identifier is known to stand for; the one it was merged into where that has it now."""
     if known.logical_id in found:
         return None
@@ -80,7 +84,9 @@ async def _holder(exchange: Exchange, known: Known, found: Mapping[str, Stored],
     return await head_of(exchange, patient)
 
 
-async def _survivor(exchange: Exchange, known: Known, found: Mapping[str, Stored], looked: Looked) -> Stored | None:
+async def _survivor(
+    exchange: Exchange, known: KnownIdentifier, found: Mapping[str, ServerResource], looked: Looked
+) -> ServerResource | None:
     """Return the record that an identifier is known to have been merged into."""
     trail = await trail_of(exchange, known)
     if not trail or any(logical_id in found for logical_id in trail):

@@ -9,13 +9,13 @@ from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.ownership import applied
 from engine.deliver.patient.remember import remember
 from engine.deliver.patient.resolve import Resolution, resolve
-from engine.deliver.stored import Body, Stored
-from engine.deliver.verdict import MERGED_AWAY, Known
+from engine.deliver.stored import Body, ServerResource
+from engine.deliver.verdict import MERGED_AWAY, KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.deliver.wire.revise import delete, prove
 from engine.errors import HeldDeliveryError
-from engine.fhir.changes import Applied, grow, still
+from engine.fhir.changes import ChangedResource, grow, still
 from engine.fhir.patient import bears_current, carries, links, number_of, replaced_by
 from engine.fhir.plan import Identity, PatientRecord, Upsert
 
@@ -95,7 +95,7 @@ async def _update(exchange: Exchange, interaction: Upsert, found: Resolution) ->
     return "", await _again(exchange, interaction, patient)
 
 
-async def _is_to_be_tried(exchange: Exchange, patient: Stored) -> bool:
+async def _is_to_be_tried(exchange: Exchange, patient: ServerResource) -> bool:
     """Say whether this is the record on which If-Match is tried: one just read, of which this feed has written."""
     if not (patient.fresh and patient.tag and exchange.server.abilities.provable):
         return False
@@ -111,7 +111,7 @@ async def _deleted(exchange: Exchange, record: PatientRecord, found: Resolution)
     return "deleted" if await delete(exchange, found.patient, cascade=True) else ""
 
 
-async def _again(exchange: Exchange, interaction: Upsert, patient: Stored) -> Resolution | None:
+async def _again(exchange: Exchange, interaction: Upsert, patient: ServerResource) -> Resolution | None:
     """Read a record again; one that is gone, merged away or has none of the numbers in use is resolved anew."""
     identities = interaction.patient.identities
     fresh = await exchange.read_again(patient)
@@ -120,17 +120,19 @@ async def _again(exchange: Exchange, interaction: Upsert, patient: Stored) -> Re
     return await resolve(exchange, identities, remembered=False)
 
 
-def _current(record: PatientRecord, patient: Stored) -> bool:
+def _current(record: PatientRecord, patient: ServerResource) -> bool:
     """Say whether one of the numbers is in use: what is deleted under an old one is not the record that has it now."""
     return bears_current(patient.body, record.identities)
 
 
-async def _applied(exchange: Exchange, interaction: Upsert, found: Resolution) -> Applied:
+async def _applied(exchange: Exchange, interaction: Upsert, found: Resolution) -> ChangedResource:
     record, patient = interaction.patient, found.patient
     if interaction.inactivate:
         live = patient.body.get("active") is not False
         flags = ("inactivated",) if live else ()
-        return Applied(patient.body | {"active": False}, live, dict(await exchange.owned_slices(patient)), flags)
+        return ChangedResource(
+            patient.body | {"active": False}, live, dict(await exchange.owned_slices(patient)), flags
+        )
     result = await applied(
         exchange,
         patient,
@@ -162,7 +164,7 @@ async def _numbers(exchange: Exchange, record: PatientRecord, found: Resolution)
         absorbed = gone or await replaced_with(exchange, patient, (identity,))
         if absorbed is not None:
             old.add(identity)
-            exchange.known[identity] = Known(identity, absorbed.logical_id, MERGED_AWAY, patient.logical_id)
+            exchange.known[identity] = KnownIdentifier(identity, absorbed.logical_id, MERGED_AWAY, patient.logical_id)
     return [item for item in record.identifiers if number_of(item) not in old]
 
 
@@ -178,7 +180,7 @@ def _active(exchange: Exchange, interaction: Upsert, body: Body) -> bool | None:
 
 
 async def _remember(
-    exchange: Exchange, record: PatientRecord, found: Resolution, patient: Stored, result: Applied
+    exchange: Exchange, record: PatientRecord, found: Resolution, patient: ServerResource, result: ChangedResource
 ) -> None:
     exchange.note(*result.flags)
     await remember(exchange, patient, record, result.owned)
@@ -186,7 +188,9 @@ async def _remember(
         _redirected(exchange, record.identities, found.tombstone, patient)
 
 
-def _redirected(exchange: Exchange, identities: tuple[Identity, ...], tombstone: Stored, survivor: Stored) -> None:
+def _redirected(
+    exchange: Exchange, identities: tuple[Identity, ...], tombstone: ServerResource, survivor: ServerResource
+) -> None:
     for identity in identities:
         if carries(tombstone.body, identity) and carries(survivor.body, identity) != "current":
-            exchange.known[identity] = Known(identity, tombstone.logical_id, MERGED_AWAY, survivor.logical_id)
+            exchange.known[identity] = KnownIdentifier(identity, tombstone.logical_id, MERGED_AWAY, survivor.logical_id)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from engine.deliver.patient.remember import recall
 from engine.deliver.resources.found import found_by, remembered_as, standing
-from engine.deliver.stored import Body, Stored
+from engine.deliver.stored import Body, ServerResource
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import PermanentDeliveryError
 from engine.fhir.patient import carries, number_of
@@ -24,7 +24,7 @@ UNSEARCHED: Final = "visits-not-searched"
 MOST_VISITS: Final = 50
 
 
-async def met(exchange: Exchange, interaction: Keep, *, remembered: bool) -> tuple[Keep, Stored | None]:
+async def met(exchange: Exchange, interaction: Keep, *, remembered: bool) -> tuple[Keep, ServerResource | None]:
     """Return the resource that a record speaks of (None where none is known), and what is then asked of it.
 
     Where a message without a number may mean several visits, none is returned and none is to be made; what would refer
@@ -57,8 +57,8 @@ def is_unnumbered(body: Body, record: ResourceRecord) -> bool:
 
 
 def _without_number(
-    exchange: Exchange, interaction: Keep, admission: Admission, then: tuple[Stored, ...]
-) -> tuple[Keep, Stored | None]:
+    exchange: Exchange, interaction: Keep, admission: Admission, then: tuple[ServerResource, ...]
+) -> tuple[Keep, ServerResource | None]:
     """Return the one visit that is meant without a number; under the numbers that it has by now, where it has any."""
     record = interaction.record
     if len(then) > 1:
@@ -73,7 +73,7 @@ def _without_number(
     return interaction._replace(record=record._replace(identities=numbers, identifiers=())), found
 
 
-async def _to_number(exchange: Exchange, interaction: Keep, then: tuple[Stored, ...]) -> Stored | None:
+async def _to_number(exchange: Exchange, interaction: Keep, then: tuple[ServerResource, ...]) -> ServerResource | None:
     """Return the visit without a number that is meant by one which nothing goes by yet."""
     known = await found_by(exchange, interaction._replace(create=False), remembered=False)
     waiting = [one for one in then if is_unnumbered(one.body, interaction.record)]
@@ -84,7 +84,7 @@ async def _to_number(exchange: Exchange, interaction: Keep, then: tuple[Stored, 
     return waiting[0]
 
 
-async def _began_then(exchange: Exchange, record: ResourceRecord, admission: Admission) -> tuple[Stored, ...]:
+async def _began_then(exchange: Exchange, record: ResourceRecord, admission: Admission) -> tuple[ServerResource, ...]:
     """Return the visits of a patient that began in a minute, and that go by a number of a visit or a temporary one.
 
     Of those that were not over by then the server is asked for the first to begin. Where it does not answer such a
@@ -117,7 +117,7 @@ async def _began_then(exchange: Exchange, record: ResourceRecord, admission: Adm
     return tuple(ours_too.values())
 
 
-async def _merged_into(exchange: Exchange, gone: Stored, admission: Admission) -> Stored | None:
+async def _merged_into(exchange: Exchange, gone: ServerResource, admission: Admission) -> ServerResource | None:
     """Return the visit that one in error was merged into, over several merges; None where it was in error otherwise."""
     seen: set[str] = set()
     while not standing(gone) and gone.logical_id not in seen:

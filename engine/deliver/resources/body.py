@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from engine.deliver.patient.ownership import applied
 from engine.deliver.resources.found import owner_of
-from engine.deliver.stored import Body, Slices, Stored
+from engine.deliver.stored import Body, ServerResource, Slices
 from engine.deliver.wire.exchange import Exchange
 from engine.fhir.changes import alone, created, grow
 from engine.fhir.digest import digest
@@ -62,7 +62,7 @@ class ResourceBody:
             body |= holding(record.type, record.holder, self._exchange.references[record.patient])
         return body, said.owned
 
-    def _step(self, found: Stored, *, kept_out: bool) -> Moved:
+    def _step(self, found: ServerResource, *, kept_out: bool) -> Moved:
         """Return what the event makes of the stored status; nothing where the source is kept out of it."""
         move = self._interaction.status
         if move is None or kept_out:
@@ -72,7 +72,7 @@ class ResourceBody:
             self._exchange.hold("visit-reused")
         return step
 
-    async def revised(self, found: Stored) -> tuple[Body, dict[str, tuple[str, ...]], tuple[str, ...]]:
+    async def revised(self, found: ServerResource) -> tuple[Body, dict[str, tuple[str, ...]], tuple[str, ...]]:
         """Return the stored resource as it is to be, what the source then owns of it, and flags."""
         interaction, record, move = self._interaction, self._record, self._interaction.status
         mine = await self._exchange.owned_slices(found)

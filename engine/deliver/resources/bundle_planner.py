@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from engine.deliver.resources.transaction import Refusal, transact
+from engine.deliver.resources.transaction import TransactionRefusal, transact
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.recording_server import RecordingServer
 from engine.deliver.wire.response_log import name_of
@@ -66,7 +66,7 @@ async def carry_out_bundled(
             return await _adopted(exchange, draft, steps, carry_out, remembered=remembered)
         if draft.whole and 1 < len(server.writes) <= MOST_WRITES:
             answers = await transact(exchange, server.writes)
-            if isinstance(answers, Refusal):
+            if isinstance(answers, TransactionRefusal):
                 return await _one_by_one(exchange, steps, carry_out, answers)
             for write, answer in zip(server.writes.values(), answers, strict=True):
                 server.response_log.keep(name_of(write.method, f"{server.base}/{write.path}", write.headers), answer)
@@ -114,7 +114,7 @@ async def _adopted(
 
 
 async def _one_by_one(
-    exchange: Exchange, steps: Sequence[Interaction], carry_out: CarryOut, refusal: Refusal
+    exchange: Exchange, steps: Sequence[Interaction], carry_out: CarryOut, refusal: TransactionRefusal
 ) -> list[str]:
     """Carry out steps request by request after a refusal; where that works, it was the transaction that failed."""
     endings = await carry_out(exchange, steps, remembered=False)

@@ -4,7 +4,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from engine.deliver.resources.found import found_by, standing
-from engine.deliver.stored import Body, Stored
+from engine.deliver.stored import Body, ServerResource
 from engine.deliver.verdict import Owned
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
@@ -47,7 +47,7 @@ async def _former(exchange: Exchange, interaction: Follow) -> str | None:
     return found.reference if found else None
 
 
-async def _revise(exchange: Exchange, interaction: Follow, visit: Stored, former: str, account: str) -> None:
+async def _revise(exchange: Exchange, interaction: Follow, visit: ServerResource, former: str, account: str) -> None:
     for _ in range(MOST_ROUNDS):
         slices = dict(await exchange.owned_slices(visit))
         body = _moved(exchange, interaction, visit.body, slices, former, account)

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from engine.deliver.patient.absorbed import head_of
 from engine.deliver.patient.unseen import hidden
-from engine.deliver.stored import Stored
-from engine.deliver.verdict import Known
+from engine.deliver.stored import ServerResource
+from engine.deliver.verdict import KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.query import escaped
 from engine.errors import HeldDeliveryError
@@ -23,7 +23,7 @@ OVER: Final = {"Account": frozenset({ENTERED_IN_ERROR, "inactive"})}
 OF_ANOTHER: Final = {"Encounter": "visit-of-another-patient", "ServiceRequest": "order-of-another-patient"}
 
 
-async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -> Stored | None:
+async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -> ServerResource | None:
     """Return the resource with the identities of a record, None where none is known.
 
     A server that creates on condition is not asked about one that may be created: the create finds it.
@@ -41,7 +41,7 @@ async def found_by(exchange: Exchange, interaction: Keep, *, remembered: bool) -
     return await _searched(exchange, interaction, identities)
 
 
-async def owner_of(exchange: Exchange, interaction: Keep, found: Stored) -> None:
+async def owner_of(exchange: Exchange, interaction: Keep, found: ServerResource) -> None:
     """Refuse a resource that belongs to another patient than the message's: HeldDeliveryError.
 
     One that was merged into the message's patient is the same; so is the one that the resource is moved from.
@@ -60,10 +60,10 @@ async def owner_of(exchange: Exchange, interaction: Keep, found: Stored) -> None
     raise HeldDeliveryError(OF_ANOTHER.get(record.type, "resource-of-another-patient"))
 
 
-def remembered_as(type_: str, identity: Identity, logical_id: str) -> tuple[Identity, Known]:
+def remembered_as(type_: str, identity: Identity, logical_id: str) -> tuple[Identity, KnownIdentifier]:
     """Return the remembered identity of a resource other than the Patient: its type keeps it apart."""
     (key,) = _keys(type_, (identity,))
-    return key, Known(key, logical_id)
+    return key, KnownIdentifier(key, logical_id)
 
 
 def _keys(type_: str, identities: Sequence[Identity]) -> dict[Identity, Identity]:
@@ -77,7 +77,7 @@ def search_kept(identities: Sequence[Identity]) -> str:
     return f"identifier={quote(tokens, safe='')}"
 
 
-async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequence[Identity]) -> Stored | None:
+async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequence[Identity]) -> ServerResource | None:
     type_ = interaction.record.type
     cache = exchange.server.cache_of(type_)
     for identity in identities:
@@ -99,14 +99,14 @@ async def _remembered(exchange: Exchange, interaction: Keep, identities: Sequenc
     return None
 
 
-def standing(found: Stored) -> bool:
+def standing(found: ServerResource) -> bool:
     """Say whether a resource is one that messages may mean: not one in error, nor an account that is over."""
     return found.body.get("status") not in OVER.get(found.type_, (ENTERED_IN_ERROR,))
 
 
-async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[Identity]) -> Stored | None:
+async def _searched(exchange: Exchange, interaction: Keep, identities: Sequence[Identity]) -> ServerResource | None:
     record = interaction.record
-    matches: tuple[Stored, ...] = ()
+    matches: tuple[ServerResource, ...] = ()
     for holder in _holders(exchange, interaction):
         if not matches or interaction.merges:
             matches += await exchange.search(f"{holder}{search_kept(identities)}", record.type)

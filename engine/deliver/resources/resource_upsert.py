@@ -11,7 +11,7 @@ from typing import Final
 from engine.deliver.resources.admitted import TEMPORARY, is_temporary, is_unnumbered, met
 from engine.deliver.resources.body import ResourceBody
 from engine.deliver.resources.found import found_by, remembered_as, search_kept, standing
-from engine.deliver.stored import Stored, id_of, stored
+from engine.deliver.stored import ServerResource, id_of, stored
 from engine.deliver.verdict import Owned
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
@@ -115,7 +115,7 @@ class _ResourceUpsert:
         self.body = ResourceBody(exchange, interaction, at)
         self.cache = exchange.server.cache_of(self.record.type)
 
-    async def make(self) -> tuple[str, Stored | None]:
+    async def make(self) -> tuple[str, ServerResource | None]:
         exchange, record, interaction = self.exchange, self.record, self.interaction
         if exchange.deleted and interaction.overwrite and not _deletes(exchange):
             raise HeldDeliveryError("deleted-at-server", status=410)
@@ -152,7 +152,7 @@ class _ResourceUpsert:
         self._remember(made, owned)
         return "created", None
 
-    async def update(self, found: Stored) -> tuple[str, Stored | None]:
+    async def update(self, found: ServerResource) -> tuple[str, ServerResource | None]:
         exchange, interaction = self.exchange, self.interaction
         try:
             body, owned, flags = await self.body.revised(found)
@@ -190,13 +190,13 @@ class _ResourceUpsert:
     async def _distrust(self) -> None:
         await distrust(self.exchange, self.record.changes)
 
-    def _matched(self, match: Stored) -> tuple[str, Stored | None]:
+    def _matched(self, match: ServerResource) -> tuple[str, ServerResource | None]:
         if self.interaction.overwrite:
             return "", match
         self._remember(match, {})
         return "unchanged", None
 
-    async def _again(self, found: Stored) -> Stored | None:
+    async def _again(self, found: ServerResource) -> ServerResource | None:
         fresh = await self.exchange.read_again(found)
         record = self.record
         if fresh is not None and (
@@ -206,7 +206,7 @@ class _ResourceUpsert:
             return fresh
         return await found_by(self.exchange, self.interaction, remembered=False)
 
-    def _remember(self, resource: Stored, owned: dict[str, tuple[str, ...]]) -> None:
+    def _remember(self, resource: ServerResource, owned: dict[str, tuple[str, ...]]) -> None:
         exchange, record = self.exchange, self.record
         exchange.references[record.local] = resource.reference
         if not standing(resource):

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from engine.deliver.stored import Body, id_of
-from engine.deliver.wire.client import Answer
+from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.recording_server import RecordedWrite
 from engine.errors import AmbiguousDeliveryError, DestinationError, HeldDeliveryError, PermanentDeliveryError
@@ -30,13 +30,13 @@ _STALE: Final = frozenset({409, 412})
 Writes = Mapping[str, RecordedWrite]
 
 
-class Refusal(NamedTuple):
+class TransactionRefusal(NamedTuple):
     """A transaction of which nothing can be relied on; `odd`: it failed though nobody else wrote in between."""
 
     odd: bool
 
 
-async def transact(exchange: Exchange, writes: Writes) -> Sequence[Answer] | Refusal:
+async def transact(exchange: Exchange, writes: Writes) -> Sequence[ServerResponse] | TransactionRefusal:
     """Send writes as one transaction and return what came of each, in their order, or that it was refused.
 
     Raises the errors of a delivery, AmbiguousDeliveryError where nobody knows whether it was applied, and
@@ -47,7 +47,7 @@ async def transact(exchange: Exchange, writes: Writes) -> Sequence[Answer] | Ref
     except (PermanentDeliveryError, DestinationError) as error:
         if not error.status:
             raise
-        return Refusal(odd=error.status not in _STALE)
+        return TransactionRefusal(odd=error.status not in _STALE)
     except AmbiguousDeliveryError as error:
         if error.status:
             exchange.server.transaction_failed()
@@ -55,7 +55,7 @@ async def transact(exchange: Exchange, writes: Writes) -> Sequence[Answer] | Ref
     answers = await _believed(exchange, list(writes.values()), answer.json)
     if answers is None:
         exchange.note(UNBELIEVED)
-        return Refusal(odd=True)
+        return TransactionRefusal(odd=True)
     exchange.server.transactions_failed = 0
     for write, answer in zip(writes.values(), answers, strict=True):
         await _watch(exchange, write, answer)
@@ -85,7 +85,7 @@ def _entry(base: str, reference: str, write: RecordedWrite) -> Body:
     }
 
 
-async def _believed(exchange: Exchange, writes: Sequence[RecordedWrite], bundle: Any) -> list[Answer] | None:
+async def _believed(exchange: Exchange, writes: Sequence[RecordedWrite], bundle: Any) -> list[ServerResponse] | None:
     """Return what came of each write; None where the Bundle does not show that all were done."""
     entries = bundle.get("entry") if isinstance(bundle, dict) and bundle.get("type") == "transaction-response" else None
     if not isinstance(entries, list) or len(entries) != len(writes):
@@ -99,7 +99,7 @@ async def _believed(exchange: Exchange, writes: Sequence[RecordedWrite], bundle:
     return answers
 
 
-async def _shown(exchange: Exchange, write: RecordedWrite, entry: Any) -> Answer | None:
+async def _shown(exchange: Exchange, write: RecordedWrite, entry: Any) -> ServerResponse | None:
     """Return what came of one write; None where it is not shown to be done, and to this resource."""
     response = entry.get("response") if isinstance(entry, dict) else None
     status = str(response.get("status"))[:3] if isinstance(response, dict) else ""
@@ -113,7 +113,7 @@ async def _shown(exchange: Exchange, write: RecordedWrite, entry: Any) -> Answer
     if not isinstance(body, dict) or body.get("resourceType") != write.type_ or not _is_meant(write, body):
         return None
     headers = {"etag": str(response.get("etag") or ""), "location": place}
-    return Answer(int(status), headers, b"", body, 0.0)
+    return ServerResponse(int(status), headers, b"", body, 0.0)
 
 
 def _is_meant(write: RecordedWrite, body: Body) -> bool:
@@ -127,7 +127,7 @@ def _numbers(body: Body) -> set[Any]:
     return {number_of(item) for item in body.get("identifier") or () if isinstance(item, dict)}
 
 
-async def _watch(exchange: Exchange, write: RecordedWrite, answer: Answer) -> None:
+async def _watch(exchange: Exchange, write: RecordedWrite, answer: ServerResponse) -> None:
     """Search for what was created on condition, as long as it is not known whether the server honours that.
 
     A server that does not is sent no transactions any more. Of places and people one may stand twice; what is a

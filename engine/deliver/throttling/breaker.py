@@ -16,7 +16,7 @@ MOST_OPEN_SECONDS: Final = 60.0
 PROBE_SECONDS: Final = 120.0
 
 
-class Gate(StrEnum):
+class BreakerState(StrEnum):
     """Whether work may go to the destination."""
 
     CLOSED = "closed"
@@ -31,7 +31,7 @@ class Breaker:
     `failing`: the entries that failed in a row; each heads a lane of its own.
     """
 
-    gate: Gate = Gate.CLOSED
+    gate: BreakerState = BreakerState.CLOSED
     failures: int = 0
     failing: frozenset[int] = frozenset()
     openings: int = 0
@@ -39,13 +39,13 @@ class Breaker:
 
     def admits(self, now: float) -> bool:
         """Say whether one more delivery may start; in half-open the probe is on its way already."""
-        return self.gate is Gate.CLOSED or now >= self.until
+        return self.gate is BreakerState.CLOSED or now >= self.until
 
     def admitted(self, now: float) -> "Breaker":
         """Return the breaker after a delivery was let through: an open one waits for this probe."""
-        if self.gate is Gate.CLOSED:
+        if self.gate is BreakerState.CLOSED:
             return self
-        return replace(self, gate=Gate.HALF_OPEN, until=now + PROBE_SECONDS)
+        return replace(self, gate=BreakerState.HALF_OPEN, until=now + PROBE_SECONDS)
 
     def answered(self) -> "Breaker":
         """Return the breaker after the destination answered, whatever it thought of the request."""
@@ -53,11 +53,11 @@ class Breaker:
 
     def unasked(self, now: float) -> "Breaker":
         """Return the breaker after a delivery that asked nothing of the destination: a probe so spent is repeated."""
-        return replace(self, gate=Gate.OPEN, until=now) if self.gate is Gate.HALF_OPEN else self
+        return replace(self, gate=BreakerState.OPEN, until=now) if self.gate is BreakerState.HALF_OPEN else self
 
     def hurried(self, now: float) -> "Breaker":
         """Return the breaker after somebody asked for the next probe at once; one that is on its way is waited for."""
-        return replace(self, until=min(self.until, now)) if self.gate is Gate.OPEN else self
+        return replace(self, until=min(self.until, now)) if self.gate is BreakerState.OPEN else self
 
     def failed(
         self, failure: Failure, now: float, retry_after_seconds: float = 0.0, *, entry: int | None = None
@@ -69,13 +69,13 @@ class Breaker:
         """
         if failure in {Failure.NONE, Failure.PERMANENT}:
             return self.answered()
-        if self.gate is Gate.OPEN:
+        if self.gate is BreakerState.OPEN:
             return replace(self, until=max(self.until, now + retry_after_seconds))
         failures, failing = self.failures + 1, self.failing if entry is None else self.failing | {entry}
         alone = entry is not None and failing == {entry}
         many = failures >= FAILURES_TO_OPEN and not alone
-        opens = failure is Failure.DESTINATION or self.gate is not Gate.CLOSED or many
+        opens = failure is Failure.DESTINATION or self.gate is not BreakerState.CLOSED or many
         if not opens and (alone or not retry_after_seconds):
             return replace(self, failures=failures, failing=failing)
         pause = min(OPEN_SECONDS * 2 ** min(self.openings, 8), MOST_OPEN_SECONDS) if opens else 0.0
-        return Breaker(Gate.OPEN, failures, failing, self.openings + 1, now + max(pause, retry_after_seconds))
+        return Breaker(BreakerState.OPEN, failures, failing, self.openings + 1, now + max(pause, retry_after_seconds))

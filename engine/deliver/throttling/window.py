@@ -9,7 +9,7 @@ _SMOOTH: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ConcurrencyWindow:
     """Additive increase, multiplicative decrease, between 1 and `most`; `usual` is a smoothed answer time."""
 
     most: int
@@ -21,7 +21,7 @@ class Window:
         """How many deliveries may be under way."""
         return max(1, int(self.size))
 
-    def answered(self, milliseconds: float) -> "Window":
+    def answered(self, milliseconds: float) -> "ConcurrencyWindow":
         """Return the window after an answer: one that took long for this destination shrinks it."""
         slow = self.usual > 0 and milliseconds > max(self.usual * SLOW_FACTOR, SLOW_MILLISECONDS)
         usual = milliseconds if not self.usual else self.usual + _SMOOTH * (milliseconds - self.usual)
@@ -29,11 +29,11 @@ class Window:
             return replace(self, size=max(1.0, self.size * 0.8), usual=usual)
         return replace(self, size=min(float(self.most), self.size + 1.0 / max(self.size, 1.0)), usual=usual)
 
-    def failed(self) -> "Window":
+    def failed(self) -> "ConcurrencyWindow":
         """Return the window after a transient failure: half as wide."""
         return replace(self, size=max(1.0, self.size / 2))
 
 
-def window(most: int) -> Window:
+def window(most: int) -> ConcurrencyWindow:
     """Return a window that starts fully open."""
-    return Window(most, float(most))
+    return ConcurrencyWindow(most, float(most))

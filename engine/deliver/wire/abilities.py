@@ -68,7 +68,7 @@ class Abilities:
         return tuple(code for code, lacking in lacks.items() if lacking)
 
 
-class Proofs:
+class IfMatchProofs:
     """Whether If-Match is honoured, by name and version of the server, as trials have shown."""
 
     def __init__(self) -> None:

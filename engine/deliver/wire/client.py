@@ -22,11 +22,11 @@ from engine import fault
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.failure import error_of
 from engine.deliver.wire.transport import (
-    Address,
     AnswerTooLargeError,
     ConnectionLostError,
     NotConnectedError,
     Transport,
+    TransportAddress,
 )
 from engine.errors import DeliveryError, DestinationError, StartError
 from engine.http.tls import client_context
@@ -68,7 +68,7 @@ SENT: Final[Table] = (
 FOREIGN: Final[tuple[type[BaseException], ...]] = (NotConnectedError, *(kind for kind, _, _ in SENT))
 
 
-class Answer:
+class ServerResponse:
     """What a server said; header names are lower case. Its JSON is parsed when it is asked for."""
 
     __slots__ = ("_json", "body", "headers", "milliseconds", "status")
@@ -93,7 +93,7 @@ class Answer:
             self._json = found
 
 
-class Client:
+class FhirClient:
     """One server's connections; `request_seconds` bounds a request from its start to the last byte of the answer.
 
     `journaled` says that its writes are journaled, so that the fault points F12 to F14 are theirs. `lost` is as of
@@ -118,7 +118,7 @@ class Client:
             lost=lost,
         )
 
-    async def send(self, method: str, url: str, headers: list[tuple[str, str]], body: bytes = b"") -> Answer:
+    async def send(self, method: str, url: str, headers: list[tuple[str, str]], body: bytes = b"") -> ServerResponse:
         """Send one request and return the answer, whatever its status.
 
         Raises DeliveryError of the class that the failure has for a write; a redirect is an answer like any other.
@@ -135,7 +135,7 @@ class Client:
             )
         except FOREIGN as error:
             raise foreign(error) from error
-        return Answer(status, names, answer, _UNREAD, (time.perf_counter() - begun) * 1000)
+        return ServerResponse(status, names, answer, _UNREAD, (time.perf_counter() - begun) * 1000)
 
     async def close(self) -> None:
         """Close the connections; requests under way fail."""
@@ -173,7 +173,7 @@ def _public() -> ssl.SSLContext:
 class _Target(NamedTuple):
     """Where a URL leads, and what a request to it begins with."""
 
-    address: Address
+    address: TransportAddress
     path: str
     host: str
 
@@ -192,7 +192,7 @@ def _parsed(url: str) -> _Target:
     """Return where a URL leads, as httpx reads it."""
     parsed = httpx.URL(url)
     tls = parsed.scheme == "https"
-    address = Address(parsed.host, parsed.port or (443 if tls else 80), tls)
+    address = TransportAddress(parsed.host, parsed.port or (443 if tls else 80), tls)
     return _Target(address, parsed.raw_path.decode("ascii"), parsed.netloc.decode("ascii"))
 
 

@@ -11,11 +11,11 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from engine.deliver.dry_run import MOST_DIFFERENCES, Difference, PlannedCall, differences
+from engine.deliver.dry_run import MOST_DIFFERENCES, ElementDifference, PlannedCall, differences
 from engine.deliver.stored import Body, Cache
-from engine.deliver.wire.client import Answer
+from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.continuity import Continuity
-from engine.deliver.wire.server import Caches, Server
+from engine.deliver.wire.server import Caches, DestinationServer
 from engine.errors import PermanentDeliveryError
 from engine.fhir.patient_compartment import SEARCHES, asked_of, patients_of
 
@@ -29,13 +29,13 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 Headers = tuple[tuple[str, str], ...]
 
 
-class DryRunServer(Server):
+class DryRunServer(DestinationServer):
     """A destination's server in one dry run; keeps nothing that outlives it and changes nothing of the real one.
 
     At most `MOST_READS` requests are made, then PermanentDeliveryError `rehearsal-too-long`.
     """
 
-    def __init__(self, real: Server) -> None:
+    def __init__(self, real: DestinationServer) -> None:
         super().__init__(real.settings, real.client, real.tokens, Caches(Cache(ROOM)), Continuity(lambda: 0.0))
         can = real.abilities
         self.abilities = replace(can, provable=False, if_match=can.if_match or can.provable)
@@ -46,7 +46,7 @@ class DryRunServer(Server):
         self._shown: dict[str, Body] = {}
         self._pretended: dict[str, Body | None] = {}
 
-    async def ask(self, method: str, url: str, headers: Headers, body: bytes = b"") -> Answer:
+    async def ask(self, method: str, url: str, headers: Headers, body: bytes = b"") -> ServerResponse:
         """Read from the server, or record a write and answer it."""
         path = url.removeprefix(f"{self.base}/")
         if method == "GET":
@@ -67,14 +67,14 @@ class DryRunServer(Server):
             return await self._merge(content)
         return await self._create(path, content, dict(headers).get("If-None-Exist", ""))
 
-    def differences(self) -> tuple[Difference, ...]:
+    def differences(self) -> tuple[ElementDifference, ...]:
         """Return what would be otherwise at the server, in the order in which it was written."""
-        found: list[Difference] = []
+        found: list[ElementDifference] = []
         for reference, after in self._pretended.items():
             found += differences(reference, self._shown.get(reference), after)
         return tuple(found[:MOST_DIFFERENCES])
 
-    async def _read(self, reference: str) -> Answer:
+    async def _read(self, reference: str) -> ServerResponse:
         if reference in self._pretended:
             body = self._pretended[reference]
             return _answer(410, None) if body is None else _answer(200, body)
@@ -89,7 +89,7 @@ class DryRunServer(Server):
             await self._read(reference)
         return self._pretended.get(reference) or self._shown.get(reference) or {}
 
-    async def _search(self, path: str) -> Answer:
+    async def _search(self, path: str) -> ServerResponse:
         type_, _, query = path.partition("?")
         asked = parse_qs(query)
         found: dict[str, Body] = {}
@@ -109,7 +109,7 @@ class DryRunServer(Server):
         entries = [{"resource": body, "search": {"mode": "match"}} for body in found.values()]
         return _answer(200, {"resourceType": "Bundle", "type": "searchset", "entry": entries})
 
-    async def _create(self, type_: str, body: Body, condition: str) -> Answer:
+    async def _create(self, type_: str, body: Body, condition: str) -> ServerResponse:
         if condition:
             answer = await self._matching(type_, body, condition)
             if answer.status != 200:
@@ -121,7 +121,7 @@ class DryRunServer(Server):
         logical_id = f"{MADE}{self._made}"
         return self._wrote(f"{type_}/{logical_id}", {**body, "id": logical_id}, 201)
 
-    async def _matching(self, type_: str, body: Body, condition: str) -> Answer:
+    async def _matching(self, type_: str, body: Body, condition: str) -> ServerResponse:
         """Search as a conditional create does; a server that searches only one patient's asks for that patient."""
         answer = await self._search(f"{type_}?{condition}")
         if answer.status not in _REFUSED:
@@ -129,11 +129,11 @@ class DryRunServer(Server):
         holder = next(iter(patients_of(body)), "")
         return await self._search(f"{type_}?{asked_of(type_, holder)}{condition}") if holder else answer
 
-    async def _put(self, reference: str, body: Body) -> Answer:
+    async def _put(self, reference: str, body: Body) -> ServerResponse:
         await self._know(reference)
         return self._wrote(reference, body, 200)
 
-    async def _merge(self, content: Any) -> Answer:
+    async def _merge(self, content: Any) -> ServerResponse:
         """Make the survivor replace the source, as `Patient/$merge` does."""
         source, target = (_reference(content, side) for side in ("source-", "target-"))
         for mine, theirs, kind in ((source, target, "replaced-by"), (target, source, "replaces")):
@@ -143,13 +143,13 @@ class DryRunServer(Server):
             self._wrote(mine, {**body, **more, "link": [*(body.get("link") or ()), link]}, 200)
         return _answer(200, {"resourceType": "Parameters"})
 
-    def _wrote(self, reference: str, body: Body, status: int) -> Answer:
+    def _wrote(self, reference: str, body: Body, status: int) -> ServerResponse:
         version = (body.get("meta") or {}).get("versionId", "")
         body = {**body, "meta": {**(body.get("meta") or {}), "versionId": f"{version}n"[-64:]}}
         self._pretended[reference] = body
         return _answer(status, body)
 
-    async def _really(self, path: str) -> Answer:
+    async def _really(self, path: str) -> ServerResponse:
         self._reads += 1
         if self._reads > MOST_READS:
             raise PermanentDeliveryError("rehearsal-too-long", codes=("rehearsal-too-long",))
@@ -164,8 +164,8 @@ class DryRunServer(Server):
         return reference
 
 
-def _answer(status: int, content: Any) -> Answer:
-    return Answer(status, {}, b"" if content is None else orjson.dumps(content), content, 0.0)
+def _answer(status: int, content: Any) -> ServerResponse:
+    return ServerResponse(status, {}, b"" if content is None else orjson.dumps(content), content, 0.0)
 
 
 def _previews(path: str, content: Any) -> bool:

@@ -7,28 +7,28 @@ from urllib.parse import quote
 
 from engine.config.channel import Channel
 from engine.deliver.memory import Memory
-from engine.deliver.stored import PATIENT, Body, Stored, id_of, stored
+from engine.deliver.stored import PATIENT, Body, ServerResource, id_of, stored
 from engine.deliver.throttling.backoff import retry_after_seconds
-from engine.deliver.verdict import Attempt, Failure
-from engine.deliver.wire.client import Answer
+from engine.deliver.verdict import Failure, HttpAttempt
+from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.echo_response import EchoResponse
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.learned import Learned
 from engine.deliver.wire.outgoing import INVALID, faults
 from engine.deliver.wire.query import escaped
 from engine.deliver.wire.response_log import ResponseLog, name_of
-from engine.deliver.wire.server import MEDIA_TYPE, Server
+from engine.deliver.wire.server import MEDIA_TYPE, DestinationServer
 from engine.errors import DeliveryError, HeldDeliveryError, InterruptedDeliveryError
 from engine.fhir import outcome
 from engine.fhir.plan import Identity
-from engine.http.request import Request
+from engine.http.request import HttpRequest
 
 GONE: Final = frozenset({404, 410})
 TOO_LARGE: Final = "answer-too-large"
 WENT_BACK: Final = "server-went-back"
 INTERRUPTED: Final = "server-interrupted"
 
-Intend = Callable[[Request], Awaitable[None]]
+Intend = Callable[[HttpRequest], Awaitable[None]]
 
 
 class Exchange(Learned):
@@ -48,7 +48,7 @@ class Exchange(Learned):
 
     def __init__(
         self,
-        server: Server,
+        server: DestinationServer,
         channel: Channel,
         memory: Memory,
         intend: Intend,
@@ -63,7 +63,7 @@ class Exchange(Learned):
         self.channel = channel
         self.memory = memory
         self.source = source
-        self.attempts: list[Attempt] = []
+        self.attempts: list[HttpAttempt] = []
         self.interrupted = False
         self.again = False
         self.bundles = False
@@ -71,14 +71,14 @@ class Exchange(Learned):
         self.decided = decided
         self.place = ""
         self.response_log = ResponseLog()
-        self._written: list[tuple[str, str, Answer | None]] = []
+        self._written: list[tuple[str, str, ServerResponse | None]] = []
         self._intend = intend
         self._at = at
         self.tried = attempts_made > 0
         self._number = attempts_made
         self._breaks = server.continuity.breaks
 
-    def draft(self, server: Server) -> "Exchange":
+    def draft(self, server: DestinationServer) -> "Exchange":
         """Return a copy of this exchange in its present state, with another server."""
         other = Exchange(
             server, self.channel, self.memory, _unjournaled, at=self._at, source=self.source, attempts_made=self._number
@@ -102,7 +102,7 @@ class Exchange(Learned):
             raise HeldDeliveryError(code, codes=(here,) if self.place else (), involved=involved)
         self.note(code)
 
-    async def owned_slices(self, patient: Stored) -> Mapping[str, tuple[str, ...]]:
+    async def owned_slices(self, patient: ServerResource) -> Mapping[str, tuple[str, ...]]:
         """Return what the plan's source owns of a resource."""
         held = self.owned.get(patient.reference)
         if held is not None:
@@ -114,7 +114,7 @@ class Exchange(Learned):
             return remembered
         return await self.memory.owned(patient.reference, self.source)
 
-    async def read(self, logical_id: str, type_: str = PATIENT) -> Stored | None:
+    async def read(self, logical_id: str, type_: str = PATIENT) -> ServerResource | None:
         """Read a resource; None where there is none (any more); `deleted` then says whether it was deleted."""
         answer = await self.look(logical_id, type_)
         self.deleted = self.deleted or answer.status == 410
@@ -126,11 +126,11 @@ class Exchange(Learned):
             self._went_back()
         return found
 
-    def recall(self, type_: str, identities: Sequence[Identity]) -> Stored | None:
+    def recall(self, type_: str, identities: Sequence[Identity]) -> ServerResource | None:
         """Return the resource that identities are remembered to stand for; None where none is."""
         return self.response_log.find(type_, identities) or self.server.cache_of(type_).find(identities)
 
-    def still(self, patient: Stored) -> bool:
+    def still(self, patient: ServerResource) -> bool:
         """Say whether a resource may be written upon: read in this delivery, written in it, or known still."""
         url, log = f"{self.server.base}/{patient.reference}", self.response_log
         if patient.fresh or (log and name_of("PUT", url, patient.if_match) in log):
@@ -138,13 +138,13 @@ class Exchange(Learned):
         self.server.continuity.check()
         return self.server.cache_of(patient.type_).holds(patient)
 
-    def new(self, made: Stored) -> Stored:
+    def new(self, made: ServerResource) -> ServerResource:
         """Return a resource that was just created; an id that was given before says that the server has gone back."""
         if self.server.cache_of(made.type_).last(made.logical_id) is not None:
             self._went_back()
         return made
 
-    async def read_again(self, before: Stored) -> Stored | None:
+    async def read_again(self, before: ServerResource) -> ServerResource | None:
         """Read a resource again; one that went back, or is another's now, says that the server has gone back."""
         self.server.cache_of(before.type_).drop(before.logical_id)
         now = await self.read(before.logical_id, before.type_)
@@ -157,11 +157,11 @@ class Exchange(Learned):
         self.server.forget()
         self.note(WENT_BACK)
 
-    async def look(self, logical_id: str, type_: str) -> Answer:
+    async def look(self, logical_id: str, type_: str) -> ServerResponse:
         """Return the answer to a read, in the server's FHIR version; one with 404 or 410, too."""
         return await self._get(f"{self.server.base}/{type_}/{logical_id}", GONE)
 
-    async def search(self, query: str, type_: str = PATIENT, named: str = "") -> tuple[Stored, ...]:
+    async def search(self, query: str, type_: str = PATIENT, named: str = "") -> tuple[ServerResource, ...]:
         """Return the resources of a type that a query finds, each once; at most the first page.
 
         `named`: what the server's FHIR version calls the type, where that is another name.
@@ -170,7 +170,7 @@ class Exchange(Learned):
         bundle = answer.json
         if not isinstance(bundle, dict) or bundle.get("resourceType") != "Bundle":
             raise error_of(Failure.TRANSIENT, "no-bundle", answer.status, ("no-bundle",))
-        found: dict[str, Stored] = {}
+        found: dict[str, ServerResource] = {}
         for entry in bundle.get("entry") or ():
             mode = (entry.get("search") or {}).get("mode", "match") if isinstance(entry, dict) else ""
             patient = stored(self.server.inward(entry.get("resource")), {}, type_) if mode == "match" else None
@@ -178,14 +178,14 @@ class Exchange(Learned):
                 found[patient.logical_id] = self._met(patient)
         return tuple(found.values())
 
-    async def find(self, identities: Iterable[Identity]) -> tuple[Stored, ...]:
+    async def find(self, identities: Iterable[Identity]) -> tuple[ServerResource, ...]:
         """Return the Patients that a server knows under any of the identifiers, by one search."""
         tokens = ",".join(f"{escaped(system)}|{escaped(value)}" for system, value in identities)
         return await self.search(f"identifier={quote(tokens, safe='')}")
 
     async def write_patient(
         self, method: str, path: str, body: Body, headers: tuple[tuple[str, str], ...], spoken: frozenset[int]
-    ) -> Answer:
+    ) -> ServerResponse:
         """Write a resource; statuses in `spoken` are returned, other failures raised.
 
         HeldDeliveryError `invalid-output` where the channel refuses to send what the FHIR schema does not allow.
@@ -213,7 +213,7 @@ class Exchange(Learned):
         *,
         changes: bool = True,
         read: Callable[[bytes], Any] | None = None,
-    ) -> Answer:
+    ) -> ServerResponse:
         """Journal the intent unless none is needed, send a write and account for it; what was answered is sent no more.
 
         `spoken`: refusals that the caller deals with. `changes` False: a preview, as safe to repeat as a read. Without
@@ -247,7 +247,7 @@ class Exchange(Learned):
             if method == "POST":
                 self.made.add(_written(method, path, answer))
         kept = b"" if changes and failure is Failure.NONE else answer.body
-        self.attempts.append(Attempt(request, answer.status, codes, failure, answer.milliseconds, kept, journaled))
+        self.attempts.append(HttpAttempt(request, answer.status, codes, failure, answer.milliseconds, kept, journaled))
         if failure is not Failure.NONE and answer.status not in spoken:
             raise self._refusal(answer, failure, codes)
         return answer
@@ -280,11 +280,11 @@ class Exchange(Learned):
         """Note a resource that an operation wrote."""
         self._written.append(("PUT", reference, None))
 
-    def patient_of(self, answer: Answer, type_: str = PATIENT) -> Stored:
+    def patient_of(self, answer: ServerResponse, type_: str = PATIENT) -> ServerResource:
         """Return the Patient that a write answered with, or a resource of another type; else AmbiguousDeliveryError."""
         return self._resource(answer, type_, write=True)
 
-    async def _get(self, url: str, spoken: frozenset[int] = frozenset()) -> Answer:
+    async def _get(self, url: str, spoken: frozenset[int] = frozenset()) -> ServerResponse:
         try:
             answer = self.response_log.take(name_of("GET", url)) or await self.server.ask("GET", url, ())
         except DeliveryError as error:
@@ -295,17 +295,17 @@ class Exchange(Learned):
         if failure is Failure.NONE or answer.status in spoken:
             return answer
         codes, request = outcome.codes(answer.json), self._request("GET", url, (), b"")
-        attempt = Attempt(request, answer.status, codes, failure, answer.milliseconds, answer.body, journaled=False)
+        attempt = HttpAttempt(request, answer.status, codes, failure, answer.milliseconds, answer.body, journaled=False)
         self.attempts.append(attempt)
         raise self._refusal(answer, failure, codes)
 
-    def _met(self, found: Stored) -> Stored:
+    def _met(self, found: ServerResource) -> ServerResource:
         """Return a match of a search, which some servers show as it was a while ago."""
         if self.server.cache_of(found.type_).met(found):
             self.server.forget()
         return found
 
-    def _resource(self, answer: Answer, type_: str, *, write: bool) -> Stored:
+    def _resource(self, answer: ServerResponse, type_: str, *, write: bool) -> ServerResource:
         resource = stored(self.server.inward(answer.json), answer.headers, type_)
         if resource is None:
             failure = Failure.AMBIGUOUS if write else Failure.TRANSIENT
@@ -313,15 +313,15 @@ class Exchange(Learned):
             raise error_of(failure, reason, answer.status, (reason,))
         return resource
 
-    def _request(self, method: str, url: str, headers: tuple[tuple[str, str], ...], content: bytes) -> Request:
+    def _request(self, method: str, url: str, headers: tuple[tuple[str, str], ...], content: bytes) -> HttpRequest:
         self._number += 1
-        return Request(self._number, method, url, headers, content, self._at)
+        return HttpRequest(self._number, method, url, headers, content, self._at)
 
-    def _account(self, request: Request, error: DeliveryError, *, changes: bool, journaled: bool) -> None:
+    def _account(self, request: HttpRequest, error: DeliveryError, *, changes: bool, journaled: bool) -> None:
         failure = class_of(self._reclassed(error, write=changes))
-        self.attempts.append(Attempt(request, error.status, error.codes, failure, 0.0, b"", journaled))
+        self.attempts.append(HttpAttempt(request, error.status, error.codes, failure, 0.0, b"", journaled))
 
-    def _refusal(self, answer: Answer, failure: Failure, codes: tuple[str, ...]) -> DeliveryError:
+    def _refusal(self, answer: ServerResponse, failure: Failure, codes: tuple[str, ...]) -> DeliveryError:
         wait = retry_after_seconds(answer.headers.get("retry-after", ""), self._at)
         reason = "success-with-error" if answer.status < 300 else f"http-{answer.status}"
         return error_of(failure, reason, answer.status, codes, wait)
@@ -333,7 +333,7 @@ class Exchange(Learned):
         return error_of(failure, str(error), error.status, error.codes)
 
 
-def _written(method: str, path: str, answer: Answer | None) -> str:
+def _written(method: str, path: str, answer: ServerResponse | None) -> str:
     """Return the reference of what a write wrote; empty for a deletion, a match and an operation."""
     if method == "PUT":
         return path
@@ -345,5 +345,5 @@ def _written(method: str, path: str, answer: Answer | None) -> str:
     return f"{path}/{logical_id}" if logical_id else ""
 
 
-async def _unjournaled(_request: Request) -> None:
+async def _unjournaled(_request: HttpRequest) -> None:
     """Stand in for the journal where nothing is sent."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from engine.deliver.verdict import Inherited, Known, Merged, Owned
+from engine.deliver.verdict import Inherited, KnownIdentifier, Merged, Owned
 from engine.fhir.plan import Identity, Keep
 
 K = TypeVar("K")
@@ -15,7 +15,7 @@ class Learned:
 
     def __init__(self) -> None:
         self.notes: dict[str, None] = {}
-        self.known: dict[Identity, Known] = {}
+        self.known: dict[Identity, KnownIdentifier] = {}
         self.owned: dict[str, Owned] = {}
         self.merges: list[Merged] = []
         self.inherited: list[Inherited] = []

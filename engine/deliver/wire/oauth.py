@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from engine.config.destination import Auth
 from engine.deliver.verdict import Failure
-from engine.deliver.wire.client import Answer, Client
+from engine.deliver.wire.client import FhirClient, ServerResponse
 from engine.deliver.wire.failure import failure_of
 from engine.errors import DeliveryError, DestinationError
 from engine.security.oauth import UnusableKeyError, access_token, assertion, signing_key
@@ -25,7 +25,7 @@ _CODE: Final = re.compile(r"[a-z_]{1,40}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Token:
+class AccessToken:
     """An access token and when, on the monotonic clock, it is to be renewed and ends."""
 
     text: str
@@ -42,7 +42,7 @@ class Tokens:
     def __init__(
         self,
         auth: Auth,
-        client: Client,
+        client: FhirClient,
         *,
         clock: Callable[[], datetime],
         ticks: Callable[[], float],
@@ -53,8 +53,8 @@ class Tokens:
         self._clock = clock
         self._ticks = ticks
         self._new_id = new_id
-        self._token: Token | None = None
-        self._renewal: asyncio.Task[Token] | None = None
+        self._token: AccessToken | None = None
+        self._renewal: asyncio.Task[AccessToken] | None = None
         self._rotated = ""
 
     async def header(self) -> str:
@@ -85,7 +85,7 @@ class Tokens:
             self._renewal.cancel()
             await asyncio.gather(self._renewal, return_exceptions=True)
 
-    async def _renewed(self, token: Token | None, now: float) -> Token:
+    async def _renewed(self, token: AccessToken | None, now: float) -> AccessToken:
         if self._renewal is None or self._renewal.done():
             self._renewal = asyncio.create_task(self._ask())
         try:
@@ -95,7 +95,7 @@ class Tokens:
                 return token
             raise
 
-    async def _ask(self) -> Token:
+    async def _ask(self) -> AccessToken:
         headers = [("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json")]
         try:
             answer = await self._client.send("POST", self._auth.token_url, headers, urlencode(self._form()).encode())
@@ -127,7 +127,7 @@ class Tokens:
         except UnusableKeyError as error:
             raise DestinationError("private-key-unusable", codes=("private-key-unusable",)) from error
 
-    def _read(self, answer: Answer) -> Token:
+    def _read(self, answer: ServerResponse) -> AccessToken:
         body = answer.json if isinstance(answer.json, dict) else {}
         text = access_token(body)
         if failure_of(answer.status, write=False) is not Failure.NONE or not text:
@@ -135,7 +135,7 @@ class Tokens:
         if isinstance(body.get("refresh_token"), str) and self._auth.type == "refresh_token":
             self._rotated = body["refresh_token"]
         life, now = _life(body.get("expires_in")), self._ticks()
-        return Token(text, now + REFRESH_AT * life, now + life)
+        return AccessToken(text, now + REFRESH_AT * life, now + life)
 
 
 def _life(expires_in: Any) -> float:

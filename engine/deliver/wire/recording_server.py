@@ -13,11 +13,11 @@ from uuid import NAMESPACE_URL, uuid5
 
 import orjson
 
-from engine.deliver.stored import PATIENT, Body, Cache, Slices, Stored
-from engine.deliver.wire.client import Answer
+from engine.deliver.stored import PATIENT, Body, Cache, ServerResource, Slices
+from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.dry_run_server import DryRunServer
 from engine.deliver.wire.response_log import Headers, Recalled, ResponseLog, name_of
-from engine.deliver.wire.server import Server
+from engine.deliver.wire.server import DestinationServer
 from engine.errors import DeliveryError, PermanentDeliveryError
 from engine.fhir.plan import Identity
 
@@ -48,7 +48,7 @@ class RecordingServer(DryRunServer):
     neither a conditional create nor an update.
     """
 
-    def __init__(self, real: Server) -> None:
+    def __init__(self, real: DestinationServer) -> None:
         super().__init__(real)
         self.abilities = real.abilities
         self.response_log = ResponseLog()
@@ -82,7 +82,7 @@ class RecordingServer(DryRunServer):
             for identities, found in layer.recalled.items()
         }
 
-    async def ask(self, method: str, url: str, headers: Headers, body: bytes = b"") -> Answer:
+    async def ask(self, method: str, url: str, headers: Headers, body: bytes = b"") -> ServerResponse:
         """Read from the server, or put down a write and answer it for now."""
         if method == "GET":
             return await super().ask(method, url, headers)
@@ -93,7 +93,7 @@ class RecordingServer(DryRunServer):
             return self._draft_update(path, body, headers)
         raise PermanentDeliveryError(NOT_DRAFTED, codes=(NOT_DRAFTED,))
 
-    def _draft_create(self, type_: str, content: bytes, headers: Headers, condition: str) -> Answer:
+    def _draft_create(self, type_: str, content: bytes, headers: Headers, condition: str) -> ServerResponse:
         logical_id = str(uuid5(NAMESPACE_URL, f"{self.base}/{type_}?{condition}"))
         reference = f"{type_}/{logical_id}"
         body = _read(content)
@@ -101,7 +101,7 @@ class RecordingServer(DryRunServer):
         self.writes[reference] = RecordedWrite("POST", type_, headers, body)
         return self._wrote(reference, {**body, "id": logical_id}, 201)
 
-    def _draft_update(self, reference: str, content: bytes, headers: Headers) -> Answer:
+    def _draft_update(self, reference: str, content: bytes, headers: Headers) -> ServerResponse:
         body, held = _read(content), self.writes.get(reference)
         self.count += 1
         if held is None:
@@ -113,7 +113,7 @@ class RecordingServer(DryRunServer):
             }
         return self._wrote(reference, body, 200)
 
-    async def _search(self, path: str) -> Answer:
+    async def _search(self, path: str) -> ServerResponse:
         answer = await super()._search(path)
         entries = (answer.json or {}).get("entry") or () if answer.status == 200 else ()
         shown = (one["resource"] for one in entries)
@@ -121,7 +121,7 @@ class RecordingServer(DryRunServer):
             self.response_log.drop(name_of("GET", f"{self.base}/{path}"))  # it was answered with what is not there yet
         return answer
 
-    async def _really(self, path: str) -> Answer:
+    async def _really(self, path: str) -> ServerResponse:
         url = f"{self.base}/{path}"
         try:
             answer = await self._real.ask("GET", url, ())
@@ -139,11 +139,11 @@ class Layer(Cache):
         super().__init__(below.most)
         self._below = below
         self._own = Cache(below.most)
-        self.recalled: dict[tuple[Identity, ...], Stored] = {}
+        self.recalled: dict[tuple[Identity, ...], ServerResource] = {}
         self._dropped: set[str] = set()
         self._done: list[tuple[str, Callable[[], None]]] = []
 
-    def find(self, identities: Sequence[Identity]) -> Stored | None:
+    def find(self, identities: Sequence[Identity]) -> ServerResource | None:
         """Return the one resource that all the identifiers are known to stand for, else None."""
         own = self._own.find(identities)
         found = own or self._below.find(identities)
@@ -163,17 +163,17 @@ class Layer(Cache):
         found = self._own.stands_for(identities) or self._below.stands_for(identities)
         return None if found in self._dropped else found
 
-    def holds(self, patient: Stored) -> bool:
+    def holds(self, patient: ServerResource) -> bool:
         """Say whether a resource that was found is remembered still, in the version in which it was found."""
         own = self._own.last(patient.logical_id) is not None or patient.logical_id in self._dropped
         return (self._own if own else self._below).holds(patient)
 
-    def last(self, logical_id: str) -> Stored | None:
+    def last(self, logical_id: str) -> ServerResource | None:
         """Return a resource as it is remembered, None where neither cache knows it."""
         own = self._own.last(logical_id)
         return own if own is not None or logical_id in self._dropped else self._below.last(logical_id)
 
-    def put(self, patient: Stored, identities: Iterable[Identity], source: str, owned: Slices) -> None:
+    def put(self, patient: ServerResource, identities: Iterable[Identity], source: str, owned: Slices) -> None:
         """Remember a resource here."""
         keys = tuple(identities)
         self._dropped.discard(patient.logical_id)

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from engine.deliver.stored import Stored
-from engine.deliver.wire.client import Answer
+from engine.deliver.stored import ServerResource
+from engine.deliver.wire.client import ServerResponse
 from engine.errors import DeliveryError
 from engine.fhir.plan import Identity
 
@@ -14,7 +14,7 @@ CONDITIONS: Final = frozenset({"If-None-Exist", "If-Match"})
 Headers = tuple[tuple[str, str], ...]
 
 
-Recalled = dict[tuple[str, tuple[Identity, ...]], Stored]
+Recalled = dict[tuple[str, tuple[Identity, ...]], ServerResource]
 
 
 class ResponseLog:
@@ -25,7 +25,7 @@ class ResponseLog:
 
     def __init__(self) -> None:
         self.recalled: Recalled = {}
-        self._answers: dict[str, deque[Answer | DeliveryError]] = {}
+        self._answers: dict[str, deque[ServerResponse | DeliveryError]] = {}
 
     def __bool__(self) -> bool:
         """Whether it holds any response."""
@@ -35,11 +35,11 @@ class ResponseLog:
         """Whether it holds a response to a request."""
         return bool(self._answers.get(request))
 
-    def find(self, type_: str, identities: Sequence[Identity]) -> Stored | None:
+    def find(self, type_: str, identities: Sequence[Identity]) -> ServerResource | None:
         """Return the resource that was remembered under identities; None where none was."""
         return self.recalled.get((type_, tuple(identities)))
 
-    def keep(self, request: str, answer: Answer | DeliveryError) -> None:
+    def keep(self, request: str, answer: ServerResponse | DeliveryError) -> None:
         """Add the response or failure of a request (`name_of`)."""
         self._answers.setdefault(request, deque()).append(answer)
 
@@ -48,7 +48,7 @@ class ResponseLog:
         if self._answers.get(request):
             self._answers[request].pop()
 
-    def take(self, request: str) -> Answer | None:
+    def take(self, request: str) -> ServerResponse | None:
         """Return the next response to a request, None where there is none; raises a logged failure."""
         left = self._answers.get(request)
         if not left:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from engine.deliver.stored import Body, Stored
+from engine.deliver.stored import Body, ServerResource
 from engine.deliver.wire.exchange import GONE, Exchange
 from engine.errors import DeliveryError, HeldDeliveryError
 
@@ -19,8 +19,8 @@ _UNSURE: Final = _REFUSED | {428}
 
 
 async def revise(
-    exchange: Exchange, patient: Stored, change: Callable[[Body], Body], *, tolerant: bool = False
-) -> Stored | None:
+    exchange: Exchange, patient: ServerResource, change: Callable[[Body], Body], *, tolerant: bool = False
+) -> ServerResource | None:
     """Write a record as `change` makes it; nothing is written where that is what it is already.
 
     Returns the record as it is now. A refusal raises HeldDeliveryError, or returns None where `tolerant`.
@@ -47,7 +47,7 @@ async def revise(
     raise HeldDeliveryError("version-conflict")
 
 
-async def delete(exchange: Exchange, found: Stored, *, cascade: bool = False) -> bool:
+async def delete(exchange: Exchange, found: ServerResource, *, cascade: bool = False) -> bool:
     """Delete a resource; False, noted `delete-refused`, where the server does not do it, or has another one by now.
 
     What is only remembered is read first.
@@ -68,7 +68,7 @@ async def delete(exchange: Exchange, found: Stored, *, cascade: bool = False) ->
     return True
 
 
-async def prove(exchange: Exchange, patient: Stored) -> bool:
+async def prove(exchange: Exchange, patient: ServerResource) -> bool:
     """Try once whether the server refuses a stale version, and keep what came of it in its abilities.
 
     A server that does not refuse has written what was there already. Returns whether the record is as it was read;

@@ -7,8 +7,8 @@ from typing import Any, Final
 from engine.config.destination import Destination as Settings
 from engine.deliver.stored import PATIENT, Body, Cache
 from engine.deliver.verdict import Failure
-from engine.deliver.wire.abilities import Abilities, Proofs
-from engine.deliver.wire.client import Answer, Client
+from engine.deliver.wire.abilities import Abilities, IfMatchProofs
+from engine.deliver.wire.client import FhirClient, ServerResponse
 from engine.deliver.wire.continuity import Continuity
 from engine.deliver.wire.failure import failure_of
 from engine.deliver.wire.oauth import Tokens
@@ -50,7 +50,7 @@ class Caches:
             cache.doubt()
 
 
-class Server:
+class DestinationServer:
     """A destination's client, tokens, abilities, and what is remembered of its Patients and its other resources.
 
     `fence` is awaited before each request that may change something; what it raises is raised, and nothing is sent.
@@ -59,7 +59,7 @@ class Server:
     def __init__(
         self,
         settings: Settings,
-        client: Client,
+        client: FhirClient,
         tokens: Tokens,
         caches: Caches,
         continuity: Continuity,
@@ -73,13 +73,15 @@ class Server:
         self.client = client
         self.tokens = tokens
         self.continuity = continuity
-        self.proofs = Proofs()
+        self.proofs = IfMatchProofs()
         self.transactions_failed = 0
         self.creates_watched = 0
         self._fence = fence
         self._stu3 = settings.fhir == "STU3"
 
-    async def ask(self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes = b"") -> Answer:
+    async def ask(
+        self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes = b""
+    ) -> ServerResponse:
         """Send one request with the destination's authorization; after a 401 once more with a new token."""
         authorization = await self.tokens.header()
         if self._fence is not None and method != "GET":
@@ -136,7 +138,7 @@ class Server:
 
     async def _send(
         self, method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes, authorization: str
-    ) -> Answer:
+    ) -> ServerResponse:
         names = [("Accept", MEDIA_TYPE), ("User-Agent", "adt-engine"), *headers]
         if method == "GET":
             names.append(FRESH)

@@ -26,7 +26,7 @@ Headers = dict[str, str]
 Place = Callable[[str], None]
 
 
-class Address(NamedTuple):
+class TransportAddress(NamedTuple):
     """Where a server listens."""
 
     host: str
@@ -64,7 +64,7 @@ class Transport:
         self._busy: set[_Connection] = set()
 
     async def exchange(
-        self, address: Address, content: bytes, seconds: float, place: Place | None = None
+        self, address: TransportAddress, content: bytes, seconds: float, place: Place | None = None
     ) -> tuple[int, Headers, bytes]:
         """Send a request and return status, headers (names in lower case) and decoded body.
 
@@ -93,7 +93,7 @@ class Transport:
         self._idle.clear()
         await asyncio.sleep(0)
 
-    def _kept(self, address: Address) -> "_Connection | None":
+    def _kept(self, address: TransportAddress) -> "_Connection | None":
         limit = time.monotonic() - IDLE_SECONDS
         while self._idle:
             connection = self._idle.pop()
@@ -109,7 +109,7 @@ class Transport:
         connection.since = time.monotonic()
         self._idle.append(connection)
 
-    async def _connect(self, address: Address) -> "_Connection":
+    async def _connect(self, address: TransportAddress) -> "_Connection":
         loop = asyncio.get_running_loop()
         tls = self._tls if address.tls else None
         try:
@@ -125,7 +125,7 @@ class Transport:
 class _Connection(asyncio.Protocol):
     """One connection; httptools calls `on_...` as it parses."""
 
-    def __init__(self, address: Address, max_answer_bytes: int, lost: Callable[[], None]) -> None:
+    def __init__(self, address: TransportAddress, max_answer_bytes: int, lost: Callable[[], None]) -> None:
         self.address = address
         self.since = 0.0
         self._lost = lost

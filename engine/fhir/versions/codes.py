@@ -8,7 +8,7 @@ from engine.fhir.versions.direction import Direction
 
 
 @dataclass(frozen=True, slots=True)
-class Codes:
+class CodeMap:
     """The codes of one element: pairs of equals (STU3: R4), and what a version's own codes are nearest to."""
 
     equals: dict[str, str] = field(default_factory=dict)
@@ -76,11 +76,11 @@ def without(companion: JsonObject, url: str) -> JsonObject:
 REQUEST: Final = {"suspended": "on-hold", "cancelled": "revoked"}
 # By the path of the element in R4. What stands neither here nor among the other version's codes is not shown there.
 CODES: Final = {
-    "ActivityDefinition.kind": Codes({"ProcedureRequest": "ServiceRequest"}),
-    "CarePlan.status": Codes(REQUEST),
-    "CarePlan.activity.detail.status": Codes(only_r4={"stopped": "cancelled", "entered-in-error": "unknown"}),
-    "DocumentReference.docStatus": Codes(only_stu3={"appended": "amended"}),
-    "MedicationRequest.intent": Codes(
+    "ActivityDefinition.kind": CodeMap({"ProcedureRequest": "ServiceRequest"}),
+    "CarePlan.status": CodeMap(REQUEST),
+    "CarePlan.activity.detail.status": CodeMap(only_r4={"stopped": "cancelled", "entered-in-error": "unknown"}),
+    "DocumentReference.docStatus": CodeMap(only_stu3={"appended": "amended"}),
+    "MedicationRequest.intent": CodeMap(
         only_r4={
             "original-order": "order",
             "reflex-order": "order",
@@ -88,8 +88,8 @@ CODES: Final = {
             "option": "proposal",
         }
     ),
-    "RequestGroup.status": Codes(REQUEST),
-    "RequestGroup.intent": Codes(only_r4={"directive": "order"}),
-    "ServiceRequest.status": Codes(REQUEST),
-    "ServiceRequest.intent": Codes(only_r4={"directive": "order"}),
+    "RequestGroup.status": CodeMap(REQUEST),
+    "RequestGroup.intent": CodeMap(only_r4={"directive": "order"}),
+    "ServiceRequest.status": CodeMap(REQUEST),
+    "ServiceRequest.intent": CodeMap(only_r4={"directive": "order"}),
 }

@@ -7,7 +7,7 @@ from engine.fhir.schema import defects, resource_types
 from engine.fhir.versions.codes import CodeTurn, beside, without
 from engine.fhir.versions.data_absent import clear, fill
 from engine.fhir.versions.direction import Direction
-from engine.fhir.versions.plan import Plan, Plans, plans
+from engine.fhir.versions.plan import Plans, TypeConversion, plans
 from engine.fhir.versions.preserve_as_extension import MODIFIER, from_extension, put, to_extension, values
 from engine.fhir.versions.unknown_elements import as_basic, from_basic
 
@@ -51,7 +51,7 @@ class Conversion:
             made["contained"] = [contained(one, self._direction) for one in made["contained"]]
         return made
 
-    def _part(self, plan: Plan, part: Part) -> Part:
+    def _part(self, plan: TypeConversion, part: Part) -> Part:
         home: Part = {}
         away: Part = {}
         if plan.changes or "extension" in part or MODIFIER in part:
@@ -72,7 +72,7 @@ class Conversion:
         fill(made, plan.fillings)
         return made
 
-    def _elements(self, plan: Plan, part: Part) -> Part:
+    def _elements(self, plan: TypeConversion, part: Part) -> Part:
         """Return the elements that both versions have, each in the target's shape."""
         made: Part = {}
         for name, value in part.items():
@@ -98,7 +98,7 @@ class Conversion:
             return [self._beside(one) for one in companion]
         return self._part(self._plans.companion, companion) if isinstance(companion, dict) else companion
 
-    def _restore_extensions(self, plan: Plan, part: Part, home: Part) -> None:
+    def _restore_extensions(self, plan: TypeConversion, part: Part, home: Part) -> None:
         """Move elements of the target version from the extensions of a part to `home`."""
         for name in LISTS if self._restoring else ():
             if name not in part:
@@ -109,7 +109,7 @@ class Conversion:
                 del part[name]
                 part.update({name: staying} if staying else {})
 
-    def _restore_extension(self, plan: Plan, extension: Part, home: Part) -> bool:
+    def _restore_extension(self, plan: TypeConversion, extension: Part, home: Part) -> bool:
         names = plan.homes.get(extension.get("url", ""))
         value = from_extension(extension, names, plan.elements, self._direction.target) if names else None
         if value is None:
@@ -120,7 +120,7 @@ class Conversion:
         put(home, value, element)
         return True
 
-    def _preserve(self, plan: Plan, away: Part, made: Part) -> None:
+    def _preserve(self, plan: TypeConversion, away: Part, made: Part) -> None:
         """Preserve the elements that the target does not have as extensions, each still of the source version."""
         for name in dict.fromkeys(key.removeprefix("_") for key in away):
             place = plan.places[name]

@@ -3,7 +3,7 @@
 from enum import Enum
 from typing import Final
 
-from engine.fhir.schema import Element, FhirVersion, definitions
+from engine.fhir.schema import ElementDefinition, FhirVersion, definitions
 
 EXTENSION: Final = "http://hl7.org/fhir/{}/StructureDefinition/extension-{}"
 RELEASES: Final = {FhirVersion.R4: "4.0", FhirVersion.STU3: "3.0"}
@@ -39,11 +39,11 @@ class Direction(Enum):
         """The version that it is to have."""
         return self.value[1]
 
-    def source_elements(self, type_name: str) -> dict[str, Element]:
+    def source_elements(self, type_name: str) -> dict[str, ElementDefinition]:
         """Return the elements of a type before; none for a type that the version does not have."""
         return definitions(self.source).get(type_name, {})
 
-    def target_elements(self, type_name: str) -> dict[str, Element]:
+    def target_elements(self, type_name: str) -> dict[str, ElementDefinition]:
         """Return the elements of a type afterwards; none for a type that the version does not have."""
         return definitions(self.target).get(type_name, {})
 
@@ -53,13 +53,13 @@ def address(version: FhirVersion, path: str) -> str:
     return NAMED.get((version, path)) or EXTENSION.format(RELEASES[version], path)
 
 
-def stem(elements: dict[str, Element], name: str) -> str:
+def stem(elements: dict[str, ElementDefinition], name: str) -> str:
     """Return the name of an element as its path has it: `performed` for the choice `performedAge`."""
     base = _without_type(name, elements[name])
     others = (_without_type(other, element) for other, element in elements.items() if other != name)
     return base if base and base in others else name
 
 
-def _without_type(name: str, element: Element) -> str | None:
+def _without_type(name: str, element: ElementDefinition) -> str | None:
     suffix = element.type[0].upper() + element.type[1:]
     return name.removesuffix(suffix) if not element.many and name.endswith(suffix) else None

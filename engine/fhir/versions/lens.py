@@ -27,11 +27,11 @@ class Lens:
     r4: tuple[str, ...]
     to_r4: PartConversion
     to_stu3: PartConversion
-    case: "Case | None" = None
+    case: "LensCondition | None" = None
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class LensCondition:
     """What a resource must say for a lens to turn as it does: elements and their values, as STU3 and as R4 have them.
 
     It is asked once the lenses before have made the target's element of it. Else the turns are `to_r4` and `to_stu3`.
@@ -43,7 +43,7 @@ class Case:
     to_stu3: PartConversion
 
 
-class Side:
+class LensSide:
     """A lens as one direction uses it."""
 
     __slots__ = ("_case", "_source", "_target", "_ways", "touched")
@@ -92,7 +92,7 @@ def _with_companions(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(one for name in names for one in (name, f"_{name}"))
 
 
-def renamed(stu3: str, r4: str, case: Case | None = None) -> Lens:
+def renamed(stu3: str, r4: str, case: LensCondition | None = None) -> Lens:
     """Return the lens of an element that has two names."""
     return Lens((stu3,), (r4,), _renaming(stu3, r4), _renaming(r4, stu3), case)
 

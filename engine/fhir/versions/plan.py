@@ -6,13 +6,13 @@ from functools import cache
 from typing import Final
 
 from engine.fhir.json import Json, JsonObject
-from engine.fhir.schema import BINDINGS, Element, FhirVersion, definitions, resource_types
+from engine.fhir.schema import BINDINGS, ElementDefinition, FhirVersion, definitions, resource_types
 from engine.fhir.versions import administration, clinical, datatypes, ordering, treatment
 from engine.fhir.versions.addresses import TEXTS, Text
-from engine.fhir.versions.codes import CODES, Codes, CodeTurn
+from engine.fhir.versions.codes import CODES, CodeMap, CodeTurn
 from engine.fhir.versions.data_absent import fillings
 from engine.fhir.versions.direction import MODIFIERS, Direction, address, stem
-from engine.fhir.versions.lens import Lens, Side, first_of, first_of_stu3, only_if
+from engine.fhir.versions.lens import Lens, LensSide, first_of, first_of_stu3, only_if
 from engine.fhir.versions.names import r4_name, stu3_name
 from engine.fhir.versions.preserve_as_extension import CARRIERS, METADATA, MODIFIER, fits, preserved_names, value_key
 
@@ -33,22 +33,22 @@ APART: Final = frozenset({"extension", "contained", "id"})
 class ExtensionTarget:
     """The extension that preserves an element of the source; a modifier element becomes a modifierExtension."""
 
-    element: Element
+    element: ElementDefinition
     url: str
     list_name: str
 
 
 @dataclass(slots=True)
-class Plan:
+class TypeConversion:
     """What is done with the parts of one type; elements that are named nowhere here are the same in both versions."""
 
     homes: dict[str, dict[str, str]] = field(default_factory=dict)
-    elements: dict[str, Element] = field(default_factory=dict)
-    sides: tuple[Side, ...] = ()
+    elements: dict[str, ElementDefinition] = field(default_factory=dict)
+    sides: tuple[LensSide, ...] = ()
     away: tuple[str, ...] = ()
     clears: JsonObject = field(default_factory=dict)
     fillings: JsonObject = field(default_factory=dict)
-    parts: dict[str, "Plan"] = field(default_factory=dict)
+    parts: dict[str, "TypeConversion"] = field(default_factory=dict)
     texts: dict[str, Text] = field(default_factory=dict)
     codes: dict[str, CodeTurn] = field(default_factory=dict)
     places: dict[str, ExtensionTarget] = field(default_factory=dict)
@@ -60,9 +60,9 @@ class Plans:
     """The plans that one resource type needs: its own, and that of extensions, which stand anywhere."""
 
     name: str
-    root: Plan
-    extension: Plan
-    companion: Plan
+    root: TypeConversion
+    extension: TypeConversion
+    companion: TypeConversion
 
 
 def plans(type_name: str, direction: Direction) -> Plans | None:
@@ -74,7 +74,7 @@ def plans(type_name: str, direction: Direction) -> Plans | None:
 
 @cache
 def _plans(type_name: str, target: str, direction: Direction) -> Plans:
-    made: dict[tuple[str, str], Plan] = {}
+    made: dict[tuple[str, str], TypeConversion] = {}
     root = _plan(type_name, target, direction, made)
     extension, companion = (
         _plan("Extension", "Extension", direction, made),
@@ -98,18 +98,20 @@ def paths(version: FhirVersion) -> dict[str, str]:
     return found
 
 
-def _plan(source: str, target: str, direction: Direction, made: dict[tuple[str, str], Plan]) -> Plan:
+def _plan(
+    source: str, target: str, direction: Direction, made: dict[tuple[str, str], TypeConversion]
+) -> TypeConversion:
     """Return the plan of a type; a `source` of '' is a type that a lens makes of something else."""
     if (source, target) in made:
         return made[source, target]
-    plan = made[source, target] = Plan()
+    plan = made[source, target] = TypeConversion()
     before, after = direction.source_elements(source), direction.target_elements(target)
     lenses = _lenses(source, target, before, after, direction)
     lensed = {name for lens in lenses for name in (lens.stu3 if direction is Direction.TO_STU3 else lens.r4)}
     given = {name for lens in lenses for name in (lens.r4 if direction is Direction.TO_STU3 else lens.stu3)}
     away = {name for name in before if name not in APART and _differs(before, after, name, lensed | given)}
     plan.elements = after
-    plan.sides = tuple(Side(lens, direction) for lens in lenses)
+    plan.sides = tuple(LensSide(lens, direction) for lens in lenses)
     plan.clears = fillings(direction.source, source, target)
     plan.fillings = fillings(direction.target, target, source)
     plan.texts = {name: turn for (holder, name), turn in TEXTS[direction].items() if holder == target}
@@ -136,7 +138,11 @@ def _plan(source: str, target: str, direction: Direction, made: dict[tuple[str, 
 
 
 def _lenses(
-    source: str, target: str, before: dict[str, Element], after: dict[str, Element], direction: Direction
+    source: str,
+    target: str,
+    before: dict[str, ElementDefinition],
+    after: dict[str, ElementDefinition],
+    direction: Direction,
 ) -> tuple[Lens, ...]:
     """Return the lenses of a type: those of the tables, and of each element that is a list in one version only."""
     r4_type, stu3, r4 = source or target, before, after
@@ -157,12 +163,12 @@ def _lenses(
     return tuple(found)
 
 
-def _narrower(stu3: Element, r4: Element) -> bool:
+def _narrower(stu3: ElementDefinition, r4: ElementDefinition) -> bool:
     numbers = stu3.type != r4.type and {stu3.type, r4.type} & LEAST.keys()
     return bool(numbers) or (stu3.many and stu3.codes != r4.codes)
 
 
-def _takes(stu3: Element, r4: Element) -> Callable[[Direction, Json], bool]:
+def _takes(stu3: ElementDefinition, r4: ElementDefinition) -> Callable[[Direction, Json], bool]:
     def takes(direction: Direction, value: Json) -> bool:
         target = r4 if direction is Direction.TO_R4 else stu3
         if isinstance(value, list):
@@ -172,13 +178,15 @@ def _takes(stu3: Element, r4: Element) -> Callable[[Direction, Json], bool]:
     return takes
 
 
-def _differs(before: dict[str, Element], after: dict[str, Element], name: str, lensed: set[str]) -> bool:
+def _differs(
+    before: dict[str, ElementDefinition], after: dict[str, ElementDefinition], name: str, lensed: set[str]
+) -> bool:
     if name in lensed:
         return False
     return name not in after or not _alike(before[name], after[name]) or _unfit(name, before[name])
 
 
-def _alike(one: Element, other: Element) -> bool:
+def _alike(one: ElementDefinition, other: ElementDefinition) -> bool:
     """Say whether values of the one may stand in the other, but for being lists."""
     if _primitive(one) or _primitive(other):
         both = _primitive(one) and _primitive(other)
@@ -186,19 +194,21 @@ def _alike(one: Element, other: Element) -> bool:
     return one.type == other.type or ("_" in one.type and "_" in other.type)
 
 
-def _unfit(name: str, element: Element) -> bool:
+def _unfit(name: str, element: ElementDefinition) -> bool:
     return name == value_key(element.type) and element.type in METADATA
 
 
-def _kind(element: Element) -> str:
+def _kind(element: ElementDefinition) -> str:
     return "number" if element.type in NUMBERS else "boolean" if element.type == "boolean" else "text"
 
 
-def _primitive(element: Element) -> bool:
+def _primitive(element: ElementDefinition) -> bool:
     return element.type[0].islower()
 
 
-def _source_type(before: dict[str, Element], name: str, element: Element, away: set[str], lensed: set[str]) -> str:
+def _source_type(
+    before: dict[str, ElementDefinition], name: str, element: ElementDefinition, away: set[str], lensed: set[str]
+) -> str:
     """Return the type that the values of an element have before; '' for those that have the target's elements."""
     if name in before and name not in away:
         same = before[name].type.partition("_")[0] == element.type.partition("_")[0]
@@ -208,7 +218,11 @@ def _source_type(before: dict[str, Element], name: str, element: Element, away: 
 
 
 def _place(
-    before: dict[str, Element], name: str, path: str, direction: Direction, after: dict[str, Element]
+    before: dict[str, ElementDefinition],
+    name: str,
+    path: str,
+    direction: Direction,
+    after: dict[str, ElementDefinition],
 ) -> ExtensionTarget:
     full = f"{path}.{stem(before, name)}"
     modifier = full in MODIFIERS and MODIFIER in after
@@ -218,7 +232,7 @@ def _place(
 Known = frozenset[str] | None
 
 
-def _codes_of(elements: dict[str, Element], type_name: str, name: str, version: FhirVersion) -> Known:
+def _codes_of(elements: dict[str, ElementDefinition], type_name: str, name: str, version: FhirVersion) -> Known:
     """Return the codes that an element may have, None for any: its schema tells them, or a binding does."""
     return elements[name].codes or BINDINGS[version][0].get(type_name, {}).get(name)
 
@@ -229,8 +243,8 @@ def _code(
     """Return how a code turns; None where every code is the same in both versions."""
     before, after = known
     path, home = (f"{one}.{name}" for one in homes)
-    codes = CODES.get(home if direction is Direction.TO_R4 else path, Codes())
-    if many or (codes == Codes() and before == after):
+    codes = CODES.get(home if direction is Direction.TO_R4 else path, CodeMap())
+    if many or (codes == CodeMap() and before == after):
         return None
     other = Direction.TO_STU3 if direction is Direction.TO_R4 else Direction.TO_R4
     return CodeTurn(

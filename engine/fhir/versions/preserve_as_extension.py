@@ -3,7 +3,7 @@
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.json import Json, JsonObject
-from engine.fhir.schema import Element, FhirVersion, definitions
+from engine.fhir.schema import ElementDefinition, FhirVersion, definitions
 from engine.fhir.versions.direction import stem
 
 # HL7's names for a value within an extension, and for the type that it really has.
@@ -31,7 +31,7 @@ NESTED: Final = "extension"
 MODIFIER: Final = "modifierExtension"
 
 
-class Value(NamedTuple):
+class PreservedValue(NamedTuple):
     """One value of an element; `companion` is what JSON keeps of a primitive beside it (`_name`)."""
 
     name: str
@@ -44,20 +44,20 @@ def value_key(type_name: str) -> str:
     return f"value{type_name[0].upper()}{type_name[1:]}"
 
 
-def values(part: JsonObject, name: str, element: Element) -> list[Value]:
+def values(part: JsonObject, name: str, element: ElementDefinition) -> list[PreservedValue]:
     """Return what a part has of an element, each item of a list by itself."""
     value, companion = part.get(name), part.get(f"_{name}")
     if not element.many:
-        return [Value(name, value, companion)]
+        return [PreservedValue(name, value, companion)]
     items = value if isinstance(value, list) else []
     companions = companion if isinstance(companion, list) else []
     length = max(len(items), len(companions))
     items = items + [None] * (length - len(items))
     companions = companions + [None] * (length - len(companions))
-    return [Value(name, *pair) for pair in zip(items, companions, strict=True)]
+    return [PreservedValue(name, *pair) for pair in zip(items, companions, strict=True)]
 
 
-def put(part: JsonObject, value: Value, element: Element) -> None:
+def put(part: JsonObject, value: PreservedValue, element: ElementDefinition) -> None:
     """Set an element of a part, or add to it where it is a list."""
     if not element.many:
         part.update(_pair(value.name, value.value, value.companion))
@@ -70,7 +70,7 @@ def put(part: JsonObject, value: Value, element: Element) -> None:
             part[name] = [*part.get(name, [None] * count), one]
 
 
-def to_extension(url: str, element: Element, value: Value, version: FhirVersion) -> JsonObject:
+def to_extension(url: str, element: ElementDefinition, value: PreservedValue, version: FhirVersion) -> JsonObject:
     """Return one value of an element as an extension of the version that the element is of."""
     type_name = element.type
     if type_name == "Extension":
@@ -85,8 +85,8 @@ def to_extension(url: str, element: Element, value: Value, version: FhirVersion)
 
 
 def from_extension(
-    extension: JsonObject, names: dict[str, str], elements: dict[str, Element], version: FhirVersion
-) -> Value | None:
+    extension: JsonObject, names: dict[str, str], elements: dict[str, ElementDefinition], version: FhirVersion
+) -> PreservedValue | None:
     """Return the value that an extension holds of one of the named elements; None where it holds none.
 
     The elements are of `version`; the values within the extension are still of the other.
@@ -96,17 +96,19 @@ def from_extension(
     name = names.get(f"{NESTED}{marks[0] if marks else ''}")
     if name is None:
         found = held_value(extension)
-        return Value(names[found.name], found.value, found.companion) if found and found.name in names else None
+        return (
+            PreservedValue(names[found.name], found.value, found.companion) if found and found.name in names else None
+        )
     if marks:
         extension = {**extension, "extension": [part for part in parts if part.get("url") != REAL_TYPE]}
     if elements[name].type == "Extension":
         items = extension.get("extension", [])
-        return Value(name, items[0], None) if len(items) == 1 else None
+        return PreservedValue(name, items[0], None) if len(items) == 1 else None
     whole = _whole(extension, elements[name].type, version)
-    return None if whole is None else Value(name, whole, None)
+    return None if whole is None else PreservedValue(name, whole, None)
 
 
-def preserved_names(elements: dict[str, Element], name: str) -> dict[str, str]:
+def preserved_names(elements: dict[str, ElementDefinition], name: str) -> dict[str, str]:
     """Return the name of an element by that of the value of the extension that holds it, for `from_extension`."""
     type_name = elements[name].type
     found = {value_key(type_name): name}
@@ -134,12 +136,12 @@ def held(type_name: str, value: Json, companion: JsonObject | None, real: str | 
     return {"extension": [*parts, mark, *(companion or {}).get("extension", [])]}
 
 
-def held_value(extension: JsonObject) -> Value | None:
+def held_value(extension: JsonObject) -> PreservedValue | None:
     """Return the value that `held` or `marked` made an extension of, under the name that its type has as a value."""
     for key, value in extension.items():
         if key.startswith(VALUE):
             real = real_type(value)
-            return Value(value_key(real), unmarked(value), None) if real else Value(key, value, None)
+            return PreservedValue(value_key(real), unmarked(value), None) if real else PreservedValue(key, value, None)
     parts = extension.get("extension", [])
     inner = [part for part in parts if part.get("url") == VALUE]
     marks = [part.get("valueString") for part in parts if part.get("url") == REAL_TYPE]
@@ -152,7 +154,7 @@ def held_value(extension: JsonObject) -> Value | None:
     companion = {**(names[0] if names else {}), **({"extension": rest} if rest else {})}
     if found is None and not companion:
         return None
-    return Value(value_key(marks[0]), found.value if found else None, companion or None)
+    return PreservedValue(value_key(marks[0]), found.value if found else None, companion or None)
 
 
 def marked(value: JsonObject, real: str) -> JsonObject:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from engine.fhir.versions.data_absent import ABSENT
-from engine.fhir.versions.lens import Case, Lens, Part, PartConversion, context, nothing, renamed
+from engine.fhir.versions.lens import Lens, LensCondition, Part, PartConversion, context, nothing, renamed
 
 # STU3 says by `taken` what R4 says by the status.
 TAKEN: Final = {"active": "y", "completed": "y", "stopped": "y", "on-hold": "y"}
@@ -110,9 +110,11 @@ def _reason_given(part: Part) -> Part:
 
 # Where STU3 lets a reason stand why something was not done (its rules mst-1, imm-1 and imm-2, and the element's own
 # words): elsewhere R4's reason of a status says something else.
-NOT_TAKING: Final = Case({"taken": "n"}, {"status": NOT_TAKEN}, nothing, nothing)
-NOT_DOING: Final = Case({"notDone": True}, {"status": NOT_DONE}, nothing, nothing)
-NOT_GIVING: Final = Case({"notGiven": True, "status": "completed"}, {"status": NOT_DONE}, _why_given, _reason_given)
+NOT_TAKING: Final = LensCondition({"taken": "n"}, {"status": NOT_TAKEN}, nothing, nothing)
+NOT_DOING: Final = LensCondition({"notDone": True}, {"status": NOT_DONE}, nothing, nothing)
+NOT_GIVING: Final = LensCondition(
+    {"notGiven": True, "status": "completed"}, {"status": NOT_DONE}, _why_given, _reason_given
+)
 
 
 def _applied(part: Part) -> Part:

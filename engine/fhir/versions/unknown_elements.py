@@ -3,9 +3,9 @@
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.fhir.schema import Element, FhirVersion, resource_types
+from engine.fhir.schema import ElementDefinition, FhirVersion, resource_types
 from engine.fhir.versions.direction import address
-from engine.fhir.versions.preserve_as_extension import NESTED, Value, from_extension, to_extension
+from engine.fhir.versions.preserve_as_extension import NESTED, PreservedValue, from_extension, to_extension
 
 Part = JsonObject
 
@@ -19,7 +19,9 @@ def as_basic(resource: Part, version: FhirVersion) -> Part:
     type_name = resource["resourceType"]
     same = {name: resource[name] for name in SAME if name in resource}
     rest = {name: value for name, value in resource.items() if name not in {"resourceType", *SAME}}
-    extension = to_extension(address(version, type_name), _whole(type_name), Value(type_name, rest, None), version)
+    extension = to_extension(
+        address(version, type_name), _whole(type_name), PreservedValue(type_name, rest, None), version
+    )
     code = {"coding": [{"system": TYPES, "code": type_name}]}
     return {"resourceType": "Basic", **same, "extension": [extension], "code": code}
 
@@ -38,5 +40,5 @@ def from_basic(basic: Part, version: FhirVersion) -> Part | None:
     return {"resourceType": type_name, **same, **found.value} if found else None
 
 
-def _whole(type_name: str) -> Element:
-    return Element(type_name, many=False, required=False, codes=None)
+def _whole(type_name: str) -> ElementDefinition:
+    return ElementDefinition(type_name, many=False, required=False, codes=None)

@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from engine.hl7.conformance.deviation import Deviation, Rule
-from engine.hl7.conformance.part import Part, SegmentRule, Table
+from engine.hl7.conformance.deviation import ConformanceRule, Deviation
+from engine.hl7.conformance.part import CodeTable, MessagePart, SegmentRule
 from engine.hl7.conformance.primitive import kind_of
 from engine.hl7.conformance.shape import USUAL
 from engine.hl7.conformance.standard import Standard, standard
 from engine.hl7.conformance.structure import Misplaced, misplaced
 from engine.hl7.escape import unescape
 from engine.hl7.events import VERSIONS, structure
-from engine.hl7.finding import Severity
+from engine.hl7.finding import FindingSeverity
 from engine.hl7.leaf import NULL_TEXT
 from engine.hl7.message import Message
 from engine.hl7.segment import HEADERS, Segment
@@ -22,10 +22,10 @@ NAMELESS: Final = frozenset(VERSIONS[: VERSIONS.index("2.4")])
 """Versions in which MSH-9.3 is not there, or is not yet what tells the structure."""
 
 STRUCTURE_WORDS: Final = {
-    Rule.SEGMENT_MISSING: ("the segment", "nothing"),
-    Rule.SEGMENT_UNEXPECTED: ("no such segment", "the segment"),
-    Rule.SEGMENT_ORDER: ("the segment elsewhere", "it here"),
-    Rule.SEGMENT_REPEATS: ("the segment once", "it again"),
+    ConformanceRule.SEGMENT_MISSING: ("the segment", "nothing"),
+    ConformanceRule.SEGMENT_UNEXPECTED: ("no such segment", "the segment"),
+    ConformanceRule.SEGMENT_ORDER: ("the segment elsewhere", "it here"),
+    ConformanceRule.SEGMENT_REPEATS: ("the segment once", "it again"),
 }
 
 
@@ -56,7 +56,9 @@ def _structure(message: Message, version: str) -> Iterator[Deviation]:
     name = structure(version, message.trigger)
     said = message.leaf("MSH", 9, 3)
     if version not in NAMELESS and isinstance(said, str) and name not in {"", said}:
-        yield Deviation("MSH-9.3", Rule.STRUCTURE_NAME, "Message structure", f"{name} for this event", "another name")
+        yield Deviation(
+            "MSH-9.3", ConformanceRule.STRUCTURE_NAME, "Message structure", f"{name} for this event", "another name"
+        )
     for one in misplaced(version, name, tuple([segment.name for segment in message.segments])):
         yield _misplaced(one, name)
 
@@ -89,7 +91,9 @@ class _Marks:
         texts, fields = self._texts(segment), rule.fields
         for part in rule.required:
             if part.number >= len(texts) or not texts[part.number]:
-                found.append(Deviation(f"{name}-{part.number}", Rule.FIELD_MISSING, part.name, "a value", "nothing"))
+                found.append(
+                    Deviation(f"{name}-{part.number}", ConformanceRule.FIELD_MISSING, part.name, "a value", "nothing")
+                )
         for number, text in enumerate(texts):
             if not text or number == 0 or text == NULL_TEXT:
                 continue
@@ -101,7 +105,7 @@ class _Marks:
                 self._field(text, known.value_type(value_type) or field, f"{name}-{number}", found)
         return found
 
-    def _surely(self, known: Standard, rule: SegmentRule, field: Part, text: str) -> bool:
+    def _surely(self, known: Standard, rule: SegmentRule, field: MessagePart, text: str) -> bool:
         """Tell whether a field conforms at one look."""
         if not self._usual:
             return False
@@ -115,12 +119,16 @@ class _Marks:
         texts = segment.text.split(self._delimiters.field)
         return ["", "", "", *texts[2:]] if segment.name in HEADERS else texts
 
-    def _field(self, text: str, part: Part, place: str, found: list[Deviation]) -> None:
+    def _field(self, text: str, part: MessagePart, place: str, found: list[Deviation]) -> None:
         if part.type == VARIES:
             return
         if part.most == 0:
             withdrawn = "nothing: the field is withdrawn"
-            found.append(Deviation(place, Rule.FIELD_WITHDRAWN, part.name, withdrawn, kind_of(text), Severity.WARNING))
+            found.append(
+                Deviation(
+                    place, ConformanceRule.FIELD_WITHDRAWN, part.name, withdrawn, kind_of(text), FindingSeverity.WARNING
+                )
+            )
             return
         if self._repetition not in text:
             self._repetition_of(text, part, place, found)
@@ -128,12 +136,14 @@ class _Marks:
         repetitions = text.split(self._repetition)
         if 0 < part.most < len(repetitions):
             expected = f"at most {part.most}" if part.most > 1 else "one value"
-            found.append(Deviation(place, Rule.FIELD_REPEATS, part.name, expected, f"{len(repetitions)} repetitions"))
+            found.append(
+                Deviation(place, ConformanceRule.FIELD_REPEATS, part.name, expected, f"{len(repetitions)} repetitions")
+            )
         for at, repetition in enumerate(repetitions, 1):
             if repetition and repetition != NULL_TEXT:
                 self._repetition_of(repetition, part, place if at == 1 else f"{place}({at})", found)
 
-    def _repetition_of(self, text: str, part: Part, place: str, found: list[Deviation]) -> None:
+    def _repetition_of(self, text: str, part: MessagePart, place: str, found: list[Deviation]) -> None:
         components = text.split(self._component) if self._component in text else [text]
         if not part.parts:
             self._beyond(components, 1, part.name, place, found)
@@ -146,11 +156,13 @@ class _Marks:
         for below in part.parts:
             if below.required and (below.number > len(components) or not components[below.number - 1]):
                 name = f"{part.name}, {below.name}"
-                found.append(Deviation(f"{place}.{below.number}", Rule.COMPONENT_MISSING, name, "a value", "nothing"))
+                found.append(
+                    Deviation(f"{place}.{below.number}", ConformanceRule.COMPONENT_MISSING, name, "a value", "nothing")
+                )
         if part.table is not None and part.coded:
             self._coded(components, part, place, found)
 
-    def _components(self, text: str, part: Part, place: str, name: str, found: list[Deviation]) -> None:
+    def _components(self, text: str, part: MessagePart, place: str, name: str, found: list[Deviation]) -> None:
         """Check one component, with its subcomponents where it is a composite."""
         pieces = text.split(self._subcomponent) if self._subcomponent in text else [text]
         if not part.parts:
@@ -166,23 +178,27 @@ class _Marks:
         """Note parts that the version does not have; later versions may, so that it is a warning."""
         if len(pieces) > room and any(pieces[room:]):
             expected = f"{room} parts at most" if room > 1 else "one part"
-            found.append(Deviation(place, Rule.COMPONENT_UNKNOWN, name, expected, f"{len(pieces)}", Severity.WARNING))
+            found.append(
+                Deviation(
+                    place, ConformanceRule.COMPONENT_UNKNOWN, name, expected, f"{len(pieces)}", FindingSeverity.WARNING
+                )
+            )
 
-    def _leaf(self, text: str, part: Part, place: str, name: str, found: list[Deviation]) -> None:
+    def _leaf(self, text: str, part: MessagePart, place: str, name: str, found: list[Deviation]) -> None:
         kind = part.primitive
         if not text or text == NULL_TEXT or kind is None:
             return
         if self._escape in text:
             text = unescape(text, self._delimiters, self._charset)
         if kind.fits is not None and not kind.fits(text):
-            found.append(Deviation(place, Rule.DATA_TYPE, name, f"{kind.kind} ({kind.name})", kind_of(text)))
+            found.append(Deviation(place, ConformanceRule.DATA_TYPE, name, f"{kind.kind} ({kind.name})", kind_of(text)))
         elif kind.longest and len(text) > kind.longest:
             expected = f"at most {kind.longest} characters ({kind.name})"
-            found.append(Deviation(place, Rule.TOO_LONG, name, expected, kind_of(text)))
+            found.append(Deviation(place, ConformanceRule.TOO_LONG, name, expected, kind_of(text)))
         elif part.table is not None and not part.table.has(text):
             found.append(_no_code(place, name, part.table))
 
-    def _coded(self, components: list[str], part: Part, place: str, found: list[Deviation]) -> None:
+    def _coded(self, components: list[str], part: MessagePart, place: str, found: list[Deviation]) -> None:
         """Check the first code of a coded element, unless it says that it is of another coding system."""
         code, table = components[0], part.table
         if table is None or not code or table.has(code) or code == NULL_TEXT or self._escape in code:
@@ -194,9 +210,9 @@ class _Marks:
 
 def _no_field(segment: str, place: str, text: str, last: int) -> Deviation:
     expected = f"a field that this version has, of {last} at most"
-    return Deviation(place, Rule.FIELD_UNKNOWN, segment, expected, kind_of(text), Severity.WARNING)
+    return Deviation(place, ConformanceRule.FIELD_UNKNOWN, segment, expected, kind_of(text), FindingSeverity.WARNING)
 
 
-def _no_code(place: str, name: str, table: Table) -> Deviation:
-    severity = Severity.WARNING if table.open else Severity.ERROR
-    return Deviation(place, Rule.TABLE_VALUE, name, str(table), "another code", severity)
+def _no_code(place: str, name: str, table: CodeTable) -> Deviation:
+    severity = FindingSeverity.WARNING if table.open else FindingSeverity.ERROR
+    return Deviation(place, ConformanceRule.TABLE_VALUE, name, str(table), "another code", severity)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from engine.hl7.finding import ErrorCode, Finding, Severity
+from engine.hl7.finding import ErrorCode, Finding, FindingSeverity
 
 
-class Rule(StrEnum):
+class ConformanceRule(StrEnum):
     """What the standard asks for that a message does not keep."""
 
     SEGMENT_MISSING = "segment-missing"
@@ -27,20 +27,20 @@ class Rule(StrEnum):
 
 
 CODES: Final = {
-    Rule.SEGMENT_MISSING: ErrorCode.SEGMENT_SEQUENCE,
-    Rule.SEGMENT_UNEXPECTED: ErrorCode.SEGMENT_SEQUENCE,
-    Rule.SEGMENT_ORDER: ErrorCode.SEGMENT_SEQUENCE,
-    Rule.SEGMENT_REPEATS: ErrorCode.SEGMENT_SEQUENCE,
-    Rule.STRUCTURE_NAME: ErrorCode.TABLE_VALUE,
-    Rule.FIELD_MISSING: ErrorCode.REQUIRED_MISSING,
-    Rule.FIELD_REPEATS: ErrorCode.DATA_TYPE,
-    Rule.FIELD_UNKNOWN: ErrorCode.DATA_TYPE,
-    Rule.FIELD_WITHDRAWN: ErrorCode.DATA_TYPE,
-    Rule.COMPONENT_MISSING: ErrorCode.REQUIRED_MISSING,
-    Rule.COMPONENT_UNKNOWN: ErrorCode.DATA_TYPE,
-    Rule.TOO_LONG: ErrorCode.DATA_TYPE,
-    Rule.DATA_TYPE: ErrorCode.DATA_TYPE,
-    Rule.TABLE_VALUE: ErrorCode.TABLE_VALUE,
+    ConformanceRule.SEGMENT_MISSING: ErrorCode.SEGMENT_SEQUENCE,
+    ConformanceRule.SEGMENT_UNEXPECTED: ErrorCode.SEGMENT_SEQUENCE,
+    ConformanceRule.SEGMENT_ORDER: ErrorCode.SEGMENT_SEQUENCE,
+    ConformanceRule.SEGMENT_REPEATS: ErrorCode.SEGMENT_SEQUENCE,
+    ConformanceRule.STRUCTURE_NAME: ErrorCode.TABLE_VALUE,
+    ConformanceRule.FIELD_MISSING: ErrorCode.REQUIRED_MISSING,
+    ConformanceRule.FIELD_REPEATS: ErrorCode.DATA_TYPE,
+    ConformanceRule.FIELD_UNKNOWN: ErrorCode.DATA_TYPE,
+    ConformanceRule.FIELD_WITHDRAWN: ErrorCode.DATA_TYPE,
+    ConformanceRule.COMPONENT_MISSING: ErrorCode.REQUIRED_MISSING,
+    ConformanceRule.COMPONENT_UNKNOWN: ErrorCode.DATA_TYPE,
+    ConformanceRule.TOO_LONG: ErrorCode.DATA_TYPE,
+    ConformanceRule.DATA_TYPE: ErrorCode.DATA_TYPE,
+    ConformanceRule.TABLE_VALUE: ErrorCode.TABLE_VALUE,
 }
 """HL7 table 0357: what ERR-3 says of each."""
 
@@ -55,11 +55,11 @@ class Deviation:
     """
 
     place: str
-    rule: Rule
+    rule: ConformanceRule
     name: str
     expected: str
     found: str
-    severity: Severity = Severity.ERROR
+    severity: FindingSeverity = FindingSeverity.ERROR
 
     def finding(self) -> Finding:
         """Return it as ERR tells it."""

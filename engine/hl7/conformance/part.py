@@ -13,7 +13,7 @@ _SYSTEM: Final = re.compile(SYSTEM_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CodeTable:
     """A code table: number and title, its codes, and whether it is the sites' to extend (user-defined)."""
 
     number: str
@@ -35,7 +35,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MessagePart:
     """A field, component or subcomponent.
 
     `most` is how often it may repeat: 0 withdrawn, -1 without bound. A composite has `parts`, a primitive
@@ -47,8 +47,8 @@ class Part:
     type: str
     required: bool
     most: int
-    table: Table | None
-    parts: tuple["Part", ...]
+    table: CodeTable | None
+    parts: tuple["MessagePart", ...]
     primitive: Primitive | None
 
     @property
@@ -61,6 +61,6 @@ class Part:
 class SegmentRule:
     """The fields of a segment, field n at index n, those that are required, and the shapes made so far, by number."""
 
-    fields: tuple[Part | None, ...]
-    required: tuple[Part, ...]
+    fields: tuple[MessagePart | None, ...]
+    required: tuple[MessagePart, ...]
     shapes: dict[int, re.Pattern[str] | None] = field(default_factory=dict)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from engine.hl7.conformance.part import CODING_SYSTEMS, SYSTEM_PATTERN, Part
+from engine.hl7.conformance.part import CODING_SYSTEMS, SYSTEM_PATTERN, MessagePart
 from engine.hl7.delimiters import STANDARD
 
 USUAL: Final = STANDARD._replace(truncation="")
@@ -31,7 +31,7 @@ _FORMS: Final = {
 }
 
 
-def shape_of(field: Part) -> re.Pattern[str] | None:
+def shape_of(field: MessagePart) -> re.Pattern[str] | None:
     """Return what surely is a value of a field, or a list of them; None where nothing surely is."""
     if field.most == 0 or (not field.parts and field.primitive is None):
         return None
@@ -39,7 +39,7 @@ def shape_of(field: Part) -> re.Pattern[str] | None:
     return re.compile(f"{one}(?:~{one})*" if field.most < 0 else one)
 
 
-def _value(part: Part, depth: int) -> str:
+def _value(part: MessagePart, depth: int) -> str:
     """Return the shape of one value; below its components and their subcomponents nothing is parted further."""
     if not part.parts:
         return _leaf(part)
@@ -67,7 +67,7 @@ def _valued(value: str) -> str:
     return rf"(?=&*[^\^&~]){value}" if re.fullmatch(value, "") else value
 
 
-def _leaf(part: Part) -> str:
+def _leaf(part: MessagePart) -> str:
     table, kind = part.table, part.primitive
     if table is not None and len(table.codes) <= MOST_CODES:
         codes = _words(table.codes)

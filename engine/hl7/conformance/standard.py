@@ -10,7 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-from engine.hl7.conformance.part import CODING_SYSTEMS, Part, SegmentRule, Table
+from engine.hl7.conformance.part import CODING_SYSTEMS, CodeTable, MessagePart, SegmentRule
 from engine.hl7.conformance.primitive import primitive
 from engine.hl7.conformance.shape import shape_of
 from engine.hl7.events import VERSIONS
@@ -48,8 +48,8 @@ class Standard:
         self._tables: dict[str, tuple[Any, ...]] = getattr(module, "TABLES", None) or {}
         self._lengths = _lengths(version, module.get_base_datatypes())
         self._segments: dict[str, SegmentRule | None] = {}
-        self._values: dict[str, Part | None] = {}
-        self._types: dict[tuple[str, int], tuple[Part, ...]] = {}
+        self._values: dict[str, MessagePart | None] = {}
+        self._types: dict[tuple[str, int], tuple[MessagePart, ...]] = {}
         self._shapes: dict[tuple[str, str, int], re.Pattern[str] | None] = {}
 
     def segment(self, name: str) -> SegmentRule | None:
@@ -60,7 +60,7 @@ class Standard:
             self._segments[name] = self._segment(children) if children else None
         return self._segments[name]
 
-    def value_type(self, name: str) -> Part | None:
+    def value_type(self, name: str) -> MessagePart | None:
         """Return the type that a varying field says it has (OBX-2), None for an unknown one."""
         if name not in self._values:
             known = name in self._module.DATATYPES_STRUCTS or name in self._lengths
@@ -68,7 +68,7 @@ class Standard:
             self._values[name] = self._part("OBX_5", reference, (0, -1), 0) if known else None
         return self._values[name]
 
-    def shape(self, part: Part) -> re.Pattern[str] | None:
+    def shape(self, part: MessagePart) -> re.Pattern[str] | None:
         """Return a field's shape, made at the first call; fields of one type, table and repetition share it."""
         key = (part.type, part.table.number if part.table else "", part.most)
         if key not in self._shapes:
@@ -77,20 +77,20 @@ class Standard:
 
     def _segment(self, children: tuple[tuple[Any, ...], ...]) -> SegmentRule:
         parts = [self._part(child[0], child[1] or self._module.FIELDS[child[0]], child[2], 0) for child in children]
-        fields: list[Part | None] = [None] * (max(part.number for part in parts) + 1)
+        fields: list[MessagePart | None] = [None] * (max(part.number for part in parts) + 1)
         for part in parts:
             fields[part.number] = part
         required = tuple(part for part in parts if part.required and part.name not in DELIMITERS)
         return SegmentRule(tuple(fields), required)
 
-    def _part(self, key: str, reference: Any, bounds: tuple[int, int], depth: int) -> Part:
+    def _part(self, key: str, reference: Any, bounds: tuple[int, int], depth: int) -> MessagePart:
         type_, name, table = (reference[2] or "ST").upper(), reference[3] or "", reference[4]
         if key == TIMES[0]:
             type_ = TIMES[1]
         parts = self._composite(type_, depth + 1) if depth < 2 else ()
         listed = self._table(table, is_open=type_ not in {"ID", "CNE"})
         kind = None if parts or type_ == "VARIES" else primitive(type_, self._lengths.get(type_, 0))
-        return Part(
+        return MessagePart(
             int(key.rsplit("_", 1)[1]),
             name.replace("_", " ").capitalize(),
             type_,
@@ -101,7 +101,7 @@ class Standard:
             kind,
         )
 
-    def _composite(self, type_: str, depth: int) -> tuple[Part, ...]:
+    def _composite(self, type_: str, depth: int) -> tuple[MessagePart, ...]:
         """Return the components of a data type, () for a primitive one."""
         known = self._types.get((type_, depth))
         if known is None:
@@ -110,7 +110,7 @@ class Standard:
             self._types[type_, depth] = known
         return known
 
-    def _table(self, key: str | None, *, is_open: bool) -> Table | None:
+    def _table(self, key: str | None, *, is_open: bool) -> CodeTable | None:
         """Return a table that lists its codes, None for those that are empty or only sketch them (`10 ... 19`)."""
         found = self._tables.get(key or "")
         if not found or not found[1] or key == STRUCTURES:
@@ -120,7 +120,7 @@ class Standard:
             return None
         listed = frozenset(part.strip() for code in codes for part in (code, *code.split(",")))
         number = str(key)[3:]
-        return Table(number, found[0].strip(), listed, is_open or number in GROWING)
+        return CodeTable(number, found[0].strip(), listed, is_open or number in GROWING)
 
 
 @lru_cache(maxsize=len(MODULES))

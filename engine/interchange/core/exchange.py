@@ -8,7 +8,7 @@ from typing import Any
 from engine.config.service import Feature
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.service import Service
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 from engine.interchange.tokens.oauth.vault import Principal
 
 
@@ -31,7 +31,7 @@ class Prefer:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class FhirRequest:
     """One FHIR request after authentication, routing and negotiation; `base` is the base address that was called.
 
     `vid` is the number of the version in the address, '' for none.
@@ -58,7 +58,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """An HTTP answer; no body where `body` is empty.
 
     `media_type` is that of the body, FHIR in JSON where it is ''. `patients` are those (ids) whose data the body shows,
@@ -72,7 +72,7 @@ class Answer:
     patients: tuple[str, ...] = ()
 
 
-class Level(StrEnum):
+class InteractionLevel(StrEnum):
     """At what an interaction stands: the whole base, a type, or one resource."""
 
     SYSTEM = "system"
@@ -80,7 +80,7 @@ class Level(StrEnum):
     INSTANCE = "instance"
 
 
-class Access(StrEnum):
+class RequiredAccess(StrEnum):
     """What a scope must grant."""
 
     READ = "read"
@@ -101,11 +101,11 @@ class Interaction:
 
     type: str
     code: str
-    level: Level
+    level: InteractionLevel
     method: str
-    access: Access
-    action: Action
-    run: Callable[[Service, Request], Awaitable[Answer]]
+    access: RequiredAccess
+    action: RoleRule
+    run: Callable[[Service, FhirRequest], Awaitable[HttpAnswer]]
     operation: str = ""
     versions: tuple[FhirVersion, ...] = (FhirVersion.R4, FhirVersion.STU3)
     feature: Feature | None = None

@@ -6,22 +6,24 @@ from wsgiref.handlers import format_date_time
 
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Answer, Request, Return
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Return
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import success
 from engine.interchange.kernel.view import to_version
-from engine.interchange.store.transaction import Stored
+from engine.interchange.store.transaction import StoredVersion
 
 HISTORY: Final = "_history"
 Show = Callable[[bytes, str, FhirVersion], bytes]
 
 
-def resource_answer(stored: Stored, request: Request, show: Show = to_version) -> Answer:
+def resource_answer(stored: StoredVersion, request: FhirRequest, show: Show = to_version) -> HttpAnswer:
     """Return a kept resource as the answer to a read; `show` makes its bytes."""
-    return Answer(200, show(stored.body, stored.type, request.version), version_headers(stored))
+    return HttpAnswer(200, show(stored.body, stored.type, request.version), version_headers(stored))
 
 
-def written_answer(status: int, stored: Stored, request: Request, *, location: bool, seen: bool = True) -> Answer:
+def written_answer(
+    status: int, stored: StoredVersion, request: FhirRequest, *, location: bool, seen: bool = True
+) -> HttpAnswer:
     """Return the answer to a write: the resource, nothing, or an outcome, as the client prefers.
 
     `location`: where the resource is, is new to the client; else the address only says whose content it is. Both name
@@ -34,12 +36,12 @@ def written_answer(status: int, stored: Stored, request: Request, *, location: b
     headers = ((place, address), *version_headers(stored))
     if request.prefer.returns is Return.OUTCOME:
         told = success(f"{name}/{stored.id} is kept as version {stored.version}.")
-        return Answer(status, write_json(told), headers)
+        return HttpAnswer(status, write_json(told), headers)
     if request.prefer.returns is Return.MINIMAL or not seen:
-        return Answer(status, b"", headers)
-    return Answer(status, to_version(stored.body, stored.type, request.version), headers)
+        return HttpAnswer(status, b"", headers)
+    return HttpAnswer(status, to_version(stored.body, stored.type, request.version), headers)
 
 
-def version_headers(stored: Stored) -> tuple[tuple[str, str], ...]:
+def version_headers(stored: StoredVersion) -> tuple[tuple[str, str], ...]:
     """Return ETag and Last-Modified."""
     return ("etag", f'W/"{stored.version}"'), ("last-modified", format_date_time(stored.updated_ms // 1000))

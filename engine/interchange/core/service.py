@@ -11,10 +11,10 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.recorder import Recorder
 from engine.interchange.core.jobs.signals import JobSignals
 from engine.interchange.kernel.outbound import Outbound
-from engine.interchange.kernel.throttle import Throttle
-from engine.interchange.store.job import Job
+from engine.interchange.kernel.throttle import RequestThrottle
+from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.store import Store
-from engine.interchange.tokens.oauth.code import Codes
+from engine.interchange.tokens.oauth.code import AuthorizationCodes
 from engine.interchange.tokens.oauth.identity import Signer
 from engine.interchange.tokens.oauth.vault import Vault
 
@@ -35,13 +35,13 @@ class Service:
     configuration: ServiceConfiguration
     store: Store
     vault: Vault
-    codes: Codes
+    codes: AuthorizationCodes
     clock: Callable[[], datetime]
     new_id: Callable[[], str]
     seal_secret: bytes = field(repr=False)
     signer: Signer = field(init=False)
     recorder: Recorder = field(init=False)
-    throttle: Throttle = field(default_factory=Throttle)
+    throttle: RequestThrottle = field(default_factory=RequestThrottle)
     outbound: Outbound = field(default_factory=Outbound)
     job_signals: JobSignals = field(default_factory=JobSignals)
     laboratory_wakeup: asyncio.Event = field(default_factory=asyncio.Event)
@@ -61,6 +61,6 @@ class Service:
         """Return the address under which a FHIR version is served."""
         return self.configuration.base_url + ("/fhir/R4" if version is FhirVersion.R4 else "/fhir")
 
-    def handle(self, job: Job) -> str:
+    def handle(self, job: AsyncJob) -> str:
         """Return the address at which a job is asked for."""
         return f"{self.base(job.version)}/RequestResult/{job.id}"

@@ -9,29 +9,37 @@ import orjson
 
 from engine import fault
 from engine.fhir.json import Json
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
-from engine.interchange.store.job import Job, State, StoredJob, add_job, count_waiting, find_job, find_unfinished
+from engine.interchange.store.job import (
+    AsyncJob,
+    JobState,
+    StoredJob,
+    add_job,
+    count_waiting,
+    find_job,
+    find_unfinished,
+)
 from engine.interchange.store.transaction import Transaction
 
 # When to ask again how far a job is, and when to ask for another where too many wait.
 RETRY_SECONDS: Final = 2
 FULL_SECONDS: Final = 30
 WAIT_SECONDS: Final = 0.02
-ENDED: Final = frozenset({State.DONE, State.FAILED})
+ENDED: Final = frozenset({JobState.DONE, JobState.FAILED})
 
 
 async def ask(
     service: Service,
-    request: Request,
+    request: FhirRequest,
     kind: str,
     patient_id: str,
     asked: Mapping[str, Json],
     wait_seconds: float = 0,
     *,
     apart: bool = False,
-) -> Answer:
+) -> HttpAnswer:
     """Answer 202 with the handle of a job: of the one of this kind, patient and base that has not ended, or a new one.
 
     `patient_id` is '' for what concerns no single patient, and is then never joined to another; nor is one `apart`, of
@@ -40,7 +48,7 @@ async def ask(
     RefusedError: 409 where the unfinished one was asked for otherwise, 429 where too many of the tenant wait.
     """
     principal = request.principal
-    new = Job(
+    new = AsyncJob(
         id=service.new_id(),
         tenant=principal.tenant,
         kind=kind,
@@ -63,20 +71,22 @@ async def ask(
     return accepted(service, job)
 
 
-def ended_answer(kept: StoredJob) -> Answer:
+def ended_answer(kept: StoredJob) -> HttpAnswer:
     """Return what the handle of a job answers that is done; RefusedError (422) for one that has failed."""
-    if kept.state is State.FAILED:
+    if kept.state is JobState.FAILED:
         raise RefusedError(Category.FAILED_JOB, tuple(Issue(*one) for one in orjson.loads(kept.body)))
-    return Answer(200, kept.body)
+    return HttpAnswer(200, kept.body)
 
 
-def accepted(service: Service, job: Job) -> Answer:
+def accepted(service: Service, job: AsyncJob) -> HttpAnswer:
     """Return the 202 that names a job's handle."""
     handle = service.handle(job)
-    return Answer(202, b"", (("location", handle), ("content-location", handle), ("retry-after", str(RETRY_SECONDS))))
+    return HttpAnswer(
+        202, b"", (("location", handle), ("content-location", handle), ("retry-after", str(RETRY_SECONDS)))
+    )
 
 
-def _joined(transaction: Transaction, new: Job, most: int, *, apart: bool) -> Job:
+def _joined(transaction: Transaction, new: AsyncJob, most: int, *, apart: bool) -> AsyncJob:
     """Return the unfinished job that was asked for the same, or the new one, which is kept."""
     found = None if apart else find_unfinished(transaction, new)
     if found is not None:

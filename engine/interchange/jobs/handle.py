@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from engine.fhir.versions.names import r4_name
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ENDED, RETRY_SECONDS, ended_answer
 from engine.interchange.jobs.retention import kept_since
@@ -16,10 +16,10 @@ from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.access import authorise, check_plain, needed
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.context import restrict_patient_id
-from engine.interchange.store.job import State, StoredJob, cancel, find_job, patient_of_job
+from engine.interchange.store.job import JobState, StoredJob, cancel, find_job, patient_of_job
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.rights import may_see
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
 NAME: Final = "RequestResult"
 LONGEST_PROGRESS: Final = 99
@@ -41,14 +41,14 @@ def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
         by_code[one.code] += (one,)
         by_code[f"{one.type}.{one.code}"] += (one,)
 
-    async def read(service: Service, request: Request) -> Answer:
+    async def read(service: Service, request: FhirRequest) -> HttpAnswer:
         """Answer GET /RequestResult/{id}: 202 until it has ended, then its result, or why there is none."""
         check_plain(list(request.query))
         kept = service.store.read(request.principal.tenant, partial(_find, service, request))
         _demand(service, request, by_code, kept)
         return _seen(service, request, kept)
 
-    async def delete(service: Service, request: Request) -> Answer:
+    async def delete(service: Service, request: FhirRequest) -> HttpAnswer:
         """Answer DELETE /RequestResult/{id}: 202, and the job is cancelled."""
         check_plain(list(request.query))
 
@@ -60,41 +60,41 @@ def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
         tenant = request.principal.tenant
         _demand(service, request, by_code, service.store.read(tenant, partial(_find, service, request)))
         kept = await service.store.write(tenant, work)
-        if kept.state is State.WAITING:
+        if kept.state is JobState.WAITING:
             # What is worked on is counted by the one who does that, once it has stopped.
-            service.job_signals.ended(kept.job.kind, State.CANCELLED, 0)
+            service.job_signals.ended(kept.job.kind, JobState.CANCELLED, 0)
         service.job_signals.wakeup.set()
-        return Answer(202)
+        return HttpAnswer(202)
 
     return tuple(
-        Interaction(NAME, code, Level.INSTANCE, method, access, Action.PATIENT, run, own_rights=True)
+        Interaction(NAME, code, InteractionLevel.INSTANCE, method, access, RoleRule.PATIENT, run, own_rights=True)
         for code, method, access, run in (
-            ("read", "GET", Access.READ, read),
-            ("delete", "DELETE", Access.WRITE, delete),
+            ("read", "GET", RequiredAccess.READ, read),
+            ("delete", "DELETE", RequiredAccess.WRITE, delete),
         )
     )
 
 
-def patient_of(service: Service, request: Request) -> tuple[str, ...]:
+def patient_of(service: Service, request: FhirRequest) -> tuple[str, ...]:
     """Return whose data a handle leads to, for the access log; nobody for one that leads nowhere."""
     found = service.store.read(request.principal.tenant, lambda one: patient_of_job(one, request.id))
     return (found,) if found else ()
 
 
-def _find(service: Service, request: Request, transaction: Transaction) -> StoredJob:
+def _find(service: Service, request: FhirRequest, transaction: Transaction) -> StoredJob:
     """Return the job of a handle; RefusedError (404) where there is none, or none any more, or not at this base."""
     kept = find_job(transaction, request.id)
     if (
         kept is None
         or kept.job.version is not request.version
-        or kept.state is State.CANCELLED
+        or kept.state is JobState.CANCELLED
         or (kept.ended_ms is not None and kept.ended_ms < kept_since(service.clock()))
     ):
         raise refuse(Category.NOT_FOUND, f"{NAME}/{request.id[:64]} does not exist, or no longer.", location="http.id")
     return kept
 
 
-def _demand(service: Service, request: Request, operations: Operations, kept: StoredJob) -> None:
+def _demand(service: Service, request: FhirRequest, operations: Operations, kept: StoredJob) -> None:
     """Refuse (403) who may not carry out the operation itself, in any of the ways in which it is offered."""
     refusal = refuse(Category.NOT_FOUND, "The operation of this handle is no longer offered.", location="http.id")
     for one in operations.get(kept.job.kind, ()):
@@ -108,13 +108,13 @@ def _demand(service: Service, request: Request, operations: Operations, kept: St
     raise refusal
 
 
-def _answer(kept: StoredJob) -> Answer:
+def _answer(kept: StoredJob) -> HttpAnswer:
     if kept.state in ENDED:
         return ended_answer(kept)
-    return Answer(202, b"", (("x-progress", progress_text(kept)), ("retry-after", str(RETRY_SECONDS))))
+    return HttpAnswer(202, b"", (("x-progress", progress_text(kept)), ("retry-after", str(RETRY_SECONDS))))
 
 
-def _seen(service: Service, request: Request, kept: StoredJob) -> Answer:
+def _seen(service: Service, request: FhirRequest, kept: StoredJob) -> HttpAnswer:
     """Return the answer, without the resource that a write has made where the token may not read such."""
     answer = _answer(kept)
     found = RESOURCE.match(answer.body)
@@ -127,7 +127,7 @@ def _seen(service: Service, request: Request, kept: StoredJob) -> Answer:
 
 def progress_text(kept: StoredJob) -> str:
     """Return how far a job is, in words: as many as a header holds (FHIR: X-Progress has less than 100 characters)."""
-    if kept.state is State.WAITING:
+    if kept.state is JobState.WAITING:
         return "waiting"
     text = "in progress"
     for number, (name, value) in enumerate(kept.progress.items()):

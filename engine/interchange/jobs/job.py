@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from engine.errors import ServiceError
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Issue
-from engine.interchange.store.job import Job, State
+from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.transaction import Transaction
 
-__all__ = ["CancelledJobError", "Job", "JobFailedError", "Keep", "Report", "Result", "State", "Work"]
+__all__ = ["CancelledJobError", "JobFailedError", "JobResult", "Keep", "Report", "Work"]
 
 # Writes what goes with the end of a job, and may return what is then its result.
 Keep = Callable[[Transaction], bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class JobResult:
     """What a job comes to: the resource, as FHIR JSON, that its handle answers with 200.
 
     `keep` writes what goes with it, in the very commit that ends the job, and only if it was not cancelled; it takes
@@ -49,4 +49,4 @@ Report = Callable[[Mapping[str, int | str]], Awaitable[None]]
 # asyncio.CancelledError reaches it where it waits, once its job is cancelled or the service stops. A job that was
 # under way when the process ended is done again from its start: whatever it writes before its end must bear that.
 # JobFailedError and RefusedError end it with their issues, other errors with a text that shows nothing of them.
-Work = Callable[[Service, Job, Report], Awaitable[Result]]
+Work = Callable[[Service, AsyncJob, Report], Awaitable[JobResult]]

@@ -10,15 +10,15 @@ import orjson
 from engine.database.connection import Connection
 from engine.errors import UsageError
 from engine.interchange.jobs.handle import NAME, progress_text
-from engine.interchange.store.access import Access, append, by_command
-from engine.interchange.store.job import State, StoredJob, cancel, every_job, jobs_of_id
+from engine.interchange.store.access import AccessRow, append, by_command
+from engine.interchange.store.job import JobState, StoredJob, cancel, every_job, jobs_of_id
 from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import iso, milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JobOverview:
     """A job as operators see it: neither what was asked nor the result. Moments are ISO texts, '' for none."""
 
     id: str
@@ -38,7 +38,7 @@ class Seen:
     reasons: tuple[str, ...] = ()
 
 
-def list_jobs(database: Place, tenant: str = "", state: str = "") -> tuple[Seen, ...]:
+def list_jobs(database: Place, tenant: str = "", state: str = "") -> tuple[JobOverview, ...]:
     """Return the jobs of a tenant, '' for all, in a state, '' for any, oldest first; StartError for no database."""
     connection = open_known(database)
     try:
@@ -48,7 +48,7 @@ def list_jobs(database: Place, tenant: str = "", state: str = "") -> tuple[Seen,
     return tuple(one for one in found if tenant in {"", one.tenant} and state in {"", one.state})
 
 
-def show_job(database: Place, job_id: str, tenant: str = "") -> Seen:
+def show_job(database: Place, job_id: str, tenant: str = "") -> JobOverview:
     """Return a job by its id, with why it failed; UsageError for none."""
     connection = open_known(database)
     try:
@@ -57,7 +57,7 @@ def show_job(database: Place, job_id: str, tenant: str = "") -> Seen:
         connection.close()
 
 
-def cancel_job(database: Place, job_id: str, clock: Callable[[], datetime], tenant: str = "") -> Seen:
+def cancel_job(database: Place, job_id: str, clock: Callable[[], datetime], tenant: str = "") -> JobOverview:
     """Cancel a job that has not ended, and record that in the access log; a service that works on it stops soon.
 
     UsageError: there is none, or it has ended.
@@ -65,7 +65,7 @@ def cancel_job(database: Place, job_id: str, clock: Callable[[], datetime], tena
     open_known(database).close()
     store = Store(database, (), clock, {}, alone=False)
 
-    def work(connection: Connection) -> Seen:
+    def work(connection: Connection) -> JobOverview:
         kept = _one(connection, job_id, tenant)
         if kept.ended_ms is not None:
             raise UsageError(f"job {kept.job.id} has ended already: {kept.state}")
@@ -73,7 +73,7 @@ def cancel_job(database: Place, job_id: str, clock: Callable[[], datetime], tena
         append(connection, (_row(kept, milliseconds(clock())),))
         return _seen(_one(connection, job_id, tenant))
 
-    async def write() -> Seen:
+    async def write() -> JobOverview:
         return await store.write_raw(work)
 
     try:
@@ -82,7 +82,7 @@ def cancel_job(database: Place, job_id: str, clock: Callable[[], datetime], tena
         store.close()
 
 
-def _row(kept: StoredJob, at_ms: int) -> Access:
+def _row(kept: StoredJob, at_ms: int) -> AccessRow:
     job = kept.job
     return by_command(at_ms, job.tenant, job.version, "delete", (NAME, job.id), job.patient)
 
@@ -94,10 +94,10 @@ def _one(connection: Connection, job_id: str, tenant: str) -> StoredJob:
     return found[0]
 
 
-def _seen(kept: StoredJob) -> Seen:
+def _seen(kept: StoredJob) -> JobOverview:
     job = kept.job
-    failed = kept.state is State.FAILED and kept.body
-    return Seen(
+    failed = kept.state is JobState.FAILED and kept.body
+    return JobOverview(
         id=job.id,
         tenant=job.tenant,
         kind=job.kind,

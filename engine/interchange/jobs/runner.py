@@ -13,13 +13,13 @@ import orjson
 from engine import fault
 from engine.errors import place_of
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.job import CancelledJobError, Job, JobFailedError, Keep, Result, State, Work
+from engine.interchange.jobs.job import CancelledJobError, JobFailedError, JobResult, Keep, Work
 from engine.interchange.jobs.queue_worker import QueueWorker, WorkQueue
-from engine.interchange.jobs.telling import Ended, Telling, tell
-from engine.interchange.jobs.turns import Last, Taken, next_job
+from engine.interchange.jobs.telling import EndedJob, Telling, tell
+from engine.interchange.jobs.turns import Last, RunningJob, next_job
 from engine.interchange.kernel.outcome import Issue, RefusedError
 from engine.interchange.store import job as rows
-from engine.interchange.store.job import StoredJob
+from engine.interchange.store.job import AsyncJob, JobState, StoredJob
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.writer import StoreBusyError, StoreFailedError
 from engine.telemetry import logger
@@ -36,7 +36,7 @@ def _written(issues: tuple[Issue, ...]) -> bytes:
 
 
 @dataclass(slots=True, eq=False)
-class _Run:
+class JobAttempt:
     """One attempt at a job."""
 
     kept: StoredJob
@@ -48,7 +48,7 @@ class _Run:
     ending: bool = False
 
     @property
-    def job(self) -> Job:
+    def job(self) -> AsyncJob:
         """The job."""
         return self.kept.job
 
@@ -79,7 +79,7 @@ class Runner:
         self._works = works
         self._tellings = tellings
         self._last = Last("", {})
-        queue: WorkQueue[_Run] = WorkQueue(
+        queue: WorkQueue[JobAttempt] = WorkQueue(
             "jobs",
             service.job_signals.wakeup,
             lost=lambda run: ("job lost", {"job": run.job.id}),
@@ -102,7 +102,7 @@ class Runner:
         found, hopeless = await self._service.store.write_raw(partial(rows.take_over, most_crashes=MOST_CRASHES))
         for one in hopeless:
             await self._service.store.write(
-                one.job.tenant, partial(self._keep_end, one, State.FAILED, _written(CRASHED))
+                one.job.tenant, partial(self._keep_end, one, JobState.FAILED, _written(CRASHED))
             )
         logger().warning("jobs were interrupted", count=found)
         if hopeless:
@@ -128,17 +128,17 @@ class Runner:
         while True:
             known = service.configuration.tenants
             first = [one for one in rows.first_waiting(service.store.reader()) if one.tenant in known]
-            taken = [Taken(one.job.tenant, one.job.kind, one.kept.crashes > 0) for one in self._worker.lanes]
+            taken = [RunningJob(one.job.tenant, one.job.kind, one.kept.crashes > 0) for one in self._worker.lanes]
             chosen = next_job(first, taken, service.configuration.jobs, self._last)
             if chosen is None:
                 return
             self._last = Last(chosen.tenant, {**self._last.kinds, chosen.tenant: chosen.kind})
             kept = await service.store.write_raw(partial(rows.take_up, number=chosen.number, at=service.clock()))
             if kept is not None:
-                run = _Run(kept, service)
+                run = JobAttempt(kept, service)
                 self._worker.start(run, self._carry_out(run))
 
-    async def _carry_out(self, run: _Run) -> None:
+    async def _carry_out(self, run: JobAttempt) -> None:
         job = run.job
         try:
             fault.point("F33")
@@ -148,10 +148,10 @@ class Runner:
         except (JobFailedError, RefusedError) as error:
             await self._fail(run, error.issues)
         except CancelledJobError:
-            self._ended(run, State.CANCELLED)
+            self._ended(run, JobState.CANCELLED)
         except asyncio.CancelledError:
             if run.over:
-                self._ended(run, State.CANCELLED)
+                self._ended(run, JobState.CANCELLED)
             else:
                 # The service stops; or nobody asked for it, and the work waited for what was cancelled.
                 await self._fail(run, FAULT)
@@ -161,37 +161,37 @@ class Runner:
             logger().error("job failed", job=job.id, code=job.kind, error=type(error).__name__, file=place_of(error))
             await self._fail(run, FAULT)
 
-    async def _work(self, run: _Run) -> Result:
+    async def _work(self, run: JobAttempt) -> JobResult:
         work = self._works.get(run.job.kind)
         if work is None:
             raise JobFailedError(Issue(f"The service no longer does this ({run.job.kind}).", "http"))
         return await work(self._service, run.job, run.report)
 
-    async def _end(self, run: _Run, result: Result) -> None:
+    async def _end(self, run: JobAttempt, result: JobResult) -> None:
         """End a job with its result and what goes with it, in one commit, unless it was cancelled meanwhile."""
 
         done = await self._service.store.write(
-            run.job.tenant, partial(self._keep_end, run.kept, State.DONE, result.body, keep=result.keep)
+            run.job.tenant, partial(self._keep_end, run.kept, JobState.DONE, result.body, keep=result.keep)
         )
         if done and result.then is not None:
             result.then()
-        self._ended(run, State.DONE if done else State.CANCELLED)
+        self._ended(run, JobState.DONE if done else JobState.CANCELLED)
 
-    async def _fail(self, run: _Run, issues: tuple[Issue, ...]) -> None:
+    async def _fail(self, run: JobAttempt, issues: tuple[Issue, ...]) -> None:
         """End a job as failed; not while the service stops, as that may be why: it is done again."""
         if self._worker.leaving:
             return
         run.ending = True
-        failed = partial(self._keep_end, run.kept, State.FAILED, _written(issues or FAULT))
+        failed = partial(self._keep_end, run.kept, JobState.FAILED, _written(issues or FAULT))
         try:
             done = await self._service.store.write(run.job.tenant, failed)
         except StoreFailedError:
             await self._put_back([run])
         else:
-            self._ended(run, State.FAILED if done else State.CANCELLED)
+            self._ended(run, JobState.FAILED if done else JobState.CANCELLED)
 
     def _keep_end(
-        self, kept: StoredJob, state: State, body: bytes, transaction: Transaction, keep: Keep | None = None
+        self, kept: StoredJob, state: JobState, body: bytes, transaction: Transaction, keep: Keep | None = None
     ) -> bool:
         """Keep the end of a job, what goes with it, and who is told; False where this attempt is over."""
         connection, job = transaction.connection, kept.job
@@ -200,11 +200,11 @@ class Runner:
         known = keep(transaction) if keep is not None else None
         if known is not None:
             rows.tell(connection, kept.number, known)
-        tell(transaction, Ended(job, state, self._service.handle(job), known or body), self._tellings)
+        tell(transaction, EndedJob(job, state, self._service.handle(job), known or body), self._tellings)
         fault.point("F34")
         return True
 
-    async def _put_back(self, runs: Sequence[_Run]) -> None:
+    async def _put_back(self, runs: Sequence[JobAttempt]) -> None:
         """Let jobs wait again; what a store that has failed does not take is found by the next process."""
         if not runs:
             return
@@ -221,7 +221,7 @@ class Runner:
             except StoreFailedError:
                 busy = False
 
-    def _ended(self, run: _Run, state: State) -> None:
+    def _ended(self, run: JobAttempt, state: JobState) -> None:
         seconds = monotonic() - run.began
         job = run.job
         self._service.job_signals.ended(job.kind, state, seconds)

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from engine.config.service import Jobs
-from engine.interchange.store.job import First
+from engine.interchange.store.job import NextJob
 
 
-class Taken(NamedTuple):
+class RunningJob(NamedTuple):
     """A job that is being worked on: of which tenant and kind, and whether alone."""
 
     tenant: str
@@ -27,19 +27,19 @@ class Last(NamedTuple):
     kinds: Mapping[str, str]
 
 
-def next_job(first: Iterable[First], taken: Collection[Taken], limits: Jobs, last: Last) -> First | None:
+def next_job(first: Iterable[NextJob], taken: Collection[RunningJob], limits: Jobs, last: Last) -> NextJob | None:
     """Return which of the first jobs of tenants and kinds is taken up; None where all have to wait."""
     if len(taken) >= limits.at_once or any(one.alone for one in taken):
         return None
 
-    def turn(one: First) -> tuple[bool, str, bool, str]:
+    def turn(one: NextJob) -> tuple[bool, str, bool, str]:
         return (one.tenant <= last.tenant, one.tenant, one.kind <= last.kinds.get(one.tenant, ""), one.kind)
 
     chosen = min((one for one in first if _has_place(one, taken, limits)), key=turn, default=None)
     return None if chosen is not None and chosen.crashes and taken else chosen
 
 
-def _has_place(one: First, taken: Collection[Taken], limits: Jobs) -> bool:
+def _has_place(one: NextJob, taken: Collection[RunningJob], limits: Jobs) -> bool:
     mine = [each for each in taken if each.tenant == one.tenant]
     return (
         len(mine) < limits.at_once_per_tenant

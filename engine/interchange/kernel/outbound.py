@@ -45,7 +45,7 @@ class OutboundError(ServiceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class OutboundReply:
     """What another machine said; header names are lower case."""
 
     status: int
@@ -53,14 +53,14 @@ class Reply:
     body: bytes = field(repr=False)
 
 
-class Peer:
+class OutboundPeer:
     """Another machine while some requests are sent to it."""
 
     def __init__(self, client: httpx.AsyncClient, trace: Trace) -> None:
         self._client = client
         self._trace = trace
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes, most: int) -> Reply:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes, most: int) -> OutboundReply:
         """Send a request and return the answer of `most` bytes at most, whatever its status; OutboundError."""
         try:
             async with self._client.stream(
@@ -73,7 +73,7 @@ class Peer:
                     if size > most:
                         raise OutboundError("sent more than is read")
                     parts.append(part)
-                return Reply(answer.status_code, answer.headers, b"".join(parts))
+                return OutboundReply(answer.status_code, answer.headers, b"".join(parts))
         except tuple(kind for kind, _ in REASONS) as error:
             raise OutboundError(next(text for kind, text in REASONS if isinstance(error, kind))) from error
 
@@ -121,7 +121,7 @@ class Outbound:
         self.connections = 0
 
     @asynccontextmanager
-    async def peer(self, ca_file: str | None, seconds: float, *, beside: bool = False) -> AsyncIterator[Peer]:
+    async def peer(self, ca_file: str | None, seconds: float, *, beside: bool = False) -> AsyncIterator[OutboundPeer]:
         """Return another machine for as long as the block lasts; OutboundError where `ca_file` cannot be used.
 
         The authorities of `ca_file` are trusted instead of the system's, or `beside` them.
@@ -134,7 +134,7 @@ class Outbound:
         async with httpx.AsyncClient(
             verify=context, trust_env=False, follow_redirects=False, timeout=timeout, limits=LIMITS
         ) as client:
-            yield Peer(client, self._trace)
+            yield OutboundPeer(client, self._trace)
 
     async def _trace(self, event: str, _info: Mapping[str, Any]) -> None:
         self.connections += event == OPENED

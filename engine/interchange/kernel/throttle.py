@@ -33,7 +33,7 @@ def take(bucket: Bucket | None, limit: RateLimit, at: datetime) -> tuple[Bucket,
     return Bucket(units, latest), -((units - CALL) // (rate * 1_000_000))
 
 
-class Throttle:
+class RequestThrottle:
     """The buckets of all clients."""
 
     def __init__(self) -> None:

@@ -4,13 +4,13 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Request
+from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
 from engine.interchange.orders.moving import find_order
 from engine.interchange.orders.order import NAME, TEST, status_of, tests_of
 from engine.interchange.orders.status import OPEN, OrderStatus
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 PLACER_TYPE: Final = {
     "coding": [{"system": "http://terminology.hl7.org/CodeSystem/v2-0203", "code": "PLAC", "display": "Placer"}]
@@ -36,7 +36,7 @@ def order_id_of(test: JsonObject, sis: str) -> str:
     return str(requisition.get("value", "")) if requisition.get("system") == order_number_system(sis) else ""
 
 
-def order_of(transaction: Transaction, sis: str, test_id: str, test: JsonObject) -> Stored | None:
+def order_of(transaction: Transaction, sis: str, test_id: str, test: JsonObject) -> StoredVersion | None:
     """Return the order that a test belongs to, while that is there and names it."""
     order_id = order_id_of(test, sis)
     order = find_order(transaction, order_id) if order_id else None
@@ -61,7 +61,7 @@ def numbered(test: JsonObject, sis: str, order_id: str, test_id: str) -> JsonObj
 
 
 def settle_test(
-    service: Service, transaction: Transaction, request: Request, test: JsonObject, live: Stored | None
+    service: Service, transaction: Transaction, request: FhirRequest, test: JsonObject, live: StoredVersion | None
 ) -> JsonObject:
     """Return a ServiceRequest that a client writes, as it is kept: numbers of orders are given by the service alone.
 

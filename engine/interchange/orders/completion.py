@@ -7,9 +7,9 @@ from engine.fhir.json import JsonObject
 from engine.interchange.orders.belonging import order_id_of
 from engine.interchange.orders.moving import find_order, follow, move
 from engine.interchange.orders.order import NAME, TEST, of_patient, status_of, tests_of
-from engine.interchange.orders.status import FHIR, TRANSITIONS, Event, OrderStatus
+from engine.interchange.orders.status import FHIR, TRANSITIONS, OrderEvent, OrderStatus
 from engine.interchange.store.references import local_target
-from engine.interchange.store.transaction import Follower, Stored, Transaction
+from engine.interchange.store.transaction import Follower, StoredVersion, Transaction
 
 REPORT: Final = "DiagnosticReport"
 FINAL: Final = frozenset({"final", "amended", "corrected", "appended"})
@@ -57,12 +57,12 @@ def review(transaction: Transaction, sis: str, order_id: str) -> None:
             continue
         done.append(_resulted(transaction, stored, whole))
         follow(transaction, test_id, DONE if done[-1] else waiting, reopened=True)
-    event = Event.RESULTED if done and all(done) else Event.UNRESULTED
+    event = OrderEvent.RESULTED if done and all(done) else OrderEvent.UNRESULTED
     if (status, event) in TRANSITIONS:
         move(transaction, sis, order, event)
 
 
-def _resulted(transaction: Transaction, test: Stored, whole: list[JsonObject]) -> bool:
+def _resulted(transaction: Transaction, test: StoredVersion, whole: list[JsonObject]) -> bool:
     """Say whether a test has a final result, of its own patient: one of another, by mistake, completes nothing."""
     patient = of_patient(test.resource())
     reports = (*_reports(transaction, f"{TEST}/{test.id}"), *whole)

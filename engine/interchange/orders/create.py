@@ -4,11 +4,11 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
-from engine.interchange.jobs.job import Job, Report, Result
+from engine.interchange.jobs.job import JobResult, Report
 from engine.interchange.kernel.view import to_version
 from engine.interchange.orders.order import NAME, of_patient
 from engine.interchange.orders.status import FHIR, OrderStatus
@@ -16,7 +16,7 @@ from engine.interchange.orders.structure import check_order
 from engine.interchange.orders.validation import check_kept
 from engine.interchange.orders.writing import judge, keep_change, keep_order, notify, order_policy
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.rest.resource.draft import Draft, check_chart, check_status, make_draft, read_draft
+from engine.interchange.rest.resource.draft import DraftResource, check_chart, check_status, make_draft, read_draft
 from engine.interchange.rest.resource.links import check_links
 from engine.interchange.rest.resource.precondition import (
     check_id,
@@ -27,17 +27,18 @@ from engine.interchange.rest.resource.precondition import (
     parse_expected,
 )
 from engine.interchange.rest.resource.update import Work
+from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.references import check_references, placed_references
-from engine.interchange.store.search.criterion import Search
+from engine.interchange.store.search.criterion import SearchQuery
 from engine.interchange.store.search.page import Pairs
-from engine.interchange.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.tokens.oauth.role import demand
 
 KIND: Final = f"{NAME}.create"
 
 
-async def create(service: Service, request: Request) -> Answer:
+async def create(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST /RequestGroup: 201, pending, or a draft if it says so; `Prefer: respond-async`: 202, then a draft.
 
     With If-None-Exist 200 for one match and 412 for several.
@@ -49,14 +50,14 @@ async def create(service: Service, request: Request) -> Answer:
     seen = may_see(service.configuration, request.principal, NAME, own=bool(request.within))
     policy, new_id = order_policy(service, tenant), service.new_id()
 
-    def look(transaction: Transaction) -> Stored | None:
+    def look(transaction: Transaction) -> StoredVersion | None:
         match = match_condition(transaction, condition)
         if match is None:
             _judge_new(transaction, request, draft)
             check_kept(transaction, policy.rules, new_id, draft.resource)
         return match
 
-    def work(transaction: Transaction) -> tuple[int, Stored]:
+    def work(transaction: Transaction) -> tuple[int, StoredVersion]:
         match = match_condition(transaction, condition)
         if match is not None:
             return 200, match
@@ -80,7 +81,7 @@ async def create(service: Service, request: Request) -> Answer:
     return written_answer(status, stored, request, location=True, seen=status == 201 or seen)
 
 
-async def work(service: Service, job: Job, _report: Report) -> Result:
+async def work(service: Service, job: AsyncJob, _report: Report) -> JobResult:
     """Make the draft that was asked for, in the commit that ends the job: it is there once, under the id given then."""
     order_id, order = str(job.asked["id"]), job.asked["order"]
     condition = _condition(service, job.version, tuple((name, value) for name, value in job.asked["condition"]))
@@ -96,10 +97,10 @@ async def work(service: Service, job: Job, _report: Report) -> Result:
             return b""
         return to_version(stored.body, NAME, job.version)
 
-    return Result(b"", keep)
+    return JobResult(b"", keep)
 
 
-def replacing(service: Service, request: Request, change: Change) -> Work:
+def replacing(service: Service, request: FhirRequest, change: VersionMethod) -> Work:
     """Return the work that replaces an order, or creates it as POST does without Prefer; RefusedError (400)."""
     expected = parse_expected(request)
     check_id(request.id)
@@ -107,14 +108,14 @@ def replacing(service: Service, request: Request, change: Change) -> Work:
     check_same_id(request)
     policy = order_policy(service, request.principal.tenant)
 
-    def work(transaction: Transaction) -> tuple[int, Stored]:
+    def work(transaction: Transaction) -> tuple[int, StoredVersion]:
         stored = transaction.get(NAME, request.id)
         expected.check(stored, request.version)
         if stored is None or stored.deleted:
             demand(request.principal.role, KEPT[NAME].creating)
             _judge_new(transaction, request, draft, stored)
             status = _first(draft.resource)
-            order = keep_order(transaction, policy, request.id, draft.resource, status, stored, Change.NEW)
+            order = keep_order(transaction, policy, request.id, draft.resource, status, stored, VersionMethod.NEW)
             return 201, order
         judged = judge(transaction, policy, stored, draft.resource, request.version)
         _judge(transaction, request, draft, stored)
@@ -128,12 +129,16 @@ def _first(order: JsonObject) -> OrderStatus:
     return OrderStatus.DRAFT if order["status"] == FHIR[OrderStatus.DRAFT] else OrderStatus.PENDING
 
 
-def _judge_new(transaction: Transaction, request: Request, draft: Draft, deleted: Stored | None = None) -> None:
+def _judge_new(
+    transaction: Transaction, request: FhirRequest, draft: DraftResource, deleted: StoredVersion | None = None
+) -> None:
     _judge(transaction, request, draft, deleted)
     check_status(KEPT[NAME], draft.resource, request.version)
 
 
-def _judge(transaction: Transaction, request: Request, draft: Draft, stored: Stored | None = None) -> None:
+def _judge(
+    transaction: Transaction, request: FhirRequest, draft: DraftResource, stored: StoredVersion | None = None
+) -> None:
     """Refuse (422) what makes any resource unprocessable."""
     draft.judge(transaction, stored)
     check_chart(KEPT[NAME], draft.resource, request.version)
@@ -141,7 +146,7 @@ def _judge(transaction: Transaction, request: Request, draft: Draft, stored: Sto
     check_links(transaction, request, draft.resource, live)
 
 
-def _condition(service: Service, version: FhirVersion, pairs: Pairs) -> Search | None:
+def _condition(service: Service, version: FhirVersion, pairs: Pairs) -> SearchQuery | None:
     parameters = KEPT[NAME].search_parameters(version)
     base_url = service.configuration.base_url
     return condition_search(NAME, version, pairs, parameters, base_url) if pairs else None

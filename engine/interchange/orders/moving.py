@@ -3,15 +3,15 @@
 from typing import Final
 
 from engine.interchange.orders.order import NAME, TEST, status_of, tests_of, with_status
-from engine.interchange.orders.status import FHIR, TRANSITIONS, Event, OrderStatus, WrongStateError
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.orders.status import FHIR, TRANSITIONS, OrderEvent, OrderStatus, WrongStateError
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 # Results decide of each test by itself: those that come or go write it.
-OF_RESULTS: Final = frozenset({Event.RESULTED, Event.UNRESULTED})
+OF_RESULTS: Final = frozenset({OrderEvent.RESULTED, OrderEvent.UNRESULTED})
 DONE: Final = FHIR[OrderStatus.COMPLETED]
 
 
-def next_status(order: Stored, sis: str, event: Event) -> OrderStatus:
+def next_status(order: StoredVersion, sis: str, event: OrderEvent) -> OrderStatus:
     """Return the status that an event brings an order to; WrongStateError where it cannot happen to it."""
     status = status_of(order.resource(), sis)
     after = TRANSITIONS.get((status, event))
@@ -20,7 +20,7 @@ def next_status(order: Stored, sis: str, event: Event) -> OrderStatus:
     return after
 
 
-def move(transaction: Transaction, sis: str, order: Stored, event: Event, note: str = "") -> Stored:
+def move(transaction: Transaction, sis: str, order: StoredVersion, event: OrderEvent, note: str = "") -> StoredVersion:
     """Return the next version of an order that something happens to, kept with those of its tests.
 
     `order` is its present version, `note` what is to be read at it: nothing of a patient. WrongStateError: it cannot
@@ -48,7 +48,7 @@ def follow(transaction: Transaction, test_id: str, status: str, *, reopened: boo
     transaction.restate(stored, {**test, "status": status}, ("status",))
 
 
-def find_order(transaction: Transaction, order_id: str) -> Stored | None:
+def find_order(transaction: Transaction, order_id: str) -> StoredVersion | None:
     """Return an order that is there; None where there is none, or no longer."""
     stored = transaction.get(NAME, order_id)
     return None if stored is None or stored.deleted else stored

@@ -15,7 +15,7 @@ PERFORMER: Final = "requestgroup-performer"
 KNOWN: Final = frozenset(OrderStatus)
 
 
-class Action(NamedTuple):
+class OrderAction(NamedTuple):
     """One action of an order: where it stands, and the reference to its test, '' for none."""
 
     path: str
@@ -53,12 +53,12 @@ def tests_of(resource: JsonObject) -> tuple[str, ...]:
     return tuple(dict.fromkeys(test_id for type_name, _, test_id in targets if type_name == TEST))
 
 
-def actions_of(resource: JsonObject, path: str = NAME) -> Iterator[Action]:
+def actions_of(resource: JsonObject, path: str = NAME) -> Iterator[OrderAction]:
     """Yield the actions of an order, those within others too."""
     for index, one in enumerate(resource.get("action", ())):
         place = f"{path}.action[{index}]"
         reference = one.get("resource", {}).get("reference", "")
-        yield Action(place, one, reference)
+        yield OrderAction(place, one, reference)
         yield from actions_of(one, place)
 
 

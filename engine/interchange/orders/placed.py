@@ -9,7 +9,7 @@ from engine.interchange.store.references import local_target
 from engine.interchange.store.transaction import Transaction
 
 
-class Placed(NamedTuple):
+class PlacedTest(NamedTuple):
     """A test: its action, where it is itself, and what it is; `id` is '' while the order contains it.
 
     `holder` is the resource in which its references of the form `#id` lead somewhere. `test` is None where an action
@@ -23,7 +23,7 @@ class Placed(NamedTuple):
     holder: JsonObject
 
 
-def placed_tests(transaction: Transaction, order: JsonObject) -> Iterator[Placed]:
+def placed_tests(transaction: Transaction, order: JsonObject) -> Iterator[PlacedTest]:
     """Yield the tests of an order in the order of its actions, each once; actions without a resource have none."""
     seen: set[str] = set()
     for action, _, reference in actions_of(order):
@@ -35,11 +35,11 @@ def placed_tests(transaction: Transaction, order: JsonObject) -> Iterator[Placed
         index, part = contained_at(order, target)
         if part is not None:
             test = part if part.get("resourceType") == TEST else None
-            yield Placed(place, f"{_root(action)}.contained[{index}]", "", test, order)
+            yield PlacedTest(place, f"{_root(action)}.contained[{index}]", "", test, order)
             continue
         type_name, _, test_id = target.partition("/")
         found = resolved(transaction, order, target) if type_name == TEST else None
-        yield Placed(place, place, test_id, found, found or {})
+        yield PlacedTest(place, place, test_id, found, found or {})
 
 
 def resolved(transaction: Transaction, holder: JsonObject, reference: str) -> JsonObject | None:

@@ -5,12 +5,12 @@ from typing import Final
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.orders.order import NAME, status_of
 from engine.interchange.orders.status import OrderStatus
-from engine.interchange.store.transaction import Stored
+from engine.interchange.store.transaction import StoredVersion
 
 UNDER_WAY: Final = frozenset({OrderStatus.PENDING, OrderStatus.SENT})
 
 
-def check_deletion(stored: Stored, sis: str) -> None:
+def check_deletion(stored: StoredVersion, sis: str) -> None:
     """Refuse (409) to delete an order that waits to be sent, or for its results."""
     status = status_of(stored.resource(), sis)
     if status in UNDER_WAY:

@@ -18,7 +18,7 @@ class OrderStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Event(StrEnum):
+class OrderEvent(StrEnum):
     """What happens to an order.
 
     TRANSMITTED and REFUSED come from the laboratory, RESULTED and UNRESULTED from the results that are linked to its
@@ -33,19 +33,19 @@ class Event(StrEnum):
     CANCEL = "cancel"
 
 
-TRANSITIONS: Final[Mapping[tuple[OrderStatus, Event], OrderStatus]] = {
-    (OrderStatus.DRAFT, Event.SUBMIT): OrderStatus.PENDING,
-    (OrderStatus.DRAFT, Event.CANCEL): OrderStatus.CANCELLED,
-    (OrderStatus.PENDING, Event.TRANSMITTED): OrderStatus.SENT,
-    (OrderStatus.PENDING, Event.REFUSED): OrderStatus.FAILED,
-    (OrderStatus.PENDING, Event.RESULTED): OrderStatus.COMPLETED,
-    (OrderStatus.PENDING, Event.CANCEL): OrderStatus.CANCELLED,
-    (OrderStatus.SENT, Event.RESULTED): OrderStatus.COMPLETED,
+TRANSITIONS: Final[Mapping[tuple[OrderStatus, OrderEvent], OrderStatus]] = {
+    (OrderStatus.DRAFT, OrderEvent.SUBMIT): OrderStatus.PENDING,
+    (OrderStatus.DRAFT, OrderEvent.CANCEL): OrderStatus.CANCELLED,
+    (OrderStatus.PENDING, OrderEvent.TRANSMITTED): OrderStatus.SENT,
+    (OrderStatus.PENDING, OrderEvent.REFUSED): OrderStatus.FAILED,
+    (OrderStatus.PENDING, OrderEvent.RESULTED): OrderStatus.COMPLETED,
+    (OrderStatus.PENDING, OrderEvent.CANCEL): OrderStatus.CANCELLED,
+    (OrderStatus.SENT, OrderEvent.RESULTED): OrderStatus.COMPLETED,
     # A laboratory may reject later what it took at first.
-    (OrderStatus.SENT, Event.REFUSED): OrderStatus.FAILED,
-    (OrderStatus.COMPLETED, Event.UNRESULTED): OrderStatus.SENT,
-    (OrderStatus.FAILED, Event.SUBMIT): OrderStatus.PENDING,
-    (OrderStatus.FAILED, Event.CANCEL): OrderStatus.CANCELLED,
+    (OrderStatus.SENT, OrderEvent.REFUSED): OrderStatus.FAILED,
+    (OrderStatus.COMPLETED, OrderEvent.UNRESULTED): OrderStatus.SENT,
+    (OrderStatus.FAILED, OrderEvent.SUBMIT): OrderStatus.PENDING,
+    (OrderStatus.FAILED, OrderEvent.CANCEL): OrderStatus.CANCELLED,
 }
 # RequestGroup.status, and the status of each of its tests that has no result yet.
 FHIR: Final[Mapping[OrderStatus, str]] = {
@@ -63,7 +63,7 @@ OPEN: Final = frozenset({OrderStatus.DRAFT, OrderStatus.FAILED})
 class WrongStateError(ServiceError):
     """An order is in a state in which this cannot happen to it."""
 
-    def __init__(self, order_id: str, status: OrderStatus, event: Event) -> None:
+    def __init__(self, order_id: str, status: OrderStatus, event: OrderEvent) -> None:
         super().__init__(f"the order {order_id} is {status}: {event} cannot happen to it")
         self.status = status
         self.event = event

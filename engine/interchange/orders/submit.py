@@ -3,29 +3,30 @@
 from typing import Final
 
 from engine.fhir.json import Json
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
-from engine.interchange.jobs.job import Job, Report, Result
+from engine.interchange.jobs.job import JobResult, Report
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.kernel.view import to_version
 from engine.interchange.orders.moving import move
 from engine.interchange.orders.order import NAME, of_patient, status_of
-from engine.interchange.orders.status import OPEN, Event, OrderStatus
+from engine.interchange.orders.status import OPEN, OrderEvent, OrderStatus
 from engine.interchange.orders.validation import check_complete
 from engine.interchange.orders.writing import OrderPolicy, notify, order_policy, place
-from engine.interchange.rest.resource.precondition import Expected, parse_expected
+from engine.interchange.rest.resource.precondition import Precondition, parse_expected
 from engine.interchange.rest.resource.read import absent, deleted
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.job import AsyncJob
+from engine.interchange.store.transaction import StoredVersion, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 from engine.interchange.tokens.oauth.scope import PLACE_ORDERS
 
 KIND: Final = f"{NAME}.submit"
 
 
-async def submit(service: Service, request: Request) -> Answer:
+async def submit(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST /RequestGroup/{id}/$submit: 200 with the order, pending; 202 with `Prefer: respond-async`.
 
     404, 410; 409 where it is pending or later; 422 with an issue for each fault, and then it stays what it was.
@@ -35,7 +36,7 @@ async def submit(service: Service, request: Request) -> Answer:
     tenant, policy = request.principal.tenant, order_policy(service, request.principal.tenant)
     seen = may_see(service.configuration, request.principal, NAME, own=bool(request.within))
 
-    def look(transaction: Transaction) -> Stored:
+    def look(transaction: Transaction) -> StoredVersion:
         stored = transaction.get(NAME, request.id)
         if stored is None:
             raise absent(request)
@@ -55,11 +56,11 @@ async def submit(service: Service, request: Request) -> Answer:
     return written_answer(200, stored, request, location=False, seen=seen)
 
 
-async def work(service: Service, job: Job, _report: Report) -> Result:
+async def work(service: Service, job: AsyncJob, _report: Report) -> JobResult:
     """Submit an order in the commit that ends the job, so that what is done again finds it as it was."""
     policy, order_id = order_policy(service, job.tenant), str(job.asked["id"])
     versions = job.asked["versions"]
-    expected = Expected(frozenset(versions) if versions is not None else None, None)
+    expected = Precondition(frozenset(versions) if versions is not None else None, None)
 
     def keep(transaction: Transaction) -> bytes:
         stored = transaction.get(NAME, order_id)
@@ -71,18 +72,18 @@ async def work(service: Service, job: Job, _report: Report) -> Result:
         after = _submit(transaction, policy, stored)
         return to_version(after.body, NAME, job.version) if job.asked["seen"] else b""
 
-    return Result(b"", keep, service.laboratory_wakeup.set)
+    return JobResult(b"", keep, service.laboratory_wakeup.set)
 
 
-def _submit(transaction: Transaction, policy: OrderPolicy, stored: Stored) -> Stored:
+def _submit(transaction: Transaction, policy: OrderPolicy, stored: StoredVersion) -> StoredVersion:
     order = stored.resource()
     check_complete(transaction, policy.rules, stored.id, order)
-    after = move(transaction, policy.sis, stored, Event.SUBMIT)
+    after = move(transaction, policy.sis, stored, OrderEvent.SUBMIT)
     place(transaction, policy.sis, stored.id, order)
     return after
 
 
-def _check_open(stored: Stored, sis: str) -> None:
+def _check_open(stored: StoredVersion, sis: str) -> None:
     """Refuse (409) an order that was submitted, or cancelled."""
     status = status_of(stored.resource(), sis)
     if status not in OPEN:
@@ -102,17 +103,17 @@ def _check_body(body: Json) -> None:
         raise refuse(Category.UNSUPPORTED, text, location="Parameters.parameter")
 
 
-def _versions(expected: Expected) -> list[str] | None:
+def _versions(expected: Precondition) -> list[str] | None:
     return sorted(expected.match) if expected.match is not None else None
 
 
 INTERACTION: Final = Interaction(
     NAME,
     "submit",
-    Level.INSTANCE,
+    InteractionLevel.INSTANCE,
     "POST",
-    Access.WRITE,
-    Action.CLINICAL,
+    RequiredAccess.WRITE,
+    RoleRule.CLINICAL,
     submit,
     operation="$submit",
     also=frozenset({PLACE_ORDERS}),

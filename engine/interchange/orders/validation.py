@@ -11,7 +11,7 @@ from engine.interchange.orders.belonging import order_id_of, order_of
 from engine.interchange.orders.compendium import lookup
 from engine.interchange.orders.compendium.answers import unanswered, wrong
 from engine.interchange.orders.order import NAME, PERFORMER, TEST, actions_of, of_patient, performer_of
-from engine.interchange.orders.placed import Placed, contained_at, placed_tests, resolved
+from engine.interchange.orders.placed import PlacedTest, contained_at, placed_tests, resolved
 from engine.interchange.store.transaction import Transaction
 
 ACCOUNT: Final = "requestgroup-account"
@@ -125,7 +125,7 @@ def _account(transaction: Transaction, sis: str, order: JsonObject) -> Iterator[
         yield Issue(f"Account.type says who pays: one of {', '.join(PAYERS)}.", path, "account-type", INVALID)
 
 
-def _own(transaction: Transaction, sis: str, order_id: str, order: JsonObject, placed: Placed) -> Iterator[Issue]:
+def _own(transaction: Transaction, sis: str, order_id: str, order: JsonObject, placed: PlacedTest) -> Iterator[Issue]:
     """Yield why something cannot be a test of this order."""
     test = placed.test
     if test is None:
@@ -148,7 +148,7 @@ def _own(transaction: Transaction, sis: str, order_id: str, order: JsonObject, p
         yield Issue(text, placed.action, "test-status", RULE)
 
 
-def _codes(transaction: Transaction, sis: str, order: JsonObject, tests: list[Placed]) -> Iterator[Issue]:
+def _codes(transaction: Transaction, sis: str, order: JsonObject, tests: list[PlacedTest]) -> Iterator[Issue]:
     """Yield what is wrong with what the tests ask of the laboratory."""
     laboratory = performer_of(order, sis)
     known = [(one, lab_codes(one.test or {})) for one in tests]
@@ -178,7 +178,7 @@ def _compendium(
     transaction: Transaction,
     sis: str,
     order: JsonObject,
-    placed: Placed,
+    placed: PlacedTest,
     laboratory: str,
     code: str,
     path: str,
@@ -195,7 +195,7 @@ def _compendium(
 
 
 def _answers(
-    transaction: Transaction, sis: str, order: JsonObject, placed: Placed, questionnaire: JsonObject
+    transaction: Transaction, sis: str, order: JsonObject, placed: PlacedTest, questionnaire: JsonObject
 ) -> Iterator[Issue]:
     """Yield what is missing in the answers to a test's questions, and which of them are wrong."""
     test, asked = placed.test or {}, f"Questionnaire/{questionnaire.get('id')}"
@@ -218,7 +218,7 @@ class _Response(NamedTuple):
     response: JsonObject
 
 
-def _responses(transaction: Transaction, placed: Placed, test: JsonObject) -> Iterator[_Response]:
+def _responses(transaction: Transaction, placed: PlacedTest, test: JsonObject) -> Iterator[_Response]:
     for index, one in enumerate(test.get("supportingInfo", ())):
         reference = str(one.get("reference", ""))
         found = resolved(transaction, placed.holder, reference) if reference else None

@@ -27,9 +27,9 @@ from engine.interchange.orders.order import (
     tests_of,
     with_status,
 )
-from engine.interchange.orders.status import FHIR, OPEN, TRANSITIONS, Event, OrderStatus
+from engine.interchange.orders.status import FHIR, OPEN, TRANSITIONS, OrderEvent, OrderStatus
 from engine.interchange.orders.validation import Rules, check_complete, check_kept, lab_codes
-from engine.interchange.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 from engine.interchange.store.transmission import TransmissionStatus, enqueue, find_sent, withdraw
 
 REVOKED: Final = FHIR[OrderStatus.CANCELLED]
@@ -66,9 +66,9 @@ def keep_order(
     order_id: str,
     resource: JsonObject,
     status: OrderStatus,
-    deleted: Stored | None = None,
-    change: Change = Change.POST,
-) -> Stored:
+    deleted: StoredVersion | None = None,
+    change: VersionMethod = VersionMethod.POST,
+) -> StoredVersion:
     """Keep a new order as a draft, or as pending, on its way to the laboratory; its tests come out of it.
 
     `deleted` is what it brings back. RefusedError (422): it cannot be kept so.
@@ -105,7 +105,7 @@ def notify(service: Service) -> None:
 
 
 def judge(
-    transaction: Transaction, policy: OrderPolicy, stored: Stored, resource: JsonObject, version: FhirVersion
+    transaction: Transaction, policy: OrderPolicy, stored: StoredVersion, resource: JsonObject, version: FhirVersion
 ) -> tuple[JsonObject, OrderStatus]:
     """Return what a client's version of an order is kept as, and its status then.
 
@@ -123,7 +123,7 @@ def judge(
     known = _marked(known, policy.sis, stored.id, status)
     changed = {name for name in {*marked, *known} if _without_stamps(marked, name) != _without_stamps(known, name)}
     if asked == REVOKED and status is not OrderStatus.CANCELLED:
-        if (status, Event.CANCEL) not in TRANSITIONS or (status not in OPEN and changed - WHY):
+        if (status, OrderEvent.CANCEL) not in TRANSITIONS or (status not in OPEN and changed - WHY):
             raise _closed(stored.id, status, "it cannot be cancelled")
         if status is OrderStatus.PENDING and not withdraw(transaction, stored.id):
             text = f"{NAME}/{stored.id} is being transmitted, or the laboratory may have it: it cannot be cancelled."
@@ -141,11 +141,11 @@ def judge(
 def keep_change(
     transaction: Transaction,
     policy: OrderPolicy,
-    stored: Stored,
+    stored: StoredVersion,
     resource: JsonObject,
     status: OrderStatus,
-    change: Change,
-) -> Stored:
+    change: VersionMethod,
+) -> StoredVersion:
     """Keep the next version of an order, with its tests; one that it names no longer is revoked. RefusedError (422)."""
     before = stored.resource()
     if of_patient(resource) != of_patient(before):
@@ -223,7 +223,7 @@ def _name(transaction: Transaction, policy: OrderPolicy, order_id: str, test: Js
     return policy.new_id()
 
 
-def _check_unsent(transaction: Transaction, deleted: Stored) -> None:
+def _check_unsent(transaction: Transaction, deleted: StoredVersion) -> None:
     """Refuse (409) to bring back an order that a laboratory has had: its numbers are known there."""
     sent = find_sent(transaction, deleted.id)
     if sent is not None and sent.standing not in {TransmissionStatus.REFUSED, TransmissionStatus.WITHDRAWN}:

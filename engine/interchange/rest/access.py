@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
 
-from engine.interchange.core.exchange import Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse, unsupported
 from engine.interchange.rest.resource.context import reached_by, restrict_to_patient
 from engine.interchange.store.search.page import FORMAT
-from engine.interchange.tokens.oauth.role import Action, demand
+from engine.interchange.tokens.oauth.role import RoleRule, demand
 from engine.interchange.tokens.oauth.scope import allows
 from engine.interchange.tokens.oauth.vault import Principal
 
@@ -55,11 +55,11 @@ class AdmittedInteraction:
     interaction: Interaction
     query: tuple[tuple[str, str], ...]
 
-    def restrict(self, service: Service, request: Request) -> Request:
+    def restrict(self, service: Service, request: FhirRequest) -> FhirRequest:
         """Return the request restricted to the patient of the token; RefusedError (403) where it reaches further."""
         return restrict_to_patient(service, request, self.interaction, needed(self.interaction))
 
-    async def answer(self, service: Service, request: Request) -> Answer:
+    async def answer(self, service: Service, request: FhirRequest) -> HttpAnswer:
         """Carry out the interaction, restricted to the patient of the token."""
         return await self.interaction.run(service, self.restrict(service, request))
 
@@ -81,7 +81,7 @@ def authorise(service: Service, principal: Principal, interaction: Interaction) 
     if interaction.own_rights:
         return
     enforced = service.tenant(principal.tenant).scope_enforcement == "strict"
-    strict = enforced or interaction.action is Action.AUDIT
+    strict = enforced or interaction.action is RoleRule.AUDIT
     alone = interaction.flags | interaction.also
     granted = allows(principal.scopes, reached_by(interaction), needed(interaction)) or not alone.isdisjoint(
         principal.scopes
@@ -124,5 +124,5 @@ def queried(interaction: Interaction) -> bool:
     return (
         interaction.code in QUERIED
         or interaction.document
-        or (interaction.code == "update" and interaction.level is Level.TYPE)
+        or (interaction.code == "update" and interaction.level is InteractionLevel.TYPE)
     )

@@ -29,7 +29,7 @@ PATIENT: Final = re.compile(rb'"resourceType":"Patient","id":"([A-Za-z0-9.-]{1,6
 READ_BYTES: Final = 4 * 1024 * 1024
 
 
-class Access(NamedTuple):
+class AccessRow(NamedTuple):
     """One row to add. `outcome`: done, refused or failed; `status` is that of the answer, 0 where none was made yet.
 
     `base` is the FHIR version that was called, `patients` are the ids of those whose data were touched, with spaces
@@ -56,17 +56,17 @@ PROGRAM: Final = "adt-engine"
 LOCAL: Final = "local"
 
 
-def by_command(at_ms: int, tenant: str, base: str, interaction: str, what: tuple[str, str], patients: str) -> Access:
+def by_command(at_ms: int, tenant: str, base: str, interaction: str, what: tuple[str, str], patients: str) -> AccessRow:
     """Return the row of something that a command has done to `what` (type and id), for whoever is signed in here."""
     who = (PROGRAM, getpass.getuser(), "", LOCAL, "")
-    return Access(at_ms, tenant, *who, base, interaction, *what, patients, "done", 0)
+    return AccessRow(at_ms, tenant, *who, base, interaction, *what, patients, "done", 0)
 
 
 # What is selected of a row, in the order in which `read_row` takes it.
-COLUMNS: Final = ", ".join((*Access._fields, "seq", "hash"))
+COLUMNS: Final = ", ".join((*AccessRow._fields, "seq", "hash"))
 ADD: Final = (
-    f"INSERT INTO access (seq, {', '.join(Access._fields)}, hash)"  # noqa: S608 - names of columns, no value
-    f" VALUES ({', '.join('?' * (len(Access._fields) + 2))})"
+    f"INSERT INTO access (seq, {', '.join(AccessRow._fields)}, hash)"  # noqa: S608 - names of columns, no value
+    f" VALUES ({', '.join('?' * (len(AccessRow._fields) + 2))})"
 )
 ROWS: Final = f"SELECT {COLUMNS} FROM access WHERE seq > ? ORDER BY seq LIMIT ?"  # noqa: S608 - names of columns, no value
 BY_SEQ: Final = f"SELECT {COLUMNS} FROM access WHERE tenant=? AND seq=?"  # noqa: S608 - names of columns, no value
@@ -75,12 +75,12 @@ BY_SEQ: Final = f"SELECT {COLUMNS} FROM access WHERE tenant=? AND seq=?"  # noqa
 class Logged(NamedTuple):
     """A row as it is kept, with its number and hash."""
 
-    access: Access
+    access: AccessRow
     seq: int
     hash: bytes
 
 
-class Fault(NamedTuple):
+class AccessLogFault(NamedTuple):
     """A row that is not as it was written, and what is wrong with it."""
 
     seq: int
@@ -94,9 +94,9 @@ class Pending:
     `entries` are the rows of what is done together: a transaction sets them, and then they are all that is kept.
     """
 
-    access: Access
+    access: AccessRow
     kept: bool = False
-    entries: tuple[Access, ...] = ()
+    entries: tuple[AccessRow, ...] = ()
 
     def keep(self, connection: Connection, touched: Iterable[str]) -> None:
         """Add the row within the first write of the request, with those whose records that has touched."""
@@ -117,7 +117,7 @@ def patients_in(text: bytes) -> Iterator[str]:
             yield found.decode()
 
 
-def touching(access: Access, touched: Iterable[str]) -> Access:
+def touching(access: AccessRow, touched: Iterable[str]) -> AccessRow:
     """Return a row with the ids of those whose records a write has touched."""
     return access._replace(patients=joined((*access.patients.split(), *sorted(touched))))
 
@@ -127,7 +127,7 @@ def joined(ids: Iterable[str]) -> str:
     return " ".join(tuple(dict.fromkeys(ids))[:MOST_PATIENTS])
 
 
-def append(connection: Connection, rows: Iterable[Access]) -> None:
+def append(connection: Connection, rows: Iterable[AccessRow]) -> None:
     """Add rows within a write."""
     seq, before = last(connection)
     for row in rows:
@@ -142,7 +142,7 @@ def last(connection: Connection) -> ChainLink:
     return head(connection, HEAD)
 
 
-def hashed(seq: int, row: Access) -> bytes:
+def hashed(seq: int, row: AccessRow) -> bytes:
     """Return what is hashed of a row."""
     return orjson.dumps((seq, *row))
 
@@ -158,17 +158,17 @@ def logged(connection: Connection, after: int = 0) -> Iterator[Logged]:
 def read_row(row: tuple[Any, ...]) -> Logged:
     """Return a row of the database as a value."""
     *columns, seq, kept = row
-    return Logged(Access(*columns), seq, bytes(kept))
+    return Logged(AccessRow(*columns), seq, bytes(kept))
 
 
-def faults(connection: Connection) -> Iterator[Fault]:
+def faults(connection: Connection) -> Iterator[AccessLogFault]:
     """Yield each row that was changed, and each place where one was taken out; what was cut off the end is not seen."""
     before = START
     for one in logged(connection):
         link = ChainLink(one.seq, one.hash)
         match break_between(before, link, (hashed(one.seq, one.access),)):
             case Break.MISSING:
-                yield Fault(one.seq, f"the rows from {before.seq + 1} to {one.seq - 1} are gone")
+                yield AccessLogFault(one.seq, f"the rows from {before.seq + 1} to {one.seq - 1} are gone")
             case Break.CHANGED:
-                yield Fault(one.seq, "the row, or the one before it, was changed")
+                yield AccessLogFault(one.seq, "the row, or the one before it, was changed")
         before = link

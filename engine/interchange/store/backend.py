@@ -5,12 +5,12 @@ from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 from engine.database.connection import Connection
-from engine.interchange.store.writer import Writer
+from engine.interchange.store.writer import StoreWriter
 
 T = TypeVar("T")
 
 
-class Reader(Protocol):
+class StoreReader(Protocol):
     """One thread's way to read; texts are in SQLite's words."""
 
     @property
@@ -44,7 +44,7 @@ class Backend(Protocol):
         is another program's, and where a newer program has changed its tables.
         """
 
-    def reader(self) -> Reader:
+    def reader(self) -> StoreReader:
         """Return a way to read for one thread."""
 
     def changing(self) -> AbstractContextManager[Connection]:
@@ -53,7 +53,7 @@ class Backend(Protocol):
     def index(self, work: Callable[[Connection, str], None]) -> None:
         """Run `work`, which makes index rows anew, while no other process does; it gets what begins a transaction."""
 
-    def writer(self, edition: str, *, serves: bool) -> Writer:
+    def writer(self, edition: str, *, serves: bool) -> StoreWriter:
         """Return the writer, begun.
 
         `edition` is that of the search parameters by which it makes index rows, '' for a command. One that `serves`

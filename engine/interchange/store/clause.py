@@ -3,18 +3,18 @@
 from dataclasses import replace
 from typing import Final
 
-from engine.interchange.store.search.criterion import Criterion, Kind, Linked, Parameter, Rank, Search
+from engine.interchange.store.search.criterion import Criterion, Linked, Parameter, ParameterKind, Rank, SearchQuery
 
 # One index table for each kind of parameter that has one; the others are columns of the resource.
 TABLES: Final = {
-    Kind.STRING: "string_index",
-    Kind.TOKEN: "token_index",
-    Kind.CONTACT: "token_index",
-    Kind.URI: "token_index",
-    Kind.CANONICAL: "token_index",
-    Kind.IDENTIFIER: "identifier_index",
-    Kind.DATE: "date_index",
-    Kind.REFERENCE: "reference_index",
+    ParameterKind.STRING: "string_index",
+    ParameterKind.TOKEN: "token_index",
+    ParameterKind.CONTACT: "token_index",
+    ParameterKind.URI: "token_index",
+    ParameterKind.CANONICAL: "token_index",
+    ParameterKind.IDENTIFIER: "identifier_index",
+    ParameterKind.DATE: "date_index",
+    ParameterKind.REFERENCE: "reference_index",
 }
 # Names are of this module and of the parameter tables; values are always arguments.
 LIVE: Final = "tenant = ? AND type = ? AND survivor IS NULL"
@@ -38,7 +38,7 @@ Arguments = tuple[str | int, ...]
 Clause = tuple[str, Arguments]
 
 
-def where_clause(tenant: int, search: Search, after: int) -> Clause:
+def where_clause(tenant: int, search: SearchQuery, after: int) -> Clause:
     """Return the condition on the records of a search behind a key, and its arguments."""
     driver, others = ranking(tenant, search)
     if driver is not None:
@@ -49,7 +49,7 @@ def where_clause(tenant: int, search: Search, after: int) -> Clause:
     return with_probes(LIVE, (tenant, search.type), others)
 
 
-def ranking(tenant: int, search: Search) -> tuple[Criterion | None, list[Criterion]]:
+def ranking(tenant: int, search: SearchQuery) -> tuple[Criterion | None, list[Criterion]]:
     """Return the criterion that drives, None where none can, and all others."""
     criteria = [
         one if one.linked is None else _resolved(tenant, search.type, one, one.linked) for one in search.criteria
@@ -113,6 +113,6 @@ def rows_clause(parameter: Parameter) -> Clause:
     if parameter.also:
         names = (parameter.rows, *parameter.also)
         return f"parameter IN ({', '.join('?' * len(names))})", names
-    if parameter.kind is Kind.CONTACT and parameter.system:
+    if parameter.kind is ParameterKind.CONTACT and parameter.system:
         return "parameter = ? AND system = ?", (parameter.rows, parameter.system)
     return "parameter = ?", (parameter.rows,)

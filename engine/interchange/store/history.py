@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from engine.interchange.store.query import fitting
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 # The order of columns is that of Stored.
 VERSION: Final = (
@@ -55,7 +55,7 @@ class HistoryPosition(NamedTuple):
     version: int
 
 
-class Span(NamedTuple):
+class HistorySpan(NamedTuple):
     """What of a history is wanted: versions made since a moment, and not ended before `kept_ms` (retention)."""
 
     since_ms: int
@@ -65,52 +65,54 @@ class Span(NamedTuple):
 class Versions(NamedTuple):
     """One page of versions, how many there are in all, and whether some stand behind the page."""
 
-    page: tuple[Stored, ...]
+    page: tuple[StoredVersion, ...]
     total: int
     more: bool
 
 
-def former_version(transaction: Transaction, present: Stored, version: int, kept_ms: int) -> Stored | None:
+def former_version(
+    transaction: Transaction, present: StoredVersion, version: int, kept_ms: int
+) -> StoredVersion | None:
     """Return a former version of a resource; None where it is not kept."""
     row = transaction.connection.execute(VERSION, (present.key, version, kept_ms)).fetchone()
-    return _former(present, Stored(*row)) if row else None
+    return _former(present, StoredVersion(*row)) if row else None
 
 
-def last_unknown(transaction: Transaction, present: Stored) -> int:
+def last_unknown(transaction: Transaction, present: StoredVersion) -> int:
     """Return the number of the last version from before versions were kept, 0 for none."""
     row = transaction.connection.execute(UNKNOWN, (present.key,)).fetchone()
     return int(row[0]) if row else 0
 
 
-def first_kept(transaction: Transaction, present: Stored, kept_ms: int) -> int:
+def first_kept(transaction: Transaction, present: StoredVersion, kept_ms: int) -> int:
     """Return the number of the first version of a resource that is kept."""
     row = transaction.connection.execute(FIRST, (present.key, kept_ms)).fetchone()
     return int(row[0]) if row else present.version
 
 
 def versions_of_one(
-    transaction: Transaction, present: Stored, span: Span, count: int, after: HistoryPosition | None
+    transaction: Transaction, present: StoredVersion, span: HistorySpan, count: int, after: HistoryPosition | None
 ) -> Versions:
     """Return versions of a resource, the present one among them."""
     execute = transaction.connection.execute
     lead = [present] if after is None and present.updated_ms >= span.since_ms else []
     before = after.version if after is not None else present.version
     with closing(execute(OF_ONE, (present.key, before, *span, count + 1))) as rows:
-        page, more = fitting(chain(lead, (_former(present, Stored(*row)) for row in rows)), count)
+        page, more = fitting(chain(lead, (_former(present, StoredVersion(*row)) for row in rows)), count)
     first = execute(FIRST_OF_ONE, (present.key, *span)).fetchone()
     total = present.version - first[0] if first else 0
     return Versions(page, total + (present.updated_ms >= span.since_ms), more and bool(page))
 
 
 def versions_of_type(
-    transaction: Transaction, type_name: str, span: Span, count: int, after: HistoryPosition
+    transaction: Transaction, type_name: str, span: HistorySpan, count: int, after: HistoryPosition
 ) -> Versions:
     """Return versions of all resources of a type."""
     execute = transaction.connection.execute
     of = (transaction.tenant, type_name)
     walk = (*of, span.since_ms, *after)
     with closing(execute(OF_TYPE, (*walk, *walk, *walk, span.kept_ms, count + 1))) as rows:
-        page, more = fitting((Stored(*row) for row in rows), count)
+        page, more = fitting((StoredVersion(*row) for row in rows), count)
     counted = (*of, span.since_ms)
     total = int(execute(COUNT_TYPE, (*counted, *counted, *counted, span.kept_ms)).fetchone()[0])
     return Versions(page, total, more and bool(page))
@@ -127,5 +129,5 @@ def take_versions(transaction: Transaction, numbers: list[tuple[int]]) -> None:
     transaction.connection.executemany(TAKE, numbers)
 
 
-def _former(present: Stored, version: Stored) -> Stored:
+def _former(present: StoredVersion, version: StoredVersion) -> StoredVersion:
     return replace(version, id=present.id)

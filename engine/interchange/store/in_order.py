@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from engine.interchange.store.clause import TABLES, Clause, probe_clause, ranking, rows_clause
-from engine.interchange.store.search.criterion import Criterion, Kind, Rank, Search
+from engine.interchange.store.search.criterion import Criterion, ParameterKind, Rank, SearchQuery
 from engine.interchange.store.transaction import Transaction
 
 # Rows of one code and system, or of one target, stand in the order of their keys.
@@ -26,17 +26,17 @@ MOST_WALKS: Final = 8
 # A criterion that fewer rows meet leads, whatever is guessed of it.
 FEW: Final = 1_000
 # Kinds whose index has such an order.
-ORDERED: Final = frozenset({Kind.TOKEN, Kind.REFERENCE})
+ORDERED: Final = frozenset({ParameterKind.TOKEN, ParameterKind.REFERENCE})
 
 
-def measured(transaction: Transaction, search: Search) -> Search:
+def measured(transaction: Transaction, search: SearchQuery) -> SearchQuery:
     """Return a search of which that criterion leads that few rows meet, if its guesses leave nothing but many."""
     if len(search.criteria) < 2 or any(one.rank < Rank.MANY for one in search.criteria):
         return search
     return replace(search, criteria=tuple(_measured(transaction, one) for one in search.criteria))
 
 
-def walks(transaction: Transaction, search: Search) -> tuple[Clause, ...]:
+def walks(transaction: Transaction, search: SearchQuery) -> tuple[Clause, ...]:
     """Return the queries of keys that each have them in order; empty where no index has, or what leads is selective."""
     if any(one.linked is not None for one in search.criteria):
         return ()

@@ -16,7 +16,7 @@ class StringRow(NamedTuple):
     exact: str
 
 
-class TokenRow(NamedTuple):
+class TokenIndexRow(NamedTuple):
     """A code of a resource; `system` is empty where it has none."""
 
     parameter: str
@@ -53,7 +53,7 @@ class Index:
     """All index rows of one resource."""
 
     strings: frozenset[StringRow] = frozenset()
-    tokens: frozenset[TokenRow] = frozenset()
+    tokens: frozenset[TokenIndexRow] = frozenset()
     dates: frozenset[DateRow] = frozenset()
     identifiers: frozenset[IdentifierRow] = frozenset()
     references: frozenset[ReferenceRow] = frozenset()
@@ -115,7 +115,7 @@ def index_rows(connection: Connection, key: int) -> Index:
     execute = connection.execute
     return Index(
         strings=frozenset(StringRow(*row) for row in execute(STRINGS, (key,))),
-        tokens=frozenset(TokenRow(*row) for row in execute(TOKENS, (key,))),
+        tokens=frozenset(TokenIndexRow(*row) for row in execute(TOKENS, (key,))),
         dates=frozenset(DateRow(*row) for row in execute(DATES, (key,))),
         identifiers=frozenset(IdentifierRow(*row) for row in execute(IDENTIFIERS, (key,))),
         references=frozenset(ReferenceRow(*row) for row in execute(ROWS_OF_REFERENCES, (key,))),
@@ -134,13 +134,15 @@ def write_index(connection: Connection, tenant: int, key: int, before: Index, af
     _write(connection, ADD_IDENTIFIER, DROP_IDENTIFIER, before.identifiers, after.identifiers, *carried)
 
 
-def counted(tokens: frozenset[TokenRow]) -> set[TokenRow]:
+def counted(tokens: frozenset[TokenIndexRow]) -> set[TokenIndexRow]:
     """Return what a record counts for: its codes of the rows that are counted, by their system and by any."""
     own = {row for row in tokens if row.parameter in COUNTED}
     return own | {row._replace(system=ANY_SYSTEM) for row in own}
 
 
-def _count(connection: Connection, tenant: int, before: frozenset[TokenRow], after: frozenset[TokenRow]) -> None:
+def _count(
+    connection: Connection, tenant: int, before: frozenset[TokenIndexRow], after: frozenset[TokenIndexRow]
+) -> None:
     gone, new = counted(before), counted(after)
     if gone != new:
         changes = [(row, -1) for row in gone - new] + [(row, 1) for row in new - gone]

@@ -10,7 +10,7 @@ from typing import Final
 
 from engine.database.connection import Connection
 from engine.interchange.store.index import index_rows, write_index
-from engine.interchange.store.transaction import Indexer, Stored
+from engine.interchange.store.transaction import Indexer, StoredVersion
 from engine.telemetry import logger
 
 # What one commit takes at most; one resource at least.
@@ -63,12 +63,12 @@ def bring_up_to(edition: str, connection: Connection, indexers: Mapping[str, Ind
         logger().info("indexed", count=count)
 
 
-def _batch(connection: Connection, reached: int) -> list[tuple[int, Stored]]:
-    batch: list[tuple[int, Stored]] = []
+def _batch(connection: Connection, reached: int) -> list[tuple[int, StoredVersion]]:
+    batch: list[tuple[int, StoredVersion]] = []
     size = 0
     cursor = connection.execute(NEXT, (reached, BATCH))
     for tenant, *columns in cursor:
-        batch.append((tenant, Stored(*columns)))
+        batch.append((tenant, StoredVersion(*columns)))
         size += len(batch[-1][1].body)
         if size > BATCH_BYTES:
             break
@@ -76,7 +76,7 @@ def _batch(connection: Connection, reached: int) -> list[tuple[int, Stored]]:
     return batch
 
 
-def _index(connection: Connection, tenant: int, stored: Stored, indexers: Mapping[str, Indexer]) -> None:
+def _index(connection: Connection, tenant: int, stored: StoredVersion, indexers: Mapping[str, Indexer]) -> None:
     try:
         after = indexers[stored.type](stored.resource())
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):

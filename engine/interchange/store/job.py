@@ -66,7 +66,7 @@ COUNTS: Final = "SELECT kind, state, count(*) FROM job WHERE ended_ms IS NULL GR
 OLD: Final = "SELECT number FROM job WHERE ended_ms<? LIMIT ?"
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     """Where a job is: it waits, is worked on, and has ended in one of three ways."""
 
     WAITING = "waiting"
@@ -77,7 +77,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class AsyncJob:
     """What was asked for, by whom; `patient` is an id, '' for none, `attempts` how often it was taken up.
 
     `asked` is what of the request its work needs, as JSON; `version` is that of the base at which it was asked.
@@ -99,8 +99,8 @@ class StoredJob(NamedTuple):
     """A stored job: number, state and result; `body` only where one job is looked up by its id."""
 
     number: int
-    job: Job
-    state: State
+    job: AsyncJob
+    state: JobState
     crashes: int
     started_ms: int | None
     ended_ms: int | None
@@ -108,7 +108,7 @@ class StoredJob(NamedTuple):
     body: bytes
 
 
-class First(NamedTuple):
+class NextJob(NamedTuple):
     """The job of a tenant and kind whose turn is next."""
 
     tenant: str
@@ -117,14 +117,14 @@ class First(NamedTuple):
     crashes: int
 
 
-def add_job(transaction: Transaction, new: Job, *, apart: bool = False) -> None:
+def add_job(transaction: Transaction, new: AsyncJob, *, apart: bool = False) -> None:
     """Keep a new job, which waits; `apart` from others of its kind, patient and version, of which there is one else."""
     asked = orjson.dumps(new.asked).decode()
     row = (transaction.tenant, new.id, new.kind, new.patient, str(new.version), asked, new.client, new.user)
     transaction.connection.execute(ADD, (*row, milliseconds(new.asked_at), b"", int(apart)))
 
 
-def find_unfinished(transaction: Transaction, of: Job) -> StoredJob | None:
+def find_unfinished(transaction: Transaction, of: AsyncJob) -> StoredJob | None:
     """Return the job of the same kind, patient and version that has not ended; None for none, and for no patient."""
     asked = (transaction.tenant, of.kind, of.patient, str(of.version))
     row = transaction.connection.execute(UNFINISHED, asked).fetchone()
@@ -158,9 +158,9 @@ def count_waiting(transaction: Transaction) -> int:
     return int(transaction.connection.execute(WAITING, (transaction.tenant,)).fetchone()[0])
 
 
-def first_waiting(connection: Connection) -> tuple[First, ...]:
+def first_waiting(connection: Connection) -> tuple[NextJob, ...]:
     """Return the oldest job that waits, of each tenant and kind that have one."""
-    return tuple(First(*row) for row in connection.execute(FIRST))
+    return tuple(NextJob(*row) for row in connection.execute(FIRST))
 
 
 def running_numbers(connection: Connection) -> frozenset[int]:
@@ -186,7 +186,7 @@ def report(connection: Connection, number: int, attempt: int, progress: Mapping[
     return bool(connection.execute(REPORT, (text, number, attempt)).fetchall())
 
 
-def end(connection: Connection, number: int, attempt: int, state: State, at: datetime, body: bytes) -> bool:
+def end(connection: Connection, number: int, attempt: int, state: JobState, at: datetime, body: bytes) -> bool:
     """End a job as done or failed, with what its handle then tells; False where this attempt is over."""
     return bool(connection.execute(END, (str(state), milliseconds(at), body, number, attempt)).fetchall())
 
@@ -231,8 +231,8 @@ def _kept(row: tuple[Any, ...]) -> StoredJob:
     number, job_id, tenant, kind, patient, version, asked, client, user, asked_ms, attempts, *rest = row
     state, crashes, started_ms, ended_ms, progress, body = rest
     asked_at = EPOCH + timedelta(milliseconds=asked_ms)
-    job = Job(
+    job = AsyncJob(
         job_id, tenant, kind, patient, FhirVersion(version), orjson.loads(asked), client, user, asked_at, attempts
     )
     told = orjson.loads(progress) if progress else {}
-    return StoredJob(number, job, State(state), crashes, started_ms, ended_ms, told, bytes(body or b""))
+    return StoredJob(number, job, JobState(state), crashes, started_ms, ended_ms, told, bytes(body or b""))

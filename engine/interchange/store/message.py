@@ -36,7 +36,7 @@ COUNT: Final = "SELECT count(*) FROM message WHERE {where}"
 PAGE: Final = "SELECT id, body FROM message WHERE {where} ORDER BY number LIMIT ? OFFSET ?"
 
 
-class Message(NamedTuple):
+class MessageRow(NamedTuple):
     """A message that is to be kept, by its own id and the identifier that it came by."""
 
     id: str
@@ -61,7 +61,7 @@ class StoredMessage(NamedTuple):
     body: bytes
 
 
-def add_message(transaction: Transaction, new: Message) -> None:
+def add_message(transaction: Transaction, new: MessageRow) -> None:
     """Keep a message."""
     row = (new.id, new.given, new.event, new.patient, milliseconds(transaction.at), new.body)
     transaction.connection.execute(ADD, (transaction.tenant, *row))

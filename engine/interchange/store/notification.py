@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from engine.database.connection import Connection
-from engine.interchange.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 
 # `subscription` has those that writes are matched with: `type` and `criteria` as asked for, '' for the type of
 # synthetic ones; `version` is the base that it was made on, `headers` its header lines, sealed. A change of any
@@ -106,7 +106,7 @@ OLD: Final = "SELECT number FROM notification WHERE ended_ms<? ORDER BY ended_ms
 FORGET: Final = ("DELETE FROM notification_try WHERE number=?", "DELETE FROM notification WHERE number=?")
 
 
-class Outcome(StrEnum):
+class NotificationOutcome(StrEnum):
     """How an event ended: NONE while it waits, OFF and DELETED for the subscription's own end."""
 
     NONE = ""
@@ -144,7 +144,7 @@ class QueuedNotification(NamedTuple):
     body: bytes | None
 
 
-class Attempt(NamedTuple):
+class SendAttempt(NamedTuple):
     """One time that an event was sent: `status` is HTTP's, 0 where there was no answer; `reason` tells operators."""
 
     number: int
@@ -169,7 +169,7 @@ class PendingNotification(NamedTuple):
     outcome: str
 
 
-class Tried(NamedTuple):
+class AttemptSummary(NamedTuple):
     """One attempt as operators see it."""
 
     attempt: int
@@ -179,7 +179,7 @@ class Tried(NamedTuple):
     reason: str
 
 
-class Event(NamedTuple):
+class NotificationEvent(NamedTuple):
     """What happened: its name (X-Service-EventId) and the resource that tells it, in R4, as bytes of JSON.
 
     For a resource that is kept `stored` says which version of which, and `body` is empty.
@@ -187,15 +187,17 @@ class Event(NamedTuple):
 
     name: str
     body: bytes = b""
-    stored: Stored | None = None
+    stored: StoredVersion | None = None
 
 
-def end_waiting(connection: Connection, tenant: int, subscription: str, at_ms: int, outcome: "Outcome") -> None:
+def end_waiting(
+    connection: Connection, tenant: int, subscription: str, at_ms: int, outcome: "NotificationOutcome"
+) -> None:
     """Let a subscription be owed nothing any more, as it was switched off or deleted (`outcome`)."""
     connection.execute(END_WAITING, (at_ms, str(outcome), tenant, subscription))
 
 
-def enqueue(transaction: Transaction, subscription: str, version: str, event: Event) -> None:
+def enqueue(transaction: Transaction, subscription: str, version: str, event: NotificationEvent) -> None:
     """Owe an event to a subscription (its id, and the FHIR version that it is told in: 'R4' or 'STU3')."""
     at_ms = milliseconds(transaction.at)
     kept = (event.stored.key, event.stored.version) if event.stored is not None else (None, None)
@@ -204,7 +206,7 @@ def enqueue(transaction: Transaction, subscription: str, version: str, event: Ev
     transaction.owed = True
 
 
-def announce(transaction: Transaction, criteria: str, event: Event) -> int:
+def announce(transaction: Transaction, criteria: str, event: NotificationEvent) -> int:
     """Owe an event to each active subscription with these synthetic criteria (`Patient.P360`); return how many."""
     found = transaction.connection.execute(SYNTHETIC, (transaction.tenant, "", criteria)).fetchall()
     for subscription, version in found:
@@ -224,25 +226,25 @@ def due(connection: Connection, subscriber: Subscriber, at_ms: int, most: int) -
     )
 
 
-def end(connection: Connection, attempt: Attempt, outcome: Outcome) -> None:
+def end(connection: Connection, attempt: SendAttempt, outcome: NotificationOutcome) -> None:
     """Note an attempt after which nothing is owed any more."""
     _tried(connection, attempt)
     connection.execute(END, (attempt.ended_ms, str(outcome), attempt.number))
 
 
-def again(connection: Connection, attempt: Attempt, due_ms: int) -> None:
+def again(connection: Connection, attempt: SendAttempt, due_ms: int) -> None:
     """Note an attempt that failed, and when the next one is due."""
     _tried(connection, attempt)
     connection.execute(AGAIN, (due_ms, attempt.number))
 
 
-def _tried(connection: Connection, attempt: Attempt) -> None:
+def _tried(connection: Connection, attempt: SendAttempt) -> None:
     connection.execute(TRIED, (*attempt, attempt.number))
 
 
-def tries(connection: Connection, number: int) -> tuple[Tried, ...]:
+def tries(connection: Connection, number: int) -> tuple[AttemptSummary, ...]:
     """Return each time that an event was sent."""
-    return tuple(Tried(*row) for row in connection.execute(TRIES, (number,)))
+    return tuple(AttemptSummary(*row) for row in connection.execute(TRIES, (number,)))
 
 
 def revive(transaction: Transaction, number: int) -> None:

@@ -14,7 +14,7 @@ POSTGRESQL: Final = ("postgresql://", "postgres://")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DatabaseAddress:
     """The address of a PostgreSQL database; `shown` is how people are told of it."""
 
     url: str = field(repr=False)
@@ -26,7 +26,7 @@ class Address:
 
 
 # A file of SQLite, or PostgreSQL.
-Place = Path | Address
+Place = Path | DatabaseAddress
 
 
 def place_of(url: str) -> Place:
@@ -38,7 +38,7 @@ def place_of(url: str) -> Place:
         told = shown(url)
         if fault := address_fault(url):
             raise StartError(f"--database {told}: {fault}")
-        return Address(url, told)
+        return DatabaseAddress(url, told)
     if not url.startswith(SQLITE) or len(url) == len(SQLITE):
         raise StartError(
             f"--database {url.rpartition('@')[2]}: expected sqlite:///PATH or postgresql://USER@HOST[:PORT]/NAME"

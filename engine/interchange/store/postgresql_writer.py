@@ -26,12 +26,12 @@ from engine.database.postgresql import (
 )
 from engine.interchange.store.postgresql_steps import HELD, NAME, SESSION, TERM_LOCK, WRITING
 from engine.interchange.store.writer import (
-    Job,
     OutcomeUnknownError,
     StoreAwayError,
     StoreBusyError,
     StoreFailedError,
-    Writer,
+    StoreWriter,
+    WriteJob,
     blame,
     tell,
 )
@@ -65,8 +65,8 @@ class OtherEditionError(Exception):
     """Another adt-engine has indexed the database by other search parameters: what this one writes would be lost."""
 
 
-class PostgresqlWriter(Writer):
-    """Writes as `Writer` says; `edition` and `serves` are those of `Backend.writer`."""
+class PostgresqlWriter(StoreWriter):
+    """Writes as `StoreWriter` says; `edition` and `serves` are those of `Backend.writer`."""
 
     idle_seconds = LOOK_SECONDS
 
@@ -116,7 +116,7 @@ class PostgresqlWriter(Writer):
         except StoreAwayError:
             return
 
-    def _carry_out(self, batch: list[Job]) -> None:
+    def _carry_out(self, batch: list[WriteJob]) -> None:
         if self._serves and not self._held and monotonic() - self._looked_at > LOOK_SECONDS:
             self._idle()
         try:
@@ -161,7 +161,7 @@ class PostgresqlWriter(Writer):
             logger().error("store failed", reason="the database is indexed by another adt-engine: stop this one")
             raise OtherEditionError
 
-    def _work(self, batch: list[Job]) -> None:
+    def _work(self, batch: list[WriteJob]) -> None:
         """Do the writes, each in its savepoint, so that a fault in one takes none of the others along."""
         connection = self._connected()
         for job in batch:
@@ -176,7 +176,7 @@ class PostgresqlWriter(Writer):
                 job.error = error
                 connection.execute("ROLLBACK TO job; RELEASE job")
 
-    def _commit(self, batch: list[Job]) -> None:
+    def _commit(self, batch: list[WriteJob]) -> None:
         fault.point("F28")
         self._number += 1
         try:
@@ -213,7 +213,7 @@ class PostgresqlWriter(Writer):
                 raise OutcomeUnknownError from error
             sleep(RETRY_SECONDS)
 
-    def _refuse(self, batch: list[Job], error: Exception) -> None:
+    def _refuse(self, batch: list[WriteJob], error: Exception) -> None:
         """Undo a transaction, and let all of its writes have failed."""
         kind: type[StoreFailedError] = StoreFailedError if self.failed else StoreBusyError
         if isinstance(error, StoreAwayError):

@@ -17,9 +17,9 @@ from engine.interchange.store.clause import (
 )
 from engine.interchange.store.in_order import measured, page_in_order, total_in_order, walks
 from engine.interchange.store.index import ANY_SYSTEM, COUNTED
-from engine.interchange.store.search.criterion import Kind, Search
+from engine.interchange.store.search.criterion import ParameterKind, SearchQuery
 from engine.interchange.store.search.sort import SortKey
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 # A page has fewer resources than asked for where they are large: documents may be megabytes each.
 MOST_BYTES: Final = 16_777_216
@@ -36,7 +36,7 @@ SORTED: Final = "SELECT key FROM resource WHERE {where} ORDER BY {by}, id LIMIT 
 SORT_KEY: Final = (
     "(SELECT {least}(i.{column}) FROM {table} AS i WHERE i.key = resource.key AND i.{rows}) {direction} NULLS LAST"
 )
-COLUMNS: Final = {Kind.STRING: "folded", Kind.TOKEN: "code", Kind.DATE: "low"}
+COLUMNS: Final = {ParameterKind.STRING: "folded", ParameterKind.TOKEN: "code", ParameterKind.DATE: "low"}
 LAST: Final = "high"
 COUNT: Final = "SELECT count(*) FROM resource WHERE {where}"
 KEPT_COUNT: Final = (
@@ -52,14 +52,14 @@ COUNT_DRIVEN: Final = "SELECT count(*) FROM (SELECT DISTINCT key FROM ({drive}) 
 class SearchPage:
     """One page of a search, the total of matches, and whether there are more after it."""
 
-    records: tuple[Stored, ...]
+    records: tuple[StoredVersion, ...]
     total: int
     more: bool = False
 
 
 def find(
     transaction: Transaction,
-    search: Search,
+    search: SearchQuery,
     *,
     count: int,
     offset: int = 0,
@@ -73,7 +73,7 @@ def find(
     large: one at least, and no more of them than `MOST_BYTES`. The total of what is not `counted` is 0.
     """
     execute = transaction.connection.execute
-    page: tuple[Stored, ...] = ()
+    page: tuple[StoredVersion, ...] = ()
     more = False
     search = measured(transaction, search)
     ordered = walks(transaction, search)
@@ -85,7 +85,7 @@ def find(
         statement, arguments = page_statement(transaction.tenant, search, after, ordered)
         # One more than the page, to see whether it is the last.
         with closing(execute(statement, (*arguments, count + 1, offset))) as rows:
-            page, more = fitting((Stored(*row) for row in rows), count)
+            page, more = fitting((StoredVersion(*row) for row in rows), count)
     if not counted:
         return SearchPage(page, 0, more)
     if count and not after and not more and (page or not offset):
@@ -98,9 +98,9 @@ def find(
     return SearchPage(page, int(execute(statement, arguments).fetchone()[0]), more)
 
 
-def fitting(records: Iterable[Stored], count: int) -> tuple[tuple[Stored, ...], bool]:
+def fitting(records: Iterable[StoredVersion], count: int) -> tuple[tuple[StoredVersion, ...], bool]:
     """Return the records of one page, of at most `count`, and whether there are more."""
-    page: list[Stored] = []
+    page: list[StoredVersion] = []
     size = 0
     for one in records:
         size += len(one.body)
@@ -110,7 +110,7 @@ def fitting(records: Iterable[Stored], count: int) -> tuple[tuple[Stored, ...], 
     return tuple(page), False
 
 
-def page_statement(tenant: int, search: Search, after: int = 0, ordered: tuple[Clause, ...] = ()) -> Clause:
+def page_statement(tenant: int, search: SearchQuery, after: int = 0, ordered: tuple[Clause, ...] = ()) -> Clause:
     """Return the query of a page behind a key, and its arguments; how many records and from where come after them.
 
     `ordered` are the walks that find their keys in order, where there are such.
@@ -122,7 +122,7 @@ def page_statement(tenant: int, search: Search, after: int = 0, ordered: tuple[C
     return PAGE.format(where=where), arguments
 
 
-def sorted_statement(tenant: int, search: Search, order: tuple[SortKey, ...]) -> Clause:
+def sorted_statement(tenant: int, search: SearchQuery, order: tuple[SortKey, ...]) -> Clause:
     """Return the query of the keys of a page in an order; how many and from where come after its arguments."""
     where, arguments = where_clause(tenant, search, 0)
     keys = [_sort_key(one) for one in order]
@@ -134,14 +134,14 @@ def _sort_key(key: SortKey) -> Clause:
     kind, direction = key.parameter.kind, "DESC" if key.descending else "ASC"
     table = TABLES.get(kind)
     if table is None:
-        return f"{'id' if kind is Kind.ID else 'updated_ms'} {direction}", ()
+        return f"{'id' if kind is ParameterKind.ID else 'updated_ms'} {direction}", ()
     rows, names = rows_clause(key.parameter)
     least = "max" if key.descending else "min"
-    column = LAST if kind is Kind.DATE and key.descending else COLUMNS[kind]
+    column = LAST if kind is ParameterKind.DATE and key.descending else COLUMNS[kind]
     return SORT_KEY.format(least=least, column=column, table=table, rows=rows, direction=direction), names
 
 
-def is_kept(search: Search) -> bool:
+def is_kept(search: SearchQuery) -> bool:
     """Say whether nothing is asked for but one code of those whose numbers of records are kept."""
     if len(search.criteria) != 1 or search.criteria[0].parameter.rows not in COUNTED:
         return False
@@ -149,7 +149,7 @@ def is_kept(search: Search) -> bool:
     return len(tests) == 1 and tests[0][0] in COUNTED_BY
 
 
-def kept_total(tenant: int, search: Search) -> Clause | None:
+def kept_total(tenant: int, search: SearchQuery) -> Clause | None:
     """Return the query of how many records have a code, where that is kept; None where it is not."""
     if not is_kept(search):
         return None
@@ -158,7 +158,7 @@ def kept_total(tenant: int, search: Search) -> Clause | None:
     return KEPT_COUNT, (tenant, criterion.parameter.rows, *values, *COUNTED_BY[test])
 
 
-def total_statement(tenant: int, search: Search) -> Clause:
+def total_statement(tenant: int, search: SearchQuery) -> Clause:
     """Return the query that counts all matches, and its arguments."""
     driver, others = ranking(tenant, search)
     if driver is None or any(one.parameter.kind not in TABLES for one in others):

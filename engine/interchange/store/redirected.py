@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 # Rows of all that refers to a target but two records; a row of the same parameter may be there already.
 REDIRECT: Final = (
@@ -19,7 +19,7 @@ DROP_UNNAMED: Final = (
 )
 
 
-def redirected(transaction: Transaction, source: Stored, target: Stored) -> None:
+def redirected(transaction: Transaction, source: StoredVersion, target: StoredVersion) -> None:
     """Let the index name `target` wherever it names `source`, but in the rows of these two themselves."""
     old, new = f"{source.type}/{source.id}", f"{target.type}/{target.id}"
     but = (source.key, target.key)

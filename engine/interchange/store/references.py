@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.versions.names import r4_name
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
-from engine.interchange.store.transaction import DELETED, ReferenceStatus, Stored, Transaction
+from engine.interchange.store.transaction import DELETED, ReferenceStatus, StoredVersion, Transaction
 
 # Where it stands, the object that holds it, and under which key.
 Holder = tuple[str, JsonObject, str]
@@ -60,7 +60,7 @@ def normalise_references(resource: JsonObject, base_url: str) -> tuple[Reference
 
 
 def check_references(
-    transaction: Transaction, references: tuple[Reference, ...], replaced: Stored | None = None
+    transaction: Transaction, references: tuple[Reference, ...], replaced: StoredVersion | None = None
 ) -> None:
     """Refuse references to resources that the tenant does not have, and to patients who were merged away (422).
 
@@ -100,7 +100,7 @@ def repoint(part: JsonObject, source: str, target: str) -> JsonObject:
     return part
 
 
-def _named(stored: Stored | None) -> set[str]:
+def _named(stored: StoredVersion | None) -> set[str]:
     return references_in(stored.resource()) if stored is not None and not stored.deleted else set()
 
 

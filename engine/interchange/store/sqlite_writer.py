@@ -6,14 +6,14 @@ from typing import Final
 from engine import fault
 from engine.database.dialect import SQLITE
 from engine.database.sqlite import SqliteConnection, SqliteError, is_busy, is_disk_error
-from engine.interchange.store.writer import Job, StoreBusyError, StoreFailedError, Writer, blame, tell
+from engine.interchange.store.writer import StoreBusyError, StoreFailedError, StoreWriter, WriteJob, blame, tell
 
 # Beyond this the writer waits for readers to leave the write-ahead log; below, it is reused without a wait.
 LOG_BYTES: Final = 64 * 1024 * 1024
 LOG_WAIT_MS: Final = 250
 
 
-class SqliteWriter(Writer):
+class SqliteWriter(StoreWriter):
     """Writes each in its savepoint, on a connection that is its own; `log` is the write-ahead log of its file."""
 
     def __init__(self, connection: SqliteConnection, log: Path) -> None:
@@ -31,13 +31,13 @@ class SqliteWriter(Writer):
     def _idle(self) -> None:
         """Do nothing: a file stays where it is."""
 
-    def _carry_out(self, batch: list[Job]) -> None:
+    def _carry_out(self, batch: list[WriteJob]) -> None:
         self._commit(batch)
         size = self._log_size(batch)
         tell(batch)
         self._bound_log(size)
 
-    def _commit(self, batch: list[Job]) -> None:
+    def _commit(self, batch: list[WriteJob]) -> None:
         try:
             self._check()
             self._connection.execute(SQLITE.writing)
@@ -54,7 +54,7 @@ class SqliteWriter(Writer):
             blame(batch, StoreFailedError if self.failed else StoreBusyError, error)
             self._undo()
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: WriteJob) -> None:
         self._connection.execute("SAVEPOINT job")
         try:
             job.result = job.work(self._connection)
@@ -69,7 +69,7 @@ class SqliteWriter(Writer):
         if self.failed:
             raise StoreFailedError
 
-    def _log_size(self, batch: list[Job]) -> int:
+    def _log_size(self, batch: list[WriteJob]) -> int:
         """Return the bytes of the write-ahead log; without it nothing that was committed is sure of its disk."""
         try:
             return self._log.stat().st_size

@@ -8,10 +8,10 @@ from typing import Final, TypeVar
 
 from engine.database.connection import Connection
 from engine.interchange.store.access import PENDING
-from engine.interchange.store.backend import Reader
+from engine.interchange.store.backend import StoreReader
 from engine.interchange.store.indexing import bring_up_to
 from engine.interchange.store.place import Place, backend_of
-from engine.interchange.store.transaction import NOBODY, ChangeListeners, Indexer, Stored, Transaction
+from engine.interchange.store.transaction import NOBODY, ChangeListeners, Indexer, StoredVersion, Transaction
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Store:
         self._listeners = listeners
         self.notify: Callable[[], None] = lambda: None
         self._local = threading.local()
-        self._readers: list[Reader] = []
+        self._readers: list[StoreReader] = []
         self._numbers: dict[str, int] = {}
         if alone:
             self._backend.claim()
@@ -91,7 +91,7 @@ class Store:
         """Run `work` on one snapshot, in the calling thread; TimeoutError once the request's deadline has passed."""
         return self._reader().read(lambda connection: work(self._transaction(connection, tenant)))
 
-    def find(self, tenant: str, type_name: str, resource_id: str) -> Stored | None:
+    def find(self, tenant: str, type_name: str, resource_id: str) -> StoredVersion | None:
         """Return a resource by its id, as `Transaction.get` does: one statement, which is a snapshot by itself."""
         return self._transaction(self.reader(), tenant).get(type_name, resource_id)
 
@@ -147,8 +147,8 @@ class Store:
             connection.execute(ADD_SECRET, (name, new))
             return bytes(connection.execute(SECRET, (name,)).fetchone()[0])
 
-    def _reader(self) -> Reader:
-        reader: Reader | None = getattr(self._local, "reader", None)
+    def _reader(self) -> StoreReader:
+        reader: StoreReader | None = getattr(self._local, "reader", None)
         if reader is None:
             reader = self._local.reader = self._backend.reader()
             self._readers.append(reader)

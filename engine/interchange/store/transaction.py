@@ -53,7 +53,7 @@ COUNT_CODE: Final = "SELECT count(*) FROM token_index WHERE tenant=? AND paramet
 DELETED: Final = ""
 
 
-class Change(StrEnum):
+class VersionMethod(StrEnum):
     """What made a version: the method of its request; NEW is a PUT of what did not exist, or was deleted.
 
     UNKNOWN is what was written before this was kept.
@@ -68,7 +68,7 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredVersion:
     """One version of a resource as it is kept, the present one where nothing else is said.
 
     `survivor` is the id of the record that took its place, '' for a deleted one, whose body is empty, and None for a
@@ -82,7 +82,7 @@ class Stored:
     updated_ms: int
     survivor: str | None
     body: bytes
-    change: str = Change.UNKNOWN
+    change: str = VersionMethod.UNKNOWN
 
     @property
     def deleted(self) -> bool:
@@ -133,10 +133,10 @@ class Transaction:
         # Whose records were written, for the access log: also those whom a resource named before.
         self.touched: set[str] = set()
 
-    def get(self, type_name: str, resource_id: str) -> Stored | None:
+    def get(self, type_name: str, resource_id: str) -> StoredVersion | None:
         """Return a resource by its id, merged-away and deleted ones too; None where the tenant never had it."""
         row = self.connection.execute(BY_ID, (self.tenant, type_name, resource_id)).fetchone()
-        return Stored(*row) if row else None
+        return StoredVersion(*row) if row else None
 
     def standing(self, type_name: str, resource_id: str) -> ReferenceStatus | None:
         """Return whether a resource is live, merged away or deleted, without its body; None where there was none."""
@@ -145,11 +145,13 @@ class Transaction:
         row = self.connection.execute(SURVIVOR, (self.tenant, type_name, resource_id)).fetchone()
         return ReferenceStatus(resource_id, row[0]) if row else None
 
-    def by_key(self, key: int) -> Stored:
+    def by_key(self, key: int) -> StoredVersion:
         """Return a resource by its key."""
-        return Stored(*self.connection.execute(BY_KEY, (key,)).fetchone())
+        return StoredVersion(*self.connection.execute(BY_KEY, (key,)).fetchone())
 
-    def create(self, type_name: str, resource_id: str, resource: Body, change: Change = Change.POST) -> Stored:
+    def create(
+        self, type_name: str, resource_id: str, resource: Body, change: VersionMethod = VersionMethod.POST
+    ) -> StoredVersion:
         """Keep a new resource as version 1."""
         at_ms = milliseconds(self.at)
         body = stamped(resource, resource_id, 1, self.at)
@@ -159,11 +161,11 @@ class Transaction:
         index = self._indexers[type_name](resource)
         write_index(self.connection, self.tenant, key, NOTHING, index)
         self._touch(body)
-        stored = Stored(key, type_name, resource_id, 1, at_ms, None, body, change)
+        stored = StoredVersion(key, type_name, resource_id, 1, at_ms, None, body, change)
         self._tell(stored, None, resource, lambda: index)
         return stored
 
-    def update(self, stored: Stored, resource: Body, change: Change = Change.PUT) -> Stored:
+    def update(self, stored: StoredVersion, resource: Body, change: VersionMethod = VersionMethod.PUT) -> StoredVersion:
         """Keep the next version of a live resource."""
         indexer, former = self._indexers[stored.type], stored.resource()
         before, after = indexer(former), indexer(resource)
@@ -172,27 +174,27 @@ class Transaction:
         self._tell(changed, former, resource, lambda: after)
         return changed
 
-    def restate(self, stored: Stored, resource: Body, elements: tuple[str, ...]) -> Stored:
+    def restate(self, stored: StoredVersion, resource: Body, elements: tuple[str, ...]) -> StoredVersion:
         """Keep the next version of a live resource in which at most some elements are others: a status, say.
 
         Only their index rows are made anew: what else makes the same rows must be among them, and no care date may be.
         """
         former = stored.resource()
         before, after = (self._rows_of(stored.type, one, elements) for one in (former, resource))
-        changed = self._write(stored, resource, None, Change.PUT)
+        changed = self._write(stored, resource, None, VersionMethod.PUT)
         write_index(self.connection, self.tenant, stored.key, before, after)
         self._tell(changed, former, resource, lambda: self._indexers[stored.type](resource))
         return changed
 
-    def bring_back(self, stored: Stored, resource: Body) -> Stored:
+    def bring_back(self, stored: StoredVersion, resource: Body) -> StoredVersion:
         """Keep the next version of a deleted resource, as if it were new."""
-        kept = self._write(stored, resource, None, Change.NEW)
+        kept = self._write(stored, resource, None, VersionMethod.NEW)
         index = self._indexers[stored.type](resource)
         write_index(self.connection, self.tenant, stored.key, NOTHING, index)
         self._tell(kept, None, resource, lambda: index)
         return kept
 
-    def delete(self, stored: Stored) -> Stored:
+    def delete(self, stored: StoredVersion) -> StoredVersion:
         """Keep a version without a body: no search finds it, and its numbers and those merged into it are free."""
         former = stored.resource()
         write_index(self.connection, self.tenant, stored.key, self._indexers[stored.type](former), NOTHING)
@@ -200,17 +202,19 @@ class Transaction:
         at_ms = max(milliseconds(self.at), stored.updated_ms)
         deleted = self._succeed(
             stored,
-            Stored(stored.key, stored.type, stored.id, stored.version + 1, at_ms, DELETED, b"", Change.DELETE),
+            StoredVersion(
+                stored.key, stored.type, stored.id, stored.version + 1, at_ms, DELETED, b"", VersionMethod.DELETE
+            ),
         )
         self._follow(stored.type, former, None)
         return deleted
 
-    def rewrite(self, stored: Stored, resource: Body) -> Stored:
+    def rewrite(self, stored: StoredVersion, resource: Body) -> StoredVersion:
         """Keep the next version of a live resource in which only references changed; `redirected` moves their rows.
 
         Who follows or watches it is told by `notify_rewritten`, once all that belongs together has been rewritten.
         """
-        return self._write(stored, resource, None, Change.PUT)
+        return self._write(stored, resource, None, VersionMethod.PUT)
 
     def followed(self, type_name: str) -> bool:
         """Say whether writes of a type are followed or watched."""
@@ -222,7 +226,7 @@ class Transaction:
         resource = stored.resource()
         self._tell(stored, None, resource, lambda: self._indexers[stored.type](resource))
 
-    def retire(self, stored: Stored, resource: Body, survivor: Stored) -> Stored:
+    def retire(self, stored: StoredVersion, resource: Body, survivor: StoredVersion) -> StoredVersion:
         """Keep the last version of a merged-away resource: no search finds it, its identifiers find the survivor."""
         before = self._indexers[stored.type](stored.resource())
         kept = Index(identifiers=before.identifiers)
@@ -231,7 +235,7 @@ class Transaction:
         self.connection.execute(MOVE_SURVIVOR, (survivor.id, self.tenant, stored.type, stored.id))
         if self._listener is not None:
             self._listener.merged(self)
-        return self._write(stored, resource, survivor.id, Change.PUT)
+        return self._write(stored, resource, survivor.id, VersionMethod.PUT)
 
     def holders(self, parameter: str, system: str, value: str) -> tuple[int, ...]:
         """Return the keys of the live resources that an identifier names."""
@@ -247,7 +251,7 @@ class Transaction:
         rows = self.connection.execute(RECORD_NUMBER_HOLDERS, (self.tenant, parameter, short(value), short(system)))
         return tuple(row[0] for row in rows)
 
-    def referrers(self, target: str, *rows: str) -> Iterable[Stored]:
+    def referrers(self, target: str, *rows: str) -> Iterable[StoredVersion]:
         """Return every live resource that refers to `Type/id`, one at a time: they may be megabytes each.
 
         `rows` names those of the index that count (`Provenance.target`), all where none are given.
@@ -264,13 +268,17 @@ class Transaction:
         """Count the live resources that carry a code."""
         return int(self.connection.execute(COUNT_CODE, (self.tenant, parameter, short(code))).fetchone()[0])
 
-    def _write(self, stored: Stored, resource: Body, survivor: str | None, change: Change) -> Stored:
+    def _write(
+        self, stored: StoredVersion, resource: Body, survivor: str | None, change: VersionMethod
+    ) -> StoredVersion:
         version = stored.version + 1
         at_ms = max(milliseconds(self.at), stored.updated_ms)
         body = stamped(resource, stored.id, version, EPOCH + timedelta(milliseconds=at_ms))
-        return self._succeed(stored, Stored(stored.key, stored.type, stored.id, version, at_ms, survivor, body, change))
+        return self._succeed(
+            stored, StoredVersion(stored.key, stored.type, stored.id, version, at_ms, survivor, body, change)
+        )
 
-    def _succeed(self, stored: Stored, new: Stored) -> Stored:
+    def _succeed(self, stored: StoredVersion, new: StoredVersion) -> StoredVersion:
         """Keep a version among the former ones, and the new one in its place."""
         self._touch(stored.body)
         self.connection.execute(KEEP, (new.updated_ms, stored.key))
@@ -287,7 +295,7 @@ class Transaction:
             found = self._parts[key] = self._indexers[type_name](part)
         return found
 
-    def _tell(self, stored: Stored, before: Body | None, after: Body, index: Callable[[], Index]) -> None:
+    def _tell(self, stored: StoredVersion, before: Body | None, after: Body, index: Callable[[], Index]) -> None:
         self._follow(stored.type, before, after)
         if self._listener is not None:
             self._listener.on_write(self, stored, index)
@@ -309,7 +317,7 @@ Follower = Callable[[Transaction, Body | None, Body | None], None]
 class ChangeListener(Protocol):
     """Queues the events of writes for their subscribers, in the transaction of the write."""
 
-    def on_write(self, transaction: Transaction, stored: Stored, index: Callable[[], Index]) -> None:
+    def on_write(self, transaction: Transaction, stored: StoredVersion, index: Callable[[], Index]) -> None:
         """Called after a version was written; `index` makes all of its rows."""
 
     def watches(self, transaction: Transaction, type_name: str) -> bool:

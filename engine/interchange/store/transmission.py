@@ -88,7 +88,7 @@ class TransmissionStatus(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-class Outcome(StrEnum):
+class TransmissionOutcome(StrEnum):
     """What came of sending an order once; NONE while that is under way, and after the process ended meanwhile."""
 
     NONE = ""
@@ -157,7 +157,7 @@ class Try(NamedTuple):
     reason: str
 
 
-class Count(NamedTuple):
+class TransmissionCount(NamedTuple):
     """How many orders are in a standing, and since when the oldest of them."""
 
     standing: str
@@ -222,9 +222,9 @@ def tries_of(connection: Connection, sent: Sent) -> tuple[Try, ...]:
     return tuple(Try(*row) for row in connection.execute(TRIES, (sent.tenant, sent.order_id)))
 
 
-def counts(connection: Connection) -> tuple[Count, ...]:
+def counts(connection: Connection) -> tuple[TransmissionCount, ...]:
     """Return how many orders wait, are being sent and are held."""
-    return tuple(Count(*row) for row in connection.execute(COUNTS))
+    return tuple(TransmissionCount(*row) for row in connection.execute(COUNTS))
 
 
 def move(
@@ -269,7 +269,7 @@ def begin(transaction: Transaction, sent: Sent, control_id: str) -> Sent | None:
     return begun
 
 
-def tried(transaction: Transaction, sent: Sent, outcome: Outcome, reason: str) -> None:
+def tried(transaction: Transaction, sent: Sent, outcome: TransmissionOutcome, reason: str) -> None:
     """Note what came of the last time that an order was sent."""
     of = (transaction.tenant, sent.order_id, sent.tries)
     transaction.connection.execute(TRIED, (milliseconds(transaction.at), str(outcome), reason, *of))

@@ -16,11 +16,11 @@ from engine.database.connection import Connection
 from engine.database.dialect import POSTGRESQL, SQLITE
 from engine.database.sqlite import SqliteError
 from engine.fhir.schema import FhirVersion
-from engine.interchange.store.index import COUNTED, NOTHING, Index, TokenRow, counted
-from engine.interchange.store.job import State
+from engine.interchange.store.index import COUNTED, NOTHING, Index, TokenIndexRow, counted
+from engine.interchange.store.job import JobState
 from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.search.date import EVER, NEVER
-from engine.interchange.store.transaction import DELETED, Change, Indexer, Stored
+from engine.interchange.store.transaction import DELETED, Indexer, StoredVersion, VersionMethod
 
 EVERY: Final = (
     "SELECT tenant, key, type, id, version, updated_ms, survivor, body FROM resource WHERE key>? ORDER BY key LIMIT ?"
@@ -95,11 +95,11 @@ def verify(place: Place, indexers: Mapping[str, Indexer]) -> Findings:
             faults["pages"] = len(found) if found != ["ok"] else 0
         for tenant, *columns in _parts(connection, EVERY, 1):
             resources += 1
-            stored = Stored(*columns)
+            stored = StoredVersion(*columns)
             since_ms = freed.get((tenant, stored.type, stored.survivor or stored.id), NEVER)
             faults.update(_faults(connection, tenant, stored, indexers, since_ms))
         for _, *columns, present in _parts(connection, FORMER):
-            faults["versions"] += present is None or not _is_version(Stored(*columns), present)
+            faults["versions"] += present is None or not _is_version(StoredVersion(*columns), present)
         faults["jobs"] = _wrong_jobs(connection)
         faults["counts"] = len({row[:4] for row in _counted(connection) ^ set(connection.execute(COUNTS))})
         faults["strays"] = sum(connection.execute(sql).fetchone()[0] for sql in STRAYS)
@@ -123,7 +123,7 @@ def _counted(connection: Connection) -> set[tuple[int, str, str, str, int]]:
     records: dict[tuple[int, str, str, str], set[int]] = {}
     for parameter in COUNTED:
         for tenant, key, *code in connection.execute(CODES, (parameter,)):
-            for one in counted(frozenset({TokenRow(*code)})):
+            for one in counted(frozenset({TokenIndexRow(*code)})):
                 records.setdefault((tenant, *one), set()).add(key)
     return {(*one, len(keys)) for one, keys in records.items()}
 
@@ -133,11 +133,11 @@ def _wrong_jobs(connection: Connection) -> int:
     tenants = {number for (number,) in connection.execute(TENANTS)}
     wrong = 0
     for _, tenant, state, ended_ms, attempts, crashes, version, *texts, body in _parts(connection, JOBS):
-        unfinished = state in {State.WAITING, State.RUNNING}
-        fits = tenant in tenants and version in list(FhirVersion) and state in list(State)
+        unfinished = state in {JobState.WAITING, JobState.RUNNING}
+        fits = tenant in tenants and version in list(FhirVersion) and state in list(JobState)
         fits = fits and unfinished == (ended_ms is None) and 0 <= crashes <= attempts
-        fits = fits and (attempts > 0 or state in {State.WAITING, State.CANCELLED})
-        fits = fits and bool(body) == (state in {State.DONE, State.FAILED})
+        fits = fits and (attempts > 0 or state in {JobState.WAITING, JobState.CANCELLED})
+        fits = fits and bool(body) == (state in {JobState.DONE, JobState.FAILED})
         wrong += not (fits and all(_reads(text) for text in (*texts, body) if text))
     return wrong
 
@@ -157,12 +157,12 @@ def _freed(connection: Connection) -> dict[tuple[int, str, str], int]:
     return found | dict.fromkeys(connection.execute(FORGOTTEN), EVER)
 
 
-def _is_version(former: Stored, present: int) -> bool:
+def _is_version(former: StoredVersion, present: int) -> bool:
     """Say whether the body of a former version is that of its row."""
-    return former.version < present and (_told(former) or (former.change == Change.DELETE and not former.body))
+    return former.version < present and (_told(former) or (former.change == VersionMethod.DELETE and not former.body))
 
 
-def _told(stored: Stored) -> bool:
+def _told(stored: StoredVersion) -> bool:
     """Say whether a body says of itself what its row says."""
     try:
         resource = stored.resource()
@@ -174,7 +174,7 @@ def _told(stored: Stored) -> bool:
 
 
 def _faults(
-    connection: Connection, tenant: int, stored: Stored, indexers: Mapping[str, Indexer], freed_ms: int
+    connection: Connection, tenant: int, stored: StoredVersion, indexers: Mapping[str, Indexer], freed_ms: int
 ) -> Iterator[str]:
     try:
         expected = NOTHING if stored.deleted else indexers[stored.type](stored.resource())
@@ -192,7 +192,7 @@ def _faults(
 
 
 def _identifier_faults(
-    connection: Connection, tenant: int, stored: Stored, expected: Index, freed_ms: int
+    connection: Connection, tenant: int, stored: StoredVersion, expected: Index, freed_ms: int
 ) -> Iterator[str]:
     holder: int | None = stored.key
     found = set(connection.execute(IDENTIFIERS, (stored.key,)))

@@ -34,7 +34,7 @@ class OutcomeUnknownError(StoreAwayError):
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class WriteJob:
     """One write that waits, with what came of it."""
 
     work: Work
@@ -44,7 +44,7 @@ class Job:
     error: BaseException | None = None
 
 
-class Writer(ABC):
+class StoreWriter(ABC):
     """Runs writes one after the other, each for itself; up to 64 that wait share one commit.
 
     `failed` once nothing is written any more, `away` while the database cannot be reached.
@@ -59,7 +59,7 @@ class Writer(ABC):
         self.commits = 0
         self.writes = 0
         # None wakes the thread when it is to end.
-        self._waiting: SimpleQueue[Job | None] = SimpleQueue()
+        self._waiting: SimpleQueue[WriteJob | None] = SimpleQueue()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="interchange-writer", daemon=True)
 
@@ -76,7 +76,7 @@ class Writer(ABC):
         if self.failed or self._closing:
             raise StoreFailedError
         loop = asyncio.get_running_loop()
-        job = Job(work, loop, loop.create_future())
+        job = WriteJob(work, loop, loop.create_future())
         self._waiting.put(job)
         return job.future
 
@@ -88,7 +88,7 @@ class Writer(ABC):
         self._end()
 
     @abstractmethod
-    def _carry_out(self, batch: list[Job]) -> None:
+    def _carry_out(self, batch: list[WriteJob]) -> None:
         """Commit some writes together, and tell those who wait for them."""
 
     @abstractmethod
@@ -103,9 +103,9 @@ class Writer(ABC):
         while batch := self._take():
             self._carry_out(batch)
 
-    def _take(self) -> list[Job]:
+    def _take(self) -> list[WriteJob]:
         """Wait for a job and return it with those behind it; nothing once the writer is closed, and all is done."""
-        batch: list[Job] = []
+        batch: list[WriteJob] = []
         job = self._next()
         while job is not None:
             batch.append(job)
@@ -120,7 +120,7 @@ class Writer(ABC):
             self._waiting.put(None)
         return batch
 
-    def _next(self) -> Job | None:
+    def _next(self) -> WriteJob | None:
         while True:
             try:
                 return self._waiting.get(timeout=self.idle_seconds)
@@ -128,14 +128,14 @@ class Writer(ABC):
                 self._idle()
 
 
-def blame(batch: list[Job], kind: type[StoreFailedError], error: BaseException | None) -> None:
+def blame(batch: list[WriteJob], kind: type[StoreFailedError], error: BaseException | None) -> None:
     """Let all of a commit have failed."""
     for job in batch:
         job.error = kind()
         job.error.__cause__ = error
 
 
-def tell(batch: list[Job]) -> None:
+def tell(batch: list[WriteJob]) -> None:
     """Wake each loop once for all of its jobs."""
     for loop in {job.loop for job in batch}:
         mine = [job for job in batch if job.loop is loop]
@@ -143,7 +143,7 @@ def tell(batch: list[Job]) -> None:
             loop.call_soon_threadsafe(_resolve, mine)
 
 
-def _resolve(jobs: list[Job]) -> None:
+def _resolve(jobs: list[WriteJob]) -> None:
     for job in jobs:
         if job.future.done():
             continue

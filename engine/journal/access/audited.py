@@ -44,7 +44,7 @@ class AuditFilter:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AuditRow:
+class StoredAuditRow:
     """One row of the file; `detail` and `patients` are JSON."""
 
     seq: int
@@ -107,7 +107,7 @@ class AuditReader:
     def __exit__(self, *_error: object) -> None:
         self._connection.close()
 
-    def rows(self, wanted: AuditFilter, limit: int, before: int | None = None) -> tuple[AuditRow, ...]:
+    def rows(self, wanted: AuditFilter, limit: int, before: int | None = None) -> tuple[StoredAuditRow, ...]:
         """Return up to `limit` rows, newest first; the next page begins `before` the last number of this one."""
         where, values = _conditions(wanted)
         if before is not None:
@@ -117,7 +117,7 @@ class AuditReader:
         sql = f"{_ROWS}{condition} ORDER BY seq DESC LIMIT ?"
         return tuple(map(_row, by_name(self._connection, sql, (*values, limit))))
 
-    def oldest_first(self, wanted: AuditFilter, after: int, upto: int, limit: int) -> tuple[AuditRow, ...]:
+    def oldest_first(self, wanted: AuditFilter, after: int, upto: int, limit: int) -> tuple[StoredAuditRow, ...]:
         """Return up to `limit` rows with numbers above `after` up to `upto`, oldest first."""
         where, values = _conditions(wanted)
         sql = f"{_ROWS} WHERE {' AND '.join([*where, 'seq > ? AND seq <= ?'])} ORDER BY seq LIMIT ?"
@@ -220,5 +220,5 @@ def _conditions(wanted: AuditFilter) -> tuple[list[str], list[Any]]:
     return where, values
 
 
-def _row(row: Row) -> AuditRow:
-    return AuditRow(**dict(row) | {"at": from_micros(row["at"]), "hash": bytes(row["hash"]).hex()})
+def _row(row: Row) -> StoredAuditRow:
+    return StoredAuditRow(**dict(row) | {"at": from_micros(row["at"]), "hash": bytes(row["hash"]).hex()})

@@ -72,7 +72,7 @@ class SessionRow:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TokenRow:
+class ApiTokenRow:
     """One API token; no channels: not limited to any."""
 
     name: str
@@ -122,17 +122,17 @@ def end_old(connection: Connection, account: str, seen_before: datetime, began_b
     connection.execute(END_OLD, (account, to_micros(seen_before), to_micros(began_before)))
 
 
-def tokens(connection: Connection) -> tuple[TokenRow, ...]:
+def tokens(connection: Connection) -> tuple[ApiTokenRow, ...]:
     """Return all API tokens by name, revoked ones too."""
     return tuple(map(_token, by_name(connection, BEARERS)))
 
 
-def token(connection: Connection, digest: bytes) -> TokenRow | None:
+def token(connection: Connection, digest: bytes) -> ApiTokenRow | None:
     """Return a token by its digest, expired and revoked ones too; None for none."""
     return next(map(_token, by_name(connection, BEARER, (digest,))), None)
 
 
-def add_token(connection: Connection, digest: bytes, made: TokenRow) -> bool:
+def add_token(connection: Connection, digest: bytes, made: ApiTokenRow) -> bool:
     """Keep a token; False where its name was ever given."""
     channels = json_list(made.channels)
     moments = (to_micros(made.made_at), made.made_by, to_micros(made.expires_at))
@@ -156,8 +156,8 @@ def _session(row: Row) -> SessionRow:
     )  # fmt: skip
 
 
-def _token(row: Row) -> TokenRow:
-    return TokenRow(
+def _token(row: Row) -> ApiTokenRow:
+    return ApiTokenRow(
         row["name"], row["role"], tuple(orjson.loads(row["channels"])), from_micros(row["made_at"]), row["made_by"],
         from_micros(row["expires_at"]), optional_from_micros(row["used_at"]), optional_from_micros(row["revoked_at"]),
     )  # fmt: skip

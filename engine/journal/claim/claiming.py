@@ -8,7 +8,7 @@ import orjson
 
 from engine.database.connection import Connection, Row, by_name, json_list
 from engine.errors import ForbiddenMoveError
-from engine.http.request import Request
+from engine.http.request import HttpRequest
 from engine.journal.claim.decisions import decided_of
 from engine.journal.claim.holders import ALONE, Holders
 from engine.journal.entry import Claimed
@@ -290,7 +290,7 @@ class Claims:
             decided=decided_of(self._connection, seq, destination) if released else frozenset(),
         )  # fmt: skip
 
-    def _open_intent(self, seq: int, destination: str) -> Request | None:
+    def _open_intent(self, seq: int, destination: str) -> HttpRequest | None:
         row = by_name(self._connection, OPEN_INTENT, (seq, destination)).fetchone()
         return None if row is None else request_of(self._sealing, seq, destination, row)
 
@@ -338,7 +338,7 @@ class Claims:
         return None if due is None else from_micros(due)
 
 
-def request_of(sealing: Sealing | None, seq: int, destination: str, row: Row) -> Request:
+def request_of(sealing: Sealing | None, seq: int, destination: str, row: Row) -> HttpRequest:
     """Return a request of an entry from its row in `attempt`; what the disk changed is left empty."""
     query, headers, body = row["query"], row["headers"], row["body"]
     if sealing is not None:
@@ -347,4 +347,4 @@ def request_of(sealing: Sealing | None, seq: int, destination: str, row: Row) ->
         query, body = sealing.legible(query, place), sealing.legible(body, place)
     asked = f"?{bytes(query).decode()}" if query else ""
     listed = tuple((name, value) for name, value in orjson.loads(headers or b"[]"))
-    return Request(row["number"], row["method"], row["url"] + asked, listed, body, from_micros(row["at"]))
+    return HttpRequest(row["number"], row["method"], row["url"] + asked, listed, body, from_micros(row["at"]))

@@ -69,7 +69,7 @@ SELECT destination, ?, source, event_at, seq FROM applied WHERE lane IN (SELECT 
 FORGET_APPLIED: Final = "DELETE FROM applied WHERE lane IN (SELECT value FROM json_each(?))"
 
 
-class Placed(NamedTuple):
+class LanePlacement(NamedTuple):
     """Where an entry belongs: the numbers of its identities, its lanes, and whether one of them is crowded."""
 
     identities: tuple[int, ...]
@@ -112,7 +112,7 @@ class Lanes:
         row = self._connection.execute("SELECT MAX(identity), (SELECT MAX(lane) FROM lane_of) FROM lane_of").fetchone()
         self._next_identity, self._next_lane = (row[0] or 0) + 1, (row[1] or 0) + 1
 
-    def place(self, patients: Sequence[Sequence[str]], *, unite: bool, run: bool) -> Placed:
+    def place(self, patients: Sequence[Sequence[str]], *, unite: bool, run: bool) -> LanePlacement:
         """Return where a message about these patients belongs.
 
         Only a message that is to `run` unites lanes; any other merely makes its identities known.
@@ -123,15 +123,15 @@ class Lanes:
             position = self._positions.get(patients[0][0])
             if position is not None:
                 self._positions.move_to_end(patients[0][0])
-                return Placed((position.identity,), (position.lane,) if run else (), crowded=False)
+                return LanePlacement((position.identity,), (position.lane,) if run else (), crowded=False)
         groups = [[self._position(key) for key in group] for group in patients if group]
         identities = tuple(dict.fromkeys(position.identity for group in groups for position in group))
         if not run:
-            return Placed(identities, (), crowded=False)
+            return LanePlacement(identities, (), crowded=False)
         keys = [[key for group in patients for key in group]] if unite else patients
         united = [self._unite(group) for group in keys if group]
         lanes = tuple(sorted({self._position(group[0]).lane for group in keys if group}))
-        return Placed(identities, lanes, crowded=any(united) and any(self._is_crowded(lane) for lane in lanes))
+        return LanePlacement(identities, lanes, crowded=any(united) and any(self._is_crowded(lane) for lane in lanes))
 
     def of(self, identities: str) -> tuple[int, ...]:
         """Return the lanes of identity numbers (a JSON list) as they are now."""

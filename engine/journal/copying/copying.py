@@ -19,9 +19,9 @@ from engine.database.connection import transaction
 from engine.errors import CopyError
 from engine.journal.access.audit import head
 from engine.journal.access.audited import verified
-from engine.journal.copying.ends import KEEP, UNMARK, Row, Source, Target, give_back, marked
+from engine.journal.copying.ends import KEEP, UNMARK, CopySource, CopyTarget, Row, give_back, marked
 from engine.journal.copying.file_end import FileSource, FileTarget
-from engine.journal.copying.shape import Table, shape
+from engine.journal.copying.shape import TableShape, shape
 from engine.journal.file.sealing import OF_NAMES, configured, opened
 from engine.journal.maintenance.backup import Watch
 from engine.journal.maintenance.verify import altered_bodies, altered_rows, broken_rules
@@ -92,12 +92,12 @@ def copy_journal(source: JournalLocation, target: JournalLocation, watch: Watch)
     )
 
 
-def _source(place: JournalLocation) -> Source:
-    return FileSource(place) if isinstance(place, Path) else cast(Source, _nodes().NodeSource(place))
+def _source(place: JournalLocation) -> CopySource:
+    return FileSource(place) if isinstance(place, Path) else cast(CopySource, _nodes().NodeSource(place))
 
 
-def _target(place: JournalLocation) -> Target:
-    return FileTarget(place) if isinstance(place, Path) else cast(Target, _nodes().NodeTarget(place))
+def _target(place: JournalLocation) -> CopyTarget:
+    return FileTarget(place) if isinstance(place, Path) else cast(CopyTarget, _nodes().NodeTarget(place))
 
 
 def _nodes() -> ModuleType:
@@ -106,7 +106,7 @@ def _nodes() -> ModuleType:
 
 
 @contextmanager
-def _errors_named(*ends: Source) -> Iterator[None]:
+def _errors_named(*ends: CopySource) -> Iterator[None]:
     """Say which end failed, and what is next."""
     try:
         yield
@@ -120,17 +120,19 @@ def _errors_named(*ends: Source) -> Iterator[None]:
         raise
 
 
-def _number(end: Source, query: str) -> int:
+def _number(end: CopySource, query: str) -> int:
     return int(end.connection.execute(query).fetchone()[0])
 
 
-def _fingerprint(source: Source, counts: Iterable[int]) -> str:
+def _fingerprint(source: CopySource, counts: Iterable[int]) -> str:
     """Return what tells a journal from others, and from itself once an engine has worked on it."""
     newest = source.connection.execute(NEWEST).fetchone()
     return sha256(repr((*counts, *newest, *head(source.connection))).encode()).hexdigest()
 
 
-def _copy(source: Source, target: Target, counts: dict[Table, int], done: dict[str, int], watch: Watch) -> None:
+def _copy(
+    source: CopySource, target: CopyTarget, counts: dict[TableShape, int], done: dict[str, int], watch: Watch
+) -> None:
     total = sum(counts.values())
     copied = sum(done.values())
     watch("rows copied", copied, total)
@@ -162,7 +164,7 @@ def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-def _compared(source: Source, target: Target, counts: dict[Table, int], watch: Watch) -> dict[str, str]:
+def _compared(source: CopySource, target: CopyTarget, counts: dict[TableShape, int], watch: Watch) -> dict[str, str]:
     """Return the digest of each table, the same on both sides; CopyError names the first table that differs."""
     digests, seen, total = {}, 0, 2 * sum(counts.values())
 
@@ -197,7 +199,7 @@ def digest_of(rows: Iterator[Row], heard: Callable[[int], None] = lambda _count:
     return count, f"{total % (1 << 256):064x}"
 
 
-def _proven(target: Target, counts: dict[Table, int], watch: Watch) -> int | None:
+def _proven(target: CopyTarget, counts: dict[TableShape, int], watch: Watch) -> int | None:
     """Hold every body against its digest; return how many, or None where the key is missing.
 
     CopyError: one was changed, or a rule is broken; that is so at the source, too.
@@ -222,7 +224,7 @@ def _proven(target: Target, counts: dict[Table, int], watch: Watch) -> int | Non
     return None if sealed and key is None else read
 
 
-def _finish(source: Source, target: Target, tables: Iterable[Table]) -> int:
+def _finish(source: CopySource, target: CopyTarget, tables: Iterable[TableShape]) -> int:
     """Open the target to engines; return how many deliveries were given back."""
     numbers = {table: source.highest(table) for table in tables if table.number}
     with transaction(target.connection):

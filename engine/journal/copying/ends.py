@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from engine.database.connection import Connection, transaction
 from engine.errors import CopyError
 from engine.journal.claim.claiming import DESTINATIONS, GIVE_BACK
-from engine.journal.copying.shape import Table
+from engine.journal.copying.shape import TableShape
 
 Row = tuple[Any, ...]
 
@@ -26,7 +26,7 @@ KEEP: Final = "UPDATE copying SET done = ? WHERE name = ?"
 UNMARK: Final = "DROP TABLE copying"
 
 
-class Source(Protocol):
+class CopySource(Protocol):
     """A journal that is copied; nobody writes it before `close`. `name` is for people."""
 
     name: str
@@ -35,13 +35,13 @@ class Source(Protocol):
     def connection(self) -> Connection:
         """The connection that it is read by."""
 
-    def rows(self, table: Table) -> Iterator[Row]:
+    def rows(self, table: TableShape) -> Iterator[Row]:
         """Yield the rows of a table in no order, as PostgreSQL would keep them."""
 
-    def rows_after(self, table: Table, count: int) -> Iterator[Row]:
+    def rows_after(self, table: TableShape, count: int) -> Iterator[Row]:
         """Yield the rows of a table in the order of its key, after the first `count`."""
 
-    def highest(self, table: Table) -> int:
+    def highest(self, table: TableShape) -> int:
         """Return the highest number that the table's own column has given; 0 where it gave none."""
 
     def said(self, error: BaseException) -> str | None:
@@ -51,27 +51,27 @@ class Source(Protocol):
         """Let go of it."""
 
 
-class Target(Source, Protocol):
+class CopyTarget(CopySource, Protocol):
     """Where a journal is copied to; no engine starts on it before the copy is finished."""
 
     @property
     def is_marked(self) -> bool:
         """Whether an earlier try has left its mark."""
 
-    def add(self, table: Table, rows: Sequence[Row]) -> None:
+    def add(self, table: TableShape, rows: Sequence[Row]) -> None:
         """Add rows to a table, in a transaction that is open."""
 
     def settle_down(self) -> None:
         """Make what was copied ready to be asked."""
 
-    def count_on(self, numbers: Mapping[Table, int]) -> None:
+    def count_on(self, numbers: Mapping[TableShape, int]) -> None:
         """Let the columns that count by themselves go on after these numbers, in a transaction that is open."""
 
     def keep(self) -> None:
         """Make the finished copy a journal that an engine starts on."""
 
 
-def marked(target: Target, tables: Sequence[Table], fingerprint: str) -> dict[str, int]:
+def marked(target: CopyTarget, tables: Sequence[TableShape], fingerprint: str) -> dict[str, int]:
     """Mark an empty target, or find the mark of the same copy; return how many rows of each table are there.
 
     CopyError: it holds a journal, or a part of another one.

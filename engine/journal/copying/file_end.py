@@ -9,7 +9,7 @@ from engine.database.dialect import NUL, with_nul, without_nul
 from engine.database.sqlite import SqliteConnection, SqliteError, failure_of
 from engine.errors import CopyError, JournalUnusableError
 from engine.journal.copying.ends import DONE, Row
-from engine.journal.copying.shape import Table
+from engine.journal.copying.shape import TableShape
 from engine.journal.file.database import COPYING, FILE, RESTORING, barrier, open_reader, open_to_read, open_to_write
 from engine.journal.file.lock import FolderLock, give_to_owner
 from engine.journal.file.sealing import textual
@@ -38,15 +38,15 @@ class _FileEnd:
         self._folder = folder
         self._lock = lock
 
-    def rows(self, table: Table) -> Iterator[Row]:
+    def rows(self, table: TableShape) -> Iterator[Row]:
         """Yield the rows of a table in no order, as PostgreSQL would keep them."""
         return _kept(table, self.connection.execute(table.select))
 
-    def rows_after(self, table: Table, count: int) -> Iterator[Row]:
+    def rows_after(self, table: TableShape, count: int) -> Iterator[Row]:
         """Yield the rows of a table in the order of its key, after the first `count`."""
         return _kept(table, self.connection.execute(f"{table.in_order} LIMIT -1 OFFSET ?", (count,)))
 
-    def highest(self, table: Table) -> int:
+    def highest(self, table: TableShape) -> int:
         """Return the highest number that the table's own column has given; 0 where it gave none."""
         highest = int(self.connection.execute(table.highest).fetchone()[0])
         given = self.connection.execute(GIVEN, (table.name,)).fetchone() if table.lasting else None
@@ -103,14 +103,14 @@ class FileTarget(_FileEnd):
             lock.release()
             raise
 
-    def add(self, table: Table, rows: Sequence[Row]) -> None:
+    def add(self, table: TableShape, rows: Sequence[Row]) -> None:
         """Add rows to a table, in a transaction that is open."""
         self.connection.executemany(table.insert, (_with_nuls(table, row) for row in rows))
 
     def settle_down(self) -> None:
         """Do nothing: the queries tell SQLite's planner which way to go."""
 
-    def count_on(self, numbers: Mapping[Table, int]) -> None:
+    def count_on(self, numbers: Mapping[TableShape, int]) -> None:
         """Let the columns that never give a number again go on after these; the others go on after the highest."""
         for table, number in numbers.items():
             if table.lasting and number:
@@ -142,7 +142,7 @@ def _is_marked(part: Path) -> bool:
     return False
 
 
-def _kept(table: Table, rows: Iterator[Row]) -> Iterator[Row]:
+def _kept(table: TableShape, rows: Iterator[Row]) -> Iterator[Row]:
     """Yield rows as PostgreSQL keeps them: no NUL in a text, and what is sealed in it is text."""
     texts = table.texts
     for row in rows:
@@ -161,7 +161,7 @@ def _text(value: Any) -> Any:
     return value if value is None else without_nul(value)
 
 
-def _with_nuls(table: Table, row: Row) -> Row:
+def _with_nuls(table: TableShape, row: Row) -> Row:
     """Return a row with the NULs that its texts have in SQLite."""
     if not any(row[place] is not None and NUL in row[place] for place in table.texts):
         return row

@@ -13,7 +13,7 @@ from engine.database.postgresql import (
 )
 from engine.errors import CopyError
 from engine.journal.copying.ends import Row
-from engine.journal.copying.shape import Table
+from engine.journal.copying.shape import TableShape
 from engine.journal.nodes.database import open_to_copy_from, open_to_copy_into, unusable
 from engine.journal.nodes.schema import COPY_LOCK, COPYING, TURN_LOCK, tables
 
@@ -63,15 +63,15 @@ class _NodeEnd:
     def _holds(self, lock: int) -> bool:
         return bool((self.connection.execute(HOLD, (lock,)).fetchone() or (False,))[0])
 
-    def rows(self, table: Table) -> Iterator[Row]:
+    def rows(self, table: TableShape) -> Iterator[Row]:
         """Yield the rows of a table in no order."""
         return self.connection.copy_out(table.select, table.types)
 
-    def rows_after(self, table: Table, count: int) -> Iterator[Row]:
+    def rows_after(self, table: TableShape, count: int) -> Iterator[Row]:
         """Yield the rows of a table in the order of its key, after the first `count`."""
         return self.connection.copy_out(f"{table.in_order} OFFSET {count:d}", table.types)
 
-    def highest(self, table: Table) -> int:
+    def highest(self, table: TableShape) -> int:
         """Return the highest number that the table's own column has given; 0 where it gave none."""
         (highest,) = self.connection.execute(table.highest).fetchone() or (0,)
         given = self.connection.execute(GIVEN, (table.name, table.number)).fetchone() if table.lasting else None
@@ -107,7 +107,7 @@ class NodeTarget(_NodeEnd):
         """Whether an earlier try has left its mark."""
         return COPYING in tables(self.connection)
 
-    def add(self, table: Table, rows: Sequence[Row]) -> None:
+    def add(self, table: TableShape, rows: Sequence[Row]) -> None:
         """Add rows to a table, in a transaction that is open."""
         self.connection.copy_in(table.name, table.names, rows)
 
@@ -115,7 +115,7 @@ class NodeTarget(_NodeEnd):
         """Let the planner know how large the tables are."""
         self.connection.raw("ANALYZE")
 
-    def count_on(self, numbers: Mapping[Table, int]) -> None:
+    def count_on(self, numbers: Mapping[TableShape, int]) -> None:
         """Let the columns that count by themselves go on after these numbers."""
         for table, number in numbers.items():
             if number:

@@ -20,7 +20,7 @@ TYPES: Final = {"TEXT": "text", "BLOB": "bytea", "REAL": "float8"}
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TableShape:
     """A table: its columns with their types in SQLite's words, and those of its key in order.
 
     `lasting`: numbers of rows that are gone are never given again.
@@ -79,7 +79,7 @@ class Table:
         return f"SELECT COALESCE(MAX({self.number}), 0) FROM {self.name}"  # noqa: S608 - names of our own
 
 
-def shape() -> tuple[Table, ...]:
+def shape() -> tuple[TableShape, ...]:
     """Return the tables of a journal, by name."""
     with closing(Database(memory=True, execute_plugins=False)) as blank:
         MIGRATIONS.apply(blank)
@@ -89,7 +89,7 @@ def shape() -> tuple[Table, ...]:
     return tuple(_table(name, rows) for name, rows in found.items())
 
 
-def _table(name: str, rows: list[Any]) -> Table:
+def _table(name: str, rows: list[Any]) -> TableShape:
     columns = tuple((column, kind) for _name, _sql, column, kind, _place in rows)
     key = sorted((place, column) for _name, _sql, column, _kind, place in rows if place)
-    return Table(name, columns, tuple(column for _place, column in key), "AUTOINCREMENT" in rows[0][1])
+    return TableShape(name, columns, tuple(column for _place, column in key), "AUTOINCREMENT" in rows[0][1])

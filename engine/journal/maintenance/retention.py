@@ -103,7 +103,7 @@ Rules = Mapping[str, Mapping[State, RetentionPolicy]]
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PrunedPage:
     """What a page took away, and after which numbers the next one begins: -1 where that walk is at its end."""
 
     bodies: int
@@ -126,7 +126,7 @@ class _Old:
     ended: bool
 
 
-def prune(connection: Connection, rules: Rules, now: datetime, after_body: int = 0, after_entry: int = 0) -> Pruned:
+def prune(connection: Connection, rules: Rules, now: datetime, after_body: int = 0, after_entry: int = 0) -> PrunedPage:
     """Look at one page of bodies and one of entries after these numbers; take away those whose time has come.
 
     For the writing connection, inside its transaction. A number below 0 leaves that walk out.
@@ -141,7 +141,7 @@ def prune(connection: Connection, rules: Rules, now: datetime, after_body: int =
     if bodies.seqs or entries.seqs:
         shred(connection)
     fault.point("F23")
-    return Pruned(len(bodies.seqs), len(entries.seqs), _next(bodies), _next(entries))
+    return PrunedPage(len(bodies.seqs), len(entries.seqs), _next(bodies), _next(entries))
 
 
 def due(connection: Connection, rules: Rules, now: datetime) -> tuple[int, int]:

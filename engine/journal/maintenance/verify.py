@@ -85,7 +85,7 @@ RULES: Final[tuple[tuple[str, str, str], ...]] = (
 )
 
 
-class Checked(NamedTuple):
+class ChecksumTable(NamedTuple):
     """A table whose rows have a checksum: how it is made, and the page of rows after a key, from `first` on.
 
     A row begins with its key and what else is covered; then come a status that is not, and the checksum. `entry`: where
@@ -122,10 +122,10 @@ SELECT destination, resource, source, slices, NULL, crc FROM owned WHERE (destin
 ORDER BY destination, resource, source LIMIT ?4
 """
 CHECKED: Final = (
-    Checked("attempt", row_digest.of_attempt, ATTEMPTS, (LEAST,), entry=1),
-    Checked("delivery", row_digest.of_delivery, MAPPINGS, (LEAST, ""), entry=0),
-    Checked("known", row_digest.of_known, KNOWN, ("", "", "")),
-    Checked("owned", row_digest.of_owned, OWNED, ("", "", "")),
+    ChecksumTable("attempt", row_digest.of_attempt, ATTEMPTS, (LEAST,), entry=1),
+    ChecksumTable("delivery", row_digest.of_delivery, MAPPINGS, (LEAST, ""), entry=0),
+    ChecksumTable("known", row_digest.of_known, KNOWN, ("", "", "")),
+    ChecksumTable("owned", row_digest.of_owned, OWNED, ("", "", "")),
 )
 # Whether a file, a backup of an older program perhaps, has checksums of rows.
 HAS_CHECKSUMS: Final = """
@@ -138,7 +138,7 @@ STEPS: Final = 10_000  # of SQLite's machine between two looks whether to stop
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class JournalFault:
     """What is wrong: the rule that is broken, the number of the entry (0: of none), and what it means."""
 
     rule: str
@@ -176,7 +176,7 @@ def faults(
     watch: Callable[[int], None] | None = None,
     sealing: Sealing | None = None,
     unchecked: Counter[str] | None = None,
-) -> Iterator[Fault]:
+) -> Iterator[JournalFault]:
     """Yield all that is wrong with a journal, at most 100 a rule; `watch` hears how many bodies were read since.
 
     Damage of the file ends it, as nothing can be said of what cannot be read. `unchecked` counts rows that have no
@@ -191,25 +191,25 @@ def faults(
     yield from altered_bodies(connection, watch, sealing)
 
 
-def broken_rules(connection: Connection) -> Iterator[Fault]:
+def broken_rules(connection: Connection) -> Iterator[JournalFault]:
     """Yield what breaks a rule among the tables, at most 100 a rule."""
     for name, query, meaning in RULES:
         for (seq,) in connection.execute(f"{query} LIMIT {MOST_FINDINGS}").fetchall():
-            yield Fault(name, seq, meaning)
+            yield JournalFault(name, seq, meaning)
 
 
-def _damage(connection: Connection) -> Iterator[Fault]:
+def _damage(connection: Connection) -> Iterator[JournalFault]:
     if not isinstance(connection, SqliteConnection):
         return  # as above
     try:
         for (text,) in connection.execute("PRAGMA integrity_check(20)"):
             if text != "ok":
-                yield Fault("file", 0, text)
+                yield JournalFault("file", 0, text)
     except SqliteError as error:
-        yield Fault("file", 0, f"the file cannot be read ({failure_of(error)})")
+        yield JournalFault("file", 0, f"the file cannot be read ({failure_of(error)})")
 
 
-def altered_rows(connection: Connection, unchecked: Counter[str] | None = None) -> Iterator[Fault]:
+def altered_rows(connection: Connection, unchecked: Counter[str] | None = None) -> Iterator[JournalFault]:
     """Yield rows without the checksum that they were written with, at most 100 a table; nothing needs a key for it.
 
     `unchecked` counts those that have none, by table: an older program wrote them, or retention took their content.
@@ -234,7 +234,7 @@ def altered_rows(connection: Connection, unchecked: Counter[str] | None = None) 
             after = _readable(rows[-1][: len(checked.first)])
 
 
-def _is_as_written(checked: Checked, row: tuple[Any, ...]) -> bool:
+def _is_as_written(checked: ChecksumTable, row: tuple[Any, ...]) -> bool:
     *covered, status, crc = row
     if status is not None and status not in KNOWN_STATUSES:
         return False
@@ -244,14 +244,14 @@ def _is_as_written(checked: Checked, row: tuple[Any, ...]) -> bool:
         return False  # a value of another type, which the engine never writes
 
 
-def _altered_row(checked: Checked, row: tuple[Any, ...], place: int) -> Fault:
+def _altered_row(checked: ChecksumTable, row: tuple[Any, ...], place: int) -> JournalFault:
     """Return the fault of a row; one without an entry is named by its place, as its key may name a patient."""
     changed = "changed since it was written: its checksum is another one"
     if checked.entry < 0:
-        return Fault("row-digest", 0, f"table {checked.name}: row {place} in the order of its key was {changed}")
+        return JournalFault("row-digest", 0, f"table {checked.name}: row {place} in the order of its key was {changed}")
     seq, key = row[checked.entry], f"id {row[0]!r}" if checked.name == "attempt" else f"destination {row[1]!r}"
     number = seq if seq.__class__ is int else 0
-    return Fault("row-digest", number, f"has a row in table {checked.name} ({key}) that was {changed}")
+    return JournalFault("row-digest", number, f"has a row in table {checked.name} ({key}) that was {changed}")
 
 
 def _readable(key: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -267,7 +267,7 @@ def _readable(key: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 def altered_bodies(
     connection: Connection, watch: Callable[[int], None] | None, sealing: Sealing | None
-) -> Iterator[Fault]:
+) -> Iterator[JournalFault]:
     """Yield bodies without the digest that they came with, at most 100; `watch` hears how many were read since."""
     seq, found = 0, 0
     while rows := by_name(connection, BODIES, (seq, BODIES_AT_ONCE)).fetchall():
@@ -275,7 +275,7 @@ def altered_bodies(
         for number in _altered(rows, sealing):
             found += 1
             if found <= MOST_FINDINGS:
-                yield Fault("digest", number, "does not have the digest it came with: its bytes were changed")
+                yield JournalFault("digest", number, "does not have the digest it came with: its bytes were changed")
         if watch is not None:
             watch(len(rows))
 

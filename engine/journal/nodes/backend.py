@@ -8,22 +8,22 @@ from engine.database.postgresql import PostgresqlConnection, PostgresqlError, is
 from engine.errors import CommitInDoubtError, JournalAwayError, JournalError, JournalFailedError
 from engine.journal.nodes import lease
 from engine.journal.nodes.database import SLACK_SECONDS, STATEMENT_SECONDS, TURN_SECONDS, open_writer, unusable
-from engine.journal.nodes.lease import Lease
+from engine.journal.nodes.lease import NodeLease
 from engine.journal.nodes.turn import NodeTurns
-from engine.journal.write.backend import RecoveryAction, Shared
-from engine.journal.write.job import Job, Kind, WriterContext
+from engine.journal.write.backend import RecoveryAction, SharedJournal
+from engine.journal.write.job import JobKind, WriterContext, WriterJob
 from engine.journal.write.transactions import Transactions
 
 
 class NodeBackend:
     """A PostgreSQL database that nodes share; `put` hands jobs to the writer."""
 
-    def __init__(self, shared: Shared, key: bytes | None, put: Callable[[list[Job]], None]) -> None:
+    def __init__(self, shared: SharedJournal, key: bytes | None, put: Callable[[list[WriterJob]], None]) -> None:
         self._address = shared.address
         self._who = shared
         self._key = key
         self._put = put
-        self.lease: Lease | None = None
+        self.lease: NodeLease | None = None
 
     def open(self) -> Transactions:
         """Open the database and become a node."""
@@ -41,7 +41,7 @@ class NodeBackend:
         incarnation = lease.begin(connection, self._who)
         self._turns = NodeTurns(connection, self._address, self._who.name, incarnation, self._waits_on)
         self._transactions = Transactions(connection, self._key, self._turns)
-        self.lease = Lease(self._address, self._who, incarnation, self._woken, self._expired, self._lost)
+        self.lease = NodeLease(self._address, self._who, incarnation, self._woken, self._expired, self._lost)
         self.lease.start()
         return self._transactions
 
@@ -117,15 +117,15 @@ class NodeBackend:
         return seconds < STATEMENT_SECONDS + SLACK_SECONDS and not (self.lease is not None and self.lease.away)
 
     def _woken(self) -> None:
-        self._put([Job(Kind.WAKE, None, None)])
+        self._put([WriterJob(JobKind.WAKE, None, None)])
         self._who.heard()
 
     def _expired(self, gone: Sequence[int]) -> None:
-        self._put([Job(Kind.ACT, partial(self._take_over, gone=gone), None)])
+        self._put([WriterJob(JobKind.ACT, partial(self._take_over, gone=gone), None)])
 
     def _lost(self) -> None:
         """Let the writer find out, by its next turn, that this is no node any more."""
-        self._put([Job(Kind.ACT, _mark_runnable, None)])
+        self._put([WriterJob(JobKind.ACT, _mark_runnable, None)])
 
     def _take_over(self, context: WriterContext, gone: Sequence[int]) -> None:
         connection = self._turns.connection
@@ -139,6 +139,6 @@ def _mark_runnable(context: WriterContext) -> None:
     context.claims.mark_runnable()
 
 
-def backend_of(shared: Shared, key: bytes | None, put: Callable[[list[Job]], None]) -> NodeBackend:
+def backend_of(shared: SharedJournal, key: bytes | None, put: Callable[[list[WriterJob]], None]) -> NodeBackend:
     """Return the backend of a node's journal; `key` seals it, `put` hands jobs to the writer."""
     return NodeBackend(shared, key, put)

@@ -17,7 +17,7 @@ from engine.database.postgresql import PostgresqlConnection, PostgresqlError, co
 from engine.errors import JournalUnusableError
 from engine.journal.nodes.database import ASKED, CONNECT_SECONDS, TURN_SECONDS, open_reader, unusable
 from engine.journal.nodes.schema import COPY_LOCK, LEADER_LOCK, TURN_LOCK, refuse_unfinished
-from engine.journal.write.backend import Shared
+from engine.journal.write.backend import SharedJournal
 
 LEASE_SECONDS: Final = 10.0
 RENEW_SECONDS: Final = 2.0
@@ -77,7 +77,7 @@ LEAD: Final = "SELECT pg_try_advisory_lock(?)"
 HELD: Final = f"0, {TURN_LOCK}, 1"
 
 
-class Node(NamedTuple):
+class JournalNode(NamedTuple):
     """One process of a journal: `seconds_left` of its lease, negative once it has ended; `claimed`: what it has out.
 
     `state`: live, stopped (ended in good order) or expired (taken for dead, its work taken over).
@@ -95,7 +95,7 @@ class Node(NamedTuple):
     claimed: int
 
 
-def begin(connection: PostgresqlConnection, who: Shared) -> int:
+def begin(connection: PostgresqlConnection, who: SharedJournal) -> int:
     """Become a node; return the incarnation. Those of the same folder are ended, as its lock says that they have.
 
     JournalUnusableError: another folder's node has the name.
@@ -117,7 +117,7 @@ def _refuse_copied(connection: PostgresqlConnection) -> None:
     refuse_unfinished(connection)
 
 
-def _replace(connection: PostgresqlConnection, who: Shared) -> None:
+def _replace(connection: PostgresqlConnection, who: SharedJournal) -> None:
     """End the incarnations that had the name of this node, in the same folder or with a lease that has ended."""
     for incarnation, home, left in connection.execute(HOLDER, (who.name,)).fetchall():
         if home != who.home and left > 0:
@@ -153,16 +153,16 @@ def name_of(connection: PostgresqlConnection, incarnation: int) -> str:
     return "" if row is None else str(row[0])
 
 
-def nodes(address: str, most: int = KEPT) -> tuple[Node, ...]:
+def nodes(address: str, most: int = KEPT) -> tuple[JournalNode, ...]:
     """Return the nodes of a journal, the living first; JournalUnusableError where it cannot be read."""
     with closing(open_reader(address)) as connection:
         try:
-            return tuple(Node(*row) for row in connection.execute(NODES, (most,)).fetchall())
+            return tuple(JournalNode(*row) for row in connection.execute(NODES, (most,)).fetchall())
         except PostgresqlError as error:
             raise unusable(address, error) from error
 
 
-class Lease:
+class NodeLease:
     """Renews a node's lease in a thread of its own, and looks after the others.
 
     In that thread `woken` is called at a notice of another node and each second, `expired` with the incarnations whose
@@ -173,7 +173,7 @@ class Lease:
     def __init__(
         self,
         address: str,
-        who: Shared,
+        who: SharedJournal,
         incarnation: int,
         woken: Callable[[], None],
         expired: Callable[[Sequence[int]], None],

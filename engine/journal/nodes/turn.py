@@ -22,7 +22,7 @@ from engine.errors import CommitInDoubtError, JournalAwayError, JournalFailedErr
 from engine.journal.nodes.database import CONNECT_SECONDS, WRITER
 from engine.journal.nodes.lease import orphans
 from engine.journal.nodes.schema import TURN_LOCK
-from engine.journal.write.job import Kind
+from engine.journal.write.job import JobKind
 from engine.journal.write.turns import News
 
 # Wait for the turn.
@@ -46,8 +46,8 @@ class NodeTurns:
     """The turns of one incarnation on its writing connection; `is_alone` says whether there is no other node."""
 
     # The holder of the turn keeps others waiting: it ends with each batch, and nobody waits for it to read.
-    lazy: frozenset[Kind] = frozenset()
-    apart: frozenset[Kind] = frozenset({Kind.LOOK})
+    lazy: frozenset[JobKind] = frozenset()
+    apart: frozenset[JobKind] = frozenset({JobKind.LOOK})
 
     def __init__(
         self, connection: PostgresqlConnection, address: str, name: str, incarnation: int, patience: Patience

@@ -65,7 +65,7 @@ class Backlog:
     held_since: datetime | None
 
 
-class Ended(NamedTuple):
+class DestinationResult(NamedTuple):
     """The state of an entry at one destination, why, and the notes on it."""
 
     state: State
@@ -91,10 +91,12 @@ def backlog_of(destination: str, connection: Connection) -> Backlog:
     return Backlog(depth, waiting, _received(connection, oldest), held, _moment(since))
 
 
-def ended_of(seq: int, connection: Connection) -> dict[str, Ended]:
+def ended_of(seq: int, connection: Connection) -> dict[str, DestinationResult]:
     """Return the state of an entry at each destination that it was given to; empty for none."""
     rows = connection.execute(ENDED, (seq,)).fetchall()
-    return {name: Ended(State(state), reason, tuple(orjson.loads(notes))) for name, state, reason, notes in rows}
+    return {
+        name: DestinationResult(State(state), reason, tuple(orjson.loads(notes))) for name, state, reason, notes in rows
+    }
 
 
 def unknown_destinations(known: Iterable[str], connection: Connection) -> list[str]:

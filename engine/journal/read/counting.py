@@ -12,7 +12,7 @@ from engine.journal.moment import from_micros, optional_from_micros, to_micros
 from engine.journal.read.filtering import NOTED, codes
 from engine.journal.read.spans import span
 from engine.journal.read.streams import Stream, walk
-from engine.journal.read.views import Count, Noted, Queue, Stats, Traffic
+from engine.journal.read.views import Count, DestinationQueue, JournalStats, Noted, Traffic
 from engine.journal.state.counters import DAY, MINUTE
 
 # All that came in, by its state at the door.
@@ -60,7 +60,7 @@ COUNTED: Final = (*(state for state in State if state in UNFINISHED), State.REJE
 MOST_NOTED: Final = 20_000
 
 
-def stats(connection: Connection) -> Stats:
+def stats(connection: Connection) -> JournalStats:
     """Return counts over the whole journal."""
     at_door: dict[str, int] = dict(connection.execute(RECORDED).fetchall())
     entries = sum(at_door.values())
@@ -69,10 +69,10 @@ def stats(connection: Connection) -> Stats:
     oldest = [queue.oldest_at for queue in queues.values() if queue.oldest_at]
     deliveries = {name: queue.states for name, queue in queues.items() if queue.states}
     last = connection.execute(LAST).fetchone()[0]
-    return Stats(entries, last, at_door, deliveries, min(oldest, default=None), queues)
+    return JournalStats(entries, last, at_door, deliveries, min(oldest, default=None), queues)
 
 
-def _queue(connection: Connection, destination: str) -> Queue:
+def _queue(connection: Connection, destination: str) -> DestinationQueue:
     states, firsts = {}, []
     for state in COUNTED:
         count, first = connection.execute(STANDING, (destination, state.value)).fetchone()
@@ -80,7 +80,7 @@ def _queue(connection: Connection, destination: str) -> Queue:
             states[state.value] = count
             firsts += [first] if state in UNFINISHED else []
     row = connection.execute(RECEIVED_AT, (min(firsts),)).fetchone() if firsts else None
-    return Queue(states, optional_from_micros(row[0]) if row else None)
+    return DestinationQueue(states, optional_from_micros(row[0]) if row else None)
 
 
 def traffic(connection: Connection, since: datetime, until: datetime, bucket_seconds: int) -> Traffic:

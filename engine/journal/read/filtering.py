@@ -107,42 +107,42 @@ EXISTS (SELECT 1 FROM json_each(?) AS who CROSS JOIN named_in AS n WHERE n.ident
 """
 
 
-class Condition(NamedTuple):
+class SqlCondition(NamedTuple):
     """What must hold of an entry `e`."""
 
     sql: str
     values: tuple[Any, ...]
 
 
-class Wanted(NamedTuple):
+class StreamFilter(NamedTuple):
     """One filter: the streams that hold all that it lets through (None: too many to name), and its condition in SQL."""
 
     streams: tuple[Stream, ...] | None
-    condition: Condition | None
+    condition: SqlCondition | None
 
 
-def wanted(connection: Connection, filters: Filters) -> Iterator[Wanted]:
+def wanted(connection: Connection, filters: Filters) -> Iterator[StreamFilter]:
     """Yield each filter that is set, but for full text; those that let least through first, as far as one can know."""
     if filters.patient:
         yield _patient(connection, filters.patient)
     if filters.visit:
-        condition = Condition("e.visit = ?", (filters.visit,))
-        yield Wanted((Stream(VISIT, (filters.visit,)),), condition)
+        condition = SqlCondition("e.visit = ?", (filters.visit,))
+        yield StreamFilter((Stream(VISIT, (filters.visit,)),), condition)
     if filters.control_id:
         yield _control(connection, filters.control_id)
     if filters.outcome:
         yield _outcome(connection, filters.outcome)
     if filters.reason:
         streams = (Stream(REASON, (filters.reason,)), Stream(REASON_AT_DOOR, (filters.reason,)))
-        yield Wanted(streams, Condition(HAS_REASON, (filters.reason, filters.reason)))
+        yield StreamFilter(streams, SqlCondition(HAS_REASON, (filters.reason, filters.reason)))
     if filters.state is not None:
         yield _state(connection, filters.state)
     if filters.channel or filters.source or filters.event:
         yield _feed(connection, filters)
     if filters.since is not None:
-        yield Wanted(None, Condition("e.received_at >= ?", (to_micros(filters.since),)))
+        yield StreamFilter(None, SqlCondition("e.received_at >= ?", (to_micros(filters.since),)))
     if filters.until is not None:
-        yield Wanted(None, Condition("e.received_at < ?", (to_micros(filters.until),)))
+        yield StreamFilter(None, SqlCondition("e.received_at < ?", (to_micros(filters.until),)))
 
 
 def codes(connection: Connection, code: str) -> list[str]:
@@ -174,38 +174,38 @@ def feeds(connection: Connection, filters: Filters) -> list[tuple[str, str, str]
     return None
 
 
-def _patient(connection: Connection, patient: str) -> Wanted:
+def _patient(connection: Connection, patient: str) -> StreamFilter:
     found = connection.execute(BY_KEY if "|" in patient else BY_VALUE, (patient,)).fetchall()
     identities = [identity for (identity,) in found]
     streams = tuple(Stream(NAMED, (identity,)) for identity in identities)
-    return Wanted(streams, Condition(IS_NAMED, (json_list(identities),)))
+    return StreamFilter(streams, SqlCondition(IS_NAMED, (json_list(identities),)))
 
 
-def _control(connection: Connection, control_id: str) -> Wanted:
+def _control(connection: Connection, control_id: str) -> StreamFilter:
     count = connection.execute(CONTROLS, (control_id, MOST_SORTED)).fetchone()[0]
     streams = (Stream(CONTROL, (control_id,)),) if count < MOST_SORTED else None
-    return Wanted(streams, Condition("e.control_id = ?", (control_id,)))
+    return StreamFilter(streams, SqlCondition("e.control_id = ?", (control_id,)))
 
 
-def _outcome(connection: Connection, code: str) -> Wanted:
+def _outcome(connection: Connection, code: str) -> StreamFilter:
     found = codes(connection, code)
     streams = tuple(Stream(NOTED, (one,)) for one in found) if len(found) < MOST_CODES else None
     is_code = (code, len(code) + 1, f"{code} ", f"{code}:")
-    return Wanted(streams, Condition(HAS_OUTCOME, (*is_code, *is_code, code, code)))
+    return StreamFilter(streams, SqlCondition(HAS_OUTCOME, (*is_code, *is_code, code, code)))
 
 
-def _state(connection: Connection, state: State) -> Wanted:
-    condition = Condition(f"{STATE_NOW} = ?", (state.value,))
+def _state(connection: Connection, state: State) -> StreamFilter:
+    condition = SqlCondition(f"{STATE_NOW} = ?", (state.value,))
     if state is State.DELIVERED:
-        return Wanted(None, condition)
+        return StreamFilter(None, condition)
     destinations = connection.execute(DESTINATIONS).fetchall()
     streams = [Stream(STATE, (destination, state.value)) for (destination,) in destinations]
-    return Wanted((*streams, Stream(STATE_AT_DOOR, (state.value,))), condition)
+    return StreamFilter((*streams, Stream(STATE_AT_DOOR, (state.value,))), condition)
 
 
-def _feed(connection: Connection, filters: Filters) -> Wanted:
+def _feed(connection: Connection, filters: Filters) -> StreamFilter:
     pairs = (("e.channel", filters.channel), ("e.source", filters.source), ("e.event", filters.event))
     named = [(column, value) for column, value in pairs if value]
-    condition = Condition(" AND ".join(f"{column} = ?" for column, _ in named), tuple(value for _, value in named))
+    condition = SqlCondition(" AND ".join(f"{column} = ?" for column, _ in named), tuple(value for _, value in named))
     found = feeds(connection, filters)
-    return Wanted(None if found is None else tuple(Stream(FEED, feed) for feed in found), condition)
+    return StreamFilter(None if found is None else tuple(Stream(FEED, feed) for feed in found), condition)

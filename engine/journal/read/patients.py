@@ -19,7 +19,7 @@ from engine.journal.read.filtering import BY_KEY, BY_VALUE, NAMED
 from engine.journal.read.holding import Held, held_of
 from engine.journal.read.searching import AMONG, row_of
 from engine.journal.read.streams import EVERYTHING, Stream, walk
-from engine.journal.read.views import Row
+from engine.journal.read.views import EntryRow
 from engine.journal.state.memory import known
 
 MOST_SECONDS: Final = 4.0
@@ -51,7 +51,7 @@ IS_THERE: Final = "SELECT 1 FROM entry WHERE seq = ?"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Number:
+class PatientNumber:
     """A number of a patient as `system|value`, and the first and the last entry that names it, None where none is left.
 
     `key` is empty where the journal is sealed: only the messages have the number.
@@ -81,11 +81,11 @@ class Patient:
     """A patient of the journal. `more`: more numbers stand in the lane than the first 100: a number that many share."""
 
     lane: int
-    numbers: tuple[Number, ...]
+    numbers: tuple[PatientNumber, ...]
     more: bool
     merges: tuple[MergeRow, ...]
     held: tuple[Held, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[EntryRow, ...]
     before: int | None
 
 
@@ -126,7 +126,7 @@ class Patients:
         ends = {row[side] for row in rows for side in ("first", "last") if row[side] is not None}
         times = self._times(ends | {row["seq"] for _, row in merges})
         numbers = tuple(
-            Number(
+            PatientNumber(
                 "" if row["key"].startswith(SEALED) else row["key"], row["key"], row["first"], row["last"],
                 times.get(row["first"]), times.get(row["last"]),
             )

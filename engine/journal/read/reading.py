@@ -15,24 +15,24 @@ from engine.database.connection import Connection, by_name, json_list
 from engine.database.connection import Row as Found
 from engine.errors import JournalError, UnknownEntryError
 from engine.journal.claim.claiming import request_of
-from engine.journal.entry import FollowUpKind, Outcome, State
+from engine.journal.entry import FollowUpKind, RequestOutcome, State
 from engine.journal.file.sealing import answer_at, configured, message_at, opened, plan_at, stored_patient
 from engine.journal.moment import optional_from_micros
 from engine.journal.opening import moment, open_reader
 from engine.journal.read import counting
-from engine.journal.read.searching import AMONG, BODY, Search, row_of
+from engine.journal.read.searching import AMONG, BODY, EntrySearch, row_of
 from engine.journal.read.streams import Stream, walk
 from engine.journal.read.texts import attach
 from engine.journal.read.views import (
     AttemptView,
     DeliveryView,
+    EntryPage,
+    EntryRow,
     EntryView,
     Filters,
     FollowUpView,
+    JournalStats,
     Noted,
-    Page,
-    Row,
-    Stats,
     Traffic,
 )
 from engine.journal.state.rollup import Rolled, rolled
@@ -107,12 +107,12 @@ class Reader:
         """End reading."""
         self._connection.close()
 
-    def list(self, filters: Filters, limit: int = 50, before_seq: int | None = None) -> tuple[Row, ...]:
+    def list(self, filters: Filters, limit: int = 50, before_seq: int | None = None) -> tuple[EntryRow, ...]:
         """Return up to `limit` entries, newest first, however long it takes.
 
         The next page begins `before_seq`, the last number of this one.
         """
-        rows: tuple[Row, ...] = ()
+        rows: tuple[EntryRow, ...] = ()
         while len(rows) < limit:
             page = self.page(filters, limit - len(rows), before_seq)
             rows += page.rows
@@ -121,7 +121,7 @@ class Reader:
             before_seq = page.before
         return rows
 
-    def page(self, filters: Filters, limit: int = 50, before_seq: int | None = None) -> Page:
+    def page(self, filters: Filters, limit: int = 50, before_seq: int | None = None) -> EntryPage:
         """Return a page of entries, newest first, within a bounded time."""
         if filters.text and not self._attached:
             self._attached = attach(self._connection, self._folder)
@@ -129,7 +129,7 @@ class Reader:
             patient = stored_patient(self._sealing, filters.patient)
             filters = replace(filters, patient=patient, visit=self._sealing.name(filters.visit))
         with self._moment():
-            return Search(self._connection, filters).page(limit, before_seq)
+            return EntrySearch(self._connection, filters).page(limit, before_seq)
 
     def show(self, seq: int) -> EntryView:
         """Return an entry in full; UnknownEntryError where there is none."""
@@ -159,7 +159,7 @@ class Reader:
         """Return the channels of entries, by their numbers."""
         return dict(self._connection.execute(_CHANNELS, (json_list(seqs),)).fetchall())
 
-    def neighbours(self, seq: int, most: int) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+    def neighbours(self, seq: int, most: int) -> tuple[tuple[EntryRow, ...], tuple[EntryRow, ...]]:
         """Return at most `most` entries of the same patients before an entry and as many after it, each oldest first.
 
         An entry that shares a lane with them counts, as the lanes are now. Empty where the entry names nobody.
@@ -171,11 +171,11 @@ class Reader:
             newer = {found for one in lane for (found,) in execute(_NEWER, (one, seq, most)).fetchall()}
             return self._rows(older), self._rows(sorted(newer)[:most])
 
-    def _rows(self, seqs: Iterable[int]) -> tuple[Row, ...]:
+    def _rows(self, seqs: Iterable[int]) -> tuple[EntryRow, ...]:
         rows = by_name(self._connection, AMONG, (json_list([*seqs]),))
         return tuple(sorted(map(row_of, rows), key=lambda row: row.seq))
 
-    def stats(self) -> Stats:
+    def stats(self) -> JournalStats:
         """Return counts of the whole journal."""
         with self._moment():
             return counting.stats(self._connection)
@@ -230,7 +230,7 @@ class Reader:
         if row["status"] is None:
             return AttemptView(intent, None)
         codes, answer = tuple(orjson.loads(row["codes"])), self._opened(row["response"] or b"", answer_at(row["id"]))
-        outcome = Outcome(intent.number, row["status"], codes, row["failure"], row["milliseconds"], answer)
+        outcome = RequestOutcome(intent.number, row["status"], codes, row["failure"], row["milliseconds"], answer)
         return AttemptView(intent, outcome)
 
     def _opened(self, content: bytes, place: str) -> bytes:

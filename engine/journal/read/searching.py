@@ -18,10 +18,10 @@ from engine.journal.entry import AckOutcome, State
 from engine.journal.file.sealing import NAMED
 from engine.journal.moment import from_micros
 from engine.journal.read import texts
-from engine.journal.read.filtering import ALL, STATE_NOW, Wanted, wanted
+from engine.journal.read.filtering import ALL, STATE_NOW, StreamFilter, wanted
 from engine.journal.read.spans import span
 from engine.journal.read.streams import EVERYTHING, Stream, count, walk
-from engine.journal.read.views import Filters, Page, Row
+from engine.journal.read.views import EntryPage, EntryRow, Filters
 from engine.journal.read.wording import Phrases, text_of
 
 SECONDS: Final = 0.4
@@ -51,7 +51,7 @@ BODY: Final = "SELECT raw FROM payload WHERE seq = ?"
 RECEIVED_AT: Final = "SELECT received_at FROM entry WHERE seq <= ? ORDER BY seq DESC LIMIT 1"
 
 
-class Search:
+class EntrySearch:
     """One search on a reading connection, as of one moment; the caller begins and ends the transaction."""
 
     def __init__(self, connection: Connection, filters: Filters, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,7 +61,7 @@ class Search:
         self._phrases, self._charsets = Phrases(filters.text), filters.charsets
         self._wanted = list(wanted(connection, filters))
         if self._phrases:
-            self._wanted.insert(0, Wanted(texts.streams(connection, self._phrases), None))
+            self._wanted.insert(0, StreamFilter(texts.streams(connection, self._phrases), None))
         self._least, self._end = span(connection, filters.since, filters.until)
         self._last = EVERYTHING
         conditions = [one.condition for one in self._wanted if one.condition]
@@ -69,22 +69,22 @@ class Search:
         self._sql = f"{AMONG} WHERE {where} {NEWEST_FIRST}" if where else f"{AMONG} {NEWEST_FIRST}"
         self._values = tuple(value for condition in conditions for value in condition.values)
 
-    def page(self, limit: int, before: int | None, seconds: float | None = SECONDS) -> Page:
+    def page(self, limit: int, before: int | None, seconds: float | None = SECONDS) -> EntryPage:
         """Return up to `limit` rows with smaller numbers than `before`; no bound of time where `seconds` is None."""
         over = self._clock() + seconds if seconds is not None else float("inf")
-        rows: list[Row] = []
+        rows: list[EntryRow] = []
         for found in self._chunks(min(before or EVERYTHING, self._end), over):
             rows += found
             if len(rows) > limit:
-                return Page(tuple(rows[:limit]), rows[limit - 1].seq, None)
+                return EntryPage(tuple(rows[:limit]), rows[limit - 1].seq, None)
         if self._last == EVERYTHING:
-            return Page(tuple(rows), None, None)
+            return EntryPage(tuple(rows), None, None)
         if len(rows) == limit:
-            return Page(tuple(rows), rows[-1].seq, None)
+            return EntryPage(tuple(rows), rows[-1].seq, None)
         at = self._connection.execute(RECEIVED_AT, (self._last,)).fetchone()
-        return Page(tuple(rows), self._last, from_micros(at[0]))
+        return EntryPage(tuple(rows), self._last, from_micros(at[0]))
 
-    def _chunks(self, before: int, over: float) -> Iterator[list[Row]]:
+    def _chunks(self, before: int, over: float) -> Iterator[list[EntryRow]]:
         """Yield the matching rows of one chunk after the other; `_last` is where the time ended, if it did."""
         streams = self._shortest(before)
         numbers = walk(self._connection, streams, before, self._least)
@@ -100,7 +100,7 @@ class Search:
             if self._clock() - began < QUICK_SECONDS:
                 size = min(size * 2, MOST_CHUNK)
 
-    def _matching(self, chunk: list[int], over: float) -> list[Row]:
+    def _matching(self, chunk: list[int], over: float) -> list[EntryRow]:
         listed = json_list(chunk)
         rows = [row_of(row) for row in by_name(self._connection, self._sql, (listed, *self._values))]
         if not self._phrases:
@@ -114,7 +114,7 @@ class Search:
                 break
         return found
 
-    def _is_said(self, row: Row) -> bool:
+    def _is_said(self, row: EntryRow) -> bool:
         body = self._connection.execute(BODY, (row.seq,)).fetchone()
         return body is not None and self._phrases.are_in(text_of(body[0], self._charsets.get(row.channel, "")))
 
@@ -136,9 +136,9 @@ class Search:
         return found
 
 
-def row_of(row: Found) -> Row:
+def row_of(row: Found) -> EntryRow:
     """Return a row that was read with COLUMNS; the visit of a sealed journal is in the message only."""
-    return Row(
+    return EntryRow(
         row["seq"], row["channel"], row["source"], row["control_id"], row["event"],
         "" if row["visit"].startswith(NAMED) else row["visit"], from_micros(row["received_at"]), State(row["state"]),
         row["reason"], row["ack_code"], AckOutcome(row["ack_outcome"]), tuple(orjson.loads(row["flags"])),

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from engine.http.request import Request
-from engine.journal.entry import AckOutcome, Outcome, State
+from engine.http.request import HttpRequest
+from engine.journal.entry import AckOutcome, RequestOutcome, State
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,7 +34,7 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Row:
+class EntryRow:
     """One entry in a list."""
 
     seq: int
@@ -53,13 +53,13 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Page:
+class EntryPage:
     """A page of a list; the next one begins `before` that number, None where there is nothing older.
 
     `searched_back_to`: where the time for one answer was over before the page was full, None where it is whole.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[EntryRow, ...]
     before: int | None
     searched_back_to: datetime | None
 
@@ -68,8 +68,8 @@ class Page:
 class AttemptView:
     """A request and what came of it; `outcome` is None where that is not known."""
 
-    intent: Request
-    outcome: Outcome | None
+    intent: HttpRequest
+    outcome: RequestOutcome | None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -115,7 +115,7 @@ class EntryView:
     `worn_at`: when retention took the bytes, None where they are there.
     """
 
-    row: Row
+    row: EntryRow
     peer: str
     version: str
     event_at: datetime | None
@@ -132,7 +132,7 @@ class EntryView:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class DestinationQueue:
     """What is not delivered at a destination, by state, and when the oldest that is unfinished was received."""
 
     states: dict[str, int]
@@ -140,7 +140,7 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class JournalStats:
     """Counts over the whole journal.
 
     `entries`: recorded so far; retention does not count back. `at_door`: those that the door refused, filtered or held.
@@ -153,7 +153,7 @@ class Stats:
     at_door: dict[str, int]
     deliveries: dict[str, dict[str, int]]
     oldest_unfinished_at: datetime | None
-    queues: dict[str, Queue]
+    queues: dict[str, DestinationQueue]
 
 
 @dataclass(frozen=True, slots=True)

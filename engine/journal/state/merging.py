@@ -33,7 +33,7 @@ FORGET: Final = "DELETE FROM merge_count WHERE channel = ?"
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedMerge:
     """One merge that was let through: of which entry, when the event took place, and when it was counted."""
 
     channel: str
@@ -44,7 +44,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class MergesHeld:
+class HeldMerges:
     """A channel whose merges are held, and the source that went past its limit."""
 
     channel: str
@@ -52,7 +52,7 @@ class MergesHeld:
     since: datetime
 
 
-def count(connection: Connection, merges: Iterable[Counted], keep: int) -> None:
+def count(connection: Connection, merges: Iterable[CountedMerge], keep: int) -> None:
     """Count merges of one entry; of each source the newest `keep` are kept. The same ones again count once."""
     for number, one in enumerate(merges):
         connection.execute(
@@ -61,23 +61,23 @@ def count(connection: Connection, merges: Iterable[Counted], keep: int) -> None:
         connection.execute(FORGET_OLDEST, (one.channel, one.source, keep))
 
 
-def counted(connection: Connection) -> tuple[Counted, ...]:
+def counted(connection: Connection) -> tuple[CountedMerge, ...]:
     """Return all that is counted, in the order of counting."""
     return tuple(
-        Counted(row["channel"], row["source"], from_micros(row["event_at"]), from_micros(row["at"]), row["seq"])
+        CountedMerge(row["channel"], row["source"], from_micros(row["event_at"]), from_micros(row["at"]), row["seq"])
         for row in by_name(connection, COUNTED)
     )
 
 
-def hold(connection: Connection, held: MergesHeld) -> None:
+def hold(connection: Connection, held: HeldMerges) -> None:
     """Hold the merges of a channel from now on."""
     connection.execute(HOLD, (held.channel, held.source, to_micros(held.since)))
 
 
-def held(connection: Connection) -> tuple[MergesHeld, ...]:
+def held(connection: Connection) -> tuple[HeldMerges, ...]:
     """Return the channels whose merges are held."""
     return tuple(
-        MergesHeld(row["channel"], row["source"], from_micros(row["since"])) for row in by_name(connection, HELD)
+        HeldMerges(row["channel"], row["source"], from_micros(row["since"])) for row in by_name(connection, HELD)
     )
 
 

@@ -81,7 +81,7 @@ ARRIVALS: Final[Mapping[str, str]] = {"rejected": "refused", "held": "held"}
 ENDS: Final[Mapping[str, str]] = {"delivered": "delivered", "held": "held"}
 
 
-class Wait(NamedTuple):
+class WaitBucket(NamedTuple):
     """How long deliveries of one minute took: up to `bound` milliseconds; `at` is in microseconds since 1970."""
 
     at: int
@@ -112,13 +112,13 @@ class _Mark(NamedTuple):
 _Row = tuple[int, int, str, str, int]
 
 
-def wait_of(destination: str, received_at: datetime, settled_at: datetime) -> Wait:
+def wait_of(destination: str, received_at: datetime, settled_at: datetime) -> WaitBucket:
     """Return in which minute and within which bound a delivery ended."""
     return _wait(destination, to_micros(received_at), to_micros(settled_at))
 
 
-def _wait(destination: str, received_at: int, settled_at: int) -> Wait:
-    return Wait(settled_at // MINUTE * MINUTE, destination, bound_of(settled_at - received_at))
+def _wait(destination: str, received_at: int, settled_at: int) -> WaitBucket:
+    return WaitBucket(settled_at // MINUTE * MINUTE, destination, bound_of(settled_at - received_at))
 
 
 def counted(connection: Connection, begin: int, end: int) -> Iterator[Rolled]:
@@ -145,7 +145,7 @@ def rolled(connection: Connection, width: int, since: datetime, until: datetime)
 
 
 def roll_up(
-    connection: Connection, waits: Mapping[Wait, int], depths: Mapping[str, int], begun: datetime, now: datetime
+    connection: Connection, waits: Mapping[WaitBucket, int], depths: Mapping[str, int], begun: datetime, now: datetime
 ) -> bool:
     """Add to the rows what was counted since; return whether something of an older journal is still to be added.
 

@@ -32,7 +32,7 @@ class RecoveryAction(Enum):
     ITS_OWN = auto()
 
 
-class Shared(NamedTuple):
+class SharedJournal(NamedTuple):
     """A journal that nodes share: its database, and what this node says of itself.
 
     `home` names its data folder, whose lock says that its earlier processes have ended. `configuration` is a digest.

@@ -183,7 +183,7 @@ class Next(NamedTuple):
     reason: str
 
 
-class Item(NamedTuple):
+class ReplayItem(NamedTuple):
     """What is to be done with one entry: replayed or released, taken in as judged anew, or refused, and why."""
 
     seq: int
@@ -244,7 +244,7 @@ def standing(connection: Connection, seq: int) -> Next:
     return Next(**dict(row))
 
 
-def take_up(context: WriterContext, run: Run, items: Sequence[Item], at: datetime) -> None:
+def take_up(context: WriterContext, run: Run, items: Sequence[ReplayItem], at: datetime) -> None:
     """Do what a run does with entries, and note of each that it is under way or why it was refused.
 
     Those of a patient of whom something newer is being delivered just now are left for the next time.
@@ -255,7 +255,7 @@ def take_up(context: WriterContext, run: Run, items: Sequence[Item], at: datetim
     context.connection.executemany(MARK, marks)
 
 
-def _taken(context: WriterContext, run: Run, item: Item, asked: OperationRequest) -> str:
+def _taken(context: WriterContext, run: Run, item: ReplayItem, asked: OperationRequest) -> str:
     destinations = (run.destination,) if run.destination else ()
     if item.refusal:
         return f"{REFUSED}: {item.refusal}"

@@ -50,7 +50,7 @@ class OperationRequest(NamedTuple):
     bound: int = 0
 
 
-class Delivery(NamedTuple):
+class DeliveryState(NamedTuple):
     """The state of an entry at a destination; `due`: it waits for its next try."""
 
     destination: str
@@ -62,7 +62,7 @@ class Delivery(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class Entry(NamedTuple):
+class EntryState(NamedTuple):
     """Where the door left an entry, its identities and flags as JSON, and whether its bytes are still there."""
 
     state: State
@@ -81,14 +81,14 @@ class EntryLookup:
         self._lanes = lanes
         self._claims = claims
 
-    def entry(self, seq: int) -> Entry:
+    def entry(self, seq: int) -> EntryState:
         """Return where the door left an entry; UnknownEntryError where there is none."""
         row = by_name(self._connection, ENTRY, (seq,)).fetchone()
         if row is None:
             raise UnknownEntryError(f"there is no entry {seq}")
-        return Entry(**dict(row) | {"state": State(row["state"]), "whole": bool(row["whole"])})
+        return EntryState(**dict(row) | {"state": State(row["state"]), "whole": bool(row["whole"])})
 
-    def deliveries(self, seq: int, entry: Entry) -> list[Delivery]:
+    def deliveries(self, seq: int, entry: EntryState) -> list[DeliveryState]:
         """Return the deliveries with the lanes as they are now; the old ones may have been united since.
 
         ForbiddenMoveError where it was never taken in, or its message is gone.
@@ -101,10 +101,10 @@ class EntryLookup:
         lanes = list(self._lanes.of(entry.patients))
         return [row._replace(lanes=lanes) for row in rows]
 
-    def rows(self, seq: int) -> list[Delivery]:
+    def rows(self, seq: int) -> list[DeliveryState]:
         """Return the deliveries of an entry; what is out is out, also where a rollback took back that it is."""
         return [
-            Delivery(
+            DeliveryState(
                 row["destination"],
                 State.CLAIMED if self._claims.is_out(seq, row["destination"]) else State(row["state"]),
                 orjson.loads(row["lanes"]),
@@ -121,7 +121,7 @@ class EntryLookup:
         lanes = list(self._lanes.of(self.entry(seq).patients))
         return any(self._claims.goes_ahead(seq, row.destination, lanes) for row in self.rows(seq))
 
-    def check(self, seq: int, row: Delivery, asked: OperationRequest) -> bool:
+    def check(self, seq: int, row: DeliveryState, asked: OperationRequest) -> bool:
         """Say whether something newer was applied; ForbiddenMoveError where the delivery may not run again."""
         if row.state in UNFINISHED and row.state is not State.HELD:
             raise ForbiddenMoveError(f"entry {seq} is under way to {row.destination} already: wait for its end")
@@ -163,7 +163,7 @@ class EntryLookup:
         return any(over)
 
 
-def meant_by(asked: Mapping[str, object]) -> Callable[[Delivery], bool] | None:
+def meant_by(asked: Mapping[str, object]) -> Callable[[DeliveryState], bool] | None:
     """Return which deliveries a bulk replay is about: those in the state, and for the reason, that was asked for.
 
     Without a state that is all but what was filtered; None: every one, as the entries were named.

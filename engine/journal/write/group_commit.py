@@ -11,7 +11,7 @@ from engine.errors import JournalError
 from engine.journal.claim.claiming import Prefetch
 from engine.journal.entry import AckOutcome, Claimed, Settlement
 from engine.journal.moment import to_micros
-from engine.journal.write.job import Job, Kind, Result, acknowledge
+from engine.journal.write.job import JobKind, Result, WriterJob, acknowledge
 
 LAZY_SECONDS: Final = 0.2
 # Settlements that nobody waits for touch the same pages: they are written together, at this count, or so long after
@@ -36,7 +36,10 @@ class GroupCommit:
     """
 
     def __init__(
-        self, put: Callable[[list[Job]], None], clock: Callable[[], datetime], fail: Callable[[BaseException], None]
+        self,
+        put: Callable[[list[WriterJob]], None],
+        clock: Callable[[], datetime],
+        fail: Callable[[BaseException], None],
     ) -> None:
         self._put = put
         self._clock = clock
@@ -45,14 +48,14 @@ class GroupCommit:
         self.failure: BaseException | None = None
         self.opened: asyncio.Future[None] = self._loop.create_future()
         self.closed = False
-        self._gathered: list[Job] = []
+        self._gathered: list[WriterJob] = []
         self._kicked = False
         self._writing = False
         self._turns = 0
         self._quiet = 0
         self._seen = 0
         self._crowded = False
-        self._settled: list[Job] = []
+        self._settled: list[WriterJob] = []
         self._settling: asyncio.TimerHandle | None = None
         self._awaited = False
         self._acknowledged: dict[AckOutcome, list[int]] = {}
@@ -60,7 +63,7 @@ class GroupCommit:
         self._lazy: asyncio.TimerHandle | None = None
         self.supply: dict[str, Supply] = {}
 
-    def submit(self, kind: Kind, argument: Any) -> "asyncio.Future[Any]":
+    def submit(self, kind: JobKind, argument: Any) -> "asyncio.Future[Any]":
         """Gather a job; what is gathered while the writer is at work goes to it together, as its next commit."""
         job = self._job(kind, argument)
         self._gathered.append(job)
@@ -70,8 +73,8 @@ class GroupCommit:
     def settle(self, settlement: Settlement) -> "asyncio.Future[int]":
         """Gather a settlement that may wait for others; it does not while settlements let waiting deliveries run."""
         if self._awaited:
-            return self.submit(Kind.SETTLE, settlement)
-        job = self._job(Kind.SETTLE, settlement)
+            return self.submit(JobKind.SETTLE, settlement)
+        job = self._job(JobKind.SETTLE, settlement)
         self._settled.append(job)
         if len(self._settled) >= TOGETHER:
             self._settle()
@@ -79,12 +82,12 @@ class GroupCommit:
             self._settling = self._loop.call_later(TOGETHER_SECONDS, self._settle)
         return cast("asyncio.Future[int]", job.future)
 
-    def _job(self, kind: Kind, argument: Any) -> Job:
+    def _job(self, kind: JobKind, argument: Any) -> WriterJob:
         if self.failure is not None:
             raise self.failure
         if self.closed:
             raise JournalError("the journal is closed")
-        return Job(kind, argument, self._loop.create_future())
+        return WriterJob(kind, argument, self._loop.create_future())
 
     def _settle(self) -> None:
         """Let the settlements that wait for others wait no longer."""
@@ -124,7 +127,7 @@ class GroupCommit:
             outcomes = {outcome: json_list(seqs) for outcome, seqs in self._acknowledged.items()}
             work = partial(acknowledge, outcomes=outcomes, sent=json_list(self._sent))
             self._acknowledged, self._sent = {}, []
-            self._gathered.append(Job(Kind.NOTE, work, None))
+            self._gathered.append(WriterJob(JobKind.NOTE, work, None))
 
     def _kick_soon(self) -> None:
         """Hand over in a later turn of the loop, so that coroutines woken in this one can join."""
@@ -137,11 +140,11 @@ class GroupCommit:
             self._loop.call_soon(self._kick)
             return
         self._kicked = False
-        if any(job.kind is Kind.SETTLE for job in self._gathered):
+        if any(job.kind is JobKind.SETTLE for job in self._gathered):
             # Who sees that a message was delivered sees that it was acknowledged, too.
             self._gather_acknowledged()
         gathered, self._gathered = self._gathered, []
-        if records := sum(job.kind is Kind.RECORD for job in gathered):
+        if records := sum(job.kind is JobKind.RECORD for job in gathered):
             self._crowded = records > 1
         if self.failure is not None:
             self._resolve([(job, None, self.failure) for job in gathered])
@@ -181,7 +184,7 @@ class GroupCommit:
             self.opened.set_result(None)
         settled = runnable = 0
         for (kind, _argument, future), value, error in results:
-            if kind is Kind.SETTLE and error is None:
+            if kind is JobKind.SETTLE and error is None:
                 settled, runnable = settled + 1, runnable + value
             if isinstance(value, Prefetch):
                 self.supply[value.destination](value.claims, value.left)

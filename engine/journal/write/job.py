@@ -9,7 +9,7 @@ from engine.journal.claim.claiming import Claims
 from engine.journal.entry import AckOutcome
 from engine.journal.file.sealing import Sealing
 from engine.journal.state.counters import ANSWERED
-from engine.journal.write.operations import Operations
+from engine.journal.write.operations import OperatorActions
 
 # What became of acknowledgements.
 ACKNOWLEDGE: Final = """
@@ -17,7 +17,7 @@ UPDATE entry SET ack_outcome = ? WHERE seq IN (SELECT value FROM json_each(?))
 """
 
 
-class Kind(IntEnum):
+class JobKind(IntEnum):
     """What is asked of the writer; in a transaction, in this order."""
 
     RECORD = 0
@@ -31,10 +31,10 @@ class Kind(IntEnum):
     CLOSE = 8
 
 
-class Job(NamedTuple):
+class WriterJob(NamedTuple):
     """One thing asked of the writer; `future` belongs to the event loop and is only handed back."""
 
-    kind: Kind
+    kind: JobKind
     argument: Any
     future: Any
 
@@ -44,11 +44,11 @@ class WriterContext(NamedTuple):
 
     connection: Connection
     claims: Claims
-    operations: Operations
+    operations: OperatorActions
     sealing: Sealing | None = None
 
 
-Result = tuple[Job, Any, BaseException | None]
+Result = tuple[WriterJob, Any, BaseException | None]
 
 
 def acknowledge(context: WriterContext, outcomes: Mapping[AckOutcome, str], sent: str) -> None:

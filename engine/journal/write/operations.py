@@ -14,7 +14,7 @@ from engine.journal.entry import FROM_SHADOW, SHADOW, UNFINISHED, NewEntry, Reco
 from engine.journal.file.sealing import Sealing, edit_at
 from engine.journal.moment import optional_micros
 from engine.journal.state.counters import NOTE as NOTED
-from engine.journal.write.entry_lookup import Delivery, Entry, EntryLookup, OperationRequest
+from engine.journal.write.entry_lookup import DeliveryState, EntryLookup, EntryState, OperationRequest
 from engine.journal.write.recording import NAMED_AGAIN, Recording
 from engine.journal.write.settling import IS_BLOCKED, leave
 
@@ -59,7 +59,7 @@ LET_GO: Final = frozenset({"stale", "merge-limit"})
 JUDGED_ANEW: Final = "judged-anew"
 
 
-class Operations:
+class OperatorActions:
     """Carries out operators' operations on entries; lives in the writer thread, inside its transactions.
 
     An operation that raises has changed nothing: everything is checked before the first write, by `lookup`.
@@ -86,7 +86,7 @@ class Operations:
         asked: OperationRequest,
         give: tuple[str, ...] = (),
         where_known: tuple[str, ...] = (),
-        meant: Callable[[Delivery], bool] | None = None,
+        meant: Callable[[DeliveryState], bool] | None = None,
     ) -> int:
         """Deliver an entry again in its old place; return at how many destinations.
 
@@ -224,14 +224,14 @@ class Operations:
     def _name(self, visit: str) -> str:
         return visit if self._sealing is None else self._sealing.name(visit)
 
-    def _release(self, seq: int, held: list[Delivery], asked: OperationRequest, act: str = "release") -> None:
+    def _release(self, seq: int, held: list[DeliveryState], asked: OperationRequest, act: str = "release") -> None:
         newer = [self.lookup.check(seq, row, asked) or row.reason in LET_GO for row in held]
         for row, forced in zip(held, newer, strict=True):
             self._again(seq, row, asked, act, replay=False, forced=forced)
             for decided in decisions.by_release(row.reason, row.notes) if act == "release" else ():
                 self._note(seq, row.destination, decisions.ACT, asked, row._replace(reason=decided), forced=forced)
 
-    def _let_out(self, seq: int, entry: Entry, rows: list[Delivery]) -> None:
+    def _let_out(self, seq: int, entry: EntryState, rows: list[DeliveryState]) -> None:
         """Let what came in shadow be delivered; ForbiddenMoveError while a destination still tries it."""
         flags = orjson.loads(entry.flags)
         if SHADOW not in flags:
@@ -246,7 +246,9 @@ class Operations:
         self._connection.execute(LET_OUT, (json_list(out), seq))
         self._connection.execute(NOTED, (FROM_SHADOW, seq))
 
-    def _again(self, seq: int, row: Delivery, asked: OperationRequest, act: str, *, replay: bool, forced: bool) -> None:
+    def _again(
+        self, seq: int, row: DeliveryState, asked: OperationRequest, act: str, *, replay: bool, forced: bool
+    ) -> None:
         text = json_list(row.lanes)
         after = self._enter(seq, row.destination, row.lanes, text)
         values = (after.value, text, int(replay), int(forced), asked.by, seq, row.destination)
@@ -271,8 +273,8 @@ class Operations:
             self._connection.execute(DEMOTE, (destination, destination, lane, destination, lane))
 
     def _note(
-        self, seq: int, destination: str, act: str, asked: OperationRequest, before: Delivery | Entry | None = None, *,
-        forced: bool,
+        self, seq: int, destination: str, act: str, asked: OperationRequest,
+        before: DeliveryState | EntryState | None = None, *, forced: bool,
     ) -> None:  # fmt: skip
         state, reason, mapping = (before.state.value, before.reason, before.mapping) if before else ("", "", "")
         at = optional_micros(asked.at)

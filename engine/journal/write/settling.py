@@ -6,7 +6,7 @@ import orjson
 
 from engine.database.connection import Connection, json_list, together
 from engine.errors import ForbiddenMoveError, UnknownEntryError
-from engine.http.request import Request
+from engine.http.request import HttpRequest
 from engine.journal.claim.claiming import Claims, Out
 from engine.journal.entry import UNFINISHED, Settlement, State, check_move
 from engine.journal.file.sealing import Sealing, answer_at, plan_at, request_at
@@ -84,7 +84,7 @@ class Settling:
         """Read the newest attempt's number anew: another node may have made some."""
         self._last: int = self._connection.execute(LAST).fetchone()[0]
 
-    def intend(self, intents: list[tuple[int, str, Request]]) -> None:
+    def intend(self, intents: list[tuple[int, str, HttpRequest]]) -> None:
         """Write intents; an intent for what is not claimed is a ForbiddenMoveError."""
         rows = []
         for seq, destination, intent in intents:
@@ -94,7 +94,7 @@ class Settling:
             self._attempts[seq, destination, intent.number] = self._last
         self._connection.executemany(INTEND, rows)
 
-    def _request(self, seq: int, destination: str, intent: Request) -> _Row:
+    def _request(self, seq: int, destination: str, intent: HttpRequest) -> _Row:
         """Return a request as a row, with the next number of an attempt."""
         self._last += 1
         url, _, asked = intent.url.partition("?")

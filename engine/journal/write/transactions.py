@@ -13,21 +13,26 @@ from engine.errors import CommitInDoubtError, JournalFailedError
 from engine.journal.claim.claiming import Claims
 from engine.journal.claim.lanes import Lanes
 from engine.journal.file.sealing import sealing_of
-from engine.journal.write.job import Job, Kind, Result, WriterContext
-from engine.journal.write.operations import Operations
+from engine.journal.write.job import JobKind, Result, WriterContext, WriterJob
+from engine.journal.write.operations import OperatorActions
 from engine.journal.write.recording import Recording
 from engine.journal.write.settling import Settling
-from engine.journal.write.turns import Turns
+from engine.journal.write.turns import WriterTransactions
 
 # What may let deliveries run that nothing was waiting for before.
-_SUPPLYING: Final = frozenset({Kind.RECORD, Kind.SETTLE, Kind.ACT, Kind.WAKE})
-_AFTER_COMMIT: Final = ((Kind.RECORD, "F05"), (Kind.INTEND, "F11"), (Kind.SETTLE, "F17"), (Kind.CLAIM, "F09"))
+_SUPPLYING: Final = frozenset({JobKind.RECORD, JobKind.SETTLE, JobKind.ACT, JobKind.WAKE})
+_AFTER_COMMIT: Final = (
+    (JobKind.RECORD, "F05"),
+    (JobKind.INTEND, "F11"),
+    (JobKind.SETTLE, "F17"),
+    (JobKind.CLAIM, "F09"),
+)
 
 
 class Transactions:
     """The writing connection, and all that works on it in the writer's thread; `commits` and `jobs` count."""
 
-    def __init__(self, connection: Connection, key: bytes | None, turns: Turns) -> None:
+    def __init__(self, connection: Connection, key: bytes | None, turns: WriterTransactions) -> None:
         self.connection = connection
         self._turns = turns
         self._sealing = sealing = sealing_of(connection, key)
@@ -35,9 +40,9 @@ class Transactions:
         self._lanes = Lanes(connection, self._claims.joined, sealing)
         self._recording = Recording(connection, self._lanes, self._claims, sealing)
         self._settling = Settling(connection, self._claims, sealing)
-        operations = Operations(connection, self._lanes, self._claims, self._recording, sealing)
+        operations = OperatorActions(connection, self._lanes, self._claims, self._recording, sealing)
         self._context = WriterContext(connection, self._claims, operations, sealing)
-        self._uncommitted: set[Kind] = set()
+        self._uncommitted: set[JobKind] = set()
         self._rolled_back = False
         self._joins = 0
         self._in_doubt: list[Result] = []
@@ -51,7 +56,7 @@ class Transactions:
         """Whether something that was answered waits for the next commit."""
         return bool(self._uncommitted)
 
-    def carry_out(self, batch: list[Job]) -> list[Result]:
+    def carry_out(self, batch: list[WriterJob]) -> list[Result]:
         """Carry a batch out in one transaction; an error undoes all of it.
 
         After a CommitInDoubtError `decided` must have said what became of it before there is another one.
@@ -60,12 +65,12 @@ class Transactions:
         if kinds <= self._turns.apart:
             with self._turns.looking():
                 return self._work(batch)
-        if kinds == {Kind.WAKE} and not self._claims.is_asked:
+        if kinds == {JobKind.WAKE} and not self._claims.is_asked:
             return [(job, None, None) for job in batch]
         try:
             if not self._turns.is_open:
                 # An act may ask how many rows it changed.
-                self._begin(together=Kind.ACT not in kinds)
+                self._begin(together=JobKind.ACT not in kinds)
             results = self._work(batch)
             if not kinds.isdisjoint(_SUPPLYING):
                 results += self._supply(kinds)
@@ -143,8 +148,8 @@ class Transactions:
         self._rolled_back = True
         self._claims.withdrawn()
 
-    def _work(self, batch: list[Job]) -> list[Result]:
-        by_kind: tuple[list[Job], ...] = ([], [], [], [], [], [], [], [])
+    def _work(self, batch: list[WriterJob]) -> list[Result]:
+        by_kind: tuple[list[WriterJob], ...] = ([], [], [], [], [], [], [], [])
         for job in batch:
             by_kind[job.kind].append(job)
         records, intents, settlements, acts, notes, looks, claims, wakes = by_kind
@@ -173,10 +178,10 @@ class Transactions:
             fault.point("F08")
         return results
 
-    def _supply(self, kinds: set[Kind]) -> list[Result]:
+    def _supply(self, kinds: set[JobKind]) -> list[Result]:
         """Return what was asked for before and may run now, as results of claims that nobody waits for."""
         supplied = self._claims.supply()
         if supplied:
-            kinds.add(Kind.CLAIM)
+            kinds.add(JobKind.CLAIM)
             fault.point("F08")
-        return [(Job(Kind.CLAIM, None, None), one, None) for one in supplied]
+        return [(WriterJob(JobKind.CLAIM, None, None), one, None) for one in supplied]

@@ -5,10 +5,10 @@ from typing import Final, NamedTuple, Protocol
 
 from engine.database.connection import Connection
 from engine.journal.claim.holders import ALONE
-from engine.journal.write.job import Kind
+from engine.journal.write.job import JobKind
 
 # What need not be durable to be answered, where nobody else has turns.
-LAZY: Final = frozenset({Kind.NOTE, Kind.LOOK, Kind.CLAIM})
+LAZY: Final = frozenset({JobKind.NOTE, JobKind.LOOK, JobKind.CLAIM})
 
 
 class News(NamedTuple):
@@ -18,7 +18,7 @@ class News(NamedTuple):
     joined: bool
 
 
-class Turns(Protocol):
+class WriterTransactions(Protocol):
     """The transactions of a writer on its connection.
 
     `holder` names it in what it claims, `lazy` are the kinds of jobs that may wait for the next commit, `apart` those
@@ -26,8 +26,8 @@ class Turns(Protocol):
     """
 
     holder: int
-    lazy: frozenset[Kind]
-    apart: frozenset[Kind]
+    lazy: frozenset[JobKind]
+    apart: frozenset[JobKind]
 
     @property
     def is_open(self) -> bool:
@@ -60,7 +60,7 @@ class FileTurns:
 
     holder = ALONE
     lazy = LAZY
-    apart: frozenset[Kind] = frozenset()
+    apart: frozenset[JobKind] = frozenset()
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -18,7 +18,7 @@ from typing import Final
 from engine.database.connection import refusal_of
 from engine.errors import DiskReserveError, JournalError, JournalFailedError, JournalRefusedError, LeaseLostError
 from engine.journal.write.backend import JournalBackend, RecoveryAction
-from engine.journal.write.job import Job, Kind, Result
+from engine.journal.write.job import JobKind, Result, WriterJob
 
 MOST_MESSAGES: Final = 64
 MOST_JOBS: Final = 256
@@ -33,7 +33,7 @@ REFUSED_SECONDS: Final = 900.0
 LEAVE_SECONDS: Final = 10.0
 
 
-class Writer:
+class JournalWriter:
     """Carries jobs out in its own thread.
 
     `answer` and `failed` are called in that thread: the first with the results of a transaction once it is durable,
@@ -46,9 +46,9 @@ class Writer:
         self._backend = backend
         self._answer = answer
         self._failed = failed
-        self._inbox: SimpleQueue[list[Job]] = SimpleQueue()
-        self._waiting: deque[Job] = deque()
-        self._under_way: list[Job] = []
+        self._inbox: SimpleQueue[list[WriterJob]] = SimpleQueue()
+        self._waiting: deque[WriterJob] = deque()
+        self._under_way: list[WriterJob] = []
         self._times = 0
         self._leaves_at = math.inf
         self._refused = ("", -math.inf)
@@ -68,7 +68,7 @@ class Writer:
         code, at = self._refused
         return code if time.monotonic() - at < REFUSED_SECONDS else ""
 
-    def put(self, jobs: list[Job]) -> None:
+    def put(self, jobs: list[WriterJob]) -> None:
         """Hand jobs over; may be called from any thread."""
         self._inbox.put(jobs)
 
@@ -106,7 +106,7 @@ class Writer:
     def _work(self) -> bool:
         self._collect(block=not self._waiting)
         batch = self._under_way = self._batch()
-        if batch and batch[-1].kind is Kind.CLOSE:
+        if batch and batch[-1].kind is JobKind.CLOSE:
             self._run(batch[:-1])
             self._close(batch[-1])
             return False
@@ -114,7 +114,7 @@ class Writer:
         self._backend.look_after()
         return True
 
-    def _close(self, closing: Job) -> None:
+    def _close(self, closing: WriterJob) -> None:
         self._backend.stop()
         self._backend.close()
         unwritten = JournalError("the journal was closed before it could be written")
@@ -131,21 +131,21 @@ class Writer:
             if block and not self._waiting:
                 self._backend.commit()
 
-    def _batch(self) -> list[Job]:
+    def _batch(self) -> list[WriterJob]:
         """Take what fits into one transaction, in order of arrival; CLOSE ends it."""
-        batch: list[Job] = []
+        batch: list[WriterJob] = []
         messages = 0
         while self._waiting and len(batch) < MOST_JOBS:
             kind = self._waiting[0].kind
-            messages += kind is Kind.RECORD
+            messages += kind is JobKind.RECORD
             if messages > MOST_MESSAGES:
                 break
             batch.append(self._waiting.popleft())
-            if kind is Kind.CLOSE:
+            if kind is JobKind.CLOSE:
                 break
         return batch
 
-    def _run(self, batch: list[Job]) -> None:
+    def _run(self, batch: list[WriterJob]) -> None:
         """Carry a batch out in one transaction; if one job spoils it, each in a transaction of its own."""
         batch, refused = self._admit(batch)
         if refused:
@@ -160,18 +160,18 @@ class Writer:
         self._times = 0
         self._answer(results)
 
-    def _admit(self, batch: list[Job]) -> tuple[list[Job], list[Result]]:
-        size = sum(len(one.argument.raw) for one in batch if one.kind is Kind.RECORD)
+    def _admit(self, batch: list[WriterJob]) -> tuple[list[WriterJob], list[Result]]:
+        size = sum(len(one.argument.raw) for one in batch if one.kind is JobKind.RECORD)
         if not size:
             return batch, []
         try:
             self._backend.admit(size)
         except DiskReserveError as error:
-            refused: list[Result] = [(one, None, error) for one in batch if one.kind is Kind.RECORD]
-            return [one for one in batch if one.kind is not Kind.RECORD], refused
+            refused: list[Result] = [(one, None, error) for one in batch if one.kind is JobKind.RECORD]
+            return [one for one in batch if one.kind is not JobKind.RECORD], refused
         return batch, []
 
-    def _spoiled(self, batch: list[Job], error: Exception) -> None:
+    def _spoiled(self, batch: list[WriterJob], error: Exception) -> None:
         action = self._backend.recovery(error)
         match action:
             case RecoveryAction.END:
@@ -190,7 +190,7 @@ class Writer:
             case _:
                 self._refuse_new(batch, action, error)
 
-    def _failure_of(self, job: Job, error: Exception) -> Exception:
+    def _failure_of(self, job: WriterJob, error: Exception) -> Exception:
         """Return the exception that a job's future gets, and remember a statement that was refused."""
         code = refusal_of(error)
         if code or job.future is None:
@@ -202,12 +202,12 @@ class Writer:
         refused.__cause__ = error
         return refused
 
-    def _refuse_new(self, batch: list[Job], action: RecoveryAction, error: Exception) -> None:
+    def _refuse_new(self, batch: list[WriterJob], action: RecoveryAction, error: Exception) -> None:
         """Refuse what is new; what was accepted before is tried until there is a lock, room or a database."""
         refusal = self._backend.refusal(action)
         refusal.__cause__ = error
-        self._answer([(one, None, refusal) for one in batch if one.kind is Kind.RECORD])
-        self._waiting.extendleft(one for one in reversed(batch) if one.kind is not Kind.RECORD)
+        self._answer([(one, None, refusal) for one in batch if one.kind is JobKind.RECORD])
+        self._waiting.extendleft(one for one in reversed(batch) if one.kind is not JobKind.RECORD)
         self._times += 1
         if self._has_left():
             raise error
@@ -238,16 +238,16 @@ class Writer:
         return time.monotonic() > self._leaves_at
 
     def _closes(self) -> bool:
-        return self._has_left() or any(job.kind is Kind.CLOSE for job in (*self._under_way, *self._waiting))
+        return self._has_left() or any(job.kind is JobKind.CLOSE for job in (*self._under_way, *self._waiting))
 
     def _refuse_waiting(self, error: Exception) -> None:
         self._collect(block=False)
         refusal = self._backend.refusal(RecoveryAction.AWAY)
         refusal.__cause__ = error
-        self._answer([(job, None, refusal) for job in self._waiting if job.kind is Kind.RECORD])
-        self._waiting = deque(job for job in self._waiting if job.kind is not Kind.RECORD)
+        self._answer([(job, None, refusal) for job in self._waiting if job.kind is JobKind.RECORD])
+        self._waiting = deque(job for job in self._waiting if job.kind is not JobKind.RECORD)
 
-    def _decide(self, batch: list[Job]) -> None:
+    def _decide(self, batch: list[WriterJob]) -> None:
         """Ask until it is known whether a batch was committed; answer it, or try it again."""
         while True:
             try:

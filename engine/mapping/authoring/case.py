@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from engine.config.channel import Channel
 from engine.config.destination import Destination
 from engine.config.listener_settings import Listen, Mllp
-from engine.config.source import Source, parse, read
+from engine.config.source import AuthoredFile, parse, read
 from engine.config.wording import words
 from engine.errors import ConfigurationError, MessageError, Problem
 from engine.hl7.header import read_header
@@ -60,7 +60,7 @@ class Case:
     that, filters and all; empty where the case says itself what the channel has to say.
     """
 
-    source: Source
+    source: AuthoredFile
     number: int
     name: str
     raw: bytes
@@ -87,7 +87,7 @@ Channels = MapOf[str, Channel]
 NO_CHANNELS: Final[Channels] = {}
 
 
-class Result(NamedTuple):
+class CaseResult(NamedTuple):
     """What became of a case: what the mapping made, and in words where that is not what is expected."""
 
     case: Case
@@ -134,7 +134,9 @@ def beside(own: Sequence[Case], shipped: Sequence[Case]) -> list[Case]:
     return [case for case in shipped if (Path(case.source.file).name, case.name) not in names]
 
 
-def run_cases(cases: Sequence[Case], mapping: MappingSource, channels: Channels = NO_CHANNELS) -> tuple[Result, ...]:
+def run_cases(
+    cases: Sequence[Case], mapping: MappingSource, channels: Channels = NO_CHANNELS
+) -> tuple[CaseResult, ...]:
     """Run cases in order; cases of one channel share one compiled mapping. `channels`: those that cases may name.
 
     ConfigurationError where a case names a channel or a type of resource that there is not.
@@ -147,7 +149,7 @@ def run_cases(cases: Sequence[Case], mapping: MappingSource, channels: Channels 
         if key not in compiled:
             compiled[key] = _compiled(case, mapping, channels, kept)
         found = _found(case, *compiled[key])
-        results.append(Result(case, found, differences(case, found)))
+        results.append(CaseResult(case, found, differences(case, found)))
     return tuple(results)
 
 
@@ -244,7 +246,7 @@ def _compare(wanted: Any, found: Any, path: str) -> Iterator[str]:
         yield f"{path}: expected {_shown(wanted)}, found {_shown(found)}"
 
 
-def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
+def _cases(source: AuthoredFile, problems: list[Problem]) -> Iterator[Case]:
     tests = source.value.get("tests") if isinstance(source.value, dict) else None
     if not isinstance(tests, list):
         problems.append(source.problem((), "no list 'tests'", "write 'tests:' and a list of cases"))
@@ -270,7 +272,7 @@ def _cases(source: Source, problems: list[Problem]) -> Iterator[Case]:
             yield Case(source, number, name, _raw(source, value), channel, expect, mapping, sent, assume, on)
 
 
-def _unknown(source: Source, given: Any, path: tuple[str | int, ...], keys: frozenset[str]) -> list[Problem]:
+def _unknown(source: AuthoredFile, given: Any, path: tuple[str | int, ...], keys: frozenset[str]) -> list[Problem]:
     if not isinstance(given, dict):
         return [source.problem(path, f"found {kind_of(given)}", "expected a map")]
     return [
@@ -286,7 +288,7 @@ def _is_kept(key: str) -> bool:
     return match is not None and match[1] in type_names()
 
 
-def _unusable(source: Source, value: dict[str, Any], path: tuple[str | int, ...]) -> Iterator[Problem]:
+def _unusable(source: AuthoredFile, value: dict[str, Any], path: tuple[str | int, ...]) -> Iterator[Problem]:
     """Yield what keeps a case from being run, or from saying anything: its message, event, channel, expectation."""
     text, event, channel = value.get("message"), value.get("event"), value.get("channel")
     if not value.get("expect"):
@@ -305,11 +307,11 @@ def _unusable(source: Source, value: dict[str, Any], path: tuple[str | int, ...]
             yield source.problem((*path, "channel", *fault["loc"]), *words(fault, Channel))
 
 
-def _beside(source: Source, value: dict[str, Any]) -> Path:
+def _beside(source: AuthoredFile, value: dict[str, Any]) -> Path:
     return Path(source.file).parent / str(value["file"])
 
 
-def _raw(source: Source, value: dict[str, Any]) -> bytes:
+def _raw(source: AuthoredFile, value: dict[str, Any]) -> bytes:
     if "message" not in value:
         return _beside(source, value).read_bytes()
     lines = [line.strip() for line in value["message"].splitlines() if line.strip()]

@@ -17,8 +17,8 @@ from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import listed
 from engine.mapping.language.expression import (
-    Call,
     ExpressionError,
+    FunctionCall,
     Guard,
     parse_condition,
     parse_expression,
@@ -30,7 +30,7 @@ from engine.mapping.resource.listing import SINGLE
 from engine.mapping.resource.lists import SEGMENTS
 from engine.mapping.resource.provenance import TARGET
 from engine.mapping.resource.referred import FROM, KINDS
-from engine.mapping.subject.events import ALONE, BARE, EventAction, EventTable, Rule, make_event_table
+from engine.mapping.subject.events import ALONE, BARE, EventAction, EventRule, EventTable, make_event_table
 
 # More steps than this of one file are warned of: three times those of the costliest that ships.
 MOST_STEPS: Final = 20_000_000
@@ -44,7 +44,7 @@ BESIDE: Final = frozenset({"each", "as", "needs", "slice", "with", "led_by", "li
 CONDITIONS: Final = frozenset({"when", "unless", "arrives", "leaves"})
 
 
-class Bounds(NamedTuple):
+class MessageLimits(NamedTuple):
     """How many segments, repetitions and patients one message may have."""
 
     segments: int
@@ -76,7 +76,7 @@ class Cost:
     units: dict[tuple[int, str], Work] = field(default_factory=dict)
     squares: list[Problem] = field(default_factory=list)
 
-    def note(self, at: "At", work: Work) -> None:
+    def note(self, at: "CostContext", work: Work) -> None:
         """Add work that is done once each time."""
         key = (at.times, at.source)
         self.units[key] = self.units.get(key, Work()).plus(work)
@@ -86,7 +86,7 @@ class Cost:
         self.lines += other.lines
         self.squares += other.squares
         for (times, source), work in other.units.items():
-            self.note(At(times * patients if times == 1 else times, source), work)
+            self.note(CostContext(times * patients if times == 1 else times, source), work)
 
     @property
     def most(self) -> Work:
@@ -113,7 +113,7 @@ class EventCost(NamedTuple):
     requests: int
 
 
-class At(NamedTuple):
+class CostContext(NamedTuple):
     """Where a line stands: how often it is worked out and for what, the segment at hand, and what belongs to that."""
 
     times: int = 1
@@ -125,9 +125,9 @@ class At(NamedTuple):
 class Costs:
     """The costs of a mapping that was checked; `bounds` of the messages, by default those of a channel."""
 
-    def __init__(self, source: MappingSource, bounds: Bounds | None = None) -> None:
+    def __init__(self, source: MappingSource, bounds: MessageLimits | None = None) -> None:
         limits = Limits()
-        self.bounds = bounds or Bounds(limits.segments, limits.repetitions, limits.identities)
+        self.bounds = bounds or MessageLimits(limits.segments, limits.repetitions, limits.identities)
         self._documents = source.documents
         self._makers = dict(self._made())
         self.files = {name: self._file(document) for name, document in sorted(source.documents.resources.items())}
@@ -156,9 +156,9 @@ class Costs:
         if FROM in value:
             return cost
         if SEGMENTS not in value:
-            cost.note(At(), Work(resources=1))
+            cost.note(CostContext(), Work(resources=1))
             for section in (*SECTIONS, *(["key"] if TARGET in value else [])):
-                self._walk(value.get(section), At(), cost, document, (section,))
+                self._walk(value.get(section), CostContext(), cost, document, (section,))
             return cost
         for name, part in value[SEGMENTS].items():
             if not isinstance(part, dict):
@@ -168,7 +168,7 @@ class Costs:
             belonging = frozenset({segment, *listed(part.get("with")), *listed(part.get("led_by")), *below})
             count = 1 if segment in SINGLE else self.bounds.segments
             # A segment is of one of the parts of its name: what costs most is one of them, and not their sum.
-            at = At(count, name if count > 1 else "", segment, belonging | self._grouped(name))
+            at = CostContext(count, name if count > 1 else "", segment, belonging | self._grouped(name))
             cost.note(at, Work(resources=1))
             self._walk(part, at, cost, document, (name,))
         return cost
@@ -178,7 +178,7 @@ class Costs:
         parts = (one.value.get(SEGMENTS) or {} for one in self._documents.resources.values())
         return {name.partition(UNDER)[0] for part in parts for name in part if name.endswith(f"{UNDER}{parent}")}
 
-    def _walk(self, value: Any, at: At, cost: Cost, document: Document, path: tuple[Any, ...]) -> None:
+    def _walk(self, value: Any, at: CostContext, cost: Cost, document: Document, path: tuple[Any, ...]) -> None:
         """Add what an authored value costs."""
         if isinstance(value, str):
             self._line(value, at, cost, conditional=path[-1] in CONDITIONS)
@@ -196,21 +196,23 @@ class Costs:
                     if key not in BESIDE:
                         self._walk(one, inner, cost, document, (*path, key))
 
-    def _through(self, source: str, at: At, cost: Cost, document: Document, path: tuple[Any, ...]) -> At:
+    def _through(
+        self, source: str, at: CostContext, cost: Cost, document: Document, path: tuple[Any, ...]
+    ) -> CostContext:
         """Return where the lines of an `each` stand."""
         match = FIELD.fullmatch(source)
         name, bound = (match[1], self.bounds.repetitions) if match else (source, self.bounds.segments)
         if at.times == 1 or name in at.belonging or (match and name == at.segment):
             apart = f"{source} of {at.source}" if UNDER in at.source else source
-            return At(bound, apart, at.segment if match else name, at.belonging)
+            return CostContext(bound, apart, at.segment if match else name, at.belonging)
         found = f"all of {source} for each {at.segment or 'repetition'}"
         expected = (
             "it grows with the square of a message; name what belongs to a segment by 'with', or map it elsewhere"
         )
         cost.squares.append(document.problem(_authored(document, path), found, expected))
-        return At(at.times * bound, f"{at.source} {source}", at.segment, at.belonging)
+        return CostContext(at.times * bound, f"{at.source} {source}", at.segment, at.belonging)
 
-    def _line(self, text: str, at: At, cost: Cost, *, conditional: bool) -> None:
+    def _line(self, text: str, at: CostContext, cost: Cost, *, conditional: bool) -> None:
         """Add what an expression or a condition costs: a step for its path, and one for each stage and term."""
         try:
             if conditional:
@@ -227,12 +229,12 @@ class Costs:
                 else:
                     self._call(stage, at, cost)
 
-    def _call(self, call: Call, at: At, cost: Cost) -> None:
+    def _call(self, call: FunctionCall, at: CostContext, cost: Cost) -> None:
         function = FUNCTIONS.get(call.name)
         if function is not None:
             cost.note(at, Work(lookups=len(call.arguments) if function.tables[1] else 0))
             if function.takes is Takes.ALL:
-                cost.note(At(self.bounds.repetitions, f"{call.name} {at.source}"), Work(1))
+                cost.note(CostContext(self.bounds.repetitions, f"{call.name} {at.source}"), Work(1))
         elif call.name in self._makers:
             document, part = self._makers[call.name]
             levels = part.get("levels") or [part]
@@ -241,12 +243,12 @@ class Costs:
         else:
             self._datatype(call.name, at, cost)
 
-    def _datatype(self, name: str, at: At, cost: Cost) -> None:
+    def _datatype(self, name: str, at: CostContext, cost: Cost) -> None:
         own = self._documents.datatypes.get(name)
         if own is not None:
             self._walk([own.value.get(key) for key in ("elements", "value", "also")], at, cost, own, ())
 
-    def _steps(self, cost: Cost, at: At, steps: int) -> None:
+    def _steps(self, cost: Cost, at: CostContext, steps: int) -> None:
         """Add the steps of one line."""
         cost.lines += 1
         cost.note(at, Work(steps))
@@ -265,7 +267,7 @@ class Costs:
             requests = patients * for_each + (total.most.resources - patients) * FOR_RESOURCE
             yield EventCost(event, rule.name, types, total, requests)
 
-    def _types(self, rule: Rule, table: EventTable) -> Iterator[str]:
+    def _types(self, rule: EventRule, table: EventTable) -> Iterator[str]:
         """Yield the types beside the Patient that an event may send."""
         yield from (act.type_ for act in rule.acts)
         values = {name: one.value for name, one in self._documents.resources.items() if name in table.sent}

@@ -7,16 +7,16 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from engine.config.channel import Channel
-from engine.config.source import Source
+from engine.config.source import AuthoredFile
 from engine.hl7.message import Message
-from engine.hl7.repetition import Dialect
+from engine.hl7.repetition import MessageEncoding
 from engine.mapping.authoring.element import element_names, element_of
 from engine.mapping.authoring.evidence import Evidence
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.authoring.survey import Survey, name_of
 from engine.mapping.authoring.trace import Trace, TracingCompiler
-from engine.mapping.authoring.traced import Node
-from engine.mapping.authoring.walk import Walk
+from engine.mapping.authoring.traced import TracedStep
+from engine.mapping.authoring.walk import TraceWalk
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.language.expression import Alternative, Constant, Guard
 from engine.mapping.language.scope import Scope
@@ -25,7 +25,7 @@ from engine.mapping.subject.subject import AppliedFilter
 INDEX: Final = re.compile(r"\[\d+\]|\(\d+\)")
 
 
-class Unmapped(NamedTuple):
+class MissingCode(NamedTuple):
     """A code that its table does not have, and the field it came in."""
 
     table: str
@@ -51,12 +51,12 @@ class Coverage:
 
     source: MappingSource
     channel: Channel
-    file: Source | None = None
+    file: AuthoredFile | None = None
     messages: int = 0
     filters: Counter[AppliedFilter] = field(default_factory=Counter)
     outcomes: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     unread: Counter[str] = field(default_factory=Counter)
-    codes: Counter[Unmapped] = field(default_factory=Counter)
+    codes: Counter[MissingCode] = field(default_factory=Counter)
     tables: Counter[tuple[str, str]] = field(default_factory=Counter)
     produced: set[str] = field(default_factory=set)
     used: set[int] = field(default_factory=set)
@@ -73,7 +73,7 @@ class Coverage:
         """Map one message, note what was read, looked up and made, and return what became of it."""
         self._trace.roots.clear()
         self._trace.seen.clear()
-        message.dialect = Dialect(
+        message.dialect = MessageEncoding(
             message.delimiters, message.charset
         )  # of its own: what was kept for others is not used
         made = outcome(self._mapping, message)
@@ -82,7 +82,7 @@ class Coverage:
         if "filter" in made:
             self.filters[AppliedFilter(**made["filter"])] += 1
         self.unread.update(one.path for one in self._survey.unread(message))
-        for one in Walk(self.source).evidence(self._trace.roots):
+        for one in TraceWalk(self.source).evidence(self._trace.roots):
             self._note(one)
         for root in self._trace.roots:
             self._visit(root)
@@ -125,9 +125,9 @@ class Coverage:
         for row in one.rows:
             self.tables[row.table, one.field] += 1
             if row.unmapped:
-                self.codes[Unmapped(row.table, row.code, one.field)] += 1
+                self.codes[MissingCode(row.table, row.code, one.field)] += 1
 
-    def _visit(self, node: Node) -> None:
+    def _visit(self, node: TracedStep) -> None:
         if node.rule is not None and node.value is not None:
             self.used.add(id(node.rule))
         for child in node.children:

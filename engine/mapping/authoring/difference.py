@@ -14,7 +14,7 @@ LISTS: Final = ("slices", "deletes")
 BODIES: Final = ("patient", "resource")
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """What a change is, in the order in which people read them."""
 
     RULE = "event rule changed"
@@ -29,7 +29,7 @@ class Kind(StrEnum):
     WARNING = "warning changed"
 
 
-class Change(NamedTuple):
+class MappingChange(NamedTuple):
     """One difference of one message; `path` never holds a value; None is nothing there."""
 
     kind: StrEnum
@@ -39,7 +39,7 @@ class Change(NamedTuple):
 
 
 @dataclass(slots=True)
-class Group:
+class DifferenceGroup:
     """All differences of one kind at one path, by the values of the first of them."""
 
     kind: StrEnum
@@ -51,25 +51,25 @@ class Group:
 
 
 @dataclass(slots=True)
-class Grouping:
+class DifferenceGrouping:
     """Differences, message by message; `differing` counts the messages for which they matter."""
 
     messages: int = 0
     differing: int = 0
-    _found: dict[tuple[StrEnum, str], Group] = field(default_factory=dict)
+    _found: dict[tuple[StrEnum, str], DifferenceGroup] = field(default_factory=dict)
 
-    def add(self, name: str, changes: Iterable[Change], *, differing: bool) -> None:
+    def add(self, name: str, changes: Iterable[MappingChange], *, differing: bool) -> None:
         """Count one message, once in each of its groups; `name` is what an example is called."""
         self.messages += 1
         self.differing += differing
-        firsts: dict[tuple[StrEnum, str], Change] = {}
+        firsts: dict[tuple[StrEnum, str], MappingChange] = {}
         for one in changes:
             firsts.setdefault((one.kind, one.path), one)
         for key, one in firsts.items():
-            group = self._found.setdefault(key, Group(*key, name, one.before, one.after))
+            group = self._found.setdefault(key, DifferenceGroup(*key, name, one.before, one.after))
             group.count += 1
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[DifferenceGroup]:
         """Return the groups in the order of their kinds, the most frequent first."""
         return sorted(self._found.values(), key=lambda group: (_rank(group.kind), -group.count, group.path))
 
@@ -80,7 +80,7 @@ class Comparison:
     def __init__(self, old: Mapping, new: Mapping) -> None:
         self._old = old
         self._new = new
-        self.found = Grouping()
+        self.found = DifferenceGrouping()
 
     def add(self, name: str, message: Message) -> None:
         """Compare what becomes of one message; `name` is what an example is called."""
@@ -88,18 +88,24 @@ class Comparison:
         self.found.add(name, differing, differing=bool(differing))
 
 
-def changes(before: dict[str, Any], after: dict[str, Any], event: str) -> Iterator[Change]:
+def changes(before: dict[str, Any], after: dict[str, Any], event: str) -> Iterator[MappingChange]:
     """Yield what differs between two outcomes of one message; paths are elements without indices, or the event."""
-    for kind, key in ((Kind.RULE, "rule"), (Kind.ACTION, "action"), (Kind.ERROR, "error")):
+    for kind, key in (
+        (DifferenceKind.RULE, "rule"),
+        (DifferenceKind.ACTION, "action"),
+        (DifferenceKind.ERROR, "error"),
+    ):
         if before.get(key) != after.get(key):
-            yield Change(kind, event, before.get(key), after.get(key))
+            yield MappingChange(kind, event, before.get(key), after.get(key))
     for key in ("warnings", "findings", "flags"):
         yield from _warnings(before.get(key) or [], after.get(key) or [])
     olds, news = _steps(before), _steps(after)
     for name in dict.fromkeys((*olds, *news)):
         old, new = olds.get(name), news.get(name)
         if old is None or new is None:
-            yield Change(Kind.STEP, name.partition(" #")[0], "asked" if old else None, "asked" if new else None)
+            yield MappingChange(
+                DifferenceKind.STEP, name.partition(" #")[0], "asked" if old else None, "asked" if new else None
+            )
         else:
             elements = list(_bodies(old, new))
             yield from elements
@@ -123,26 +129,26 @@ def _body(one: dict[str, Any]) -> dict[str, Any]:
     return next((one[key] for key in BODIES if key in one), {})
 
 
-def _bodies(old: dict[str, Any], new: dict[str, Any]) -> Iterator[Change]:
+def _bodies(old: dict[str, Any], new: dict[str, Any]) -> Iterator[MappingChange]:
     type_ = str(_body(new).get("resourceType", ""))
     yield from _elements(_leaves(_body(old), type_), _leaves(_body(new), type_))
 
 
-def _elements(old: dict[str, list[Any]], new: dict[str, list[Any]]) -> Iterator[Change]:
+def _elements(old: dict[str, list[Any]], new: dict[str, list[Any]]) -> Iterator[MappingChange]:
     for path in dict.fromkeys((*old, *new)):
         was, now = old.get(path, []), new.get(path, [])
         gone, come = list((_bag(was) - _bag(now)).elements()), list((_bag(now) - _bag(was)).elements())
         if gone and come:
-            yield Change(Kind.CHANGED, path, gone[0], come[0])
+            yield MappingChange(DifferenceKind.CHANGED, path, gone[0], come[0])
         elif come:
-            yield Change(Kind.ADDED, path, None, come[0])
+            yield MappingChange(DifferenceKind.ADDED, path, None, come[0])
         elif gone:
-            yield Change(Kind.REMOVED, path, gone[0], None)
+            yield MappingChange(DifferenceKind.REMOVED, path, gone[0], None)
         elif was != now:
-            yield Change(Kind.ORDER, path, was[0], now[0])
+            yield MappingChange(DifferenceKind.ORDER, path, was[0], now[0])
 
 
-def _plans(name: str, old: dict[str, Any], new: dict[str, Any], told: set[str]) -> Iterator[Change]:
+def _plans(name: str, old: dict[str, Any], new: dict[str, Any], told: set[str]) -> Iterator[MappingChange]:
     """Yield what differs beside the resource: slices, deletions, how a status moves, what is done where unknown.
 
     Slices and deletions of elements that were `told` already say nothing new.
@@ -155,17 +161,19 @@ def _plans(name: str, old: dict[str, Any], new: dict[str, Any], told: set[str]) 
     for path in dict.fromkeys((*was, *now)):
         if was.get(path) != now.get(path):
             gone, come = (list((_bag(a) - _bag(b)).elements()) for a, b in _both(was.get(path, []), now.get(path, [])))
-            yield Change(Kind.PLAN, path, gone[0] if gone else None, come[0] if come else None)
+            yield MappingChange(DifferenceKind.PLAN, path, gone[0] if gone else None, come[0] if come else None)
 
 
 def _both(one: list[Any], other: list[Any]) -> tuple[tuple[list[Any], list[Any]], tuple[list[Any], list[Any]]]:
     return (one, other), (other, one)
 
 
-def _warnings(old: list[str], new: list[str]) -> Iterator[Change]:
+def _warnings(old: list[str], new: list[str]) -> Iterator[MappingChange]:
     for text in dict.fromkeys((*old, *new)):
         if (text in old) != (text in new):
-            yield Change(Kind.WARNING, text, text if text in old else None, text if text in new else None)
+            yield MappingChange(
+                DifferenceKind.WARNING, text, text if text in old else None, text if text in new else None
+            )
 
 
 def _bag(values: list[Any]) -> Counter[Any]:

@@ -20,7 +20,7 @@ from engine.mapping.authoring.draft_text import (
     in_of,
     quoted,
 )
-from engine.mapping.authoring.feed import Authority, Feed, named_times, told
+from engine.mapping.authoring.feed import FeedSurvey, SeenAuthority, named_times, told
 from engine.mapping.authoring.shape import is_shown
 from engine.mapping.compile import MappingSource
 from engine.mapping.files.reference import segments
@@ -35,7 +35,7 @@ VISITS: Final = frozenset({"PID-18", "PV1-5", "PV1-19", "PV1-50"})
 _URI_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9/][A-Za-z0-9/._~%:-]*[A-Za-z0-9/]")
 
 
-def feed_name(feed: Feed) -> str:
+def feed_name(feed: FeedSurvey) -> str:
     """Return what a channel could be called: by the facility and the application that send most."""
     sender = feed.senders.most_common(1)
     application, facility = sender[0][0] if sender else ("", "")
@@ -43,13 +43,13 @@ def feed_name(feed: Feed) -> str:
     return "-".join(words)[:64].strip("-") or "new-feed"
 
 
-def authorities_of(feed: Feed, source: MappingSource) -> dict[str, tuple[str, str]]:
+def authorities_of(feed: FeedSurvey, source: MappingSource) -> dict[str, tuple[str, str]]:
     """Return the authorities of numbers, as a channel names them: the system of each, and the evidence.
 
     Those whose numbers are all of types that have a system of their own (SS) need none.
     """
     systems = (source.documents.events.value.get("identity") or {}).get("systems") or {}
-    found: dict[str, Counter[Authority]] = {}
+    found: dict[str, Counter[SeenAuthority]] = {}
     for one, count in feed.authorities.items():
         key = one.namespace or one.universal
         if (
@@ -63,7 +63,7 @@ def authorities_of(feed: Feed, source: MappingSource) -> dict[str, tuple[str, st
     return {key: _numbered(key, counts) for key, counts in named[:MOST]}
 
 
-def channel_lines(feed: Feed, source: MappingSource, name: str) -> Iterator[str]:
+def channel_lines(feed: FeedSurvey, source: MappingSource, name: str) -> Iterator[str]:
     """Yield the lines of a channel file."""
     yield f"# Drafted from {feed.messages} messages. What only a person can know is marked `{DECIDE}`; see"
     yield "# channels/README.md for every key. Look for `decide` again before this channel goes live."
@@ -92,7 +92,7 @@ def channel_lines(feed: Feed, source: MappingSource, name: str) -> Iterator[str]
     yield f"    if_none_exist: demographics   # {DECIDE} as the shipped service needs it; others take identifier, too"
 
 
-def _sources(feed: Feed) -> Iterator[str]:
+def _sources(feed: FeedSurvey) -> Iterator[str]:
     pairs = [(application, facility) for application, facility in feed.senders if _is_source(application, facility)]
     if len(pairs) < len(feed.senders) or len(pairs) > MOST or not pairs:
         yield f"# {DECIDE} sources, who may send (MSH-3|MSH-4); not drafted, as some messages do not name their sender"
@@ -102,7 +102,7 @@ def _sources(feed: Feed) -> Iterator[str]:
         yield f"  - {quoted('|'.join(part for part in one if part))}   # {in_of(count, feed.messages)}"
 
 
-def _orders(feed: Feed, source: MappingSource) -> Iterator[str]:
+def _orders(feed: FeedSurvey, source: MappingSource) -> Iterator[str]:
     """Yield whose order numbers results name, which a channel's authorities call `NAME^PLAC`."""
     if source.name != MAPPINGS[RESULTS]:
         return
@@ -115,14 +115,14 @@ def _orders(feed: Feed, source: MappingSource) -> Iterator[str]:
         yield f"# {DECIDE} add {key}: URI to authorities, the system of the placer's order numbers; {count} of them"
 
 
-def _time(feed: Feed) -> Iterator[str]:
+def _time(feed: FeedSurvey) -> Iterator[str]:
     without = [f"{path} ({count})" for path, _, count, _ in named_times(feed) if count][:4]
     offsets = f"; times with a zone have {told(feed.offsets)}" if feed.offsets else ""
     if without:
         yield f"timezone: UTC   # {DECIDE} the zone of times that carry none: {', '.join(without)}{offsets}"
 
 
-def _header(feed: Feed) -> Iterator[str]:
+def _header(feed: FeedSurvey) -> Iterator[str]:
     """Yield what messages leave open in MSH, or say otherwise than the defaults of a channel."""
     seen = [one for one in get_args(ProcessingId) if feed.processing[one]]
     if seen and seen != ["P"]:
@@ -161,7 +161,7 @@ def _is_source(application: str, facility: str) -> bool:
     )
 
 
-def _numbered(key: str, counts: Counter[Authority]) -> tuple[str, str]:
+def _numbered(key: str, counts: Counter[SeenAuthority]) -> tuple[str, str]:
     """Return the system of an authority, a placeholder where its universal id makes none; and the evidence."""
     universals = dict.fromkeys(one.universal for one, _ in counts.most_common() if one.universal)
     system = next((made for one in universals if (made := _system(one))), "")
@@ -179,7 +179,7 @@ def _system(universal: str) -> str:
     return made if _URI_PLAIN.fullmatch(made) else ""
 
 
-def _evidence(counts: Counter[Authority]) -> str:
+def _evidence(counts: Counter[SeenAuthority]) -> str:
     """Return in which fields an authority stands, with the types of its numbers."""
     fields: dict[str, Counter[str]] = {}
     for one, count in counts.items():

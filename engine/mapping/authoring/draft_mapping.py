@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from engine.config.shipped import shipped
 from engine.hl7.taken import ADT
 from engine.mapping.authoring.draft_text import ALSO, DECIDE, IDENTITY, MAPPINGS, MOST, events_of, in_of, quoted
-from engine.mapping.authoring.feed import Feed, told
+from engine.mapping.authoring.feed import FeedSurvey, told
 from engine.mapping.authoring.shape import is_shown
 from engine.mapping.compile import MappingSource
 from engine.mapping.files.field import FIELD
@@ -42,7 +42,7 @@ class Code(NamedTuple):
     times: int
 
 
-class Lost(NamedTuple):
+class UnmappedContent(NamedTuple):
     """What a mapping makes nothing of: codes, and fields that no rule reads."""
 
     codes: Sequence[Code]
@@ -54,7 +54,7 @@ def ships(*names: str) -> bool:
     return shipped("mappings").joinpath(*names).with_suffix(".yaml").is_file()
 
 
-def mapping_files(feed: Feed, source: MappingSource, lost: Lost) -> dict[str, Iterator[str]]:
+def mapping_files(feed: FeedSurvey, source: MappingSource, lost: UnmappedContent) -> dict[str, Iterator[str]]:
     """Return the lines of each file, by its path below the folder of mappings."""
     codes, own = [one for one in lost.codes if is_shown(one.code)], [path for path in feed.own if path in lost.unread]
     files = {f"{source.name}.yaml": _events(feed, source, codes)}
@@ -65,7 +65,7 @@ def mapping_files(feed: Feed, source: MappingSource, lost: Lost) -> dict[str, It
     return files
 
 
-def _events(feed: Feed, source: MappingSource, codes: Sequence[Code]) -> Iterator[str]:
+def _events(feed: FeedSurvey, source: MappingSource, codes: Sequence[Code]) -> Iterator[str]:
     yield f"# Drafted from {feed.messages} messages: what this site does otherwise than the mapping it extends."
     yield f"# Lines that begin with `# {DECIDE}` say what a person might want; mappings/language.md says how."
     yield f"mapping: {source.name}"
@@ -82,7 +82,7 @@ def _events(feed: Feed, source: MappingSource, codes: Sequence[Code]) -> Iterato
     yield from _unknown(feed, source)
 
 
-def _resources(feed: Feed, source: MappingSource) -> Iterator[str]:
+def _resources(feed: FeedSurvey, source: MappingSource) -> Iterator[str]:
     if source.name != MAPPINGS[ADT]:
         return
     found = {
@@ -94,7 +94,7 @@ def _resources(feed: Feed, source: MappingSource) -> Iterator[str]:
         yield f"# resources: [{', '.join(('Patient', 'Encounter', *more))}]"
 
 
-def _unknown(feed: Feed, source: MappingSource) -> Iterator[str]:
+def _unknown(feed: FeedSurvey, source: MappingSource) -> Iterator[str]:
     """Yield the events that the shipped table does not have, filtered as it filters them, so that each has a name."""
     known = events_of(source)
     strange = {event: count for event, count in sorted(feed.events.items()) if event not in known and is_shown(event)}
@@ -121,7 +121,7 @@ def _table(source: MappingSource, table: str, codes: Iterable[Code]) -> Iterator
         yield f"#   {quoted(one.code)}: {{code: ..., display: ...}}   # {one.field}, {one.times} times"
 
 
-def _patient(feed: Feed, own: Sequence[str]) -> Iterator[str]:
+def _patient(feed: FeedSurvey, own: Sequence[str]) -> Iterator[str]:
     yield f"# {DECIDE} which of the site's own fields become an extension of the patient."
     yield "resource: Patient"
     yield "extends: shipped/patient"
@@ -135,7 +135,7 @@ def _patient(feed: Feed, own: Sequence[str]) -> Iterator[str]:
         yield f"#       {element}: {rule.format(path)}"
 
 
-def _messages(feed: Feed, path: str) -> int:
+def _messages(feed: FeedSurvey, path: str) -> int:
     return max((count for one, count in feed.authorities.items() if one.field == path), default=0)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from engine.mapping.authoring.traced import Applied
+from engine.mapping.authoring.traced import AppliedFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadBeside:
+class AdditionalRead:
     """A field that a function or a condition read beside the rule's own, or `event`, and what stood there."""
 
     source: str
@@ -47,11 +47,11 @@ class CheckedCondition:
     line: int
     text: str
     passed: bool
-    read: tuple[ReadBeside, ...]
+    read: tuple[AdditionalRead, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Through:
+class CallingLine:
     """A line by which a rule was asked: an `each`, or a rule that names a data type or another file."""
 
     file: str
@@ -78,16 +78,16 @@ class Evidence:
     source: str
     segment: int
     raw: Any
-    functions: tuple[Applied, ...]
+    functions: tuple[AppliedFunction, ...]
     rows: tuple[TableRow, ...]
     made: Any
     asked: bool
     record: int
-    read: tuple[ReadBeside, ...] = ()
+    read: tuple[AdditionalRead, ...] = ()
     conditions: tuple[CheckedCondition, ...] = ()
     warnings: tuple[str, ...] = ()
     key: str = ""
-    through: tuple[Through, ...] = ()
+    through: tuple[CallingLine, ...] = ()
 
     @property
     def field(self) -> str:

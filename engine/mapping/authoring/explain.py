@@ -5,14 +5,14 @@ from functools import partial
 from typing import Any
 
 from engine.config.channel import Channel
-from engine.config.source import Source
+from engine.config.source import AuthoredFile
 from engine.hl7.message import Message
 from engine.mapping.authoring.element import element_of
 from engine.mapping.authoring.evidence import CheckedCondition, Evidence
-from engine.mapping.authoring.in_force import Line, lines_in_force
+from engine.mapping.authoring.in_force import MappingLine, lines_in_force
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.authoring.trace import Trace, TracingCompiler
-from engine.mapping.authoring.walk import At, Walk
+from engine.mapping.authoring.walk import TraceWalk, WalkPosition
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.subject.filters import decided
 
@@ -33,7 +33,7 @@ class Explanation:
     trace: Trace
     hash: str
     conditions: tuple[CheckedCondition, ...] = ()
-    lines: tuple[Line, ...] = ()
+    lines: tuple[MappingLine, ...] = ()
 
     def of_element(self, element: str) -> tuple[Evidence, ...]:
         """Return what stands behind an element and its parts: `Patient.name` (every name), `birthDate`."""
@@ -57,7 +57,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedMapping:
     """A mapping that is watched: good for one message, as it keeps what it made before."""
 
     source: MappingSource
@@ -65,28 +65,28 @@ class Watched:
     trace: Trace
 
 
-def watch(source: MappingSource, channel: Channel, file: Source | None = None) -> Watched:
+def watch(source: MappingSource, channel: Channel, file: AuthoredFile | None = None) -> WatchedMapping:
     """Compile a mapping for a channel of a file, to be watched; ConfigurationError holds every problem."""
     trace = Trace()
     mapping = compile_mapping(source, channel, partial(TracingCompiler, trace), file)
     trace.roots.clear()
-    return Watched(source, mapping, trace)
+    return WatchedMapping(source, mapping, trace)
 
 
-def explain(source: MappingSource, channel: Channel, message: Message, file: Source | None = None) -> Explanation:
+def explain(source: MappingSource, channel: Channel, message: Message, file: AuthoredFile | None = None) -> Explanation:
     """Return how a mapping on a channel, of a file, reads a message; what cannot be mapped is said, never raised."""
     return explained_by(watch(source, channel, file), message)
 
 
-def explained_by(watched: Watched, message: Message) -> Explanation:
+def explained_by(watched: WatchedMapping, message: Message) -> Explanation:
     """Return how a mapping that is watched reads a message."""
     source, mapping, trace = watched.source, watched.mapping, watched.trace
     made = outcome(mapping, message)
     file_, line = decided(source.documents.events, message, made.get("filter"))
-    walk = Walk(source)
+    walk = TraceWalk(source)
     evidence = walk.placed(tuple(walk.evidence(trace.roots)), made)
     conditions = tuple(
-        dict.fromkeys(walk.condition(one, At(element=element_of(one.scope))) for one in trace.conditions)
+        dict.fromkeys(walk.condition(one, WalkPosition(element=element_of(one.scope))) for one in trace.conditions)
     )
     lines = tuple(lines_in_force(source.documents, message, trace.roots))
     return Explanation(message, file_, line, made, evidence, trace, mapping.hash, conditions, lines)

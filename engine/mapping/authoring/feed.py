@@ -30,7 +30,7 @@ WITHDRAWN: Final = frozenset({("PID", 2), ("PID", 4), ("MRG", 2), ("MRG", 4)})
 PLACES: Final = {"CX": (4, 5, False), "XCN": (9, 13, False), "XON": (6, 7, False), "EI": (2, 0, True)}
 
 
-class Authority(NamedTuple):
+class SeenAuthority(NamedTuple):
     """An assigning authority as it is sent, the field it stands in, and the type of the identifiers beside it."""
 
     namespace: str
@@ -49,7 +49,7 @@ class Charset(NamedTuple):
 
 
 @dataclass(slots=True)
-class Feed:
+class FeedSurvey:
     """What was found in all messages so far; each count is of messages.
 
     `events_of_evn`: those whose event only a channel with `event_from_evn` reads.
@@ -66,7 +66,7 @@ class Feed:
     guesses: Counter[str] = field(default_factory=Counter)
     types: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
-    authorities: Counter[Authority] = field(default_factory=Counter)
+    authorities: Counter[SeenAuthority] = field(default_factory=Counter)
     segments: Counter[str] = field(default_factory=Counter)
     own: Counter[str] = field(default_factory=Counter)
     kinds: dict[str, Counter[str]] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class Feed:
         self.offsets.update({one for found in zones.values() for one in found if one})
 
 
-class Sample(NamedTuple):
+class SurveyMessage(NamedTuple):
     """A message, None where it cannot be read; why it cannot be read as it is; and the set it was read in for that."""
 
     message: Message | None
@@ -135,22 +135,22 @@ class Sample(NamedTuple):
     charset: str = ""
 
 
-def read_sample(raw: bytes) -> Sample:
+def read_sample(raw: bytes) -> SurveyMessage:
     """Read a message as far as it goes: one whose bytes are not of its set is read, with that as the reason."""
     try:
-        return Sample(parse(raw, event_from_evn=True))
+        return SurveyMessage(parse(raw, event_from_evn=True))
     except UndecodableMessageError:
         header = read_header(raw)
         guess = "" if header is not None and header.charset_field else GUESSES.get(detected_encoding(raw), "")
     except MessageLimitError:
-        return Sample(None, "too-many-parts")
+        return SurveyMessage(None, "too-many-parts")
     except MessageError:
-        return Sample(None, "no-header" if read_header(raw) is None else "unusable-header")
+        return SurveyMessage(None, "no-header" if read_header(raw) is None else "unusable-header")
     try:
         message = parse(raw, charset=guess or "UTF-8", undecodable="replace", event_from_evn=True)
     except MessageError:
-        return Sample(None, "undecodable")
-    return Sample(message, "undecodable", guess)
+        return SurveyMessage(None, "undecodable")
+    return SurveyMessage(message, "undecodable", guess)
 
 
 def event_shown(message: Message, personal: Collection[str]) -> str:
@@ -187,7 +187,7 @@ def _identifying() -> dict[tuple[str, int], str]:
     return {**found, **dict.fromkeys(WITHDRAWN, "CX")}
 
 
-def _authorities(message: Message) -> Iterator[Authority]:
+def _authorities(message: Message) -> Iterator[SeenAuthority]:
     for segment, number, path in _valued(message):
         type_ = _identifying().get((segment.name, number))
         if type_ is None:
@@ -200,16 +200,16 @@ def _authorities(message: Message) -> Iterator[Authority]:
                 yield found
 
 
-def _authority(one: Repetition, path: str, type_: str) -> Authority:
+def _authority(one: Repetition, path: str, type_: str) -> SeenAuthority:
     place, of, parted = PLACES[type_]
     parts = [one.leaf(place + at) for at in range(3)] if parted else [one.leaf(place, at) for at in (1, 2, 3)]
     namespace, universal, kind = (str(part or "") for part in parts)
-    return Authority(namespace, universal, kind, path, str(one.leaf(of) or "") if of else "")
+    return SeenAuthority(namespace, universal, kind, path, str(one.leaf(of) or "") if of else "")
 
 
-def _shown(one: Authority, personal: set[str]) -> Authority:
+def _shown(one: SeenAuthority, personal: set[str]) -> SeenAuthority:
     namespace, universal, kind = (name_shown(part, personal) for part in one[:3])
-    return Authority(namespace, universal, kind, one.field, code_shown(one.type_, personal) if one.type_ else "")
+    return SeenAuthority(namespace, universal, kind, one.field, code_shown(one.type_, personal) if one.type_ else "")
 
 
 def _personal(message: Message) -> Iterator[str]:
@@ -235,7 +235,7 @@ def _people() -> dict[tuple[str, int], int]:
     return {**found, **dict.fromkeys((*WITHDRAWN, ("PID", 19), ("PID", 20)), 1)}
 
 
-def named_times(feed: Feed) -> list[tuple[str, str, int, int]]:
+def named_times(feed: FeedSurvey) -> list[tuple[str, str, int, int]]:
     """Return the fields with times of day: path, the standard's name, messages without a zone, and with one."""
     paths = sorted({*feed.zoneless, *feed.zoned}, key=lambda path: (-feed.zoneless[path], path))
     return [(path, name_of(path), feed.zoneless[path], feed.zoned[path]) for path in paths]

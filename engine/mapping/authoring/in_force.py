@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from engine.hl7.message import Message
-from engine.mapping.authoring.traced import Node
+from engine.mapping.authoring.traced import TracedStep
 from engine.mapping.files.alike import LIKE, SEGMENTS
 from engine.mapping.files.document import Document, Documents
 from engine.mapping.files.field import FIELD
@@ -33,7 +33,7 @@ PARTS: Final = frozenset({"segments", "kinds", "codes", EVENTS})
 PATH: Final = re.compile(rf"(?<![\w.:/-]){FIELD.pattern}(?![\w-])")
 
 
-class Line(NamedTuple):
+class MappingLine(NamedTuple):
     """A line that held: where, its keys (`events.A01.do`), what it says, and the fields it names with their values."""
 
     file: str
@@ -43,7 +43,7 @@ class Line(NamedTuple):
     read: tuple[tuple[str, Any], ...]
 
 
-def lines_in_force(documents: Documents, message: Message, roots: Iterable[Node]) -> Iterator[Line]:
+def lines_in_force(documents: Documents, message: Message, roots: Iterable[TracedStep]) -> Iterator[MappingLine]:
     """Yield the lines by which a message was read, file by file: first those of its event."""
     rule = (EVENTS, message.trigger)
     known = message.trigger in (documents.events.value.get(EVENTS) or ())
@@ -58,7 +58,7 @@ def lines_in_force(documents: Documents, message: Message, roots: Iterable[Node]
         yield from _lines(documents.tables[name], message, {one[1:] for one in rows if one[0] == name})
 
 
-def _note(node: Node, asked: dict[int, tuple[Document, set[Steps]]], rows: set[Steps]) -> None:
+def _note(node: TracedStep, asked: dict[int, tuple[Document, set[Steps]]], rows: set[Steps]) -> None:
     document, path = node.scope.document, node.scope.path
     paths = asked.setdefault(id(document), (document, set()))[1]
     paths.update(path[:end] for end in range(len(path) + 1))
@@ -67,7 +67,7 @@ def _note(node: Node, asked: dict[int, tuple[Document, set[Steps]]], rows: set[S
         _note(child, asked, rows)
 
 
-def _lines(document: Document, message: Message, asked: set[Steps]) -> Iterator[Line]:
+def _lines(document: Document, message: Message, asked: set[Steps]) -> Iterator[MappingLine]:
     whole = chain(_leaves(document.value, ()), _alike(document.source.value))
     for path, text in whole:
         if _is_told(path, asked):
@@ -75,7 +75,9 @@ def _lines(document: Document, message: Message, asked: set[Steps]) -> Iterator[
             found = tuple((one[0], _raw(message, one)) for one in named)
             if path[-1] in CONDITIONS and EVENT in WORD.findall(text):
                 found = ((EVENT, message.trigger), *found)
-            yield Line(*document.place(path), ".".join(step for step in path if isinstance(step, str)), text, found)
+            yield MappingLine(
+                *document.place(path), ".".join(step for step in path if isinstance(step, str)), text, found
+            )
 
 
 def _leaves(value: Any, path: Steps) -> Iterator[tuple[Steps, str]]:

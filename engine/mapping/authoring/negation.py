@@ -21,9 +21,9 @@ from engine.mapping.language.expression import (
     EVENT,
     Condition,
     ExpressionError,
-    Field,
     Guard,
     Head,
+    SegmentPath,
     Source,
     Term,
     parse_condition,
@@ -31,7 +31,7 @@ from engine.mapping.language.expression import (
 )
 from engine.mapping.resource.grouping import UNDER
 from engine.mapping.resource.lists import SEGMENTS
-from engine.mapping.subject.events import ELSEWHERE, Rule, make_event_table
+from engine.mapping.subject.events import ELSEWHERE, EventRule, make_event_table
 from engine.mapping.subject.filters import FILTERS
 
 # The version whose structures say what an event has; they hardly differ in what is required.
@@ -59,7 +59,9 @@ class Negations:
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
         rules = make_event_table(documents.events, Problems()).rules
-        self._rules: Mapping[str, Rule] = {one: rule for one, rule in rules.items() if rule.action not in ELSEWHERE}
+        self._rules: Mapping[str, EventRule] = {
+            one: rule for one, rule in rules.items() if rule.action not in ELSEWHERE
+        }
 
     def warnings(self) -> tuple[Problem, ...]:
         """Return those of the files that a site wrote."""
@@ -134,7 +136,7 @@ class Negations:
 
     def _has(self, event: str, source: Source, at_hand: frozenset[str]) -> bool:
         """Say whether each message of an event has a field, as far as the standard requires it."""
-        if not isinstance(source, Field) or source.where or source.component > 1 or source.subcomponent > 1:
+        if not isinstance(source, SegmentPath) or source.where or source.component > 1 or source.subcomponent > 1:
             return False
         known = standard(VERSION)
         rule = known.segment(source.segment) if known else None

@@ -24,7 +24,7 @@ from engine.fhir.plan import (
 )
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
-from engine.mapping.subject.subject import Action, lane_key
+from engine.mapping.subject.subject import Disposition, lane_key
 
 
 def outcome(mapping: Mapping, message: Message) -> JsonObject:
@@ -47,7 +47,7 @@ def outcome(mapping: Mapping, message: Message) -> JsonObject:
         found["visit"] = subject.visit
     if subject.event_at is not None:
         found["event_at"] = subject.event_at.isoformat()
-    if subject.action is not Action.DELIVER:
+    if subject.action is not Disposition.DELIVER:
         return found
     try:
         plan = mapping.plan(message)

@@ -10,8 +10,8 @@ from engine.mapping.files import alike
 from engine.mapping.files.document import PATIENT_KEYS
 from engine.mapping.files.field import FIELD
 from engine.mapping.files.overlay import ADD, EXTENDS, REPLACES
-from engine.mapping.files.reference import Element, data_types, elements, resource_types
-from engine.mapping.files.table import Unmapped
+from engine.mapping.files.reference import ReferenceElement, data_types, elements, resource_types
+from engine.mapping.files.table import UnmappedPolicy
 from engine.mapping.language.check_table import KEYS as TABLE_KEYS
 from engine.mapping.language.check_table import ROW_KEYS
 from engine.mapping.language.expression import PART
@@ -279,7 +279,7 @@ def _type(name: str) -> JsonSchema:
     return {"type": "object", "properties": dict(sorted(properties.items())), **patterns}
 
 
-def _element(element: Element) -> JsonSchema:
+def _element(element: ReferenceElement) -> JsonSchema:
     form = "many" if element.many else "one"
     return _ref(_key(form, element.type_ if element.type_ in elements() else ""))
 
@@ -307,7 +307,7 @@ def _arguments(function: Function) -> str:
 
 
 def _table() -> JsonSchema:
-    words = [word.value for word in Unmapped if word is not Unmapped.DEFAULT]
+    words = [word.value for word in UnmappedPolicy if word is not UnmappedPolicy.DEFAULT]
     row = _any(NULL, TEXT, _object(ROW_KEYS, dict.fromkeys(ROW_KEYS, TEXT)))
     known = {
         **dict.fromkeys(TABLE_KEYS, TEXT),

@@ -5,11 +5,11 @@ from typing import Any, Final, NamedTuple
 
 from engine.hl7.message import Message, Segment
 from engine.mapping.authoring.trace import Trace
-from engine.mapping.authoring.traced import Each, Read
+from engine.mapping.authoring.traced import TracedEach, TracedPath
 from engine.mapping.files.document import Documents
 from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import segments
-from engine.mapping.language.expression import Field, Part
+from engine.mapping.language.expression import RepetitionPath, SegmentPath
 from engine.mapping.language.function_context import Takes
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.identifier import MERGED
@@ -25,7 +25,7 @@ OWN: Final[tuple[Place, ...]] = (("EVN", 2), ("EVN", 6), ("PV1", 19), ("PID", 24
 SILENT: Final = frozenset({("EVN", 1)})
 
 
-class Unread(NamedTuple):
+class IgnoredField(NamedTuple):
     """Something valued that no rule reads: its path (`PID-30`, `PID-5.9`) and the standard's name of the field."""
 
     path: str
@@ -42,13 +42,13 @@ class Survey:
         self._read_identities(trace, documents)
         idle = _idle(documents)
         for read in trace.reads:
-            if isinstance(read.head, Field) and id(read.scope.document) not in idle:
+            if isinstance(read.head, SegmentPath) and id(read.scope.document) not in idle:
                 self._add((read.head.segment, read.head.field), self._components(read))
         for each in trace.eaches:
             if id(each.scope.document) not in idle:
                 self._walked(each, trace)
 
-    def unread(self, message: Message) -> Iterator[Unread]:
+    def unread(self, message: Message) -> Iterator[IgnoredField]:
         """Yield each valued field, or component of one, that nothing reads; each once for a message."""
         seen: set[str] = set()
         for segment in message.segments:
@@ -58,7 +58,7 @@ class Survey:
                 for path in self._unread(segment, number):
                     if path not in seen:
                         seen.add(path)
-                        yield Unread(path, name_of(path))
+                        yield IgnoredField(path, name_of(path))
 
     def _unread(self, segment: Segment, number: int) -> Iterator[str]:
         name, place = f"{segment.name}-{number}", (segment.name, number)
@@ -79,7 +79,7 @@ class Survey:
     def _add(self, place: Place, components: set[int]) -> None:
         self.read.setdefault(place, set()).update(components)
 
-    def _components(self, read: Read) -> set[int]:
+    def _components(self, read: TracedPath) -> set[int]:
         """Return the components that a path reads; of a whole repetition those that its function does."""
         if read.head.component:
             return {read.head.component}
@@ -94,7 +94,7 @@ class Survey:
         files = {id(document): name for name, document in named}
         for read in trace.reads:
             name = files.get(id(read.scope.document))
-            if name and isinstance(read.head, Part):
+            if name and isinstance(read.head, RepetitionPath):
                 path = read.scope.path
                 kind = str(path[1]) if path[:1] == (KINDS,) else name
                 self._types.setdefault(kind, set()).update(self._components(read))
@@ -116,7 +116,7 @@ class Survey:
             for place in _named(document.value.get("identity")):
                 self._add(place, {1, 4, 5, *more})
 
-    def _walked(self, each: Each, trace: Trace) -> None:
+    def _walked(self, each: TracedEach, trace: Trace) -> None:
         """Add what is read of each repetition of a field: by a data type, or by the paths of the entry itself."""
         match = FIELD.fullmatch(each.source)
         if match is None:
@@ -125,7 +125,7 @@ class Survey:
         self._add(place, self._types.get(each.as_, set()))
         for read in trace.reads:
             inside = read.scope.document is each.scope.document and _under(read.scope.path, each.scope.path)
-            if inside and isinstance(read.head, Part):
+            if inside and isinstance(read.head, RepetitionPath):
                 self._add(place, self._components(read))
 
 

@@ -9,29 +9,38 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.mapping.authoring.traced import (
-    Applied,
-    Each,
-    Kind,
-    Node,
-    Read,
+    AppliedFunction,
     ReadValue,
-    Row,
+    StepKind,
+    TracedEach,
+    TracedLookUp,
+    TracedPath,
+    TracedStep,
     asked_beside,
     gone_through,
     shown,
 )
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.reference import Element
-from engine.mapping.files.table import Table
+from engine.mapping.files.reference import ReferenceElement
+from engine.mapping.files.table import MappingTable
 from engine.mapping.language.check import Checks
 from engine.mapping.language.coding import UNMAPPED_CODE
-from engine.mapping.language.compared import Check, Term
+from engine.mapping.language.compared import CompiledCondition, CompiledTerm
 from engine.mapping.language.compiled import Compiled
-from engine.mapping.language.expression import Alternative, Call, Condition, Field, Guard, Part, Source, parse_path
+from engine.mapping.language.expression import (
+    Alternative,
+    Condition,
+    FunctionCall,
+    Guard,
+    RepetitionPath,
+    SegmentPath,
+    Source,
+    parse_path,
+)
 from engine.mapping.language.function_context import Function, FunctionContext, Takes
 from engine.mapping.language.node import Apply, Called, Step, function_of
-from engine.mapping.language.node import Node as TemplateNode
-from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.language.node import ValueNode as TemplateNode
+from engine.mapping.language.reading import Cells, MessageReading
 from engine.mapping.language.scope import DataType, Scope
 from engine.mapping.language.template import Compiler
 
@@ -43,22 +52,24 @@ class Trace:
     `conditions`: those that stand by themselves, of filters, resources and moves of a status, as they were asked.
     """
 
-    roots: list[Node] = field(default_factory=list)
-    conditions: list[Node] = field(default_factory=list)
+    roots: list[TracedStep] = field(default_factory=list)
+    conditions: list[TracedStep] = field(default_factory=list)
     rules: list[tuple[Scope, Alternative]] = field(default_factory=list)
-    reads: list[Read] = field(default_factory=list)
-    eaches: list[Each] = field(default_factory=list)
-    stack: list[Node] = field(default_factory=list)
-    seen: dict[Hashable, list[Row]] = field(default_factory=dict)
+    reads: list[TracedPath] = field(default_factory=list)
+    eaches: list[TracedEach] = field(default_factory=list)
+    stack: list[TracedStep] = field(default_factory=list)
+    seen: dict[Hashable, list[TracedLookUp]] = field(default_factory=dict)
 
-    def watch(self, step: Step, kind: Kind, scope: Scope, source: str = "", rule: Alternative | None = None) -> Step:
+    def watch(
+        self, step: Step, kind: StepKind, scope: Scope, source: str = "", rule: Alternative | None = None
+    ) -> Step:
         """Return the step, and have it leave a node each time it is asked."""
 
-        def watched(at_hand: Any, reading: Reading) -> Any:
-            node = Node(kind, scope, rule, source, at_hand=at_hand)
+        def watched(at_hand: Any, reading: MessageReading) -> Any:
+            node = TracedStep(kind, scope, rule, source, at_hand=at_hand)
             if not self.stack and isinstance(at_hand, Cells):
                 node.source = reading.place  # the field whose repetition is at hand
-            elif kind is Kind.EACH:
+            elif kind is StepKind.EACH:
                 node.places = gone_through(source, at_hand, reading)
             (self.stack[-1].children if self.stack else self.roots).append(node)
             self.stack.append(node)
@@ -73,15 +84,15 @@ class Trace:
 
         return watched
 
-    def watch_check(self, check: Check, guard: Guard, scope: Scope) -> Check:
+    def watch_check(self, check: CompiledCondition, guard: Guard, scope: Scope) -> CompiledCondition:
         """Return a condition that leaves a node each time it is asked, with what each of its terms read."""
         test = check.test
         terms = [term for group in guard.condition for term in group]
         nodes = [term.source for group in check.groups for term in group]
         steps = [None if isinstance(node, str) else _when_asked(node) for node in nodes]
 
-        def watched(at_hand: Any, reading: Reading) -> bool:
-            node = Node(Kind.CONDITION, scope, at_hand=at_hand, guard=guard)
+        def watched(at_hand: Any, reading: MessageReading) -> bool:
+            node = TracedStep(StepKind.CONDITION, scope, at_hand=at_hand, guard=guard)
             (self.stack[-1].children if self.stack else self.conditions).append(node)
             holds = test(at_hand, reading)
             node.value, place = holds != guard.unless, reading.place
@@ -90,12 +101,12 @@ class Trace:
             reading.place = place
             return holds
 
-        return Check(((Term(Called(watched), frozenset(), negated=False, holds=bool),),))
+        return CompiledCondition(((CompiledTerm(Called(watched), frozenset(), negated=False, holds=bool),),))
 
     def watch_piece(self, step: Step, path: Source) -> Step:
         """Return what a function reads beside its value, and have it tell its rule what stands there."""
 
-        def watched(at_hand: Any, reading: Reading) -> Any:
+        def watched(at_hand: Any, reading: MessageReading) -> Any:
             value = step(at_hand, reading)
             if self.stack:
                 self.stack[-1].read.append(ReadValue(path, shown(value)))
@@ -106,7 +117,7 @@ class Trace:
     def watch_head(self, step: Step) -> Step:
         """Return a path's step, and have it tell its rule what stands there."""
 
-        def watched(at_hand: Any, reading: Reading) -> Any:
+        def watched(at_hand: Any, reading: MessageReading) -> Any:
             value = step(at_hand, reading)
             node = self.stack[-1]
             node.asked, node.raw = True, shown(value)
@@ -114,11 +125,11 @@ class Trace:
 
         return watched
 
-    def watch_apply(self, call: Call, apply: Apply) -> Apply:
+    def watch_apply(self, call: FunctionCall, apply: Apply) -> Apply:
         """Return a function, and have it tell its rule what it did; what it remembers is told as if worked out."""
         name = str(call)
 
-        def watched(value: Any, reading: Reading) -> Any:
+        def watched(value: Any, reading: MessageReading) -> Any:
             node = self.stack[-1]
             if not node.asked:
                 node.asked, node.raw = True, shown(value)
@@ -131,7 +142,7 @@ class Trace:
                 self.seen[key] = node.rows[before:]
             else:
                 node.rows += self.seen.get(key, ())
-            node.applied.append(Applied(name, shown(value), shown(made)))
+            node.applied.append(AppliedFunction(name, shown(value), shown(made)))
             node.read += asked_beside(call, reading)
             return made
 
@@ -140,18 +151,18 @@ class Trace:
     def looked_up(self, table: str, code: str, key: str | None) -> None:
         """Note a look-up."""
         if self.stack:
-            self.stack[-1].rows.append(Row(table, code, key))
+            self.stack[-1].rows.append(TracedLookUp(table, code, key))
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedTable(Table):
+class WatchedTable(MappingTable):
     """A table that tells of every look-up."""
 
     note: Callable[[str, str, str | None], None] = lambda *_: None
 
     def key(self, code: str) -> str | None:
         """Return the table's own spelling of a code."""
-        found = Table.key(self, code)
+        found = MappingTable.key(self, code)
         self.note(self.name, code, found)
         return found
 
@@ -160,12 +171,12 @@ class WatchedTable(Table):
         return {}
 
 
-def watched_tables(tables: Mapping[str, Table], trace: Trace) -> dict[str, Table]:
+def watched_tables(tables: Mapping[str, MappingTable], trace: Trace) -> dict[str, MappingTable]:
     """Return the tables, each telling the trace of its look-ups."""
     return {name: _watched(table, trace) for name, table in tables.items()}
 
 
-def _watched(one: Table, trace: Trace) -> Table:
+def _watched(one: MappingTable, trace: Trace) -> MappingTable:
     return WatchedTable(
         one.name, one.hl7, one.unmapped, one.default, one.codes, one.displays, one.folded, note=trace.looked_up
     )
@@ -184,7 +195,7 @@ class WatchedChecks(Checks):
         """Check every path of a condition, and note it."""
         for term in (term for group in condition for term in group):
             if not isinstance(term.source, str):
-                self._trace.reads.append(Read(scope, term.source, Takes.TEXT))
+                self._trace.reads.append(TracedPath(scope, term.source, Takes.TEXT))
         super().condition(condition, scope)
 
 
@@ -200,27 +211,27 @@ class TracingCompiler(Compiler):
 
     def object(self, value: Any, scope: Scope, type_: str, *, whole: bool = True) -> Compiled:
         """Compile an object; each of its parts is asked for by a step of its own."""
-        return self._made(super().object(value, scope, type_, whole=whole), Kind.OBJECT, scope)
+        return self._made(super().object(value, scope, type_, whole=whole), StepKind.OBJECT, scope)
 
-    def items(self, entry: Any, scope: Scope, element: Element) -> Compiled:
+    def items(self, entry: Any, scope: Scope, element: ReferenceElement) -> Compiled:
         """Compile one entry of a list."""
-        return self._made(super().items(entry, scope, element), Kind.ITEMS, scope)
+        return self._made(super().items(entry, scope, element), StepKind.ITEMS, scope)
 
-    def _made(self, made: Compiled, kind: Kind, scope: Scope, rule: Alternative | None = None) -> Compiled:
+    def _made(self, made: Compiled, kind: StepKind, scope: Scope, rule: Alternative | None = None) -> Compiled:
         step = self._trace.watch(_when_asked(made.node), kind, scope, rule=rule)
         return made._replace(node=Called(step))
 
-    def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Compiled:
+    def _alternative(self, one: Alternative, scope: Scope, want: ReferenceElement) -> Compiled:
         self._trace.rules.append((scope, one))
-        return self._made(super()._alternative(one, scope, want), Kind.RULE, scope, one)
+        return self._made(super()._alternative(one, scope, want), StepKind.RULE, scope, one)
 
     def _head(self, one: Alternative, takes: Takes, scope: Scope) -> TemplateNode:
-        if isinstance(one.head, Field | Part):
-            function = next((stage.name for stage in one.stages if isinstance(stage, Call)), "")
-            self._trace.reads.append(Read(scope, one.head, takes, function))
+        if isinstance(one.head, SegmentPath | RepetitionPath):
+            function = next((stage.name for stage in one.stages if isinstance(stage, FunctionCall)), "")
+            self._trace.reads.append(TracedPath(scope, one.head, takes, function))
         return Called(self._trace.watch_head(_when_asked(super()._head(one, takes, scope))))
 
-    def check(self, guard: Guard, scope: Scope) -> Check:
+    def check(self, guard: Guard, scope: Scope) -> CompiledCondition:
         """Compile a condition, and have it watched."""
         return self._trace.watch_check(super().check(guard, scope), guard, scope)
 
@@ -229,33 +240,33 @@ class TracingCompiler(Compiler):
         made, path = super().piece(word, scope), parse_path(word)
         if path is None:
             return made
-        self._trace.reads.append(Read(scope, path, Takes.TEXT))
+        self._trace.reads.append(TracedPath(scope, path, Takes.TEXT))
         return Called(self._trace.watch_piece(_when_asked(made), path))
 
-    def _function(self, call: Call, scope: Scope) -> Function | None:
+    def _function(self, call: FunctionCall, scope: Scope) -> Function | None:
         function = super()._function(call, scope)
         if function is None:
             return None
         make = function.make
         return replace(function, make=lambda context, names: self._trace.watch_apply(call, make(context, names)))
 
-    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> TemplateNode:
-        self._trace.eaches.append(Each(scope, source, str(entry.get("as") or "")))
+    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: ReferenceElement) -> TemplateNode:
+        self._trace.eaches.append(TracedEach(scope, source, str(entry.get("as") or "")))
         step = _when_asked(super()._each(source, entry, scope, element))
-        return Called(self._trace.watch(step, Kind.EACH, scope, source))
+        return Called(self._trace.watch(step, StepKind.EACH, scope, source))
 
-    def _as(self, name: str, scope: Scope, element: Element) -> DataType:
+    def _as(self, name: str, scope: Scope, element: ReferenceElement) -> DataType:
         made = super()._as(name, scope, element)
         watch = self._trace.watch
-        step = watch(made.step, Kind.ITEM, scope, name)
-        return DataType(made.to, step, tuple(watch(also, Kind.ALSO, scope, name) for also in made.also))
+        step = watch(made.step, StepKind.ITEM, scope, name)
+        return DataType(made.to, step, tuple(watch(also, StepKind.ALSO, scope, name) for also in made.also))
 
 
 def _when_asked(node: TemplateNode) -> Step:
     """Return the function of a node, which is not made before it is asked: one message asks for few of them."""
     made: list[Step] = []
 
-    def step(at_hand: Any, reading: Reading) -> Any:
+    def step(at_hand: Any, reading: MessageReading) -> Any:
         if not made:
             made.append(function_of(node))
         return made[0](at_hand, reading)

@@ -7,17 +7,25 @@ from typing import Any, Final
 
 from engine.hl7.leaf import NULL, Leaf
 from engine.hl7.segment import Segment
-from engine.mapping.language.expression import Alternative, Call, Field, Guard, Part, Source, parse_path
+from engine.mapping.language.expression import (
+    Alternative,
+    FunctionCall,
+    Guard,
+    RepetitionPath,
+    SegmentPath,
+    Source,
+    parse_path,
+)
 from engine.mapping.language.function_context import Takes
 from engine.mapping.language.functions import FUNCTIONS
-from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.language.reading import Cells, MessageReading
 from engine.mapping.language.scope import Scope
 
 # What functions ask of a reading, in words.
 ASKED: Final = {"today": "the day of the event", "source": "MSH-3.1|MSH-4.1"}
 
 
-class Kind(StrEnum):
+class StepKind(StrEnum):
     """What a step makes: a list from one entry, an item for each repetition, one item, an object, or a value.
 
     A condition makes whether it lets the value through.
@@ -33,7 +41,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TracedLookUp:
     """A look-up in a table; `key` is the table's spelling of the code, None where it has none.
 
     `unmapped`: the function had no other way to a code, and warned.
@@ -46,7 +54,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedFunction:
     """A function that was applied: as it is written, what it was given, and what came out."""
 
     function: str
@@ -63,7 +71,7 @@ class ReadValue:
 
 
 @dataclass(slots=True)
-class Node:
+class TracedStep:
     """One step that was asked: where it stands, what it made, and what it asked in turn.
 
     `asked`: its path was followed, or a function applied; else a condition stopped it, or nothing was there. `raw`
@@ -71,16 +79,16 @@ class Node:
     written. `at_hand`: the segment or repetition that it was asked of; `places`: those that are gone through.
     """
 
-    kind: Kind
+    kind: StepKind
     scope: Scope
     rule: Alternative | None = None
     source: str = ""
     value: Any = None
     asked: bool = False
     raw: Any = None
-    applied: list[Applied] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-    children: "list[Node]" = field(default_factory=list)
+    applied: list[AppliedFunction] = field(default_factory=list)
+    rows: list[TracedLookUp] = field(default_factory=list)
+    children: "list[TracedStep]" = field(default_factory=list)
     read: list[ReadValue] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     guard: Guard | None = None
@@ -89,17 +97,17 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class TracedPath:
     """A path that stands in a mapping: where, whether a function takes all of it, and which function that is."""
 
     scope: Scope
-    head: Field | Part
+    head: SegmentPath | RepetitionPath
     takes: Takes
     function: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Each:
+class TracedEach:
     """A source that is walked item by item: a field or segment, and the data type that reads each (or none)."""
 
     scope: Scope
@@ -107,23 +115,23 @@ class Each:
     as_: str = ""
 
 
-def gone_through(source: str, at_hand: Any, reading: Reading) -> tuple[Any, ...]:
+def gone_through(source: str, at_hand: Any, reading: MessageReading) -> tuple[Any, ...]:
     """Return the segments of a name, or the repetitions of a field, in the order in which a step goes through them."""
     path = parse_path(source)
-    if not isinstance(path, Field):
+    if not isinstance(path, SegmentPath):
         return tuple(reading.all.get(source, ()))
     within = isinstance(at_hand, Segment) and at_hand.name == path.segment
     segment = at_hand if within else reading.first.get(path.segment)
     return segment.cells(path.field) if segment else ()
 
 
-def asked_beside(call: Call, reading: Reading) -> Iterator[ReadValue]:
+def asked_beside(call: FunctionCall, reading: MessageReading) -> Iterator[ReadValue]:
     """Yield what a function asks of a message beside what it is given: a field, the day of the event, the sender."""
     function = FUNCTIONS.get(call.name)
     if function is None:
         return
     path = parse_path(call.arguments[0]) if function.field else None
-    if isinstance(path, Field):
+    if isinstance(path, SegmentPath):
         segment = reading.first.get(path.segment)
         yield ReadValue(path, segment.leaf(path.field) if segment else None)
     elif function.asks:

@@ -7,18 +7,18 @@ from typing import Any, Final
 
 from engine.hl7.leaf import NULL
 from engine.mapping.authoring.element import PARTS, element_names
-from engine.mapping.authoring.evidence import CheckedCondition, Evidence, ReadBeside, TableRow, Through
-from engine.mapping.authoring.traced import Kind, Node, Row
+from engine.mapping.authoring.evidence import AdditionalRead, CallingLine, CheckedCondition, Evidence, TableRow
+from engine.mapping.authoring.traced import StepKind, TracedLookUp, TracedStep
 from engine.mapping.compile import MappingSource
 from engine.mapping.files.document import Document
-from engine.mapping.language.expression import Constant, Field, Part
+from engine.mapping.language.expression import Constant, RepetitionPath, SegmentPath
 from engine.mapping.subject.events import SYSTEMS
 
 LAID_OVER: Final = frozenset({"default", "fill"})
 
 
 @dataclass(slots=True)
-class At:
+class WalkPosition:
     """Where a walk stands: in which file, under which of its names, at which element; and what is at hand there.
 
     `conditions`: those of the objects that it stands in; `through`: the lines that led there.
@@ -31,11 +31,11 @@ class At:
     segment: int = 0
     name: str = ""
     conditions: tuple[CheckedCondition, ...] = ()
-    through: tuple[Through, ...] = ()
+    through: tuple[CallingLine, ...] = ()
 
 
 @dataclass(slots=True)
-class Walk:
+class TraceWalk:
     """Goes through the nodes of a trace; items are counted as they were made."""
 
     mapping: MappingSource
@@ -44,7 +44,7 @@ class Walk:
     instances: dict[tuple[int, str, str, Any], int] = field(default_factory=dict)
     record: int = 1
 
-    def evidence(self, roots: list[Node]) -> Iterator[Evidence]:
+    def evidence(self, roots: list[TracedStep]) -> Iterator[Evidence]:
         """Yield the evidence of every root; where one comes again, the next resource of its file begins."""
         seen: dict[str, set[tuple[Any, int]]] = {}
         records: Counter[str] = Counter()
@@ -55,7 +55,7 @@ class Walk:
                 records[file] += 1
             seen[file].add(key)
             self.record = records[file] + 1
-            yield from self._node(root, At(source=root.source if root.kind is Kind.OBJECT else ""))
+            yield from self._node(root, WalkPosition(source=root.source if root.kind is StepKind.OBJECT else ""))
 
     def placed(self, evidence: tuple[Evidence, ...], outcome: dict[str, Any]) -> tuple[Evidence, ...]:
         """Number the items of lists as they came out; those that others stand for (the same identifier twice) go."""
@@ -74,32 +74,32 @@ class Walk:
                     break
         return tuple(again for one in evidence if (again := _again(one, moved)) is not None)
 
-    def _node(self, node: Node, at: At) -> Iterator[Evidence]:
+    def _node(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
         at = self._entered(node, at)
-        if node.kind is Kind.RULE:
+        if node.kind is StepKind.RULE:
             yield from self._rule(node, at)
-        elif node.kind is Kind.ITEMS:
+        elif node.kind is StepKind.ITEMS:
             yield from self._items(node, at)
-        elif node.kind is Kind.EACH:
+        elif node.kind is StepKind.EACH:
             yield from self._each(node, at)
         else:
             yield from self._object(node, at)
 
-    def _object(self, node: Node, at: At) -> Iterator[Evidence]:
+    def _object(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
         """Walk the parts of an object; what they made is told as not made where the object lacks what it needs."""
         lacks = self._lacks(node, at)
         at = replace(at, conditions=(*at.conditions, *lacks))
         for child in node.children:
-            if child.kind is Kind.CONDITION:
+            if child.kind is StepKind.CONDITION:
                 at = replace(at, conditions=(*at.conditions, self.condition(child, at)))
                 yield from self._stopped(child, at)
             else:
                 found = self._node(child, at)
                 yield from (replace(one, made=None) for one in found) if lacks else found
 
-    def _lacks(self, node: Node, at: At) -> tuple[CheckedCondition, ...]:
+    def _lacks(self, node: TracedStep, at: WalkPosition) -> tuple[CheckedCondition, ...]:
         """Return what an object needs and did not get, as a condition that was not met; empty where it came out."""
-        content = [one for one in node.children if one.kind is not Kind.CONDITION and one.value not in (None, NULL)]
+        content = [one for one in node.children if one.kind is not StepKind.CONDITION and one.value not in (None, NULL)]
         if node.value not in (None, NULL) or not content:
             return ()
         path = node.scope.path
@@ -110,12 +110,12 @@ class Walk:
         place = node.scope.document.place((*above, "needs"))
         return (CheckedCondition(at.element, *place, f"needs {' or '.join(map(str, needs))}", passed=False, read=()),)
 
-    def condition(self, node: Node, at: At) -> CheckedCondition:
+    def condition(self, node: TracedStep, at: WalkPosition) -> CheckedCondition:
         """Return a condition that was asked where a walk stands."""
         place = node.scope.document.place(node.scope.path)
         return CheckedCondition(at.element, *place, str(node.guard), bool(node.value), self._beside(node, at))
 
-    def _stopped(self, node: Node, at: At) -> Iterator[Evidence]:
+    def _stopped(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
         """Yield that nothing was made, where the last condition did not let it through."""
         last = at.conditions[-1]
         if not last.passed:
@@ -125,30 +125,30 @@ class Walk:
                 key=_key(node), through=at.through,
             )  # fmt: skip
 
-    def _beside(self, node: Node, at: At) -> tuple[ReadBeside, ...]:
+    def _beside(self, node: TracedStep, at: WalkPosition) -> tuple[AdditionalRead, ...]:
         found = []
         for one in node.read:
             path = str(one.path)
-            if isinstance(one.path, Part):
+            if isinstance(one.path, RepetitionPath):
                 path = at.source + path.removeprefix(one.path.type_)
-            found.append(ReadBeside(path, at.segment if path[:3] == at.name else 0, one.raw))
+            found.append(AdditionalRead(path, at.segment if path[:3] == at.name else 0, one.raw))
         return tuple(dict.fromkeys(found))
 
-    def _items(self, node: Node, at: At) -> Iterator[Evidence]:
+    def _items(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
         for child in node.children:
-            if child.kind is Kind.EACH:
+            if child.kind is StepKind.EACH:
                 yield from self._node(child, at)
             elif _laid_over(child):
                 yield from self._laid_over(child, at, self._last(at.element), node.value)
             else:
                 yield from self._item(child, at)
 
-    def _each(self, node: Node, at: At) -> Iterator[Evidence]:
+    def _each(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
         """Walk what was made of each repetition or segment; a default is laid over the item before it."""
         number, item = 0, None
         asked: tuple[CheckedCondition, ...] = ()
         for child in node.children:
-            same = child.kind is Kind.ALSO or _laid_over(child)
+            same = child.kind is StepKind.ALSO or _laid_over(child)
             here = number if same else _number(node, child, number)
             within = replace(at, source=f"{node.source}({here})", conditions=(*at.conditions, *asked))
             if "-" not in node.source:
@@ -156,16 +156,16 @@ class Walk:
             if _laid_over(child):
                 yield from self._laid_over(child, within, self._last(at.element), [item])
                 continue
-            if child.kind is Kind.CONDITION:
+            if child.kind is StepKind.CONDITION:
                 last = self.condition(child, within)
                 asked = (*asked, last) if last.passed else ()
                 yield from self._stopped(child, replace(within, conditions=(*within.conditions, last)))
                 continue
             within = replace(within, through=(*at.through, _each_line(node, child)))
-            number, item, asked = here, child.value, asked if child.kind is Kind.ALSO else ()
+            number, item, asked = here, child.value, asked if child.kind is StepKind.ALSO else ()
             yield from self._item(child, within)
 
-    def _item(self, node: Node, at: At) -> Iterator[Evidence]:
+    def _item(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
         element = at.element
         if node.value is not None and node.value is not NULL:
             count = self.counts.get((self.record, element), 0)
@@ -178,7 +178,7 @@ class Walk:
     def _last(self, element: str) -> str:
         return f"{element}[{max(self.counts.get((self.record, element), 1) - 1, 0)}]"
 
-    def _laid_over(self, node: Node, at: At, element: str, items: Any) -> Iterator[Evidence]:
+    def _laid_over(self, node: TracedStep, at: WalkPosition, element: str, items: Any) -> Iterator[Evidence]:
         """Walk a default or a filling: what the item had already, it kept."""
         for one in self._node(node, replace(at, element=element)):
             name = one.element.removeprefix(f"{element}.").split(".")[0].split("[")[0]
@@ -190,13 +190,13 @@ class Walk:
             elif all(name not in item for item in items or () if isinstance(item, dict)):
                 yield one
 
-    def _rule(self, node: Node, at: At) -> Iterator[Evidence]:
+    def _rule(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
         if node.rule is None:
             return
         source, head = at.source, node.rule.head
-        if isinstance(head, Field):
+        if isinstance(head, SegmentPath):
             source = str(head)
-        elif isinstance(head, Part):
+        elif isinstance(head, RepetitionPath):
             source = at.source + str(head).removeprefix(head.type_)
         elif isinstance(head, Constant):
             source = ""
@@ -216,17 +216,17 @@ class Walk:
             node.asked,
             self.record,
             self._beside(node, at),
-            (*at.conditions, *(self.condition(one, at) for one in node.children if one.kind is Kind.CONDITION)),
+            (*at.conditions, *(self.condition(one, at) for one in node.children if one.kind is StepKind.CONDITION)),
             tuple(node.warnings),
             _key(node),
             at.through,
         )
-        within = replace(at, source=source, through=(*at.through, Through(file, line, str(node.rule))))
+        within = replace(at, source=source, through=(*at.through, CallingLine(file, line, str(node.rule))))
         for child in node.children:
-            if child.kind is not Kind.CONDITION:
+            if child.kind is not StepKind.CONDITION:
                 yield from self._node(child, within)
 
-    def _row(self, row: Row) -> TableRow:
+    def _row(self, row: TracedLookUp) -> TableRow:
         documents = self.mapping.documents
         table = documents.tables[row.table]
         if row.key is None:
@@ -239,7 +239,7 @@ class Walk:
                 return TableRow(row.table, row.code, *documents.events.place(("assume", name)))
         return TableRow(row.table, row.code, *table.place(("codes", row.key)))
 
-    def _entered(self, node: Node, at: At) -> At:
+    def _entered(self, node: TracedStep, at: WalkPosition) -> WalkPosition:
         """Return where a node stands: further down in its file, or at the beginning of another."""
         document = node.scope.document
         names = element_names(document, node.scope.path)
@@ -251,7 +251,7 @@ class Walk:
             element = self._instance(str(resource), node, at) if at.document else _numbered(str(resource), self.record)
         return replace(at, document=document, names=names, element=".".join((element, *names)))
 
-    def _instance(self, resource: str, node: Node, at: At) -> str:
+    def _instance(self, resource: str, node: TracedStep, at: WalkPosition) -> str:
         """Return the name of a resource that is referred to; the second one of its type is `Practitioner(2)`."""
         path = node.scope.path
         key = (self.record, resource, f"{at.source} {at.segment}", path[1] if path[0] in PARTS else 0)
@@ -260,7 +260,7 @@ class Walk:
         return _numbered(resource, self.instances.get(key, 1))
 
 
-def _key(node: Node) -> str:
+def _key(node: TracedStep) -> str:
     path = node.scope.document.authored(node.scope.path)
     return ".".join(step for step in path if isinstance(step, str))
 
@@ -274,12 +274,12 @@ def _at(value: Any, path: tuple[Any, ...]) -> Any:
     return value
 
 
-def _each_line(node: Node, child: Node) -> Through:
-    as_ = f" as {child.source}" if child.kind in {Kind.ITEM, Kind.ALSO} else ""
-    return Through(*node.scope.document.place(node.scope.path), f"each {node.source}{as_}")
+def _each_line(node: TracedStep, child: TracedStep) -> CallingLine:
+    as_ = f" as {child.source}" if child.kind in {StepKind.ITEM, StepKind.ALSO} else ""
+    return CallingLine(*node.scope.document.place(node.scope.path), f"each {node.source}{as_}")
 
 
-def _number(node: Node, child: Node, last: int) -> int:
+def _number(node: TracedStep, child: TracedStep, last: int) -> int:
     """Return which of what a step goes through a part of it was asked of, counted from 1, after the last."""
     later = (at for at, one in enumerate(node.places, 1) if at > last and one is child.at_hand)
     return next(later, last + 1)
@@ -305,5 +305,5 @@ def _again(one: Evidence, moved: dict[tuple[int, str], str]) -> Evidence | None:
     return replace(one, element=place + rest) if place else None
 
 
-def _laid_over(node: Node) -> bool:
-    return bool(node.scope.path) and node.kind is Kind.OBJECT and node.scope.path[-1] in LAID_OVER
+def _laid_over(node: TracedStep) -> bool:
+    return bool(node.scope.path) and node.kind is StepKind.OBJECT and node.scope.path[-1] in LAID_OVER

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from engine.config.source import Source, scan, scan_text
+from engine.config.source import AuthoredFile, scan, scan_text
 from engine.errors import ConfigurationError, Problem
 from engine.mapping.files.kinds import misshapen, without
 from engine.mapping.files.overlay import LEVELS, REPLACES, Key, laid_over, unsaid
@@ -45,9 +45,9 @@ class Document:
     `ships`: it is none of the site's own.
     """
 
-    source: Source
+    source: AuthoredFile
     value: dict[str, Any]
-    below: Source | None = None
+    below: AuthoredFile | None = None
     moved: Mapping[tuple[Key, ...], tuple[Key, ...]] = field(default_factory=dict)
     ships: bool = False
 
@@ -90,7 +90,7 @@ class Document:
                 return (*self.moved[path[:end]], *path[end:])
         return self.moved.get(path, path)
 
-    def _source(self, path: tuple[Key, ...]) -> Source:
+    def _source(self, path: tuple[Key, ...]) -> AuthoredFile:
         """Return the file that says what stands at a path, or the longest part of it; entries are replaced whole."""
         if self.below is None or _says(self.source.value, path):
             return self.source
@@ -184,7 +184,7 @@ def read_documents(folders: Sequence[Path], name: str, problems: Problems, edite
     groups = {kind: _group(folders, kind, problems, edited) for kind in KINDS}
     if events is None:
         # Told already; the other files are checked all the same.
-        events = Document(Source(f"{name}.yaml", {}, {}), {}, ships=True)
+        events = Document(AuthoredFile(f"{name}.yaml", {}, {}), {}, ships=True)
     return Documents(events, groups["resources"], groups["datatypes"], groups["tables"])
 
 

@@ -33,7 +33,7 @@ class Hl7Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class ReferenceElement:
     """One element of a FHIR type: its type, whether it is a list, and the codes of a required binding.
 
     `targets`: the types that a reference may name, empty for any. `required`: the type has none without it.
@@ -73,18 +73,20 @@ def _parts() -> dict[str, tuple[int, ...]]:
 
 
 @cache
-def elements() -> dict[str, dict[str, Element]]:
+def elements() -> dict[str, dict[str, ReferenceElement]]:
     """Return the elements of every type of FHIR R4 that has any: resources, their parts and data types."""
     found = {
         type_: {name: _element(type_, name, *one) for name, one in own.items()} for type_, own in r4_elements().items()
     }
-    found["Element"] = {"extension": Element("Extension", many=True)}
+    found["ReferenceElement"] = {"extension": ReferenceElement("Extension", many=True)}
     return found
 
 
-def _element(holder: str, name: str, type_: str, many: bool, required: bool, codes: frozenset[str] | None) -> Element:
+def _element(
+    holder: str, name: str, type_: str, many: bool, required: bool, codes: frozenset[str] | None
+) -> ReferenceElement:
     targets = target_types(FhirVersion.R4, f"{holder}.{name}") if type_ == REFERENCE else frozenset()
-    return Element(type_, many, codes or frozenset(), targets, required)
+    return ReferenceElement(type_, many, codes or frozenset(), targets, required)
 
 
 def resource_types() -> frozenset[str]:

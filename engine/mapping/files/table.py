@@ -8,7 +8,7 @@ from typing import Any, Final
 V2_SYSTEM: Final = "http://terminology.hl7.org/CodeSystem/v2-"
 
 
-class Unmapped(StrEnum):
+class UnmappedPolicy(StrEnum):
     """What becomes of a code that the table does not have.
 
     `keep-original`: the code goes on as text and as a coding of its own, with a warning. `default`: the table's
@@ -22,7 +22,7 @@ class Unmapped(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetCode:
     """A FHIR code with its system and display."""
 
     code: str
@@ -37,7 +37,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MappingTable:
     """One code table. A code that stands there without a target is known, but has no FHIR code (`displays` names it).
 
     `hl7` is the number of the HL7 table the codes are of (`0002`), empty where they are of none. Look-up is exact
@@ -46,9 +46,9 @@ class Table:
 
     name: str
     hl7: str
-    unmapped: Unmapped
-    default: Target | None
-    codes: Mapping[str, Target | None]
+    unmapped: UnmappedPolicy
+    default: TargetCode | None
+    codes: Mapping[str, TargetCode | None]
     displays: Mapping[str, str]
     folded: Mapping[str, str] = field(default_factory=dict)
 
@@ -66,28 +66,28 @@ class Table:
         return V2_SYSTEM + self.hl7 if self.hl7 else ""
 
 
-def make_table(name: str, value: Mapping[str, Any]) -> Table:
+def make_table(name: str, value: Mapping[str, Any]) -> MappingTable:
     """Make a table of an authored one that was checked."""
     system = value.get("system") or ""
-    codes: dict[str, Target | None] = {}
+    codes: dict[str, TargetCode | None] = {}
     displays: dict[str, str] = {}
     for code, row in (value.get("codes") or {}).items():
         codes[code] = _target(row, system)
         displays[code] = (row.get("original") or row.get("display") or "") if isinstance(row, dict) else ""
-    policy = value.get("unmapped") or Unmapped.KEEP
+    policy = value.get("unmapped") or UnmappedPolicy.KEEP
     default = None
     if isinstance(policy, dict):
         default = _target(policy["default"], system)
-        policy = Unmapped.DEFAULT
+        policy = UnmappedPolicy.DEFAULT
     folded: dict[str, str] = {}
     for code in codes:
         folded.setdefault(code.casefold(), code)
-    return Table(name, value.get("hl7") or "", Unmapped(policy), default, codes, displays, folded)
+    return MappingTable(name, value.get("hl7") or "", UnmappedPolicy(policy), default, codes, displays, folded)
 
 
-def _target(row: Any, system: str) -> Target | None:
+def _target(row: Any, system: str) -> TargetCode | None:
     if isinstance(row, str):
-        return Target(row, system, "")
+        return TargetCode(row, system, "")
     if not isinstance(row, dict) or not row.get("code"):
         return None
-    return Target(row["code"], row.get("system") or system, row.get("display") or "")
+    return TargetCode(row["code"], row.get("system") or system, row.get("display") or "")

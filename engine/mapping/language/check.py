@@ -11,27 +11,27 @@ from engine.mapping.files.reference import (
     CODES,
     GUIDE,
     RESOURCES,
-    Element,
+    ReferenceElement,
     elements,
     nearest,
     resource_types,
     segments,
     shown_type,
 )
-from engine.mapping.files.table import Table
+from engine.mapping.files.table import MappingTable
 from engine.mapping.language.check_path import event_fault, never, path_fault
 from engine.mapping.language.comparison import comparison_fault
 from engine.mapping.language.compiled import is_sure
 from engine.mapping.language.expression import (
     Alternative,
-    Call,
     Condition,
     Constant,
     ExpressionError,
-    Field,
+    FunctionCall,
     Guard,
     Head,
-    Part,
+    RepetitionPath,
+    SegmentPath,
     parse_expression,
 )
 from engine.mapping.language.function_context import FunctionContext
@@ -105,7 +105,7 @@ class Checks:
                 self._add(scope, "the same alternative twice", "it is unreachable; remove it")
             before.append(one)
 
-    def path(self, head: Field | Part, scope: Scope) -> None:
+    def path(self, head: SegmentPath | RepetitionPath, scope: Scope) -> None:
         """Note a path that HL7 does not know, or that has nothing at hand to be read from."""
         if fault := path_fault(head, scope):
             self._add(scope, *fault)
@@ -125,13 +125,13 @@ class Checks:
             if one.required and name not in given and (type_, name) != URL:
                 self._add(scope, f"no {name!r}, which {shown_type(type_)} requires", f"add {name}: ...")
 
-    def target(self, type_: str, want: Element, scope: Scope) -> None:
+    def target(self, type_: str, want: ReferenceElement, scope: Scope) -> None:
         """Note a reference to a type that the element may not name."""
         if want.targets and type_ not in want.targets:
             expected = f"it may be of {folded(sorted(want.targets), type_, RESOURCES)}"
             self._add(scope, f"a reference to {type_}", expected)
 
-    def reference(self, entry: Mapping[str, Any], want: Element, scope: Scope) -> None:
+    def reference(self, entry: Mapping[str, Any], want: ReferenceElement, scope: Scope) -> None:
         """Note what a Reference names within the plan (`'#patient'`) and cannot stand there, or anywhere."""
         authored = entry.get("reference")
         listed = authored.get("first") if isinstance(authored, dict) else [authored]
@@ -147,16 +147,16 @@ class Checks:
                 else:
                     self.target(type_, want, at)
 
-    def made_of(self, entry: Mapping[str, Any], element: Element, scope: Scope) -> None:
+    def made_of(self, entry: Mapping[str, Any], element: ReferenceElement, scope: Scope) -> None:
         """Note an `each` that says nothing of what its repetitions become."""
         if not entry.keys() - SAYS_NOTHING:
             names = sorted(name for name, one in self._types.items() if one.value.get("to") == element.type_)
             expected = f"add as: {' or '.join(names)}" if names else "add the elements that it makes"
             self._add(scope, "nothing to make of each repetition", expected)
 
-    def typed(self, one: Alternative, want: Element, scope: Scope) -> Alternative:
+    def typed(self, one: Alternative, want: ReferenceElement, scope: Scope) -> Alternative:
         """Return an alternative whose constant is a value of the element's type; note one that cannot be such."""
-        if not isinstance(one.head, Constant) or any(isinstance(stage, Call) for stage in one.stages):
+        if not isinstance(one.head, Constant) or any(isinstance(stage, FunctionCall) for stage in one.stages):
             return one
         shape, make, example = CONSTANTS.get(want.type_, (None, str, ""))
         if shape is None:
@@ -166,7 +166,9 @@ class Checks:
             return one
         return replace(one, head=Constant(make(one.head.value)))
 
-    def type_(self, one: Alternative, arguments: tuple[str, ...], gives: str, want: Element, scope: Scope) -> None:
+    def type_(
+        self, one: Alternative, arguments: tuple[str, ...], gives: str, want: ReferenceElement, scope: Scope
+    ) -> None:
         """Note a value that is not of the element's type, one that never comes, and codes its binding does not have."""
         if never(one):
             self._add(
@@ -183,7 +185,7 @@ class Checks:
         if gives and (gives not in ACCEPTED.get(want.type_, {want.type_}) or (want.codes and gives == "string")):
             self._add(scope, f"a {gives} for an element of type {want.type_}", self._hint(want.type_, one.head))
 
-    def _codes(self, table: Table, allowed: frozenset[str], scope: Scope) -> None:
+    def _codes(self, table: MappingTable, allowed: frozenset[str], scope: Scope) -> None:
         """Note the rows whose code the element cannot take; where it can take none, it is the wrong table."""
         given = {target.code for target in (*table.codes.values(), table.default) if target}
         wrong = given - allowed
@@ -201,9 +203,11 @@ class Checks:
             return (
                 f"use {' or '.join(names)}" if len(names) <= MOST_NAMED else f"use one of {folded(names, where=GUIDE)}"
             )
-        type_ = head.type_ if isinstance(head, Part) else type_of(head) if isinstance(head, Field) else ""
+        type_ = (
+            head.type_ if isinstance(head, RepetitionPath) else type_of(head) if isinstance(head, SegmentPath) else ""
+        )
         own = self._types.get(type_)
-        if own is not None and own.value.get("to") == wanted and isinstance(head, Field):
+        if own is not None and own.value.get("to") == wanted and isinstance(head, SegmentPath):
             return f"use {{each: {head.segment}-{head.field}, as: {type_}}} or {head.segment}-{head.field} | {type_}"
         return f"expected {wanted}"
 
@@ -211,7 +215,7 @@ class Checks:
         self._problems.add(scope.document, scope.path, found, expected)
 
 
-def type_of(head: Field) -> str:
+def type_of(head: SegmentPath) -> str:
     """Return the data type of a field; `-` where it is not known."""
     field = segments().get(head.segment, {}).get(head.field)
     return field.type_ if field else "-"
@@ -226,7 +230,7 @@ def _names(text: Any) -> list[str]:
     return [str(one.value) for one in heads if isinstance(one, Constant) and str(one.value).startswith("#")]
 
 
-def _rows_of(table: Table, codes: set[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _rows_of(table: MappingTable, codes: set[str]) -> Iterator[tuple[tuple[str, ...], str]]:
     for key, target in table.codes.items():
         if target and target.code in codes:
             yield ("codes", key), target.code

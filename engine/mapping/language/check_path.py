@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from engine.mapping.files.reference import STANDARD, Hl7Field, data_types, nearest, parts, segments
-from engine.mapping.language.expression import Alternative, Condition, Field, Guard, Head, Part, Term
+from engine.mapping.language.expression import Alternative, Condition, Guard, Head, RepetitionPath, SegmentPath, Term
 from engine.mapping.language.scope import Scope
 
 Fault = tuple[str, str]
@@ -15,9 +15,9 @@ EVENT: Final = re.compile(r"A(?:0[1-9]|[1-5]\d|6[0-2])|[B-Z]\d\d")
 EVENTS: Final = frozenset(f"A{number:02}" for number in range(1, 63))
 
 
-def path_fault(head: Field | Part, scope: Scope) -> Fault | None:
+def path_fault(head: SegmentPath | RepetitionPath, scope: Scope) -> Fault | None:
     """Return what is wrong with a path and what would do; None for a good one."""
-    return _part_fault(head, scope.type_) if isinstance(head, Part) else _field_fault(head, scope)
+    return _part_fault(head, scope.type_) if isinstance(head, RepetitionPath) else _field_fault(head, scope)
 
 
 def event_fault(term: Term) -> Fault | None:
@@ -44,7 +44,7 @@ def _forbids(condition: Condition, head: Head, unless: bool) -> bool:
     return all(empty in group for group in condition)
 
 
-def _field_fault(head: Field, scope: Scope) -> Fault | None:
+def _field_fault(head: SegmentPath, scope: Scope) -> Fault | None:
     if scope.type_ and head.segment == scope.segment:
         return f"a path into {head.segment} from within one of its repetitions", f"use {scope.type_}.1 or the like"
     if head.segment[0] == "Z":
@@ -57,13 +57,13 @@ def _field_fault(head: Field, scope: Scope) -> Fault | None:
     return _known_field_fault(head, fields[head.field], name)
 
 
-def _known_field_fault(head: Field, field: Hl7Field, name: str) -> Fault | None:
+def _known_field_fault(head: SegmentPath, field: Hl7Field, name: str) -> Fault | None:
     if field.type_ in OPEN:
         return None
     return _predicate_fault(head, field, name) or _component_fault(head, field, name)
 
 
-def _predicate_fault(head: Field, field: Hl7Field, name: str) -> Fault | None:
+def _predicate_fault(head: SegmentPath, field: Hl7Field, name: str) -> Fault | None:
     if not head.where:
         return None
     if head.type_ != field.type_ and not {head.type_, field.type_} <= CODED:
@@ -79,7 +79,7 @@ def _predicate_fault(head: Field, field: Hl7Field, name: str) -> Fault | None:
     return None
 
 
-def _component_fault(head: Field, field: Hl7Field, name: str) -> Fault | None:
+def _component_fault(head: SegmentPath, field: Hl7Field, name: str) -> Fault | None:
     if head.component > max(field.most, 1):
         has = (
             f"which has {field.most} components: name one of them"
@@ -90,7 +90,7 @@ def _component_fault(head: Field, field: Hl7Field, name: str) -> Fault | None:
     return _small_fault(head.subcomponent, field.type_, head.component, f"{name}.{head.component}")
 
 
-def _part_fault(head: Part, type_at_hand: str) -> Fault | None:
+def _part_fault(head: RepetitionPath, type_at_hand: str) -> Fault | None:
     count = data_types().get(head.type_)
     if count is None and (head.type_ in segments() or (len(head.type_) == 3 and head.type_[0] == "Z")):
         parts_ = [str(number) for number in (head.component or 1, head.subcomponent) if number]

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import kind_of
-from engine.mapping.files.table import Unmapped
+from engine.mapping.files.table import UnmappedPolicy
 from engine.mapping.language.identifier import URI
 
 KEYS: Final = frozenset({"table", "extends", "source", "licence", "hl7", "system", "unmapped", "codes"})
@@ -34,7 +34,7 @@ def check_table(document: Document, problems: Problems) -> bool:
 
 
 def _check_policy(policy: Any, document: Document, problems: Problems) -> None:
-    words = {word.value for word in Unmapped if word is not Unmapped.DEFAULT}
+    words = {word.value for word in UnmappedPolicy if word is not UnmappedPolicy.DEFAULT}
     if policy is None or (isinstance(policy, str) and policy in words):
         return
     if isinstance(policy, dict) and list(policy) == ["default"] and policy["default"]:

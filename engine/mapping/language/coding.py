@@ -8,12 +8,12 @@ from urllib.parse import quote
 
 from engine.errors import MappingError
 from engine.hl7.leaf import NULL, Null
-from engine.mapping.files.table import V2_SYSTEM, Table, Unmapped
+from engine.mapping.files.table import V2_SYSTEM, MappingTable, UnmappedPolicy
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.function_context import FunctionContext, Make
 from engine.mapping.language.identifier import OID, URI
-from engine.mapping.language.node import Apply, Known
-from engine.mapping.language.reading import Cells, Reading, UnmappedWarning
+from engine.mapping.language.node import Apply, PrecomputedFunction
+from engine.mapping.language.reading import Cells, MessageReading, UnmappedWarning
 
 UNMAPPED_CODE: Final = "unmapped-code"
 # How names of coding systems begin that are local by their meaning (table 0396, 99zzz).
@@ -28,10 +28,10 @@ CDC_CODE: Final = re.compile(r"(?:1\d{3}|20\d\d|21[0-8]\d)-\d")
 NO_CODE: Final = ("", "", "", "")
 
 
-def _by_table(table: Table, look_up: Apply) -> Apply:
+def _by_table(table: MappingTable, look_up: Apply) -> Apply:
     """Return a function that knows what becomes of the table's own codes, as of which it warns of none."""
     # Nothing of a message is asked for these.
-    return Known(table.answers(lambda code: look_up(code, None)), look_up)  # type: ignore[arg-type]
+    return PrecomputedFunction(table.answers(lambda code: look_up(code, None)), look_up)  # type: ignore[arg-type]
 
 
 def once(make: Make) -> Make:
@@ -49,7 +49,7 @@ def code(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the FHIR code of a text."""
     table = context.tables[names[0]]
 
-    def made(value: str, reading: Reading) -> str | None:
+    def made(value: str, reading: MessageReading) -> str | None:
         key = table.key(value)
         if key is not None:
             target = table.codes[key]
@@ -65,13 +65,13 @@ def coding(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the Coding of a text."""
     table = context.tables[names[0]]
 
-    def made(value: str, reading: Reading) -> dict[str, Any] | None:
+    def made(value: str, reading: MessageReading) -> dict[str, Any] | None:
         key = table.key(value)
         if key is not None:
             target = table.codes[key]
             return target.coding() if target else None
         _unknown(table, reading)
-        if table.unmapped is Unmapped.IGNORE:
+        if table.unmapped is UnmappedPolicy.IGNORE:
             return None
         return table.default.coding() if table.default else {"code": value}
 
@@ -83,7 +83,7 @@ def concept(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return a CodeableConcept of one coding and its text."""
     plain = coding(context, names)
 
-    def made(value: str, reading: Reading) -> dict[str, Any] | None:
+    def made(value: str, reading: MessageReading) -> dict[str, Any] | None:
         found = plain(value, reading)
         if found is None:
             return None
@@ -97,7 +97,7 @@ def unmapped(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the code as it came where no table has a target for it."""
     first, *others = [context.tables[name] for name in names]
 
-    def made(value: str, _: Reading) -> dict[str, Any] | None:
+    def made(value: str, _: MessageReading) -> dict[str, Any] | None:
         key = first.key(value)
         if key is not None and first.codes[key]:
             return None
@@ -120,7 +120,7 @@ def coded(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     as_sent = _sender(coding_system(context, ()))
     known: BoundedCache[tuple[str | Null, ...], dict[str, Any]] = BoundedCache(MAX_CONCEPTS)
 
-    def made(cells: Cells, reading: Reading) -> Any:
+    def made(cells: Cells, reading: MessageReading) -> Any:
         key = tuple(cells.first)
         found = known.get(key)
         if found is not None:
@@ -134,11 +134,11 @@ def coded(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     return made
 
 
-Sender = Callable[[str, str, str, str, Reading], dict[str, Any]]
+Sender = Callable[[str, str, str, str, MessageReading], dict[str, Any]]
 
 
 def _concept_of(
-    first: Sequence[str | Null], table: Table | None, as_sent: Sender, reading: Reading
+    first: Sequence[str | Null], table: MappingTable | None, as_sent: Sender, reading: MessageReading
 ) -> dict[str, Any] | None:
     texts = [cell or "" for cell in first[:9]]
     code, display, system, other, other_display, other_system, version, other_version, text = (
@@ -159,7 +159,7 @@ def _concept_of(
 
 
 def _sender(uri_of: Apply) -> Sender:
-    def as_sent(code: str, display: str, system: str, version: str, reading: Reading) -> dict[str, Any]:
+    def as_sent(code: str, display: str, system: str, version: str, reading: MessageReading) -> dict[str, Any]:
         coding = {"code": code}
         if system:
             coding["system"] = uri_of(system, reading)
@@ -172,7 +172,7 @@ def _sender(uri_of: Apply) -> Sender:
     return as_sent
 
 
-def _mapped(table: Table | None, code: str, system: str, reading: Reading) -> dict[str, Any] | None:
+def _mapped(table: MappingTable | None, code: str, system: str, reading: MessageReading) -> dict[str, Any] | None:
     """Return the table's coding; None where the code must go on as it was sent."""
     if table is None:
         return None
@@ -195,7 +195,7 @@ def coding_system(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     table = context.tables.get("coding-system")
     known: BoundedCache[str, str] = BoundedCache(MAX_KEPT)
 
-    def made(name: str, reading: Reading) -> str:
+    def made(name: str, reading: MessageReading) -> str:
         uri = known.get(name) or _system_uri(table, name)
         if uri:
             return known.keep(name, uri)
@@ -207,7 +207,7 @@ def coding_system(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     return made
 
 
-def _system_uri(table: Table | None, name: str) -> str:
+def _system_uri(table: MappingTable | None, name: str) -> str:
     """Return the URI of a coding system's name, local where the table has none for it; empty where it is unknown."""
     if table is not None and (name in table.codes or name.casefold() in table.folded):
         target = table.codes[table.key(name) or name]
@@ -224,7 +224,7 @@ def texts(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the texts of all repetitions, each once, joined by commas; a warning where no table has their codes."""
     tables = [context.tables[name] for name in names]
 
-    def made(repetitions: tuple[Cells, ...], reading: Reading) -> str | None:
+    def made(repetitions: tuple[Cells, ...], reading: MessageReading) -> str | None:
         if tables and not all(map(known, repetitions)):
             reading.warnings.append(UnmappedWarning(f"{UNMAPPED_CODE} {reading.place}", tables[0].name))
         texts = [text for cells in repetitions if (text := _display(cells, tables))]
@@ -245,7 +245,7 @@ def is_cdc_code(text: str) -> bool:
     return (sum(doubled) + int(text[2]) + int(text[0]) + int(text[5])) % 10 == 0
 
 
-def _display(cells: Cells, tables: list[Table]) -> str:
+def _display(cells: Cells, tables: list[MappingTable]) -> str:
     text = text_at(cells.first, 8) or text_at(cells.first, 1) or text_at(cells.first, 4)
     code = text_at(cells.first, 0) or text_at(cells.first, 3)
     if text or not code:
@@ -267,8 +267,8 @@ def _shown(coding: dict[str, Any]) -> str:
     return str(coding.get("display") or coding["code"])
 
 
-def _unknown(table: Table, reading: Reading) -> None:
-    if table.unmapped is Unmapped.REFUSE:
+def _unknown(table: MappingTable, reading: MessageReading) -> None:
+    if table.unmapped is UnmappedPolicy.REFUSE:
         raise MappingError(UNMAPPED_CODE, reading.place)
-    if table.unmapped is not Unmapped.IGNORE:
+    if table.unmapped is not UnmappedPolicy.IGNORE:
         reading.warnings.append(UnmappedWarning(f"{UNMAPPED_CODE} {reading.place}", table.name))

@@ -6,26 +6,26 @@ from typing import Any, Final, NamedTuple
 from engine.hl7.cells import BITS
 from engine.hl7.leaf import NULL
 from engine.mapping.language.expression import EVENT
-from engine.mapping.language.node import Cell, Node, Test, Text, field_filled, function_of
-from engine.mapping.language.source import Source
+from engine.mapping.language.node import ComponentNode, Test, Text, ValueNode, field_filled, function_of
+from engine.mapping.language.source import GeneratedSource
 
 # What a source gives that has no value.
 EMPTY: Final = frozenset({None, NULL, ""})
 
 
-class Term(NamedTuple):
+class CompiledTerm(NamedTuple):
     """One test of a condition: that a source (EVENT, or a node) is a text, or one of `values`; or is not (`negated`).
 
     `unlike`: that it is a text, and none of these. `holds`: that it says so of the source, in place of these.
     """
 
-    source: Node | str
+    source: ValueNode | str
     values: frozenset[str]
     negated: bool
     holds: Callable[[Any], bool] | None = None
     unlike: bool = False
 
-    def write(self, source: Source) -> str:
+    def write(self, source: GeneratedSource) -> str:
         """Return the test as an expression."""
         if self.holds is not None:
             found = f"reading.{EVENT}" if isinstance(self.source, str) else ""
@@ -37,7 +37,7 @@ class Term(NamedTuple):
         among = f"not in {values}" if self.unlike else f"in {values}"
         if isinstance(self.source, str):
             test = f"reading.{EVENT} {among}" if self.values else f"bool(reading.{EVENT})"
-        elif isinstance(self.source, Cell):
+        elif isinstance(self.source, ComponentNode):
             bit = BITS[self.source.number]
             wanted = among if self.values else "is not NULL"
             test = f"{source.filled(bit)} and {source.cell(self.source.number, bit)} {wanted}"
@@ -50,19 +50,19 @@ class Term(NamedTuple):
         return f"not ({test})" if self.negated else f"({test})"
 
 
-class Check(NamedTuple):
+class CompiledCondition(NamedTuple):
     """A condition: alternatives of terms that must all hold."""
 
-    groups: tuple[tuple[Term, ...], ...]
+    groups: tuple[tuple[CompiledTerm, ...], ...]
 
-    def write(self, source: Source) -> str:
+    def write(self, source: GeneratedSource) -> str:
         """Return the condition as an expression."""
         return f"({' or '.join(' and '.join(term.write(source) for term in group) for group in self.groups)})"
 
     @property
     def test(self) -> Test:
         """The condition as a function."""
-        source = Source()
+        source = GeneratedSource()
         source.line(f"return {self.write(source)}")
         made: Test = source.function()
         return made

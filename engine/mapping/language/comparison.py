@@ -12,7 +12,7 @@ from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from engine.mapping.files.reference import segments
-from engine.mapping.language.expression import MAX_TEXTS, ORDERED, Field, Term
+from engine.mapping.language.expression import MAX_TEXTS, ORDERED, SegmentPath, Term
 
 NUMBER: Final = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?")
 DATE: Final = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?")
@@ -58,7 +58,7 @@ def _order_fault(term: Term, value: str) -> tuple[str, str] | None:
     if not _is_date(value) and not NUMBER.fullmatch(value):
         return f"{term.test} {value!r}", "expected a number such as 18, or a date such as 2008-01-01"
     source = term.source
-    field = segments().get(source.segment, {}).get(source.field) if isinstance(source, Field) else None
+    field = segments().get(source.segment, {}).get(source.field) if isinstance(source, SegmentPath) else None
     if field is not None and field.type_ in TIMES and not _is_date(value):
         return f"the number {value} for a date", "write a date such as 2008-01-01, or 2008-01"
     return None

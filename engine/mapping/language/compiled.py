@@ -6,12 +6,12 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.period import REVERSED, is_reversed
 from engine.hl7.cells import BITS, NESTED
-from engine.mapping.language.compared import Check
-from engine.mapping.language.composite import First, Guarded, Joined, Masked, Object, Staged
-from engine.mapping.language.expression import Alternative, Constant, Field, Guard, Head, Part, Term
+from engine.mapping.language.compared import CompiledCondition
+from engine.mapping.language.composite import FirstNode, Guarded, Joined, Masked, Object, Staged
+from engine.mapping.language.expression import Alternative, Constant, Guard, Head, RepetitionPath, SegmentPath, Term
 from engine.mapping.language.function_context import Takes
-from engine.mapping.language.node import Apply, Called, Cell, Node, Step, Word, function_of
-from engine.mapping.language.reading import EVERYTHING, Reading
+from engine.mapping.language.node import Apply, Called, ComponentNode, Step, ValueNode, Word, function_of
+from engine.mapping.language.reading import EVERYTHING, MessageReading
 
 
 class Compiled(NamedTuple):
@@ -21,7 +21,7 @@ class Compiled(NamedTuple):
     make something by itself.
     """
 
-    node: Node
+    node: ValueNode
     fixed: bool = False
     mask: int = EVERYTHING
     names: frozenset[str] = frozenset()
@@ -36,26 +36,26 @@ class Compiled(NamedTuple):
 NOTHING: Final = Compiled(Word(None), mask=0)
 
 
-def first_of(made: tuple[Compiled, ...], *, held: bool) -> Node:
+def first_of(made: tuple[Compiled, ...], *, held: bool) -> ValueNode:
     """Return a node for the first of several that has a value."""
-    return First(tuple(_masked(one, held=held) for one in made))
+    return FirstNode(tuple(_masked(one, held=held) for one in made))
 
 
-def guarded(node: Node, checks: list[tuple[Check, bool]]) -> Node:
+def guarded(node: ValueNode, checks: list[tuple[CompiledCondition, bool]]) -> ValueNode:
     """Return a node that says nothing unless each check comes out other than its second part (`unless`)."""
     for check, unless in checks:
         node = Guarded(node, check, unless)
     return node
 
 
-def object_of(made: list[tuple[str, Compiled]], needs: frozenset[str], warning: str, *, held: bool) -> Node:
+def object_of(made: list[tuple[str, Compiled]], needs: frozenset[str], warning: str, *, held: bool) -> ValueNode:
     """Return a node for an object; words come last in it. `warning`: the warning where it lacks what it needs."""
     content = tuple((name, _masked(one, held=held)) for name, one in made if not one.fixed)
     fixed = [(name, one.node) for name, one in made if one.fixed]
     return Object(content, tuple(sorted(fixed, key=lambda one: isinstance(one[1], Word))), needs, warning)
 
 
-def joined(made: tuple[Compiled, ...], *, held: bool) -> Node:
+def joined(made: tuple[Compiled, ...], *, held: bool) -> ValueNode:
     """Return a node that joins the lists of others."""
     return made[0].node if len(made) == 1 else Joined(tuple(_masked(one, held=held) for one in made))
 
@@ -64,12 +64,12 @@ def _masked(one: Compiled, *, held: bool) -> Masked:
     return Masked(one.node, one.mask if held else EVERYTHING)
 
 
-def forward(period: Node) -> Node:
+def forward(period: ValueNode) -> ValueNode:
     """Return a node that makes no period which ends before it begins, with a warning."""
     return Staged(period, _forward)
 
 
-def _forward(period: Any, reading: Reading) -> Any:
+def _forward(period: Any, reading: MessageReading) -> Any:
     return reading.warn(REVERSED) if is_reversed(period) else period
 
 
@@ -97,22 +97,22 @@ def _needed(term: Term, at_hand: str) -> int:
     return mask_in(term.source, at_hand)
 
 
-def mask_in(head: Field | Part, at_hand: str) -> int:
+def mask_in(head: SegmentPath | RepetitionPath, at_hand: str) -> int:
     """Return the mask of a path in the segment or the repetition at hand; everything for a path to elsewhere."""
-    if isinstance(head, Field):
+    if isinstance(head, SegmentPath):
         return BITS[head.field] if head.segment == at_hand else EVERYTHING
     if not head.component:
         return EVERYTHING
     return NESTED if head.subcomponent > 1 else BITS[head.component]
 
 
-def applied(node: Node, head: Head, takes: Takes, apply: Apply) -> Node:
+def applied(node: ValueNode, head: Head, takes: Takes, apply: Apply) -> ValueNode:
     """Return the first function's node, without a detour where it reads what is at hand."""
-    if isinstance(head, Part) and head.subcomponent <= 1:
+    if isinstance(head, RepetitionPath) and head.subcomponent <= 1:
         if takes is Takes.CELLS and not head.component:
             return Called(apply)
         if takes is Takes.TEXT:
-            return Staged(Cell(head.component or 1), apply)
+            return Staged(ComponentNode(head.component or 1), apply)
     return Staged(node, apply)
 
 

@@ -5,19 +5,19 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from engine.hl7.leaf import NULL_TEXT
-from engine.mapping.language.compared import Check
+from engine.mapping.language.compared import CompiledCondition
 from engine.mapping.language.node import (
     Apply,
-    Cell,
-    Known,
-    Node,
+    ComponentNode,
+    PrecomputedFunction,
+    ValueNode,
     Word,
     field_source,
     function_of,
 )
 from engine.mapping.language.reading import EVERYTHING
 from engine.mapping.language.references import placed
-from engine.mapping.language.source import Source
+from engine.mapping.language.source import GeneratedSource
 
 DELETION_WITHIN_LIST: Final = "deletion-within-list"
 
@@ -25,21 +25,21 @@ DELETION_WITHIN_LIST: Final = "deletion-within-list"
 class Masked(NamedTuple):
     """One of several nodes, with its mask."""
 
-    node: Node
+    node: ValueNode
     mask: int
 
 
-class Each(NamedTuple):
+class EachNode(NamedTuple):
     """An item of each repetition of a field, and further items of the same repetition (`also`)."""
 
     segment: str
     at_hand: bool
     place: str
     field: int
-    item: Node
-    also: tuple[Node, ...]
+    item: ValueNode
+    also: tuple[ValueNode, ...]
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to the list of the items."""
         items, null, found = source.variable(), source.variable(), source.variable()
         with field_source(source, to, *self[:4]) as (segment, __, texts, ___):
@@ -68,10 +68,10 @@ class EachSegment(NamedTuple):
     """
 
     segment: str
-    item: Node
+    item: ValueNode
     refers: bool
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to the list of the items."""
         segments, items, null, found = source.variable(), source.variable(), source.variable(), source.variable()
         name = source.name(self.segment)
@@ -90,11 +90,11 @@ class EachSegment(NamedTuple):
 class Defaulted(NamedTuple):
     """An object, and what it lacks of a default's elements (`names`)."""
 
-    node: Node
-    default: Node
+    node: ValueNode
+    default: ValueNode
     names: frozenset[str]
 
-    def write(self, source: Source, to: str, mask: int) -> None:
+    def write(self, source: GeneratedSource, to: str, mask: int) -> None:
         """Write what sets a variable to the object, with what the default adds."""
         self.node.write(source, to, mask)
         lacking = f"if isinstance({to}, dict) and not {source.name(self.names)} <= {to}.keys():"
@@ -105,10 +105,10 @@ class Defaulted(NamedTuple):
 class Filled(NamedTuple):
     """A list whose first item of use `home`, or else its first, gets what it lacks."""
 
-    items: Node
-    fill: Node
+    items: ValueNode
+    fill: ValueNode
 
-    def write(self, source: Source, to: str, mask: int) -> None:
+    def write(self, source: GeneratedSource, to: str, mask: int) -> None:
         """Write what sets a variable to the list."""
         self.items.write(source, to, mask)
         with source.under(f"if isinstance({to}, list):"), _extra(source, self.fill) as extra:
@@ -118,15 +118,15 @@ class Filled(NamedTuple):
 class Staged(NamedTuple):
     """A function of what a node finds; of nothing it makes nothing."""
 
-    node: Node
+    node: ValueNode
     apply: Apply
 
-    def write(self, source: Source, to: str, mask: int) -> None:
+    def write(self, source: GeneratedSource, to: str, mask: int) -> None:
         """Write what sets a variable to what the function makes of the value."""
         self.node.write(source, to, mask)
-        with source.under(f"if {to}:" if isinstance(self.node, Cell) else _valued(to)):
+        with source.under(f"if {to}:" if isinstance(self.node, ComponentNode) else _valued(to)):
             apply = self.apply
-            if isinstance(apply, Known):
+            if isinstance(apply, PrecomputedFunction):
                 answers, otherwise = source.name(apply.answers), source.name(apply.otherwise)
                 source.line(f"{to} = {answers}[{to}] if {to} in {answers} else {otherwise}({to}, reading)")
             else:
@@ -136,11 +136,11 @@ class Staged(NamedTuple):
 class Concatenated(NamedTuple):
     """What a function makes of what a node finds and what stands in others; of nothing it makes nothing."""
 
-    node: Node
-    pieces: tuple[Node, ...]
+    node: ValueNode
+    pieces: tuple[ValueNode, ...]
     apply: Apply
 
-    def write(self, source: Source, to: str, mask: int) -> None:
+    def write(self, source: GeneratedSource, to: str, mask: int) -> None:
         """Write what sets a variable to what the function makes of the values."""
         self.node.write(source, to, mask)
         with source.under(_valued(to)):
@@ -153,23 +153,23 @@ class Concatenated(NamedTuple):
 class Guarded(NamedTuple):
     """A node that says nothing unless the check holds (with `unless`: if it does)."""
 
-    node: Node
-    check: Check
+    node: ValueNode
+    check: CompiledCondition
     unless: bool
 
-    def write(self, source: Source, to: str, mask: int) -> None:
+    def write(self, source: GeneratedSource, to: str, mask: int) -> None:
         """Write what sets a variable to the value, where the check lets it through."""
         source.line(f"{to} = None")
         with source.under(f"if {'not ' * self.unless}{self.check.write(source)}:"):
             self.node.write(source, to, mask)
 
 
-class First(NamedTuple):
+class FirstNode(NamedTuple):
     """The first of several that has a value, else NULL if any said so."""
 
     among: tuple[Masked, ...]
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to the first value."""
         among = self.among
         source.line(f"{to} = None")
@@ -184,12 +184,12 @@ class First(NamedTuple):
                     source.line(f"{to} = {found}")
 
 
-class Item(NamedTuple):
+class ItemNode(NamedTuple):
     """A list of the one item that a node makes."""
 
-    node: Node
+    node: ValueNode
 
-    def write(self, source: Source, to: str, mask: int) -> None:
+    def write(self, source: GeneratedSource, to: str, mask: int) -> None:
         """Write what sets a variable to a list of the item."""
         self.node.write(source, to, mask)
         with source.under(_valued(to)):
@@ -201,14 +201,14 @@ class Joined(NamedTuple):
 
     lists: tuple[Masked, ...]
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to the list of all."""
         items, null, found = source.variable(), source.variable(), source.variable()
         source.line(f"{items} = []")
         source.line(f"{null} = None")
         for one, mask in self.lists:
-            alone = isinstance(one, Item)
-            with _content(source, one.node if isinstance(one, Item) else one, mask, found, null):
+            alone = isinstance(one, ItemNode)
+            with _content(source, one.node if isinstance(one, ItemNode) else one, mask, found, null):
                 source.line(f"{items}.append({found})" if alone else f"{items} += {found}")
         source.line(f"{to} = {items} or {null}")
 
@@ -221,11 +221,11 @@ class Object(NamedTuple):
     """
 
     content: tuple[tuple[str, Masked], ...]
-    fixed: tuple[tuple[str, Node], ...]
+    fixed: tuple[tuple[str, ValueNode], ...]
     needs: frozenset[str]
     warning: str = ""
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to the object."""
         words = [(source.name(name), source.name(one.value)) for name, one in self.fixed if isinstance(one, Word)]
         if len(self.content) == 1 and not self.needs and len(words) == len(self.fixed):
@@ -252,7 +252,9 @@ class Object(NamedTuple):
             with source.under(f"elif {item}:"):
                 source.line(f"reading.warnings.append({source.name(self.warning)})")
 
-    def _single(self, source: Source, content: tuple[str, Masked], words: list[tuple[str, str]], to: str) -> None:
+    def _single(
+        self, source: GeneratedSource, content: tuple[str, Masked], words: list[tuple[str, str]], to: str
+    ) -> None:
         name, (node, mask) = content
         source.line(f"{to} = None")
         with source.under(source.if_filled(mask)):
@@ -263,7 +265,7 @@ class Object(NamedTuple):
 
 
 @contextmanager
-def _listed(source: Source, items: str, null: str, to: str, place: str = "") -> Iterator[None]:
+def _listed(source: GeneratedSource, items: str, null: str, to: str, place: str = "") -> Iterator[None]:
     """Write what makes a list of the items that are found in this context, and warns of deletions among them."""
     source.line(f"{items} = []")
     source.line(f"{null} = None")
@@ -276,7 +278,7 @@ def _listed(source: Source, items: str, null: str, to: str, place: str = "") -> 
 
 
 @contextmanager
-def _if_made(source: Source, found: str, null: str) -> Iterator[None]:
+def _if_made(source: GeneratedSource, found: str, null: str) -> Iterator[None]:
     with source.under(f"if {found} is NULL:"):
         source.line(f"{null} = NULL")
     with source.under(f"elif {found} is not None:"):
@@ -284,7 +286,7 @@ def _if_made(source: Source, found: str, null: str) -> Iterator[None]:
 
 
 @contextmanager
-def _extra(source: Source, node: Node) -> Iterator[str]:
+def _extra(source: GeneratedSource, node: ValueNode) -> Iterator[str]:
     """Write what makes an object, and does what follows where there is one; yields its name."""
     extra = source.variable()
     node.write(source, extra, EVERYTHING)
@@ -293,7 +295,7 @@ def _extra(source: Source, node: Node) -> Iterator[str]:
 
 
 @contextmanager
-def _content(source: Source, node: Node, mask: int, found: str, null: str) -> Iterator[None]:
+def _content(source: GeneratedSource, node: ValueNode, mask: int, found: str, null: str) -> Iterator[None]:
     """Write what asks for one of several parts, and notes that it is deleted, or else does what follows."""
     with source.under(source.if_filled(mask)):
         node.write(source, found, mask)

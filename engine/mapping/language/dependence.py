@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from engine.mapping.files.field import FIELD
 from engine.mapping.language.expression import EVENT, MAX_TEXTS, SEGMENT
 from engine.mapping.language.functions import FUNCTIONS
-from engine.mapping.language.reading import Reading, Sources
+from engine.mapping.language.reading import MessageReading, Sources
 
 WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 # Words that ask a reading for something that stands in no field of its own.
@@ -42,7 +42,7 @@ class Dependence(NamedTuple):
             return None
         return self.own[0] if self.own[0][1] else None
 
-    def key(self, reading: Reading) -> Hashable:
+    def key(self, reading: MessageReading) -> Hashable:
         """Return what the value of a template is kept by: the texts that it reads, and what else it asks for."""
         first, sources = reading.first, self.sources
         text: Hashable = None

@@ -52,7 +52,7 @@ class ExpressionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SegmentPath:
     """A path into a segment; 0 stands for what the path leaves out. `type_`, `where` and `equals`: a predicate."""
 
     segment: str
@@ -72,7 +72,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RepetitionPath:
     """A path into the repetition at hand: `CX` is all of it, `CX.4` a component, `CX.4.1` a subcomponent."""
 
     type_: str
@@ -93,8 +93,8 @@ class Constant:
         return f"'{self.value}'"
 
 
-Head = Field | Part | Constant
-Source = Field | Part | str
+Head = SegmentPath | RepetitionPath | Constant
+Source = SegmentPath | RepetitionPath | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A stage that applies a function of the registry, a data type (in capitals) or a resource file (Practitioner)."""
 
     name: str
@@ -154,7 +154,7 @@ class Alternative:
     """One way to a value: where it comes from and what is done with it."""
 
     head: Head
-    stages: tuple[Guard | Call, ...]
+    stages: tuple[Guard | FunctionCall, ...]
 
     def __str__(self) -> str:
         return " | ".join(map(str, (self.head, *self.stages)))
@@ -204,16 +204,16 @@ def parse_head(text: str) -> Head:
     return Constant(text)
 
 
-def parse_path(text: str) -> Field | Part | None:
+def parse_path(text: str) -> SegmentPath | RepetitionPath | None:
     """Return a path, or None where the text is not of the path grammar."""
     match = FIELD.fullmatch(text)
     if match:
         segment, field, repetition, type_, where, equals, component, subcomponent = match.groups()
         numbers = (int(number or 0) for number in (field, repetition, component, subcomponent, where))
         field_, repetition_, component_, subcomponent_, where_ = numbers
-        return Field(segment, field_, repetition_, component_, subcomponent_, type_ or "", where_, equals or "")
+        return SegmentPath(segment, field_, repetition_, component_, subcomponent_, type_ or "", where_, equals or "")
     match = PART.fullmatch(text)
-    return Part(match[1], int(match[2] or 0), int(match[3] or 0)) if match else None
+    return RepetitionPath(match[1], int(match[2] or 0), int(match[3] or 0)) if match else None
 
 
 def _below(component: int, subcomponent: int) -> str:
@@ -224,18 +224,18 @@ def _alternative(pieces: list[str]) -> Alternative:
     return Alternative(parse_head(pieces[0]), tuple(_stage(piece) for piece in pieces[1:]))
 
 
-def _stage(text: str) -> Guard | Call:
+def _stage(text: str) -> Guard | FunctionCall:
     for word in ("when", "unless"):
         if text.startswith(word + " "):
             return Guard(parse_condition(text.removeprefix(word)), word == "unless")
     if RESOURCE.fullmatch(text):
-        return Call(text, ())
+        return FunctionCall(text, ())
     match = STAGE.fullmatch(text)
     if match is None and text.count("(") > text.count(")"):
         raise ExpressionError(f"found {text!r}", "expected a parenthesis at its end")
     if match is None:
         raise ExpressionError(f"found {text!r}", "expected a function such as date or code(table), when or unless")
-    return Call(match[1], tuple(ARGUMENT.findall(match[2])) if match[2] else ())
+    return FunctionCall(match[1], tuple(ARGUMENT.findall(match[2])) if match[2] else ())
 
 
 def _term(text: str) -> Term:

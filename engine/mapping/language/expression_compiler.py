@@ -5,20 +5,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.mapping.files.document import Document, Problems
-from engine.mapping.files.reference import GUIDE, Element, elements, kind_of, nearest, page_of, shown_type
+from engine.mapping.files.reference import GUIDE, ReferenceElement, elements, kind_of, nearest, page_of, shown_type
 from engine.mapping.language.check import Checks
-from engine.mapping.language.compared import Check
+from engine.mapping.language.compared import CompiledCondition
 from engine.mapping.language.compiled import NOTHING, Compiled, any_mask, applied, first_of, guarded, masked
 from engine.mapping.language.composite import Concatenated, Staged
 from engine.mapping.language.dependence import Dependence, TemplateReferences, dependence_of, references_of
 from engine.mapping.language.expression import (
     Alternative,
-    Call,
     Condition,
     Constant,
     ExpressionError,
-    Field,
+    FunctionCall,
     Guard,
+    SegmentPath,
     parse_condition,
     parse_expression,
     parse_path,
@@ -26,7 +26,7 @@ from engine.mapping.language.expression import (
 )
 from engine.mapping.language.function_context import Function, FunctionContext, Takes
 from engine.mapping.language.functions import FUNCTIONS
-from engine.mapping.language.node import Apply, Node, Word
+from engine.mapping.language.node import Apply, ValueNode, Word
 from engine.mapping.language.path import check_of, field_node, part_node
 from engine.mapping.language.scope import DataType, Scope
 
@@ -82,7 +82,7 @@ class ExpressionCompiler(ABC):
             waiting += [self.named[word].words for word in new & self.named.keys()]
         return frozenset({*authored, *(self.makes[word] for word in words & self.makes.keys())})
 
-    def expression(self, text: Any, scope: Scope, want: Element) -> Compiled:
+    def expression(self, text: Any, scope: Scope, want: ReferenceElement) -> Compiled:
         """Compile an expression for an element of the type wanted."""
         if not isinstance(text, str):
             return self.problem(scope, f"found {kind_of(text)}", "expected an expression such as PID-7 | date")
@@ -92,7 +92,7 @@ class ExpressionCompiler(ABC):
             return self.problem(scope, error.found, error.expected)
 
     def _alternatives(
-        self, alternatives: Sequence[tuple[Alternative, Scope]], want: Element, *, held: bool
+        self, alternatives: Sequence[tuple[Alternative, Scope]], want: ReferenceElement, *, held: bool
     ) -> Compiled:
         made = tuple(self._alternative(one, scope, want) for one, scope in alternatives)
         self._checks.reached(alternatives)
@@ -101,9 +101,9 @@ class ExpressionCompiler(ABC):
         fixed, always = any(one.fixed for one in made), any(one.always for one in made)
         return Compiled(first_of(made, held=held), fixed, any_mask(made), always=always)
 
-    def _alternative(self, one: Alternative, scope: Scope, want: Element) -> Compiled:
+    def _alternative(self, one: Alternative, scope: Scope, want: ReferenceElement) -> Compiled:
         one = self._checks.typed(one, want, scope)
-        calls = [stage for stage in one.stages if isinstance(stage, Call)]
+        calls = [stage for stage in one.stages if isinstance(stage, FunctionCall)]
         functions = [self._function(call, scope) for call in calls]
         if None in functions:
             self._checks.alternative(one, scope)
@@ -129,7 +129,7 @@ class ExpressionCompiler(ABC):
         fixed = isinstance(one.head, Constant)
         return Compiled(node, fixed, masked(one, scope.at_hand), always=fixed)
 
-    def _function(self, call: Call, scope: Scope) -> Function | None:
+    def _function(self, call: FunctionCall, scope: Scope) -> Function | None:
         name, arguments = call.name, call.arguments
         if name in self.makers:
             maker = self.makers[name]
@@ -157,14 +157,14 @@ class ExpressionCompiler(ABC):
             )
         return None if unknown else function
 
-    def _head(self, one: Alternative, takes: Takes, scope: Scope) -> Node:
+    def _head(self, one: Alternative, takes: Takes, scope: Scope) -> ValueNode:
         head = one.head
         if isinstance(head, Constant):
             return Word(head.value)
         self._checks.path(head, scope)
-        return field_node(head, takes, scope.at_hand) if isinstance(head, Field) else part_node(head, takes)
+        return field_node(head, takes, scope.at_hand) if isinstance(head, SegmentPath) else part_node(head, takes)
 
-    def piece(self, word: str, scope: Scope) -> Node:
+    def piece(self, word: str, scope: Scope) -> ValueNode:
         """Compile a word of a function that takes texts in quotes and paths."""
         path = parse_path(word)
         if path is None:
@@ -172,24 +172,24 @@ class ExpressionCompiler(ABC):
                 self.problem(scope, f"found {word!r}", "expected a path such as PID-5.2, or 'text' in quotes")
             return Word(unquoted(word))
         self._checks.path(path, scope)
-        if isinstance(path, Field):
+        if isinstance(path, SegmentPath):
             return field_node(path, Takes.TEXT, scope.at_hand)
         return part_node(path, Takes.TEXT)
 
-    def _field(self, text: str, scope: Scope) -> Field | None:
+    def _field(self, text: str, scope: Scope) -> SegmentPath | None:
         try:
             head = parse_expression(text)[0].head
         except ExpressionError:
             head = Constant(text)
-        if not isinstance(head, Field) or head.component or head.repetition or head.where:
+        if not isinstance(head, SegmentPath) or head.component or head.repetition or head.where:
             self.problem(scope, f"found {text!r}", "expected a field such as PID-5, or a segment such as NK1")
             return None
         self._checks.path(head, scope)
         return head
 
-    def guards(self, value: dict[str, Any], scope: Scope) -> list[tuple[Check, bool]]:
+    def guards(self, value: dict[str, Any], scope: Scope) -> list[tuple[CompiledCondition, bool]]:
         """Compile `when` and `unless` of an entry."""
-        checks: list[tuple[Check, bool]] = []
+        checks: list[tuple[CompiledCondition, bool]] = []
         for word in ("when", "unless"):
             condition = self.condition(value[word], scope.at(word)) if word in value else None
             if condition is not None:
@@ -197,7 +197,7 @@ class ExpressionCompiler(ABC):
                 checks.append((self.check(guard, scope.at(word)), guard.unless))
         return checks
 
-    def check(self, guard: Guard, scope: Scope) -> Check:
+    def check(self, guard: Guard, scope: Scope) -> CompiledCondition:
         """Compile the condition of a guard that was checked."""
         return check_of(guard.condition, scope.at_hand)
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from engine.mapping.files.document import Document
 from engine.mapping.files.setting import Setting
-from engine.mapping.files.table import Table
+from engine.mapping.files.table import MappingTable
 from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.moment import Stamps
 from engine.mapping.language.node import Apply
@@ -29,7 +29,7 @@ class FunctionContext:
     """
 
     setting: Setting
-    tables: Mapping[str, Table]
+    tables: Mapping[str, MappingTable]
     identifiers: Identifiers
     stamps: Stamps
     files: Mapping[str, Document] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from engine.mapping.language.coding import code, coded, coding, coding_system, c
 from engine.mapping.language.function_context import Function, FunctionContext, Takes
 from engine.mapping.language.identifier import Authority
 from engine.mapping.language.node import Apply
-from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.language.reading import Cells, MessageReading
 from engine.mapping.language.string_functions import MIDNIGHT, TEXT_FUNCTIONS
 from engine.mapping.language.value_functions import (
     address_text,
@@ -60,7 +60,7 @@ def _birth_time(context: FunctionContext, _: tuple[str, ...]) -> Apply:
 def _timed(context: FunctionContext, shape: Callable[[Timestamp], str]) -> Apply:
     read = context.stamps.read
 
-    def made(value: str, reading: Reading) -> Any:
+    def made(value: str, reading: MessageReading) -> Any:
         stamp = read(value, reading.offset)
         return reading.warn(BAD_VALUE) if stamp is None else shape(stamp)
 
@@ -70,7 +70,7 @@ def _timed(context: FunctionContext, shape: Callable[[Timestamp], str]) -> Apply
 def _boolean(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     table = context.tables[names[0]]
 
-    def made(value: str, reading: Reading) -> bool | None:
+    def made(value: str, reading: MessageReading) -> bool | None:
         key = table.key(value)
         target = table.codes[key] if key is not None else None
         return reading.warn(BAD_VALUE) if target is None else target.code == "true"
@@ -78,12 +78,12 @@ def _boolean(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     return made
 
 
-def _integer(value: str, reading: Reading, least: int = 0) -> int | None:
+def _integer(value: str, reading: MessageReading, least: int = 0) -> int | None:
     number = int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else -1
     return number if least <= number <= MAX_INTEGER else reading.warn(BAD_VALUE)
 
 
-def _decimal(value: str, reading: Reading) -> int | float | None:
+def _decimal(value: str, reading: MessageReading) -> int | float | None:
     match = DECIMAL.fullmatch(value)
     if match is None or len(value.replace(".", "").lstrip("+-0")) > MOST_DIGITS:
         reading.warn(BAD_VALUE)
@@ -94,7 +94,7 @@ def _decimal(value: str, reading: Reading) -> int | float | None:
 def _if_past(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     read = context.stamps.read
 
-    def made(value: str, reading: Reading) -> str | None:
+    def made(value: str, reading: MessageReading) -> str | None:
         stamp = read(value, reading.offset)
         if stamp is None or stamp.precision < 8 or not reading.today:
             return None
@@ -109,7 +109,7 @@ def _line(first: Sequence[str | Null], order: Iterable[int]) -> str | None:
     return " ".join([part for index in order if index < count and (part := first[index])]) or None
 
 
-def _name_text(cells: Cells, _: Reading) -> str | None:
+def _name_text(cells: Cells, _: MessageReading) -> str | None:
     return _line(cells.first, (4, 1, 2, 0, 3))
 
 
@@ -117,7 +117,7 @@ def _one_coding(number: int) -> Callable[[FunctionContext, tuple[str, ...]], App
     def make(context: FunctionContext, names: tuple[str, ...]) -> Apply:
         concept_of = coded(context, names)
 
-        def made(cells: Cells, reading: Reading) -> Any:
+        def made(cells: Cells, reading: MessageReading) -> Any:
             found = concept_of(cells, reading)
             if not isinstance(found, dict):
                 return found if not number else None
@@ -132,7 +132,7 @@ def _one_coding(number: int) -> Callable[[FunctionContext, tuple[str, ...]], App
 def _entity_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     system = context.identifiers.resource_system
 
-    def made(cells: Cells, reading: Reading) -> str:
+    def made(cells: Cells, reading: MessageReading) -> str:
         authority = Authority(*(text_at(cells.first, index) for index in (1, 2, 3)))
         return system(authority, words[0], reading.facility)
 
@@ -142,7 +142,7 @@ def _entity_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
 def _identifier_type(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     named, type_of = concept(context, names), context.identifiers.type_of
 
-    def made(value: Cells, reading: Reading) -> dict[str, Any] | None:
+    def made(value: Cells, reading: MessageReading) -> dict[str, Any] | None:
         type_ = type_of(value, reading.place)
         return named(type_, reading) if type_ else None
 
@@ -157,7 +157,7 @@ def _identifier_system(context: FunctionContext, _: tuple[str, ...]) -> Apply:
 def _number_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     system = context.identifiers.resource_system
 
-    def made(cells: Cells, reading: Reading) -> str:
+    def made(cells: Cells, reading: MessageReading) -> str:
         parts = [cells.leaf(4, part) for part in (1, 2, 3)]
         authority = Authority(*(part if isinstance(part, str) else "" for part in parts))
         return system(authority, words[0], reading.facility)
@@ -173,7 +173,7 @@ def _place_name(_: FunctionContext, words: tuple[str, ...]) -> Apply:
 def _identifier_value(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     placeholder = context.identifiers.placeholder
 
-    def made(value: str, reading: Reading) -> str | None:
+    def made(value: str, reading: MessageReading) -> str | None:
         return reading.warn("placeholder-identifier") if placeholder(value) else value
 
     return made
@@ -189,7 +189,7 @@ def _own_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     return lambda value, _: f"{base}:{quote(value, safe='')}"
 
 
-def _phone_number(cells: Cells, _: Reading) -> str | Null | None:
+def _phone_number(cells: Cells, _: MessageReading) -> str | Null | None:
     first = cells.first
     count = len(first)
     if count > 11 and (whole := first[11]):
@@ -201,7 +201,7 @@ def _phone_number(cells: Cells, _: Reading) -> str | Null | None:
     return " ".join([part for part in parts if part])
 
 
-def _person_name(cells: Cells, _: Reading) -> str | None:
+def _person_name(cells: Cells, _: MessageReading) -> str | None:
     return _line(cells.first, (5, 2, 3, 1, 4))
 
 

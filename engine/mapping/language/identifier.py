@@ -59,7 +59,7 @@ class IdentityRules:
     named: dict[str, NamedField] = field(default_factory=dict)
 
 
-class System(NamedTuple):
+class IdentifierSystem(NamedTuple):
     """A FHIR system; `configured`: the channel names it; `known`: the channel or the message itself makes it unique."""
 
     uri: str
@@ -73,7 +73,7 @@ class MessageIdentifier(NamedTuple):
     identity: Identity
     type_: str
     rank: int
-    system: System
+    system: IdentifierSystem
     place: str
     repetition: int
 
@@ -103,7 +103,9 @@ class Identifiers:
         )
         self._configured = frozenset(setting.authorities.values())
         self._own_systems = frozenset(rules.systems.values())
-        self._systems: BoundedCache[tuple[str, str, str, str, str], tuple[System, int]] = BoundedCache(MAX_KEPT)
+        self._systems: BoundedCache[tuple[str, str, str, str, str], tuple[IdentifierSystem, int]] = BoundedCache(
+            MAX_KEPT
+        )
         self._others: BoundedCache[tuple[str, ...], str] = BoundedCache(MAX_KEPT)
 
     def placeholder(self, value: str) -> bool:
@@ -140,7 +142,7 @@ class Identifiers:
         if (named := self.rules.named.get(place)) is not None:
             if not value or self.expired(cells, today):
                 return None
-            system = System(named.system, configured=True, known=True)
+            system = IdentifierSystem(named.system, configured=True, known=True)
             return MessageIdentifier(
                 Identity(named.system, value), named.type_, self._rank("", named.type_), system, place, repetition
             )
@@ -150,11 +152,11 @@ class Identifiers:
         system, rank = self._ranked(cells, type_, place)
         return MessageIdentifier(Identity(system.uri, value), type_, rank, system, place, repetition)
 
-    def system(self, cells: Cells, place: str) -> System:
+    def system(self, cells: Cells, place: str) -> IdentifierSystem:
         """Return the FHIR system of an identifier at a place (`PID-3`)."""
         return self._ranked(cells, self.type_of(cells, place), place)[0]
 
-    def _ranked(self, cells: Cells, type_: str, place: str) -> tuple[System, int]:
+    def _ranked(self, cells: Cells, type_: str, place: str) -> tuple[IdentifierSystem, int]:
         """Return the system of an identifier, and its rank in the preferred order."""
         first = cells.first
         namespace = (first[3] or "") if len(first) > 3 else ""
@@ -199,31 +201,31 @@ class Identifiers:
         )
         return next(ranks, len(self.rules.prefer))
 
-    def _resolve(self, namespace: str, universal: str, kind: str, type_: str, place: str) -> System:
+    def _resolve(self, namespace: str, universal: str, kind: str, type_: str, place: str) -> IdentifierSystem:
         system = self._authority(namespace, universal, kind, place)
         if type_ not in self.rules.not_identity or system.uri in self._own_systems:
             return system
         for name in (namespace, universal):
             own = self._setting.authorities.get(f"{name}^{type_}")
             if own:
-                return System(own, configured=True, known=True)
+                return IdentifierSystem(own, configured=True, known=True)
         named = namespace or universal
         if type_ in self.rules.systems and not (named and system.configured):
-            return System(self.rules.systems[type_], configured=True, known=True)
+            return IdentifierSystem(self.rules.systems[type_], configured=True, known=True)
         return system._replace(uri=f"{system.uri}#{quote(type_, safe='')}")
 
-    def _authority(self, namespace: str, universal: str, kind: str, place: str) -> System:
+    def _authority(self, namespace: str, universal: str, kind: str, place: str) -> IdentifierSystem:
         authorities = self._setting.authorities
         if not namespace and not universal and place not in self._fields:
-            return System(self._setting.base_uri + _SURVIVING.get(place, place), configured=False, known=True)
+            return IdentifierSystem(self._setting.base_uri + _SURVIVING.get(place, place), configured=False, known=True)
         for name in (namespace, universal):
             if (name or not (namespace or universal)) and name in authorities:
-                return System(authorities[name], configured=True, known=True)
+                return IdentifierSystem(authorities[name], configured=True, known=True)
         uri = universal_uri(universal, kind)
         if uri:
-            return System(uri, configured=uri in self._configured, known=True)
+            return IdentifierSystem(uri, configured=uri in self._configured, known=True)
         name = namespace or universal or "default"
-        return System(self._setting.base_uri + quote(name, safe=""), configured=False, known=False)
+        return IdentifierSystem(self._setting.base_uri + quote(name, safe=""), configured=False, known=False)
 
 
 def same_person(one: Sequence[MessageIdentifier], other: Sequence[MessageIdentifier]) -> bool:

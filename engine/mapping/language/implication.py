@@ -7,7 +7,7 @@ same: `PID-8` and `not PID-8` together hold always, and no term of the one is a 
 from dataclasses import replace
 
 from engine.mapping.language.comparison import comparison_fault, comparison_of
-from engine.mapping.language.expression import Condition, Field, Source, Term
+from engine.mapping.language.expression import Condition, SegmentPath, Source, Term
 
 
 def covers(earlier: Condition, later: Condition) -> bool:
@@ -75,7 +75,7 @@ def _turned(term: Term) -> Term:
 
 def _read(source: Source) -> Source:
     """Return a path with what it leaves out: `PID-5` reads PID-5(1).1.1."""
-    if not isinstance(source, Field):
+    if not isinstance(source, SegmentPath):
         return source
     repetition = 0 if source.where else source.repetition or 1
     return replace(

@@ -32,39 +32,39 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from engine.hl7.cells import BITS
-from engine.mapping.language.reading import EVERYTHING, Reading
-from engine.mapping.language.source import SegmentNames, Source
+from engine.mapping.language.reading import EVERYTHING, MessageReading
+from engine.mapping.language.source import GeneratedSource, SegmentNames
 
-Step = Callable[[Any, Reading], Any]
+Step = Callable[[Any, MessageReading], Any]
 """Takes what is at hand and the reading; returns None where nothing is said, NULL for a deletion, else a value."""
-Test = Callable[[Any, Reading], bool]
-Apply = Callable[[Any, Reading], Any]
+Test = Callable[[Any, MessageReading], bool]
+Apply = Callable[[Any, MessageReading], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PrecomputedFunction:
     """A function that knows in advance what becomes of some values: a written one looks there before it calls."""
 
     answers: Mapping[str, Any]
     otherwise: Apply
 
-    def __call__(self, value: Any, reading: Reading) -> Any:
+    def __call__(self, value: Any, reading: MessageReading) -> Any:
         """Return what becomes of a value."""
         return self.answers[value] if value in self.answers else self.otherwise(value, reading)
 
 
-class Node(Protocol):
+class ValueNode(Protocol):
     """A way to a value."""
 
-    def write(self, source: Source, to: str, mask: int) -> None:
+    def write(self, source: GeneratedSource, to: str, mask: int) -> None:
         """Write what sets a variable to the value; `mask`: one of its bits is known to be filled."""
 
 
-def function_of(node: Node) -> Step:
+def function_of(node: ValueNode) -> Step:
     """Return the function of a node."""
     if isinstance(node, Called):
         return node.step
-    source = Source()
+    source = GeneratedSource()
     value = source.variable()
     node.write(source, value, EVERYTHING)
     source.line(f"return {value}")
@@ -77,7 +77,7 @@ class Word(NamedTuple):
 
     value: Any
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to the value."""
         source.line(f"{to} = {source.name(self.value)}")
 
@@ -87,38 +87,38 @@ class Called(NamedTuple):
 
     step: Step
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to what the function makes."""
         source.line(f"{to} = {source.name(self.step)}(scope, reading)")
 
 
-class Cell(NamedTuple):
+class ComponentNode(NamedTuple):
     """A component of the repetition at hand."""
 
     number: int
 
-    def write(self, source: Source, to: str, mask: int) -> None:
+    def write(self, source: GeneratedSource, to: str, mask: int) -> None:
         """Write what sets a variable to the component, as it was cut."""
         source.line(f"{to} = {source.cell(self.number, mask)}")
 
 
-class Leaf(NamedTuple):
+class SubcomponentNode(NamedTuple):
     """A subcomponent of the repetition at hand."""
 
     component: int
     subcomponent: int
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to the leaf."""
         source.line(f"{to} = scope.leaf({self.component}, {self.subcomponent})")
 
 
-class Whole(NamedTuple):
+class WholeRepetition(NamedTuple):
     """The repetition at hand as cells, or (not 0) a component of it as the cells of a data type of its own."""
 
     component: int
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to the cells."""
         if not self.component:
             source.line(f"{to} = scope")
@@ -143,7 +143,7 @@ class Text(NamedTuple):
     repetition: int
     mere: bool = False
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to the leaf."""
         with field_source(source, to, *self[:4]) as found:
             segment, texts, plain = found.segment, found.texts, found.plain
@@ -163,7 +163,7 @@ class Text(NamedTuple):
                 with source.under(f"if {to}:"):
                     source.line(f"{to} = {to}.strip() or None")
 
-    def _cut(self, source: Source, to: str) -> None:
+    def _cut(self, source: GeneratedSource, to: str) -> None:
         """Write what cuts the component out of a plain text."""
         if self.component == 1:
             source.line(f"{to} = {to}.partition(reading.component)[0].strip() or None")
@@ -173,7 +173,7 @@ class Text(NamedTuple):
         source.line(f"{to} = {cut} if len({to}) >= {self.component} else None")
 
 
-class Chosen(NamedTuple):
+class RepetitionNode(NamedTuple):
     """The cells of one repetition of a field, or (not 0) of its component: the one of a number, else the first.
 
     `where`: the first whose component of that number equals a text. That a field repeats is noted where none is chosen.
@@ -188,7 +188,7 @@ class Chosen(NamedTuple):
     where: int
     equals: str
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to the cells."""
         every, number = source.variable(), max(self.repetition, 1)
         with field_source(source, to, *self[:4]) as (segment, *__):
@@ -216,7 +216,7 @@ class Every(NamedTuple):
     place: str
     field: int
 
-    def write(self, source: Source, to: str, _: int) -> None:
+    def write(self, source: GeneratedSource, to: str, _: int) -> None:
         """Write what sets a variable to the tuple of cells."""
         with field_source(source, to, *self[:4]) as (segment, *__):
             source.line(f"{to} = {segment}.cells({self.field})")
@@ -228,7 +228,7 @@ class Every(NamedTuple):
 
 @contextmanager
 def field_source(
-    source: Source, to: str, segment: str, at_hand: bool, place: str, field: int
+    source: GeneratedSource, to: str, segment: str, at_hand: bool, place: str, field: int
 ) -> Iterator[SegmentNames]:
     """Write what finds a field, and notes its place if any; what is done where it holds something follows within.
 
@@ -242,12 +242,12 @@ def field_source(
         yield found
 
 
-def field_filled(source: Source, segment: str, at_hand: bool, field: int) -> str:
+def field_filled(source: GeneratedSource, segment: str, at_hand: bool, field: int) -> str:
     """Return a test that a field holds something: of the segment at hand, or of the first of its name."""
     return source.filled(BITS[field]) if at_hand else f"{source.segment(segment).filled} & {BITS[field]}"
 
 
-def _held(source: Source, to: str, empty: str) -> None:
+def _held(source: GeneratedSource, to: str, empty: str) -> None:
     """Write what makes cells in which nothing is valued NULL, where something in them is deleted, or else empty."""
     with source.under(f"if not any({to}.first):"):
         source.line(f"{to} = NULL if NULL in {to}.first else {empty}")

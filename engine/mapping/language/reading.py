@@ -8,14 +8,14 @@ from engine.fhir.plan import Needed, UnmappedCode
 from engine.hl7.cells import Cells
 from engine.hl7.message import Message, Segment
 
-__all__ = ["EVERYTHING", "Cells", "Reading", "Sources", "by_name"]
+__all__ = ["EVERYTHING", "Cells", "MessageReading", "Sources", "by_name"]
 
 EVERYTHING: Final = -1
 REPETITION_LEFT_OUT: Final = "repetition-left-out"
 Sources = tuple[tuple[str, int], ...]
 
 
-class Reading:
+class MessageReading:
     """One pass over the segments that speak of one patient; gathers warnings (a code and a place, never a value).
 
     What is kept for other messages is read by a reading of its own (`apart`), and told with its own warnings.
@@ -66,9 +66,9 @@ class Reading:
         self.all = groups
         self.first = message.firsts if groups is message.groups else {name: group[0] for name, group in groups.items()}
 
-    def apart(self, first: dict[str, Segment] | None = None) -> "Reading":
+    def apart(self, first: dict[str, Segment] | None = None) -> "MessageReading":
         """Return a reading of the same segments that has noted nothing; `first`: with other first ones."""
-        own = Reading.__new__(Reading)
+        own = MessageReading.__new__(MessageReading)
         own.message, own.event, own.offset, own.today = self.message, self.event, self.offset, self.today
         own.dialect, own.repeat, own.component, own.all = self.dialect, self.repeat, self.component, self.all
         own.facility = self.facility

@@ -25,7 +25,7 @@ class SegmentNames(NamedTuple):
 AT_HAND: Final = SegmentNames("scope", "filled", "texts", "plain")
 
 
-class Source:
+class GeneratedSource:
     """The source of one function as it is written, and the values that are bound to its names."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class Below:
 
     __slots__ = ("_levels", "_source")
 
-    def __init__(self, source: Source, levels: int) -> None:
+    def __init__(self, source: GeneratedSource, levels: int) -> None:
         self._source = source
         self._levels = levels
 

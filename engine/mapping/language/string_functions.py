@@ -14,7 +14,7 @@ from engine.hl7.leaf import NULL
 from engine.mapping.language.expression import unquoted
 from engine.mapping.language.function_context import Function, FunctionContext, Takes
 from engine.mapping.language.node import Apply
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 
 BAD_VALUE: Final = "bad-value"
 MOST: Final = 1000
@@ -56,7 +56,7 @@ def substring(_: FunctionContext, words: tuple[str, ...]) -> Apply:
 def utc_minute(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     """Return the minute of a timestamp in UTC; of one without a time of day nothing, whatever is wrong with it."""
 
-    def made(value: str, reading: Reading) -> str | None:
+    def made(value: str, reading: MessageReading) -> str | None:
         stamp = context.stamps.read(value, reading.offset)
         if stamp is None or stamp.precision < MINUTES or MIDNIGHT.fullmatch(value.strip()[8:]):
             return None
@@ -83,7 +83,7 @@ def split(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return a part of a text that a separator parts, counted from 1; nothing where there are fewer."""
     separator, index = unquoted(words[0]), int(words[1]) - 1
 
-    def made(value: str, _: Reading) -> str | None:
+    def made(value: str, _: MessageReading) -> str | None:
         parts = value.split(separator, index + 1)
         return (parts[index].strip() or None) if index < len(parts) else None
 
@@ -94,7 +94,7 @@ def concat(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return a text with others after it; what stands before a path that is empty is left out with it."""
     fixed = tuple(unquoted(word) if word[0] == "'" else None for word in words)
 
-    def made(values: tuple[Any, ...], _: Reading) -> str:
+    def made(values: tuple[Any, ...], _: MessageReading) -> str:
         text, pending = values[0], ""
         for word, value in zip(fixed, values[1:], strict=True):
             if word is not None:
@@ -116,7 +116,7 @@ def shifted(sign: int) -> Made:
     return make
 
 
-def _shifted(days: timedelta, value: str, reading: Reading) -> Any:
+def _shifted(days: timedelta, value: str, reading: MessageReading) -> Any:
     match = DAY.fullmatch(value)
     try:
         day = date(int(match[1]), int(match[2]), int(match[3])) + days if match else None
@@ -125,7 +125,7 @@ def _shifted(days: timedelta, value: str, reading: Reading) -> Any:
     return reading.warn(BAD_VALUE) if day is None or match is None else f"{day:%Y%m%d}{match[4]}".rjust(8, "0")
 
 
-def age(value: str, reading: Reading) -> int | None:
+def age(value: str, reading: MessageReading) -> int | None:
     """Return the whole years from a date to the day of the event; nothing where either is not known to the day."""
     born, today = DAY.fullmatch(value), DAY.fullmatch(reading.today)
     if born is None or today is None or value[:8] > reading.today[:8]:

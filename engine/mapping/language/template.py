@@ -7,7 +7,7 @@ from typing import Any, Final
 from engine.mapping.files.reference import (
     GUIDE,
     REFERENCE,
-    Element,
+    ReferenceElement,
     elements,
     kind_of,
     nearest,
@@ -27,11 +27,11 @@ from engine.mapping.language.compiled import (
     mask_in,
     object_of,
 )
-from engine.mapping.language.composite import Defaulted, Each, EachSegment, Filled, Item, Staged
-from engine.mapping.language.expression import Alternative, ExpressionError, Field, parse_expression, parse_path
+from engine.mapping.language.composite import Defaulted, EachNode, EachSegment, Filled, ItemNode, Staged
+from engine.mapping.language.expression import Alternative, ExpressionError, SegmentPath, parse_expression, parse_path
 from engine.mapping.language.expression_compiler import ExpressionCompiler
-from engine.mapping.language.node import Called, Node
-from engine.mapping.language.reading import EVERYTHING, Reading
+from engine.mapping.language.node import Called, ValueNode
+from engine.mapping.language.reading import EVERYTHING, MessageReading
 from engine.mapping.language.references import SAME
 from engine.mapping.language.scope import DataType, Scope
 
@@ -42,7 +42,7 @@ PERIOD: Final = "Period"
 TYPE_KEYS: Final = frozenset({"datatype", "extends", "to", "needs", "elements", "value", "also"})
 
 
-def _each_once(items: Any, _: Reading) -> Any:
+def _each_once(items: Any, _: MessageReading) -> Any:
     """Return extensions without those that say the same again: a race that is sent twice is one."""
     return list({repr(one): one for one in items}.values()) if isinstance(items, list) else items
 
@@ -50,7 +50,7 @@ def _each_once(items: Any, _: Reading) -> Any:
 class Compiler(ExpressionCompiler):
     """Compiles the templates of one mapping."""
 
-    def _first(self, texts: Any, scope: Scope, want: Element) -> Compiled:
+    def _first(self, texts: Any, scope: Scope, want: ReferenceElement) -> Compiled:
         if not isinstance(texts, list) or not texts:
             return self.problem(scope, f"found {kind_of(texts)}", "expected a list of expressions")
         if any(isinstance(one, dict) for one in texts):
@@ -66,7 +66,7 @@ class Compiler(ExpressionCompiler):
 
     # Objects and lists
 
-    def value(self, value: Any, scope: Scope, want: Element) -> Compiled:
+    def value(self, value: Any, scope: Scope, want: ReferenceElement) -> Compiled:
         """Compile whatever stands for one item of an element."""
         if isinstance(value, dict):
             if list(value) == ["first"]:
@@ -104,7 +104,7 @@ class Compiler(ExpressionCompiler):
         known = elements()[type_]
         element = known.get(name)
         if element is None and name.startswith("_") and name[1:] in known:
-            element = Element("Element", many=False)
+            element = ReferenceElement("Element", many=False)
         if element is None:
             return self.problem(
                 scope, f"{shown_type(type_)} has no element {name!r}", nearest(name, known, page_of(type_))
@@ -125,7 +125,7 @@ class Compiler(ExpressionCompiler):
             node = forward(node)
         return Compiled(node, made.fixed, mask, names=frozenset({name}), always=always)
 
-    def many(self, part: Any, scope: Scope, element: Element) -> Compiled:
+    def many(self, part: Any, scope: Scope, element: ReferenceElement) -> Compiled:
         """Compile what stands for a list: entries, each of which makes one item or, with `each`, several."""
         if isinstance(part, list):
             made = tuple(self.items(entry, scope.at(number), element) for number, entry in enumerate(part))
@@ -136,11 +136,11 @@ class Compiler(ExpressionCompiler):
             node = Staged(node, _each_once)
         return Compiled(node, all(one.fixed for one in made), any_mask(made), always=always)
 
-    def items(self, entry: Any, scope: Scope, element: Element) -> Compiled:
+    def items(self, entry: Any, scope: Scope, element: ReferenceElement) -> Compiled:
         """Compile one entry of a list; its step returns a list, NULL or None."""
         if not isinstance(entry, dict) or "each" not in entry:
             one = self.value(entry, scope, replace(element, many=False))
-            return Compiled(Item(one.node), one.fixed, one.mask, always=one.always)
+            return Compiled(ItemNode(one.node), one.fixed, one.mask, always=one.always)
         if element.type_ == REFERENCE:
             self._checks.reference(entry, element, scope)
         sources = entry["each"] if isinstance(entry["each"], list) else [entry["each"]]
@@ -151,10 +151,10 @@ class Compiler(ExpressionCompiler):
         if "fill" in entry:
             node = Filled(node, self.object(entry["fill"], scope.at("fill"), element.type_, whole=False).node)
         head = parse_path(str(sources[0]))
-        alone = isinstance(head, Field) and len(sources) == 1
+        alone = isinstance(head, SegmentPath) and len(sources) == 1
         return Compiled(node, mask=mask_in(head, scope.at_hand) if alone and head else EVERYTHING, always=False)
 
-    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: Element) -> Node:
+    def _each(self, source: str, entry: dict[str, Any], scope: Scope, element: ReferenceElement) -> ValueNode:
         if source in segments() or (len(source) == 3 and source[0] == "Z"):
             inner = Scope(scope.document, scope.path, segment=source)
             return EachSegment(source, self.object(entry, inner, element.type_).node, SAME in repr(entry))
@@ -162,7 +162,7 @@ class Compiler(ExpressionCompiler):
         if head is None:
             return NOTHING.node
         inner = Scope(scope.document, scope.path, scope.segment, type_of(head))
-        also: tuple[Node, ...] = ()
+        also: tuple[ValueNode, ...] = ()
         if STAGE in str(entry.get("as")):
             # What one repetition becomes as a line by itself: `as: CWE | coded(table)`.
             made_of = self.expression(entry["as"], inner.at("as"), replace(element, many=False))
@@ -178,9 +178,9 @@ class Compiler(ExpressionCompiler):
             default = self.object(entry["default"], inner.at("default"), element.type_, whole=False)
             item = Defaulted(item, default.node, default.names)
         name = head.segment
-        return Each(name, name == scope.at_hand, f"{name}-{head.field}", head.field, item, also)
+        return EachNode(name, name == scope.at_hand, f"{name}-{head.field}", head.field, item, also)
 
-    def _as(self, name: str, scope: Scope, element: Element) -> DataType:
+    def _as(self, name: str, scope: Scope, element: ReferenceElement) -> DataType:
         made = self.datatype(name, scope, self._documents)
         if made is None:
             return DataType(element.type_, NOTHING.step)
@@ -222,7 +222,9 @@ class Compiler(ExpressionCompiler):
             )
             return DataType("", NOTHING.step)
         if "value" in value:
-            return DataType(to, self.expression(value["value"], scope.at("value"), Element(to, many=False)).step)
+            return DataType(
+                to, self.expression(value["value"], scope.at("value"), ReferenceElement(to, many=False)).step
+            )
         template = value.get("elements")
         if isinstance(template, dict) and "needs" in value:
             template = {**template, "needs": sorted(self._needs(value, scope, elements()[to]) & elements()[to].keys())}
@@ -233,7 +235,7 @@ class Compiler(ExpressionCompiler):
 
     # Needs
 
-    def _needs(self, value: dict[str, Any], scope: Scope, known: dict[str, Element]) -> frozenset[str]:
+    def _needs(self, value: dict[str, Any], scope: Scope, known: dict[str, ReferenceElement]) -> frozenset[str]:
         names = self._list(value, "needs", scope)
         for name in names:
             if not isinstance(name, str) or name not in known:

@@ -6,12 +6,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from engine.mapping.language.coding import is_cdc_code, text_at
-from engine.mapping.language.expression import Field, parse_path
+from engine.mapping.language.expression import SegmentPath, parse_path
 from engine.mapping.language.function_context import FunctionContext, Takes
 from engine.mapping.language.identifier import universal_uri
 from engine.mapping.language.node import Apply, function_of
 from engine.mapping.language.path import field_node
-from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.language.reading import Cells, MessageReading
 
 BAD_VALUE: Final = "bad-value"
 MINUTE: Final = 12
@@ -30,7 +30,7 @@ def instant(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     """Return a timestamp that has a time of day, with its offset; nothing for a mere date."""
     read = context.stamps.read
 
-    def made(value: str, reading: Reading) -> Any:
+    def made(value: str, reading: MessageReading) -> Any:
         stamp = read(value, reading.offset)
         if stamp is None:
             return reading.warn(BAD_VALUE)
@@ -42,9 +42,9 @@ def instant(context: FunctionContext, _: tuple[str, ...]) -> Apply:
 def minutes_after(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return the moment so many minutes after that of a field; nothing where that is a mere date."""
     read, head = context.stamps.read, parse_path(words[0])
-    start = function_of(field_node(head, Takes.TEXT, "")) if isinstance(head, Field) else (lambda _, __: None)
+    start = function_of(field_node(head, Takes.TEXT, "")) if isinstance(head, SegmentPath) else (lambda _, __: None)
 
-    def made(value: str, reading: Reading) -> Any:
+    def made(value: str, reading: MessageReading) -> Any:
         if not MINUTES.fullmatch(value):
             return reading.warn(BAD_VALUE)
         place = reading.place
@@ -58,7 +58,7 @@ def minutes_after(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     return made
 
 
-def time(value: str, reading: Reading) -> str | None:
+def time(value: str, reading: MessageReading) -> str | None:
     """Return a time of day; FHIR's has no offset, and seconds."""
     match = TIME.fullmatch(value)
     if match is None or not (int(match[1]) < 24 and int(match[2]) < 60 and int(match[3] or 0) < 60):
@@ -67,28 +67,28 @@ def time(value: str, reading: Reading) -> str | None:
     return f"{match[1]}:{match[2]}:{match[3] or '00'}" + (f".{match[4]}" if match[4] else "")
 
 
-def cdc_race(value: str, _: Reading) -> str | None:
+def cdc_race(value: str, _: MessageReading) -> str | None:
     """Return a code of a race of CDC's list, by its number and check digit."""
     return value if is_cdc_code(value) and value < FIRST_ETHNICITY else None
 
 
-def cdc_ethnicity(value: str, _: Reading) -> str | None:
+def cdc_ethnicity(value: str, _: MessageReading) -> str | None:
     """Return a code of an ethnicity of CDC's list, by its number and check digit."""
     return value if is_cdc_code(value) and value >= FIRST_ETHNICITY else None
 
 
-def address_text(cells: Cells, _: Reading) -> str | None:
+def address_text(cells: Cells, _: MessageReading) -> str | None:
     """Return an XAD as a line: street, city, state and code, country."""
     return ", ".join(part for index in range(6) if (part := text_at(cells.first, index))) or None
 
 
-def joined(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
+def joined(repetitions: tuple[Cells, ...], _: MessageReading) -> str | None:
     """Return all components of all repetitions: parted by blanks, a line each."""
     lines = (" ".join(cell for cell in cells.first if isinstance(cell, str) and cell) for cells in repetitions)
     return "\n".join(line for line in lines if line) or None
 
 
-def lines(repetitions: tuple[Cells, ...], _: Reading) -> str | None:
+def lines(repetitions: tuple[Cells, ...], _: MessageReading) -> str | None:
     """Return the texts of all repetitions, a line each."""
     return "\n".join(text for cells in repetitions if (text := text_at(cells.first, 0))) or None
 
@@ -97,7 +97,7 @@ def media_type(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return the media type that two components of an ED or RP name, the first of them by its number."""
     index = int(words[0]) - 1 if words[0].isdigit() else 1
 
-    def made(cells: Cells, _: Reading) -> str | None:
+    def made(cells: Cells, _: MessageReading) -> str | None:
         named, part = text_at(cells.first, index).casefold(), text_at(cells.first, index + 1).casefold()
         kind, _slash, own = named.partition("/")
         kind, part = MEDIA_TYPES.get(kind, kind), own or part
@@ -106,22 +106,22 @@ def media_type(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     return made
 
 
-def left_out(_: str, reading: Reading) -> Any:
+def left_out(_: str, reading: MessageReading) -> Any:
     """Return nothing, and warn that nothing else had a use for the value."""
     return reading.warn("value-left-out")
 
 
-def uri_of_hd(cells: Cells, _: Reading) -> str | None:
+def uri_of_hd(cells: Cells, _: MessageReading) -> str | None:
     """Return the URI of an HD's universal id."""
     return universal_uri(text_at(cells.first, 1), text_at(cells.first, 2)) or None
 
 
-def url(value: str, reading: Reading) -> str | None:
+def url(value: str, reading: MessageReading) -> str | None:
     """Return a text without blanks as an address."""
     return reading.warn(BAD_VALUE) if any(map(str.isspace, value)) else value
 
 
-def binary(value: str, reading: Reading) -> str | None:
+def binary(value: str, reading: MessageReading) -> str | None:
     """Return Base64 as FHIR has it, without blanks."""
     plain = "".join(value.split())
     return plain if BASE64.fullmatch(plain) else reading.warn(BAD_VALUE)
@@ -133,12 +133,12 @@ def sender_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     return lambda _, reading: f"{base}:{quote(reading.source, safe='')}"
 
 
-def range_low(value: str, _: Reading) -> float | None:
+def range_low(value: str, _: MessageReading) -> float | None:
     """Return the lower of the two numbers of a range, `3.5-5.0`; nothing of any other text."""
     return _ends(value)[0]
 
 
-def range_high(value: str, _: Reading) -> float | None:
+def range_high(value: str, _: MessageReading) -> float | None:
     """Return the higher of the two numbers of a range."""
     return _ends(value)[1]
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.fhir.plan import Admission, Identity
-from engine.mapping.files.reference import Element
+from engine.mapping.files.reference import ReferenceElement
 from engine.mapping.language.expression import parse_path
 from engine.mapping.language.node import Step
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 
@@ -18,7 +18,7 @@ VISIT: Final = "Encounter"
 # The element that says when a visit began, by which servers find it (search parameter `date`).
 BEGINNING: Final = "period.start"
 TO_THE_MINUTE: Final = " | utc-minute"
-TEXT: Final = Element("string", many=False)
+TEXT: Final = ReferenceElement("string", many=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class AdmissionTime:
     minute: Step
     types: tuple[str, ...]
 
-    def read(self, reading: Reading, patient: Identity) -> Admission | None:
+    def read(self, reading: MessageReading, patient: Identity) -> Admission | None:
         """Return when the visit of a patient with this number began; None where that is not said to the minute."""
         at = self.minute(None, reading)
         if not isinstance(at, str):

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from engine.errors import MappingError
 from engine.fhir.plan import Find, Identity, Keep, Needed, Retire
 from engine.hl7.message import Segment
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.references import pointed
-from engine.mapping.resource.grouping import Group, Grouping, Held, at_hand, without
+from engine.mapping.resource.grouping import Held, ObservationGroup, SegmentGrouping, at_hand, without
 from engine.mapping.resource.list_key import digest_of
 from engine.mapping.resource.listing import LISTED_TWICE, NOBODY, Listing, ListingRules, Member, Owner
 from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter, deletions
@@ -56,7 +56,7 @@ class GroupedListing(Listing):
         writers: tuple[SliceWriter, ...],
         identifiers: IdentifierList,
         base: str,
-        grouping: Grouping,
+        grouping: SegmentGrouping,
         grows: tuple[str, ...],
         stays: tuple[str, ...],
         shared: tuple[int, ...],
@@ -69,7 +69,7 @@ class GroupedListing(Listing):
         self._shared = shared
 
     def interactions(
-        self, reading: Reading, _: Owner, suffix: str, patient: str, earlier: dict[str, str]
+        self, reading: MessageReading, _: Owner, suffix: str, patient: str, earlier: dict[str, str]
     ) -> list[Needed | Retire]:
         """Return what the segments ask, group by group; arguments as of a Listing."""
         rules, system = self.rules, self._system(reading)
@@ -117,7 +117,7 @@ class GroupedListing(Listing):
         rules = self.rules
         return rules.segment != self._grouping.parent and (rules.each or rules.complete)
 
-    def _places(self, group: Group) -> Iterator[GroupSegment]:
+    def _places(self, group: ObservationGroup) -> Iterator[GroupSegment]:
         """Yield the segments of the list in a group: what leads it, or those of the name under it."""
         name, rules = self._grouping.parent, self.rules
         suffix = f".{name}-{group.number}"
@@ -131,7 +131,7 @@ class GroupedListing(Listing):
             mine = {**above, **held, segment.name: [segment]}
             yield GroupSegment(f"{rules.segment}-{number}{suffix}", suffix, segment, mine)
 
-    def _member(self, bare: Reading, place: GroupSegment, reading: Reading) -> Member:
+    def _member(self, bare: MessageReading, place: GroupSegment, reading: MessageReading) -> Member:
         """Return what a segment says; MappingError for one that cannot be told from others, or lacks what it needs."""
         member = self._read(at_hand(bare, place.held), (place.segment,))
         lacks = member.nothing or any(one.startswith(NOT_WHOLE) for one in member.warnings)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from engine.hl7.message import Segment
 from engine.mapping.files.reference import listed
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 
 UNDER: Final = " under "
 TEXTS: Final = {"NTE": 3}
@@ -18,7 +18,7 @@ TEXTS: Final = {"NTE": 3}
 Held = dict[str, list[Segment]]
 
 
-class Group(NamedTuple):
+class ObservationGroup(NamedTuple):
     """One OBR: its number in the message, its own segments by name, and each OBX with those that are the OBX's."""
 
     number: int
@@ -33,7 +33,7 @@ class Group(NamedTuple):
         return held
 
 
-class Grouping(NamedTuple):
+class SegmentGrouping(NamedTuple):
     """Which segments stand under `parent`, each with what follows and belongs to it; `led_by` stands before."""
 
     parent: str
@@ -46,11 +46,11 @@ class Grouping(NamedTuple):
         """The names of all segments of a group."""
         return frozenset({self.parent}).union(self.led_by, self.own, self.under, *self.under.values())
 
-    def groups(self, reading: Reading) -> Iterator[Group]:
+    def groups(self, reading: MessageReading) -> Iterator[ObservationGroup]:
         """Yield the groups of a reading's segments, in order."""
         known = {id(one) for name in self.names for one in reading.all.get(name, ())}
         leading: Held = {}
-        group: Group | None = None
+        group: ObservationGroup | None = None
         number = 0
         for segment in reading.message.segments:
             name = segment.name
@@ -62,13 +62,13 @@ class Grouping(NamedTuple):
             elif name == self.parent:
                 if group:
                     yield group
-                group, leading = Group(number, {**leading, name: [segment]}, []), {}
+                group, leading = ObservationGroup(number, {**leading, name: [segment]}, []), {}
             elif group is not None:
                 self._add(group, segment)
         if group:
             yield group
 
-    def _add(self, group: Group, segment: Segment) -> None:
+    def _add(self, group: ObservationGroup, segment: Segment) -> None:
         """Add a segment that follows to a group: under its parent, of the last one under it, or its own."""
         name = segment.name
         if name in self.under:
@@ -79,14 +79,14 @@ class Grouping(NamedTuple):
             group.own.setdefault(name, []).append(segment)
 
 
-def groupings(authored: Iterable[Any]) -> dict[str, Grouping]:
+def groupings(authored: Iterable[Any]) -> dict[str, SegmentGrouping]:
     """Return what the `segments` of resource files say of groups, by the segment that leads each."""
     parts = [item for one in authored if isinstance(one, dict) for item in one.items() if isinstance(item[1], dict)]
     parents = {named.partition(UNDER)[2] or named for named, _ in parts}
     return {parent: _grouping(parent, parts) for parent in parents}
 
 
-def _grouping(parent: str, parts: Iterable[tuple[str, dict[str, Any]]]) -> Grouping:
+def _grouping(parent: str, parts: Iterable[tuple[str, dict[str, Any]]]) -> SegmentGrouping:
     own: set[str] = set()
     led_by: set[str] = set()
     under: dict[str, frozenset[str]] = {}
@@ -98,10 +98,10 @@ def _grouping(parent: str, parts: Iterable[tuple[str, dict[str, Any]]]) -> Group
             led_by |= set(listed(value.get("led_by")))
         elif above == parent:
             under[segment] = under.get(segment, frozenset()) | belonging
-    return Grouping(parent, frozenset(led_by), frozenset(own), under)
+    return SegmentGrouping(parent, frozenset(led_by), frozenset(own), under)
 
 
-def not_under(reading: Reading, name: str, parents: frozenset[str]) -> list[Segment]:
+def not_under(reading: MessageReading, name: str, parents: frozenset[str]) -> list[Segment]:
     """Return the segments of a name that stand before any of others (the OBX of the patient, not those of an OBR)."""
     known = {id(one) for one in reading.all.get(name, ())}
     found: list[Segment] = []
@@ -113,7 +113,7 @@ def not_under(reading: Reading, name: str, parents: frozenset[str]) -> list[Segm
     return found
 
 
-def without(reading: Reading, names: Iterable[str]) -> Reading:
+def without(reading: MessageReading, names: Iterable[str]) -> MessageReading:
     """Return a reading of the same segments but for those of certain names."""
     gone = frozenset(names)
     own = reading.apart({name: one for name, one in reading.first.items() if name not in gone})
@@ -121,14 +121,14 @@ def without(reading: Reading, names: Iterable[str]) -> Reading:
     return own
 
 
-def at_hand(reading: Reading, held: Held) -> Reading:
+def at_hand(reading: MessageReading, held: Held) -> MessageReading:
     """Return a reading with more segments; several notes (NTE) on one thing are one, with the lines of all."""
     own = reading.apart({**reading.first, **{name: _first(some, reading) for name, some in held.items()}})
     own.all = {**reading.all, **held}
     return own
 
 
-def _first(segments: list[Segment], reading: Reading) -> Segment:
+def _first(segments: list[Segment], reading: MessageReading) -> Segment:
     """Return the first of some segments; of notes one that has the text of all."""
     first = segments[0]
     number = TEXTS.get(first.name)

@@ -19,7 +19,7 @@ from engine.hl7.message import Segment
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.node import Step
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.references import Refers, pointed, referring, resolved
 from engine.mapping.resource.grouping import not_under
 from engine.mapping.resource.list_key import digest_of
@@ -130,7 +130,7 @@ class Listing:
         self._systems: BoundedCache[str, str] = BoundedCache(MAX_KEPT)
 
     def interactions(
-        self, reading: Reading, owner: Owner, suffix: str, patient: str, earlier: dict[str, str]
+        self, reading: MessageReading, owner: Owner, suffix: str, patient: str, earlier: dict[str, str]
     ) -> list[Needed | Retire]:
         """Return what the segments ask: what is no longer listed retired, each thing kept; nothing without them.
 
@@ -259,12 +259,12 @@ class Listing:
         )
         return Keep(record, revives=rules.revives)
 
-    def _system(self, reading: Reading) -> str:
+    def _system(self, reading: MessageReading) -> str:
         source = reading.message.source
         known = self._systems.get(source)
         return known or self._systems.keep(source, f"{self._base}{self.rules.type_}:{quote(source, safe='')}")
 
-    def _read(self, of_all: Reading, group: tuple[Segment, ...]) -> Member:
+    def _read(self, of_all: MessageReading, group: tuple[Segment, ...]) -> Member:
         rules, segment = self.rules, group[0]
         first = of_all.first
         if rules.with_:
@@ -295,7 +295,7 @@ class Listing:
         warnings = tuple(reading.warnings)
         return Member(key, numbers, changes, warnings, reading.referred, action, refers=refers, visit=visit, mark=mark)
 
-    def _changes(self, reading: Reading) -> tuple[tuple[ElementChange, ...], Refers]:
+    def _changes(self, reading: MessageReading) -> tuple[tuple[ElementChange, ...], Refers]:
         """Return what the segment at hand says, and which of that has names that only a plan can resolve."""
         changes: list[ElementChange] = []
         refers: list[tuple[int, tuple[str, ...]]] = []
@@ -309,7 +309,7 @@ class Listing:
                 reading.referred.update(one.referred)
         return tuple(changes), tuple(refers)
 
-    def _action(self, reading: Reading) -> str:
+    def _action(self, reading: MessageReading) -> str:
         code = self.rules.action(None, reading) if self.rules.action else None
         if not isinstance(code, str):
             return ""
@@ -319,7 +319,7 @@ class Listing:
         return ACTIONS[code]
 
 
-def _groups(reading: Reading, name: str, with_: tuple[str, ...]) -> Iterator[tuple[Segment, ...]]:
+def _groups(reading: MessageReading, name: str, with_: tuple[str, ...]) -> Iterator[tuple[Segment, ...]]:
     """Yield each segment of a name with those of others that follow and belong to it."""
     group: list[Segment] = []
     known = {id(one) for one in reading.all[name]}

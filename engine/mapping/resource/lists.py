@@ -7,18 +7,18 @@ from typing import Any, Final
 
 from engine.fhir.plan import ElementChange, Find, Interaction, Keep, PatientRecord
 from engine.mapping.files.document import Document
-from engine.mapping.files.reference import STANDARD, Element, elements, kind_of, listed, nearest, segments
+from engine.mapping.files.reference import STANDARD, ReferenceElement, elements, kind_of, listed, nearest, segments
 from engine.mapping.language.node import Step
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.references import SAME
 from engine.mapping.language.scope import Path, Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.resource.grouped import GroupedListing
-from engine.mapping.resource.grouping import UNDER, Grouping, groupings
+from engine.mapping.resource.grouping import UNDER, SegmentGrouping, groupings
 from engine.mapping.resource.listing import Listing, ListingRules, Owner, Retired
 from engine.mapping.resource.slices import Slices
 from engine.mapping.resource.type_rules import check_holder, check_required, filled, known_type, written
-from engine.mapping.subject.events import Rule
+from engine.mapping.subject.events import EventRule
 
 SEGMENTS: Final = "segments"
 FILE_KEYS: Final = frozenset(
@@ -74,11 +74,11 @@ class Lists:
         self._brought = tuple(name for name in listings if name in sent)
         self.sent = frozenset(self._brought)
 
-    def brought(self, rule: Rule) -> tuple[str, ...]:
+    def brought(self, rule: EventRule) -> tuple[str, ...]:
         """Return the types of the lists that an event brings."""
         return tuple([act.type_ for act in rule.acts if act.type_ in self.types]) or self._brought
 
-    def named(self, rule: Rule) -> tuple[str, ...]:
+    def named(self, rule: EventRule) -> tuple[str, ...]:
         """Return the types of the lists that an event names."""
         return tuple([act.type_ for act in rule.acts if act.type_ in self.types])
 
@@ -87,7 +87,7 @@ class Lists:
         types: tuple[str, ...],
         record: PatientRecord,
         before: Sequence[Interaction],
-        reading: Reading,
+        reading: MessageReading,
         suffix: str,
         earlier: dict[str, str],
     ) -> list[Interaction]:
@@ -128,7 +128,7 @@ def _visit(before: Sequence[Interaction], suffix: str) -> Owner | None:
 
 class _File:
     def __init__(
-        self, compiler: Compiler, document: Document, type_: str, base_uri: str, known: Mapping[str, Grouping]
+        self, compiler: Compiler, document: Document, type_: str, base_uri: str, known: Mapping[str, SegmentGrouping]
     ) -> None:
         self._groupings = known
         self._compiler = compiler
@@ -278,14 +278,14 @@ class _File:
             else:
                 element = self._known[name]
                 made = self._compiler.value(
-                    part, scope.at(name), Element(element.type_, many=False, codes=element.codes)
+                    part, scope.at(name), ReferenceElement(element.type_, many=False, codes=element.codes)
                 )
                 constant = made.step(None, None)  # type: ignore[arg-type]  # a constant asks for neither
                 changes.append(ElementChange(name, name, (constant,), many=False))
         return Retired(tuple(changes), tuple(clears)), tuple(change.element for change in changes)
 
     def _text(self, text: Any, scope: Scope) -> Step:
-        return self._compiler.expression(text, scope, Element("string", many=False)).step
+        return self._compiler.expression(text, scope, ReferenceElement("string", many=False)).step
 
     def _needed(self) -> frozenset[str]:
         names = listed(self._document.value.get("needs"))

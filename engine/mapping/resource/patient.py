@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.fhir.plan import ElementChange, PatientRecord
 from engine.mapping.language.identifier import MessageIdentifier
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.resource.resource import NUMBER_TYPE
 from engine.mapping.resource.slice_cache import Memo, SliceReader
 from engine.mapping.resource.slice_writer import IdentifierList, SliceChanges, SliceWriter
@@ -34,7 +34,7 @@ class PatientMapping:
         self._people = people
         self._named = named
 
-    def record(self, found: Iterable[MessageIdentifier], reading: Reading, suffix: str = "") -> PatientRecord:
+    def record(self, found: Iterable[MessageIdentifier], reading: MessageReading, suffix: str = "") -> PatientRecord:
         """Return what the segments at hand say of the patient with these identities; `suffix` ends its local name."""
         identifiers, warnings = self._identifiers.of(reading)
         reading.warnings += warnings
@@ -50,17 +50,17 @@ class PatientMapping:
         record = PatientRecord(tuple([one.identity for one in found]), identifiers, tuple(changes), stand_in)
         return record._replace(local=record.local + suffix) if suffix else record
 
-    def merged_identifiers(self, reading: Reading) -> tuple[Any, ...]:
+    def merged_identifiers(self, reading: MessageReading) -> tuple[Any, ...]:
         """Return the FHIR identifiers that MRG lists."""
         identifiers, warnings = self._merged.read(reading)
         reading.warnings += warnings
         return identifiers
 
-    def _read(self, writer: SliceWriter, reading: Reading) -> SliceChanges:
+    def _read(self, writer: SliceWriter, reading: MessageReading) -> SliceChanges:
         found = writer.read(reading)
         return found._replace(stand_in=True) if self._stands_in(found.changes) else found
 
-    def _one_of_several(self, reading: Reading) -> bool:
+    def _one_of_several(self, reading: MessageReading) -> bool:
         pid = reading.first.get("PID")
         return pid is not None and pid.field(24) == "Y"
 

@@ -11,9 +11,9 @@ from typing import Final
 
 from engine.fhir.plan import Attest, ElementChange, Identity, Needed, ResourceRecord
 from engine.mapping.files.document import Document
-from engine.mapping.files.reference import RESOURCES, Element, listed, nearest, resource_types
+from engine.mapping.files.reference import RESOURCES, ReferenceElement, listed, nearest, resource_types
 from engine.mapping.language.node import Step
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.resource.slice_writer import SliceWriter
@@ -35,7 +35,7 @@ class Attestation:
     writers: tuple[SliceWriter, ...]
     system: str
 
-    def attest(self, reading: Reading) -> list[Needed | Attest]:
+    def attest(self, reading: MessageReading) -> list[Needed | Attest]:
         """Return what a message says of where it comes from, after what that refers to.
 
         Nothing, and the warning `not-whole MSH`, where it says too little.
@@ -81,7 +81,7 @@ def _attestation(compiler: Compiler, document: Document, type_: str, base: str) 
     needs = listed(value.get("needs"))
     for name in needs:
         compiler.has(type_, name, scope.at("needs"))
-    text, names = Element("string", many=False), listed(value.get("key"))
+    text, names = ReferenceElement("string", many=False), listed(value.get("key"))
     steps = tuple(compiler.expression(one, scope.at("key", number), text).step for number, one in enumerate(names))
     if not steps:
         compiler.problem(scope.at("key"), "no key", "say what identifies the message, such as key: [MSH-10, MSH-7]")

@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 from engine.fhir.plan import ElementChange, Find, Identity, Keep, ResourceRecord
 from engine.hl7.leaf import NULL
 from engine.mapping.files.document import Document
-from engine.mapping.files.reference import STANDARD, Element, data_types, nearest, resource_types
+from engine.mapping.files.reference import STANDARD, ReferenceElement, data_types, nearest, resource_types
 from engine.mapping.language.expression import RESOURCE
 from engine.mapping.language.identifier import Authority, Identifiers
 from engine.mapping.language.node import Apply, Step
-from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.language.reading import Cells, MessageReading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.resource.slice_writer import body_changes
@@ -32,13 +32,13 @@ FILE_KEYS: Final = frozenset({
     "resource", "extends", FROM, "identity", "elements", "levels", "part", KINDS, FIND, "patient", ALSO,
 })  # fmt: skip
 KIND_KEYS: Final = frozenset({FROM, "identity", "elements", ALSO})
-TEXT: Final = Element("string", many=False)
+TEXT: Final = ReferenceElement("string", many=False)
 IDENTIFIER: Final = "Identifier"
 # The data type of what is not known.
 ANY: Final = "-"
 
 
-class Level(NamedTuple):
+class ReferredResource(NamedTuple):
     """One resource of a repetition: its identity, how it is shown, and its elements.
 
     `authorities`: the steps of namespace, universal id and type of each; the first that has any of them holds.
@@ -63,14 +63,14 @@ class Referred:
     """
 
     type_: str
-    levels: tuple[Level, ...]
+    levels: tuple[ReferredResource, ...]
     part: str
     identifiers: Identifiers
     also: tuple[Step, ...] = ()
     find: str = ""
     holder: str = ""
 
-    def reference(self, cells: Cells, reading: Reading) -> Any:
+    def reference(self, cells: Cells, reading: MessageReading) -> Any:
         """Return a Reference to what cells stand for, and note in the reading the resources that it needs."""
         below: dict[str, Any] | None = None
         above = ""
@@ -99,7 +99,7 @@ class Referred:
             reading.warn("not-whole")
         return NULL if NULL in cells.first else None
 
-    def _number(self, local: str, cells: Cells, reading: Reading) -> None:
+    def _number(self, local: str, cells: Cells, reading: MessageReading) -> None:
         """Add the further identifiers to a resource that was noted."""
         further = tuple([made for step in self.also if isinstance(made := step(cells, reading), dict)])
         if further:
@@ -107,7 +107,9 @@ class Referred:
             record = kept.record._replace(identifiers=(*kept.record.identifiers, *further))
             reading.referred[local] = kept._replace(record=record)
 
-    def _resource(self, level: Level, cells: Cells, reading: Reading) -> tuple[ResourceRecord, str] | None:
+    def _resource(
+        self, level: ReferredResource, cells: Cells, reading: MessageReading
+    ) -> tuple[ResourceRecord, str] | None:
         """Return the resource of a level, and how it is shown; None where nothing identifies it."""
         values = [step(cells, reading) for step in level.values]
         last = values[-1]
@@ -181,7 +183,7 @@ def referred(
     return Referred(name, levels, part, identifiers, also, find, holder).reference
 
 
-def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str, *, found: bool) -> Level:
+def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str, *, found: bool) -> ReferredResource:
     identity = value.get("identity") or {}
     at = scope.at("identity")
     compiler.keys(identity, IDENTITY_KEYS, at)
@@ -191,7 +193,7 @@ def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str, *
         compiler.problem(at, "no value", "say which component identifies it, such as XCN.1")
     steps = tuple(compiler.expression(one, at.at("value"), TEXT).step for one in texts)
     display = identity.get("display")
-    return Level(
+    return ReferredResource(
         steps,
         _authorities(compiler, identity.get("authority"), at.at("authority")),
         compiler.expression(identity["type"], at.at("type"), TEXT).step if "type" in identity else _nothing,
@@ -219,5 +221,5 @@ def _authorities(compiler: Compiler, authored: Any, scope: Scope) -> tuple[tuple
     return tuple(found)
 
 
-def _nothing(_: Any, __: Reading) -> None:
+def _nothing(_: Any, __: MessageReading) -> None:
     return None

@@ -11,7 +11,7 @@ from engine.fhir.plan import ElementChange, Identity, Needed, ResourceRecord, St
 from engine.hl7.leaf import Null
 from engine.mapping.language.identifier import Authority, Identifiers
 from engine.mapping.language.node import Step
-from engine.mapping.language.reading import Cells, Reading
+from engine.mapping.language.reading import Cells, MessageReading
 from engine.mapping.resource.admission import AdmissionTime, temporary
 from engine.mapping.resource.slice_cache import SliceReader
 from engine.mapping.resource.status import StatusTable
@@ -20,7 +20,7 @@ NO_AUTHORITY: Final = Authority("", "", "")
 NUMBER_TYPE: Final = "http://terminology.hl7.org/CodeSystem/v2-0203"
 
 
-class Number(NamedTuple):
+class IdentityField(NamedTuple):
     """A field whose CX is the identity of a resource, and the type (table 0203) that it has as such, `kind` in FHIR.
 
     `joined`: what makes the parts of one that stands in several fields, of which segment and field are the first.
@@ -40,10 +40,10 @@ class Numbers(NamedTuple):
     says beside type, system and value. `admitted`: by when a visit of the patient began it is known as well.
     """
 
-    keys: tuple[Number, ...]
-    others: tuple[Number, ...]
-    listed: tuple[Number, ...]
-    merged: tuple[Number, ...]
+    keys: tuple[IdentityField, ...]
+    others: tuple[IdentityField, ...]
+    listed: tuple[IdentityField, ...]
+    merged: tuple[IdentityField, ...]
     more: Step | None = None
     admitted: AdmissionTime | None = None
 
@@ -59,12 +59,12 @@ class ResourceMapping:
     table: StatusTable | None
     identifiers: Identifiers
 
-    def status(self, reading: Reading) -> StatusMove | None:
+    def status(self, reading: MessageReading) -> StatusMove | None:
         """Return how the message moves the resource's status; None where its type has no table."""
         return self.table.move(reading) if self.table else None
 
     def record(
-        self, reading: Reading, local: str, patient: str, number: Identity | None = None
+        self, reading: MessageReading, local: str, patient: str, number: Identity | None = None
     ) -> tuple[ResourceRecord, dict[str, Needed]] | None:
         """Return what the segments at hand say of the resource, and what it refers to, each after what that refers to.
 
@@ -94,11 +94,11 @@ class ResourceMapping:
         )
         return record, made
 
-    def speaks_of(self, reading: Reading) -> bool:
+    def speaks_of(self, reading: MessageReading) -> bool:
         """Say whether a segment is there that could identify the resource."""
         return any(number.segment in reading.first for number in self.numbers.keys)
 
-    def merged(self, reading: Reading) -> tuple[tuple[Identity, dict[str, Any]], ...]:
+    def merged(self, reading: MessageReading) -> tuple[tuple[Identity, dict[str, Any]], ...]:
         """Return the numbers that MRG lists, of the types by which the segments at hand name the resource.
 
         A visit that is known by its account number (PID-18) goes by MRG-3, and no other does.
@@ -107,13 +107,13 @@ class ResourceMapping:
         types = {number.type_ for number in named if self._found(reading, (number,))}
         return self._found(reading, tuple(one for one in self.numbers.merged if one.type_ in types))
 
-    def by_own(self, reading: Reading) -> bool:
+    def by_own(self, reading: MessageReading) -> bool:
         """Say whether the segments at hand name the resource by a number of its own type, not by what stands in."""
         numbers = self.numbers
         own = {number.type_ for number in numbers.keys}
         return bool(self._found(reading, tuple(one for one in (*numbers.keys, *numbers.others) if one.type_ in own)))
 
-    def _changes(self, reading: Reading) -> tuple[tuple[ElementChange, ...], dict[str, Needed]]:
+    def _changes(self, reading: MessageReading) -> tuple[tuple[ElementChange, ...], dict[str, Needed]]:
         changes: list[ElementChange] = []
         made: dict[str, Needed] = {}
         for one in self.slices.read(reading):
@@ -126,14 +126,16 @@ class ResourceMapping:
         reading.warnings += [f"{REVERSED} {self.type_}.{name}" for name in turned]
         return kept, made
 
-    def _more(self, number: Number, cells: Cells, reading: Reading) -> dict[str, Any]:
+    def _more(self, number: IdentityField, cells: Cells, reading: MessageReading) -> dict[str, Any]:
         if self.numbers.more is None:
             return {}
         reading.place = f"{number.segment}-{number.field}"
         more = self.numbers.more(cells, reading)
         return more if isinstance(more, dict) else {}
 
-    def _found(self, reading: Reading, numbers: tuple[Number, ...]) -> tuple[tuple[Identity, dict[str, Any]], ...]:
+    def _found(
+        self, reading: MessageReading, numbers: tuple[IdentityField, ...]
+    ) -> tuple[tuple[Identity, dict[str, Any]], ...]:
         found: dict[Identity, dict[str, Any]] = {}
         for number in numbers:
             if number.joined:
@@ -162,7 +164,7 @@ class ResourceMapping:
                     }
         return tuple(found.items())
 
-    def _joined(self, number: Number, reading: Reading) -> dict[Identity, dict[str, Any]]:
+    def _joined(self, number: IdentityField, reading: MessageReading) -> dict[Identity, dict[str, Any]]:
         """Return the number that several fields make, in the sender's system of its type; empty where one is lacking.
 
         A slash in a part is escaped, so that no two numbers are written alike.

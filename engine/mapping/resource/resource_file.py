@@ -16,7 +16,7 @@ from engine.fhir.plan import (
     StatusMove,
 )
 from engine.mapping.language.node import Test
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.references import pointed, referring
 from engine.mapping.resource.admission import VISIT
 from engine.mapping.resource.resource import ResourceMapping
@@ -70,7 +70,7 @@ class Resource:
         self,
         act: Act,
         clears: tuple[str, ...],
-        reading: Reading,
+        reading: MessageReading,
         suffix: str,
         patient: str,
         earlier: Mapping[str, str] | None = None,
@@ -119,7 +119,7 @@ class Resource:
         record = visit._replace(local=local, identifiers=(), changes=(change,), retired=())
         return [Keep(record, create=False, more=True, absent="unchanged")]
 
-    def _keep(self, verb: Verb, record: ResourceRecord, new: SliceChanges, reading: Reading) -> Keep:
+    def _keep(self, verb: Verb, record: ResourceRecord, new: SliceChanges, reading: MessageReading) -> Keep:
         keep = Keep(
             record,
             create=verb is not Verb.CANCEL,
@@ -145,7 +145,7 @@ class Resource:
             return ()
         return (Follow(keep.record, self.rules.visit, moved_from=keep.moved_from),)
 
-    def _merged(self, verb: Verb, keep: Keep, reading: Reading) -> tuple[Keep | Follow, ...]:
+    def _merged(self, verb: Verb, keep: Keep, reading: MessageReading) -> tuple[Keep | Follow, ...]:
         """Return the resource, and in a merge the one that goes: its numbers stay on the other as old ones."""
         if verb is not Verb.MERGE:
             return (keep,)

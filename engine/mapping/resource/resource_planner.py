@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 from engine.fhir.plan import Follow, Interaction, Keep, Needed, PatientRecord
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.resource.lists import Lists
 from engine.mapping.resource.provenance import Attestation
 from engine.mapping.resource.resource_file import Resource
 from engine.mapping.subject.act import OF_IDENTITY, Act, Verb
-from engine.mapping.subject.events import BARE, EventAction, Rule
+from engine.mapping.subject.events import BARE, EventAction, EventRule
 
 
 class ResourcePlanner:
@@ -30,10 +30,10 @@ class ResourcePlanner:
 
     def interactions(
         self,
-        rule: Rule,
+        rule: EventRule,
         record: PatientRecord,
         before: Sequence[Interaction],
-        reading: Reading,
+        reading: MessageReading,
         suffix: str,
         *,
         historic: bool,
@@ -60,17 +60,17 @@ class ResourcePlanner:
             found += self._asked(act, rule, record, found, reading, suffix, earlier)
         return found[len(before) :]
 
-    def attested(self, reading: Reading) -> tuple[Interaction, ...]:
+    def attested(self, reading: MessageReading) -> tuple[Interaction, ...]:
         """Return what says where all of it comes from."""
         return tuple(one for attestation in self.attestations for one in attestation.attest(reading))
 
     def _asked(
         self,
         act: Act,
-        rule: Rule,
+        rule: EventRule,
         record: PatientRecord,
         before: Sequence[Interaction],
-        reading: Reading,
+        reading: MessageReading,
         suffix: str,
         earlier: Mapping[str, str] | None = None,
     ) -> list[Interaction]:

@@ -7,10 +7,10 @@ from typing import Any, Final
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import elements, kind_of, nearest
-from engine.mapping.files.table import Table
+from engine.mapping.files.table import MappingTable
 from engine.mapping.language.check_path import path_fault
 from engine.mapping.language.dependence import references_of
-from engine.mapping.language.expression import Field
+from engine.mapping.language.expression import SegmentPath
 from engine.mapping.language.identifier import Identifiers
 from engine.mapping.language.node import Step
 from engine.mapping.language.references import SAME, WHOLE
@@ -20,10 +20,10 @@ from engine.mapping.resource.admission import ADMITTED, VISIT, admission_time
 from engine.mapping.resource.lists import SEGMENTS
 from engine.mapping.resource.provenance import TARGET
 from engine.mapping.resource.referred import FROM, IDENTIFIER, NUMBER, TEXT, makers
-from engine.mapping.resource.resource import NUMBER_TYPE, Number, Numbers, ResourceMapping
+from engine.mapping.resource.resource import NUMBER_TYPE, IdentityField, Numbers, ResourceMapping
 from engine.mapping.resource.resource_file import Resource, ResourceRules
 from engine.mapping.resource.slice_cache import Memo, SliceReader
-from engine.mapping.resource.slice_writer import Body, SliceWriter
+from engine.mapping.resource.slice_writer import ResourceWriter, SliceWriter
 from engine.mapping.resource.slices import Slices
 from engine.mapping.resource.status import status_table
 from engine.mapping.resource.type_rules import check_holder, check_required, filled, known_type, written
@@ -45,7 +45,7 @@ CX: Final = "CX"
 
 
 def compile_resources(
-    compiler: Compiler, documents: Mapping[str, Document], identifiers: Identifiers, tables: Mapping[str, Table]
+    compiler: Compiler, documents: Mapping[str, Document], identifiers: Identifiers, tables: Mapping[str, MappingTable]
 ) -> dict[str, Resource]:
     """Compile every resource file but the Patient's; those that a repetition names first, so that others may refer."""
     ordered = sorted(documents, key=lambda name: (FROM not in documents[name].value, name != "Organization", name))
@@ -105,7 +105,7 @@ def _uncleared(event: str, part: str, hint: str, events: Document, own: Sequence
 
 
 def _resource(
-    compiler: Compiler, document: Document, name: str, identifiers: Identifiers, tables: Mapping[str, Table]
+    compiler: Compiler, document: Document, name: str, identifiers: Identifiers, tables: Mapping[str, MappingTable]
 ) -> Resource:
     scope = Scope(document)
     value = document.value
@@ -122,7 +122,7 @@ def _resource(
         identifiers,
     )
     template = value.get("new") or {}
-    body = Body(compiler.object(template, scope.at("new"), name, whole=False).step, name)
+    body = ResourceWriter(compiler.object(template, scope.at("new"), name, whole=False).step, name)
     status = _status(value.get("status"), name)
     check_required(
         compiler, scope.at("elements"), name, {*written(holder), *status, *slices.filled(), *filled(template)}
@@ -162,7 +162,7 @@ def _rules(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str) -
     return ResourceRules(flag, tests, late, to, part, visit=visit)
 
 
-def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, Table]) -> Numbers:
+def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, MappingTable]) -> Numbers:
     if not isinstance(value, dict):
         compiler.problem(scope, "no identity", "write {keys: [PV1-19], type: VN}")
         return Numbers((), (), (), ())
@@ -171,7 +171,7 @@ def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, 
 
     named_types = value.get("types") or {}
 
-    def number(given: Any, at: Scope) -> Number | None:
+    def number(given: Any, at: Scope) -> IdentityField | None:
         """Return a field's number, or that which `join` makes of several; None where neither is named."""
         join = given.get(JOIN) if isinstance(given, dict) else None
         steps, text = _steps(compiler, given, at) if isinstance(given, dict) else (), str(join[0] if join else given)
@@ -179,15 +179,15 @@ def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, 
         if field is None:
             compiler.problem(at, f"found {text!r}", "expected a field such as PV1-19, or {join: [PV1-19.1, PV1-3.4]}")
             return None
-        if fault := path_fault(Field(field[1], int(field[2])), scope):
+        if fault := path_fault(SegmentPath(field[1], int(field[2])), scope):
             compiler.problem(at, *fault)
         own = given.get("type") if isinstance(given, dict) else named_types.get(text)
         type_ = str(own or value.get("type") or "")
         target = table.codes.get(type_) if table else None
         coding = {"system": NUMBER_TYPE, "code": type_, "display": target.display if target else ""}
-        return Number(field[1], int(field[2]), type_, {"coding": [coding]}, steps)
+        return IdentityField(field[1], int(field[2]), type_, {"coding": [coding]}, steps)
 
-    def numbers(key: str) -> tuple[Number, ...]:
+    def numbers(key: str) -> tuple[IdentityField, ...]:
         given = value.get(key) or []
         places = enumerate(given) if isinstance(given, list) else [(None, given)]
         at = scope.at(key)

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 from engine.hl7.cells import BITS
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.dependence import Dependence
-from engine.mapping.language.reading import Reading, Sources
+from engine.mapping.language.reading import MessageReading, Sources
 from engine.mapping.resource.slice_writer import SliceChanges, SliceWriter
 
 MAX_DIALECTS: Final = 8
@@ -27,7 +27,7 @@ class SliceCache(Generic[Value]):
         self._most = most
         self._dialects: BoundedCache[Hashable, tuple[BoundedCache[Hashable, Value], ...]] = BoundedCache(MAX_DIALECTS)
 
-    def of(self, reading: Reading) -> tuple[BoundedCache[Hashable, Value], ...]:
+    def of(self, reading: MessageReading) -> tuple[BoundedCache[Hashable, Value], ...]:
         """Return the cache of each slice for messages that write as the one that is read."""
         found = self._dialects.get(reading.dialect)
         if found is None:
@@ -39,12 +39,12 @@ class SliceCache(Generic[Value]):
 class Memo(Generic[Value]):
     """What is read of messages, kept by what it depends on."""
 
-    def __init__(self, depends: Dependence, read: Callable[[Reading], Value], most: int = MAX_KEPT) -> None:
+    def __init__(self, depends: Dependence, read: Callable[[MessageReading], Value], most: int = MAX_KEPT) -> None:
         self._depends = depends
         self._read = read
         self._cache: SliceCache[Value] = SliceCache(most=most)
 
-    def of(self, reading: Reading) -> Value:
+    def of(self, reading: MessageReading) -> Value:
         """Return what is read of a message."""
         (cache,) = self._cache.of(reading)
         key = self._depends.key(reading)
@@ -61,7 +61,7 @@ class SliceReader:
     def __init__(
         self,
         writers: tuple[SliceWriter, ...],
-        read: Callable[[SliceWriter, Reading], SliceChanges] = SliceWriter.read,
+        read: Callable[[SliceWriter, MessageReading], SliceChanges] = SliceWriter.read,
         most: int = MAX_KEPT,
         *,
         always: bool = False,
@@ -72,11 +72,11 @@ class SliceReader:
         self._writers = tuple(zip(writers, fields, strict=True))
         self._cache: SliceCache[SliceChanges] = SliceCache(len(writers), most)
 
-    def read(self, reading: Reading) -> list[SliceChanges]:
+    def read(self, reading: MessageReading) -> list[SliceChanges]:
         """Return the changes of each slice of which a message holds something, in the order of the file."""
         caches = self._cache.of(reading)
         first, found = reading.first, []
-        own: Reading | None = None
+        own: MessageReading | None = None
         for place in self._shapes.to_read(reading):
             writer, field = self._writers[place]
             key = first[field[0]].texts[field[1]] if field else writer.depends.key(reading)
@@ -100,7 +100,7 @@ class Shapes:
         self._reads = tuple(reads.items())
         self._known: BoundedCache[tuple[int, ...], tuple[int, ...]] = BoundedCache(MAX_SHAPES)
 
-    def to_read(self, reading: Reading) -> tuple[int, ...]:
+    def to_read(self, reading: MessageReading) -> tuple[int, ...]:
         """Return the places of the writers that have something to read, and of those that read nothing."""
         shape = reading.shape(self._reads)
         asked = self._known.get(shape)

@@ -9,7 +9,7 @@ from engine.hl7.leaf import NULL
 from engine.mapping.files.reference import elements
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.node import Step
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.references import Refers, referring
 
 # What a NamedTuple is made with when it is called, without the call: of these a message makes hundreds.
@@ -35,7 +35,7 @@ class Single(NamedTuple):
     name: str
     step: Step
 
-    def write(self, reading: Reading, changes: list[ElementChange]) -> None:
+    def write(self, reading: MessageReading, changes: list[ElementChange]) -> None:
         """Add what the segments say of the element; nothing where they say nothing."""
         value = self.step(None, reading)
         if value is NULL:
@@ -51,7 +51,7 @@ class Many(NamedTuple):
     slice: str
     step: Step
 
-    def write(self, reading: Reading, changes: list[ElementChange]) -> None:
+    def write(self, reading: MessageReading, changes: list[ElementChange]) -> None:
         """Add the items of the slice."""
         items = self.step(None, reading)
         if items is not None:
@@ -59,14 +59,14 @@ class Many(NamedTuple):
             changes.append(fresh(ElementChange, (self.name, self.slice, found, True)))
 
 
-class Pair(NamedTuple):
+class PrimitiveWriter(NamedTuple):
     """A primitive element and its companion (`_name`), which holds its extensions."""
 
     name: str
     step: Step
     companion: Step
 
-    def write(self, reading: Reading, changes: list[ElementChange]) -> None:
+    def write(self, reading: MessageReading, changes: list[ElementChange]) -> None:
         """Add both; a deleted element takes its companion along."""
         name, beside, value = self.name, f"_{self.name}", self.step(None, reading)
         if value is NULL:
@@ -81,12 +81,12 @@ class Pair(NamedTuple):
         )
 
 
-class Choice(NamedTuple):
+class ChoiceWriter(NamedTuple):
     """An element of one of several types (`deceased[x]`): the first that has a value."""
 
     steps: tuple[tuple[str, Step], ...]
 
-    def write(self, reading: Reading, changes: list[ElementChange]) -> None:
+    def write(self, reading: MessageReading, changes: list[ElementChange]) -> None:
         """Add the one that has a value, and that the others are not there; or those that are deleted."""
         deleted = []
         for name, step in self.steps:
@@ -103,13 +103,13 @@ class Choice(NamedTuple):
         changes.extend(deleted)
 
 
-class Body(NamedTuple):
+class ResourceWriter(NamedTuple):
     """All elements of a resource that one template makes, each list being one slice."""
 
     step: Step
     type_: str
 
-    def write(self, reading: Reading, changes: list[ElementChange]) -> None:
+    def write(self, reading: MessageReading, changes: list[ElementChange]) -> None:
         """Add each element that has a value."""
         body = self.step(None, reading)
         changes += body_changes(body if isinstance(body, dict) else {}, self.type_)
@@ -121,11 +121,11 @@ class SliceWriter(NamedTuple):
     `always`: it may have something to say even so, a constant.
     """
 
-    element: Single | Many | Pair | Choice | Body
+    element: Single | Many | PrimitiveWriter | ChoiceWriter | ResourceWriter
     depends: Dependence
     always: bool
 
-    def read(self, reading: Reading) -> SliceChanges:
+    def read(self, reading: MessageReading) -> SliceChanges:
         """Return the changes; to their warnings belong repetitions that nothing of the slice has read.
 
         `reading` is one of slices alone (`apart`): what was noted in it is forgotten.
@@ -139,7 +139,7 @@ class SliceWriter(NamedTuple):
         refers = referring(changes) if self.depends.refers else ()
         return fresh(SliceChanges, (changes, tuple(reading.warnings), reading.referred, refers, False))
 
-    def add(self, reading: Reading, changes: list[ElementChange]) -> None:
+    def add(self, reading: MessageReading, changes: list[ElementChange]) -> None:
         """Add the changes, and what is to be noted to a reading that several slices share."""
         if reading.once or reading.whole:
             reading.once, reading.whole = [], []
@@ -154,7 +154,7 @@ class IdentifierList(NamedTuple):
     step: Step
     depends: Dependence
 
-    def read(self, reading: Reading) -> tuple[tuple[Any, ...], list[str]]:
+    def read(self, reading: MessageReading) -> tuple[tuple[Any, ...], list[str]]:
         """Return the FHIR identifiers, each system and value once, and the warnings that came with them."""
         own = reading.apart()
         made = self.step(None, own)
@@ -169,9 +169,13 @@ def deletions(writer: SliceWriter) -> tuple[ElementChange, ...]:
     one = writer.element
     if isinstance(one, Many):
         return (ElementChange(one.name, one.slice, (), many=True),)
-    if isinstance(one, Choice):
+    if isinstance(one, ChoiceWriter):
         return tuple([_deleted(name) for name, _ in one.steps])
-    return () if isinstance(one, Body) else (_deleted(one.name), *([_deleted(f"_{one.name}")] * isinstance(one, Pair)))
+    return (
+        ()
+        if isinstance(one, ResourceWriter)
+        else (_deleted(one.name), *([_deleted(f"_{one.name}")] * isinstance(one, PrimitiveWriter)))
+    )
 
 
 def body_changes(body: dict[str, Any], type_: str) -> tuple[ElementChange, ...]:

@@ -6,11 +6,18 @@ from typing import Any, Final
 from engine.fhir.r4 import choices
 from engine.mapping.files.document import Document
 from engine.mapping.files.field import slice_of
-from engine.mapping.files.reference import Element, elements, nearest, page_of
+from engine.mapping.files.reference import ReferenceElement, elements, nearest, page_of
 from engine.mapping.language.node import Step
 from engine.mapping.language.scope import Path, Scope
 from engine.mapping.language.template import Compiler
-from engine.mapping.resource.slice_writer import Choice, IdentifierList, Many, Pair, Single, SliceWriter
+from engine.mapping.resource.slice_writer import (
+    ChoiceWriter,
+    IdentifierList,
+    Many,
+    PrimitiveWriter,
+    Single,
+    SliceWriter,
+)
 from engine.mapping.resource.type_rules import CHOICE, filled
 
 IDENTIFIER: Final = "identifier"
@@ -59,7 +66,7 @@ class Slices:
         """Return what makes all identifiers of a section (`merged`: those of the merged side)."""
         value = (self._value.get(section) or {}).get(IDENTIFIER) or []
         scope = self._scope.at(section, IDENTIFIER)
-        made = self._compiler.many(value, scope, Element("Identifier", many=True))
+        made = self._compiler.many(value, scope, ReferenceElement("Identifier", many=True))
         return IdentifierList(made.step, self._compiler.dependence(value))
 
     def _authored(self) -> dict[str, Any]:
@@ -80,7 +87,7 @@ class Slices:
                 at = self._scope.at("elements", name)
                 self._compiler.problem(at, f"{name} beside {first}", f"write it as a line of {choice}")
 
-    def _element(self, name: str, path: Path) -> Element | None:
+    def _element(self, name: str, path: Path) -> ReferenceElement | None:
         root, _, part = name.partition(".")
         known = elements()[self._type]
         element, listed = known.get(root), False
@@ -98,22 +105,22 @@ class Slices:
             self._compiler.problem(self._scope.at(*path), found, expected)
         return element
 
-    def _single(self, name: str, value: Any, beside: Any, path: Path, element: Element) -> SliceWriter:
+    def _single(self, name: str, value: Any, beside: Any, path: Path, element: ReferenceElement) -> SliceWriter:
         made = self._compiler.value(value, self._scope.at(*path), element)
         if beside is None:
             return SliceWriter(Single(name, made.step), self._compiler.dependence(value), made.always)
         companion = self._compiler.object(beside, self._scope.at("elements", f"_{name}"), "Element")
         depends, always = self._compiler.dependence([value, beside]), made.always or companion.always
-        return SliceWriter(Pair(name, made.step, companion.step), depends, always)
+        return SliceWriter(PrimitiveWriter(name, made.step, companion.step), depends, always)
 
-    def _choice(self, value: Any, path: Path) -> Choice:
+    def _choice(self, value: Any, path: Path) -> ChoiceWriter:
         entries = _entries(value)
         stem = str(path[-1]).removesuffix(CHOICE)
         known = choices(self._type)
         if stem not in known:
             found, expected = f"{self._type} has no choice {stem + CHOICE!r}", nearest(stem, known, page_of(self._type))
             self._compiler.problem(self._scope.at(*path), found, expected)
-            return Choice(())
+            return ChoiceWriter(())
         steps: list[tuple[str, Step]] = []
         for number, entry in enumerate(entries):
             if not isinstance(entry, dict) or len(entry) != 1:
@@ -129,9 +136,9 @@ class Slices:
             if element is not None:
                 at: Path = (*path, number, name)
                 steps.append((name, self._compiler.value(part, self._scope.at(*at), element).step))
-        return Choice(tuple(steps))
+        return ChoiceWriter(tuple(steps))
 
-    def _many(self, name: str, value: Any, path: Path, element: Element) -> list[SliceWriter]:
+    def _many(self, name: str, value: Any, path: Path, element: ReferenceElement) -> list[SliceWriter]:
         listed = isinstance(value, list)
         writers: list[SliceWriter] = []
         for number, entry in enumerate(value if listed else [value]):

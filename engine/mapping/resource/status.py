@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from engine.fhir.plan import StatusMove, Trail
-from engine.mapping.files.reference import CODES, Element, elements, kind_of, listed, nearest
+from engine.fhir.plan import LocationTrail, StatusMove
+from engine.mapping.files.reference import CODES, ReferenceElement, elements, kind_of, listed, nearest
 from engine.mapping.language.compiled import is_sure
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.expression import ExpressionError, Guard, parse_expression
 from engine.mapping.language.node import Step, Test
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
 from engine.mapping.resource.slice_cache import Memo
@@ -21,7 +21,7 @@ MOVE_KEYS: Final = frozenset({"when", "to", "new", "only", "never", "reopens", "
 _MOMENTS: Final = ("arrives", "leaves")
 
 
-class Line(NamedTuple):
+class StatusLine(NamedTuple):
     """One line of the table: whether it fits, and what it makes of the status."""
 
     fits: Step
@@ -34,20 +34,20 @@ class StatusTable:
     """The lines of one file, and what they make of a message: kept by what they depend on."""
 
     def __init__(
-        self, lines: Sequence[Line], trail: Trail | None, tests: Mapping[str, Test], depends: Dependence
+        self, lines: Sequence[StatusLine], trail: LocationTrail | None, tests: Mapping[str, Test], depends: Dependence
     ) -> None:
         self._lines = lines
         self._trail = trail
         self._tests = tests
         self._moves = Memo(depends, self._read)
 
-    def move(self, reading: Reading) -> StatusMove:
+    def move(self, reading: MessageReading) -> StatusMove:
         """Return what a message makes of the status."""
         move, warnings = self._moves.of(reading)
         reading.warnings += warnings
         return move
 
-    def _read(self, reading: Reading) -> tuple[StatusMove, list[str]]:
+    def _read(self, reading: MessageReading) -> tuple[StatusMove, list[str]]:
         own = reading.apart()
         trail, move = self._trail, self._fitting(own)
         if trail is not None:
@@ -55,7 +55,7 @@ class StatusTable:
             move = move._replace(trail=trail._replace(arrives=arrives, leaves=leaves))
         return move, own.warnings
 
-    def _fitting(self, reading: Reading) -> StatusMove:
+    def _fitting(self, reading: MessageReading) -> StatusMove:
         """Return the move of the first line that fits, which has to have a status where it says one."""
         for line in self._lines:
             if not line.fits(None, reading):
@@ -96,7 +96,7 @@ def status_table(compiler: Compiler, scope: Scope, type_: str) -> StatusTable | 
     return StatusTable(lines, trail, tests, compiler.dependence([value["moves"], *moments]))
 
 
-def _trail(compiler: Compiler, value: Any, scope: Scope, type_: str) -> tuple[Trail | None, dict[str, Test]]:
+def _trail(compiler: Compiler, value: Any, scope: Scope, type_: str) -> tuple[LocationTrail | None, dict[str, Test]]:
     """Compile where the resource has been, and the tests whether an event tells of an arrival there or of leaving."""
     if value is None:
         return None, {}
@@ -109,7 +109,7 @@ def _trail(compiler: Compiler, value: Any, scope: Scope, type_: str) -> tuple[Tr
     conditions = {key: compiler.condition(value[key], scope.at(key)) for key in _MOMENTS if value.get(key)}
     guards = {key: Guard(one, unless=False) for key, one in conditions.items() if one is not None}
     tests = {key: compiler.check(one, scope.at(key)).test for key, one in guards.items()}
-    return Trail(name, str(value["here"]), str(value["prior"])), tests
+    return LocationTrail(name, str(value["here"]), str(value["prior"])), tests
 
 
 def _reached(compiler: Compiler, moves: list[Any], at: Scope) -> None:
@@ -135,10 +135,10 @@ def _surely(to: Any) -> bool:
         return False
 
 
-def _line(compiler: Compiler, value: Any, scope: Scope, element: Element, base: StatusMove) -> Line:
+def _line(compiler: Compiler, value: Any, scope: Scope, element: ReferenceElement, base: StatusMove) -> StatusLine:
     if not isinstance(value, dict):
         compiler.problem(scope, f"found {kind_of(value)}", "write {when: event = A03, to: \"'finished'\"}")
-        return Line(_always, None, None, base)
+        return StatusLine(_always, None, None, base)
     compiler.keys(value, MOVE_KEYS, scope)
     tests = compiler.guards({"when": value["when"]}, scope) if "when" in value else []
     steps = [
@@ -149,15 +149,15 @@ def _line(compiler: Compiler, value: Any, scope: Scope, element: Element, base: 
     )
     otherwise = str(value.get("otherwise") or "")
     move = base._replace(only=only, never=never, reopens=reopens, otherwise=otherwise)
-    return Line(tests[0][0].test if tests else _always, steps[0], steps[1], move)
+    return StatusLine(tests[0][0].test if tests else _always, steps[0], steps[1], move)
 
 
-def _codes(compiler: Compiler, value: Any, scope: Scope, element: Element) -> frozenset[str]:
+def _codes(compiler: Compiler, value: Any, scope: Scope, element: ReferenceElement) -> frozenset[str]:
     codes = frozenset(listed(value))
     for code in sorted(codes - element.codes if element.codes else ()):
         compiler.problem(scope, f"the code {code!r}", nearest(code, element.codes, CODES))
     return codes
 
 
-def _always(_: Any, __: Reading) -> bool:
+def _always(_: Any, __: MessageReading) -> bool:
     return True

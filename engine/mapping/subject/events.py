@@ -8,11 +8,11 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
-from engine.hl7.taken import Taken, types_of
+from engine.hl7.taken import AcceptedMessages, types_of
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import GUIDE, kind_of, listed, nearest
-from engine.mapping.files.table import Table, Target
+from engine.mapping.files.table import MappingTable, TargetCode
 from engine.mapping.language.identifier import URI, IdentityRules, Preference
 from engine.mapping.subject.act import Act, Verb, identity_acts, parted, read_acts
 from engine.mapping.subject.identity_fields import FROM, identity_fields
@@ -72,7 +72,7 @@ BARE: Final = frozenset({EventAction.IDENTIFY, EventAction.DELETE})
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class EventRule:
     """One row of the event table; `create`: a patient who is unknown is made; `reactivate`: an inactive one woken.
 
     `ignore`: with an unknown patient nothing is done at all. `acts`: what is done with other resources; `clears`: the
@@ -113,7 +113,7 @@ class Historic:
     segment: str
     number: int
     value: str
-    rule: Rule
+    rule: EventRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,8 @@ class EventTable:
     systems, and what this feed means by them.
     """
 
-    rules: dict[str, Rule]
-    others: Rule
+    rules: dict[str, EventRule]
+    others: EventRule
     identity: IdentityRules
     people: People
     historic: Historic | None = None
@@ -142,9 +142,9 @@ class EventTable:
     assume: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def taken(self) -> Taken:
+    def taken(self) -> AcceptedMessages:
         """The messages that it is for: ADT where an event stands without a type, and the types that stand there."""
-        return Taken(types_of(self.rules), frozenset(self.rules))
+        return AcceptedMessages(types_of(self.rules), frozenset(self.rules))
 
 
 def make_event_table(document: Document, problems: Problems) -> EventTable:
@@ -152,7 +152,9 @@ def make_event_table(document: Document, problems: Problems) -> EventTable:
     return _EventFile(document, problems).table()
 
 
-def assumed(tables: dict[str, Table], events: EventTable, document: Document, problems: Problems) -> dict[str, Table]:
+def assumed(
+    tables: dict[str, MappingTable], events: EventTable, document: Document, problems: Problems
+) -> dict[str, MappingTable]:
     """Return the tables with that of coding systems as the event file has it, `assume: {I10: icd-10-cm}`.
 
     What is meant is a name of that table, the last part of a URI in it, or a URI; what is wrong goes to `problems`.
@@ -162,11 +164,11 @@ def assumed(tables: dict[str, Table], events: EventTable, document: Document, pr
         return tables
     known = {one.code.rpartition("/")[2].casefold(): one.code for one in table.codes.values() if one}
     known |= {name.casefold(): one.code for name, one in table.codes.items() if one}
-    found: dict[str, Target] = {}
+    found: dict[str, TargetCode] = {}
     for name, meant in events.assume.items():
         uri = known.get(str(meant).casefold()) or (str(meant) if URI.fullmatch(str(meant)) else "")
         if uri:
-            found[table.key(name) or name] = Target(uri, "", "")
+            found[table.key(name) or name] = TargetCode(uri, "", "")
         else:
             problems.add(
                 document,
@@ -177,7 +179,7 @@ def assumed(tables: dict[str, Table], events: EventTable, document: Document, pr
     return {**tables, SYSTEMS: _with(table, found)}
 
 
-def _with(table: Table, rows: Mapping[str, Target]) -> Table:
+def _with(table: MappingTable, rows: Mapping[str, TargetCode]) -> MappingTable:
     folded = {name.casefold(): name for name in rows}
     displays = {**dict.fromkeys(rows, ""), **table.displays}
     return replace(table, codes={**table.codes, **rows}, displays=displays, folded={**folded, **table.folded})
@@ -220,12 +222,12 @@ class _EventFile:
         rules = {event: rule for event in events if (rule := self._rule(event, events[event]))}
         if not rules and value:
             self._add(("events",), "no events", "map at least one event")
-        others = Rule(str(value.get("others") or "unknown-event"), EventAction.UNHANDLED)
+        others = EventRule(str(value.get("others") or "unknown-event"), EventAction.UNHANDLED)
         identity, people = self._identity(), self._people()
         sent = frozenset(listed(value.get(SENT)))
         return EventTable(rules, others, identity, people, self._historic(), sent, self._map(value, "assume"))
 
-    def _rule(self, event: str, value: Any) -> Rule | None:
+    def _rule(self, event: str, value: Any) -> EventRule | None:
         path = ("events", event)
         if not EVENT.fullmatch(event):
             self._add(path, f"unknown event {event!r}", "expected a trigger event such as A01, or ORU^R01")
@@ -238,10 +240,10 @@ class _EventFile:
             self._add(path, "found " + (" and ".join(given) or "nothing to do"), "give one of do, skip, unhandled")
             return None
         if given[0] != "do":
-            return Rule(str(value[given[0]]), EventAction(given[0]))
+            return EventRule(str(value[given[0]]), EventAction(given[0]))
         return self._doing(event, value)
 
-    def _doing(self, event: str, value: dict[str, Any]) -> Rule | None:
+    def _doing(self, event: str, value: dict[str, Any]) -> EventRule | None:
         path = ("events", event)
         actions = set(EventAction) - ELSEWHERE
         given, others = parted(value["do"])
@@ -265,7 +267,7 @@ class _EventFile:
         sent = frozenset(listed(self._value.get(SENT)))
         acts = read_acts(others, sent, self._document, (*path, "do"), self._problems)
         verbs = {act.verb for act in acts}
-        return Rule(
+        return EventRule(
             str(value.get("rule") or event),
             EventAction(do),
             absent == "create",
@@ -290,7 +292,7 @@ class _EventFile:
         if field is None or not value.get("value") or not value.get("rule"):
             self._add(("historic",), "incomplete", "write {field: ZBE-5, value: Y, rule: historic-movement}")
             return None
-        return Historic(field[1], int(field[2]), str(value["value"]), Rule(str(value["rule"]), EventAction.UPDATE))
+        return Historic(field[1], int(field[2]), str(value["value"]), EventRule(str(value["rule"]), EventAction.UPDATE))
 
     def _identity(self) -> IdentityRules:
         value = self._map(self._value, "identity")

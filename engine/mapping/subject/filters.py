@@ -8,17 +8,17 @@ from typing import Any, Final, NamedTuple
 
 from engine.config.filters import MOST_FILTERS
 from engine.config.filters import Filter as Authored
-from engine.config.source import Source
+from engine.config.source import AuthoredFile
 from engine.hl7.message import Message
 from engine.mapping.files.document import Document
 from engine.mapping.files.reference import kind_of
 from engine.mapping.language.expression import Condition, Guard
 from engine.mapping.language.implication import covers, never_holds
 from engine.mapping.language.node import Test
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.scope import Scope
 from engine.mapping.language.template import Compiler
-from engine.mapping.subject.events import EventAction, Rule
+from engine.mapping.subject.events import EventAction, EventRule
 from engine.mapping.subject.subject import AppliedFilter
 
 FILTERS: Final = "filters"
@@ -30,16 +30,16 @@ SENDS: Final = "send"
 SHAPE: Final = "write {rule: NAME, when: CONDITION, do: filter}"
 
 
-class Filter(NamedTuple):
+class CompiledFilter(NamedTuple):
     """One line: what is applied to a message of which the condition holds; `rule` is None where that is sent on."""
 
     applied: AppliedFilter
-    rule: Rule | None
+    rule: EventRule | None
     condition: Condition
     holds: Test
 
 
-def compile_filters(compiler: Compiler, document: Document) -> tuple[Filter, ...]:
+def compile_filters(compiler: Compiler, document: Document) -> tuple[CompiledFilter, ...]:
     """Compile the filters of an event file, in their order; what is wrong is noted, and left out."""
     lines = document.value.get(FILTERS) or []
     scope = Scope(document, (FILTERS,))
@@ -51,17 +51,19 @@ def compile_filters(compiler: Compiler, document: Document) -> tuple[Filter, ...
     return _compiled(compiler, lines, sound, scope)
 
 
-def compile_channel_filters(compiler: Compiler, filters: Sequence[Authored], file: Source) -> tuple[Filter, ...]:
+def compile_channel_filters(
+    compiler: Compiler, filters: Sequence[Authored], file: AuthoredFile
+) -> tuple[CompiledFilter, ...]:
     """Compile the filters of a channel, in their order; what is wrong is noted in the channel's file."""
     lines = [one.model_dump() for one in filters]
     return _compiled(compiler, lines, range(len(lines)), Scope(Document(file, {FILTERS: lines}), (FILTERS,)))
 
 
-def first_of(filters: Sequence[Filter], message: Message) -> Filter | None:
+def first_of(filters: Sequence[CompiledFilter], message: Message) -> CompiledFilter | None:
     """Return the first filter that holds for a message; None where none does."""
     if not filters:
         return None
-    reading = Reading(message, message.groups, None, "")
+    reading = MessageReading(message, message.groups, None, "")
     return next((one for one in filters if one.holds(None, reading)), None)
 
 
@@ -94,8 +96,10 @@ def _is_sound(compiler: Compiler, line: Any, scope: Scope) -> bool:
     return True
 
 
-def _compiled(compiler: Compiler, lines: Sequence[Any], numbers: Sequence[int], scope: Scope) -> tuple[Filter, ...]:
-    made: list[Filter] = []
+def _compiled(
+    compiler: Compiler, lines: Sequence[Any], numbers: Sequence[int], scope: Scope
+) -> tuple[CompiledFilter, ...]:
+    made: list[CompiledFilter] = []
     for number in numbers:
         one = _filter(compiler, lines[number], scope.at(number))
         if one is None:
@@ -113,17 +117,19 @@ def _compiled(compiler: Compiler, lines: Sequence[Any], numbers: Sequence[int], 
     return tuple(made)
 
 
-def _covering(made: Sequence[Filter], one: Filter) -> AppliedFilter | None:
+def _covering(made: Sequence[CompiledFilter], one: CompiledFilter) -> AppliedFilter | None:
     """Return an earlier filter that holds wherever a later one does."""
     return next((other.applied for other in made if covers(other.condition, one.condition)), None)
 
 
-def _filter(compiler: Compiler, line: Any, scope: Scope) -> Filter | None:
+def _filter(compiler: Compiler, line: Any, scope: Scope) -> CompiledFilter | None:
     """Compile one line; None, and a problem, where its condition is none."""
     condition = compiler.condition(line["when"], scope.at("when"))
     if condition is None:
         return None
     name, do, send_to = str(line["rule"]), line.get("do"), tuple(line.get(SEND_TO) or ())
     applied = AppliedFilter(name, str(do or SENDS), send_to, *scope.document.place(scope.path))
-    rule = Rule(name, DOES[str(do)]) if do else None
-    return Filter(applied, rule, condition, compiler.check(Guard(condition, unless=False), scope.at("when")).test)
+    rule = EventRule(name, DOES[str(do)]) if do else None
+    return CompiledFilter(
+        applied, rule, condition, compiler.check(Guard(condition, unless=False), scope.at("when")).test
+    )

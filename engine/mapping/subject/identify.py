@@ -11,10 +11,10 @@ from engine.mapping.files.group import NO_GROUP, merge_groups
 from engine.mapping.files.setting import Setting
 from engine.mapping.language.identifier import Identifiers, MessageIdentifier
 from engine.mapping.language.moment import Moment, Stamps, moment_of
-from engine.mapping.subject.events import EventAction, EventTable, Rule
-from engine.mapping.subject.filters import Filter, first_of
+from engine.mapping.subject.events import EventAction, EventRule, EventTable
+from engine.mapping.subject.filters import CompiledFilter, first_of
 from engine.mapping.subject.identities import UNKNOWN_AUTHORITY, Identities, IdentityReader
-from engine.mapping.subject.subject import Action, Subject
+from engine.mapping.subject.subject import Disposition, MessageSubject
 
 # What a mark of the past changes: an event about who somebody is speaks of no movement.
 MOVEMENTS: Final = frozenset({EventAction.UPSERT, EventAction.UPDATE, EventAction.IDENTIFY})
@@ -36,8 +36,8 @@ class SubjectReader:
         identifiers: Identifiers,
         setting: Setting,
         stamps: Stamps,
-        filters: Sequence[Filter] = (),
-        at_door: Sequence[Filter] = (),
+        filters: Sequence[CompiledFilter] = (),
+        at_door: Sequence[CompiledFilter] = (),
         visits: tuple[tuple[str, int], ...] = (),
     ) -> None:
         self._visits = visits
@@ -49,7 +49,7 @@ class SubjectReader:
         self._beside_adt = table.taken.types - {ADT}
         self.identities = IdentityReader(identifiers, setting)
         self._setting = setting
-        self._read_as: dict[EventAction, Callable[[Rule, Message, Moment], Subject]] = {
+        self._read_as: dict[EventAction, Callable[[EventRule, Message, Moment], MessageSubject]] = {
             EventAction.SKIP: self._filtered,
             EventAction.UNHANDLED: self._filtered,
             EventAction.REFUSE: self._refused,
@@ -60,12 +60,12 @@ class SubjectReader:
             EventAction.MOVE: self._move,
         }
 
-    def rule(self, message: Message) -> Rule:
+    def rule(self, message: Message) -> EventRule:
         """Return the rule of the first filter that holds, or else of the message's event."""
         first = first_of(self._filters, message)
         return self._of_event(message) if first is None or first.rule is None else first.rule
 
-    def _of_event(self, message: Message) -> Rule:
+    def _of_event(self, message: Message) -> EventRule:
         event = message.trigger
         if self._beside_adt and (type_ := message.message_type) in self._beside_adt:
             event = f"{type_}^{event}"
@@ -75,18 +75,18 @@ class SubjectReader:
             return rule
         return historic.rule if message.leaf(historic.segment, historic.number) == historic.value else rule
 
-    def is_historic(self, rule: Rule) -> bool:
+    def is_historic(self, rule: EventRule) -> bool:
         """Say whether a rule is that for movements of the past."""
         return self._table.historic is not None and rule.name == self._table.historic.rule.name
 
-    def subject(self, message: Message) -> Subject:
+    def subject(self, message: Message) -> MessageSubject:
         """Return the subject of a message."""
         if (type_ := message.message_type) and type_ not in self.taken.types:
             if self._setting.filter_messages:
-                return Subject("unhandled-message", Action.FILTER)
+                return MessageSubject("unhandled-message", Disposition.FILTER)
             text = "the message type is not supported"
             finding = Finding(ErrorCode.UNSUPPORTED_MESSAGE, "unsupported-message", ("MSH-9.1",), text)
-            return Subject("unsupported-message", Action.REFUSE, findings=(finding,))
+            return MessageSubject("unsupported-message", Disposition.REFUSE, findings=(finding,))
         at_door = first_of(self._at_door, message)
         ends = at_door if at_door is not None and at_door.rule else first_of(self._filters, message)
         rule = ends.rule if ends is not None and ends.rule else self._of_event(message)
@@ -105,22 +105,22 @@ class SubjectReader:
                 return visit
         return ""
 
-    def _filtered(self, rule: Rule, message: Message, moment: Moment) -> Subject:
+    def _filtered(self, rule: EventRule, message: Message, moment: Moment) -> MessageSubject:
         if rule.action is EventAction.UNHANDLED and self._setting.refuse_unhandled:
             finding = Finding(ErrorCode.UNSUPPORTED_EVENT, rule.name, ("MSH-9.2",), "the event is not supported here")
-            return Subject(rule.name, Action.REFUSE, findings=(finding,), event_at=moment.at)
+            return MessageSubject(rule.name, Disposition.REFUSE, findings=(finding,), event_at=moment.at)
         pids = message.named("PID")
         groups = tuple(_keys(self.identities.side(pid, message, moment).found) for pid in pids)
         visit = _visit(message)
-        return Subject(
-            rule.name, Action.FILTER, tuple(group for group in groups if group), visit=visit, event_at=moment.at
+        return MessageSubject(
+            rule.name, Disposition.FILTER, tuple(group for group in groups if group), visit=visit, event_at=moment.at
         )
 
-    def _refused(self, rule: Rule, _: Message, moment: Moment) -> Subject:
+    def _refused(self, rule: EventRule, _: Message, moment: Moment) -> MessageSubject:
         finding = Finding(ErrorCode.APPLICATION, rule.name, (), "a rule of this site refuses such messages")
-        return Subject(rule.name, Action.REFUSE, findings=(finding,), event_at=moment.at)
+        return MessageSubject(rule.name, Disposition.REFUSE, findings=(finding,), event_at=moment.at)
 
-    def _patient(self, rule: Rule, message: Message, moment: Moment) -> Subject:
+    def _patient(self, rule: EventRule, message: Message, moment: Moment) -> MessageSubject:
         sides = self.identities.sides(rule, message, moment)
         groups = [side.found for side in sides]
         if not rule.moves:
@@ -139,11 +139,11 @@ class SubjectReader:
         sides = [self.identities.merged_side(mrg, message, moment).found for mrg in merged]
         return [side for side in sides if any(one.identity not in known for one in side)]
 
-    def _merge(self, rule: Rule, message: Message, moment: Moment) -> Subject:
+    def _merge(self, rule: EventRule, message: Message, moment: Moment) -> MessageSubject:
         if not self._setting.allow_merge:
             text = "merges are not allowed on this channel"
             refused = Finding(ErrorCode.UNSUPPORTED_EVENT, "merge-not-allowed", ("MSH-9.2",), text)
-            return Subject(rule.name, Action.REFUSE, merge=True, findings=(refused,), event_at=moment.at)
+            return MessageSubject(rule.name, Disposition.REFUSE, merge=True, findings=(refused,), event_at=moment.at)
         findings: list[Finding] = []
         groups: list[tuple[Identity, ...]] = []
         flags = list(moment.flags)
@@ -153,8 +153,8 @@ class SubjectReader:
             if found is not None:
                 groups.append(_keys((*found.targets, *found.sources)))
                 flags += _unknown([found.targets, found.sources])
-        action = Action.REFUSE if findings else Action.DELIVER
-        return Subject(
+        action = Disposition.REFUSE if findings else Disposition.DELIVER
+        return MessageSubject(
             rule.name,
             action,
             tuple(groups),
@@ -165,16 +165,16 @@ class SubjectReader:
             event_at=moment.at,
         )
 
-    def _rename(self, rule: Rule, message: Message, moment: Moment) -> Subject:
+    def _rename(self, rule: EventRule, message: Message, moment: Moment) -> MessageSubject:
         sides = [self.identities.renamed(group, message, moment) for group in merge_groups(message) or NO_GROUP]
         faults = _faults([side for both in sides for side in both])
         return _subject(rule, message, moment, [(*new.found, *old.found) for new, old in sides], faults)
 
-    def _link(self, rule: Rule, message: Message, moment: Moment) -> Subject:
+    def _link(self, rule: EventRule, message: Message, moment: Moment) -> MessageSubject:
         sides = self.identities.linked(message, moment)
         return _subject(rule, message, moment, [side.found for side in sides], _faults(sides))
 
-    def _move(self, rule: Rule, message: Message, moment: Moment) -> Subject:
+    def _move(self, rule: EventRule, message: Message, moment: Moment) -> MessageSubject:
         moved = [self.identities.moved(group, message, moment) for group in merge_groups(message) or NO_GROUP]
         findings = tuple(dict.fromkeys(finding for _, faults in moved for finding in faults))
         return _subject(rule, message, moment, [side for found, _ in moved for side in found], findings)
@@ -194,16 +194,16 @@ def _keys(found: Sequence[MessageIdentifier]) -> tuple[Identity, ...]:
 
 
 def _subject(
-    rule: Rule,
+    rule: EventRule,
     message: Message,
     moment: Moment,
     groups: Sequence[Sequence[MessageIdentifier]],
     findings: tuple[Finding, ...],
     flags: tuple[str, ...] = (),
-) -> Subject:
-    return Subject(
+) -> MessageSubject:
+    return MessageSubject(
         rule.name,
-        Action.REFUSE if findings else Action.DELIVER,
+        Disposition.REFUSE if findings else Disposition.DELIVER,
         tuple(dict.fromkeys([_keys(group) for group in groups if group])),
         visit=_visit(message),
         findings=findings,

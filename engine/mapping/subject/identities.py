@@ -12,9 +12,9 @@ from engine.mapping.files.setting import Setting
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.identifier import MERGED, Identifiers, MessageIdentifier, same_person
 from engine.mapping.language.moment import Moment
-from engine.mapping.subject.events import Rule
-from engine.mapping.subject.merge import Pair, judge, pair
-from engine.mapping.subject.move import Sides
+from engine.mapping.subject.events import EventRule
+from engine.mapping.subject.merge import IdentityPair, judge, pair
+from engine.mapping.subject.move import MoveSides
 from engine.mapping.subject.move import judge as judge_move
 from engine.mapping.subject.move import sides as move_sides
 
@@ -75,7 +75,9 @@ class IdentityReader:
         """Return the identities of an MRG."""
         return self._side(mrg, self._merged, message, moment.day)
 
-    def pair(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Pair | None, tuple[Finding, ...]]:
+    def pair(
+        self, group: MergeGroup, message: Message, moment: Moment
+    ) -> tuple[IdentityPair | None, tuple[Finding, ...]]:
         """Return the pair of one PID/MRG group, and the findings that forbid it."""
         target, source = self.paired_side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
         found = pair(source.found, target.found)
@@ -117,14 +119,14 @@ class IdentityReader:
             for side, found in zip(sides, apart, strict=True)
         )
 
-    def moved(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Sides, tuple[Finding, ...]]:
+    def moved(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[MoveSides, tuple[Finding, ...]]:
         """Return the sides of one PID/MRG group whose numbers move, and the findings that forbid it."""
         pid, mrg = self.paired_side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
         found = move_sides(pid.found, mrg.found)
         lacking = (*_unidentified(pid), *_unidentified(mrg._replace(found=found.moving), "MRG-1"))
         return found, (*pid.findings, *mrg.findings, *lacking, *judge_move(found, pid.found))
 
-    def sides(self, rule: Rule, message: Message, moment: Moment) -> tuple[Identities, ...]:
+    def sides(self, rule: EventRule, message: Message, moment: Moment) -> tuple[Identities, ...]:
         """Return the identities of each patient whom an event speaks of, with the findings that forbid to map it.
 
         One, or that of each PID, or (moves) for each MRG that of its PID and of whom something is moved from.

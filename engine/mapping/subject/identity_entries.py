@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from engine.mapping.files.document import Document
 from engine.mapping.files.overlay import Key
 from engine.mapping.files.reference import listed
-from engine.mapping.language.expression import Alternative, ExpressionError, Field, parse_expression
+from engine.mapping.language.expression import Alternative, ExpressionError, SegmentPath, parse_expression
 
 IDENTIFIER: Final = "identifier"
 VALUE: Final = "value"
@@ -14,7 +14,7 @@ SECTIONS: Final = ("elements", "merged")
 Place = tuple[Key, ...]
 
 
-class Entry(NamedTuple):
+class IdentityTemplate(NamedTuple):
     """The template of an identifier: its file and place there, the field that it is made of, and its parts.
 
     `calls`: the entry of the Patient's file that names the data type whose template this is; else the entry itself.
@@ -27,7 +27,9 @@ class Entry(NamedTuple):
     calls: Mapping[str, Any]
 
 
-def identity_entries(patient: Document, datatypes: Mapping[str, Document], fields: Set[str]) -> Iterator[Entry]:
+def identity_entries(
+    patient: Document, datatypes: Mapping[str, Document], fields: Set[str]
+) -> Iterator[IdentityTemplate]:
     """Yield the templates of identifiers that are made of these fields: entries, and the data types that they name."""
     for section in SECTIONS:
         entries = (patient.value.get(section) or {}).get(IDENTIFIER)
@@ -37,11 +39,11 @@ def identity_entries(patient: Document, datatypes: Mapping[str, Document], field
             path: Place = (section, IDENTIFIER, number) if isinstance(entries, list) else (section, IDENTIFIER)
             sources = [one for one in listed(entry.get("each")) if one in fields]
             for source in sources or sorted(_read(entry.get(VALUE)) & fields):
-                yield Entry(patient, path, source, entry, entry)
+                yield IdentityTemplate(patient, path, source, entry, entry)
             type_ = datatypes.get(str(entry.get("as") or ""))
             elements = type_.value.get("elements") if type_ is not None else None
             if type_ is not None and isinstance(elements, dict):
-                yield from [Entry(type_, ("elements",), source, elements, entry) for source in sources]
+                yield from [IdentityTemplate(type_, ("elements",), source, elements, entry) for source in sources]
 
 
 def alternatives(value: Any) -> list[Alternative]:
@@ -59,4 +61,4 @@ def alternatives(value: Any) -> list[Alternative]:
 def _read(value: Any) -> set[str]:
     """Return the fields that a value is read from."""
     heads = [one.head for one in alternatives(value)]
-    return {f"{one.segment}-{one.field}" for one in heads if isinstance(one, Field)}
+    return {f"{one.segment}-{one.field}" for one in heads if isinstance(one, SegmentPath)}

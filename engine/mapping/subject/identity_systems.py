@@ -13,19 +13,19 @@ from engine.mapping.files.document import Documents, Problems
 from engine.mapping.files.setting import Setting
 from engine.mapping.language.expression import (
     Alternative,
-    Call,
     Condition,
     Constant,
     ExpressionError,
-    Field,
+    FunctionCall,
     Guard,
-    Part,
+    RepetitionPath,
+    SegmentPath,
     Term,
     parse_condition,
 )
 from engine.mapping.language.identifier import MERGED, IdentityRules
 from engine.mapping.subject.events import make_event_table
-from engine.mapping.subject.identity_entries import VALUE, Entry, Place, alternatives, identity_entries
+from engine.mapping.subject.identity_entries import VALUE, IdentityTemplate, Place, alternatives, identity_entries
 
 PATIENT: Final = "Patient"
 SYSTEM: Final = "system"
@@ -58,7 +58,7 @@ def _named(setting: Setting) -> set[str]:
     return {uri for name, uri in setting.authorities.items() if "^" not in name}
 
 
-def _changed(entry: Entry, rules: IdentityRules, setting: Setting) -> str:
+def _changed(entry: IdentityTemplate, rules: IdentityRules, setting: Setting) -> str:
     """Return the first constant that stands for another system than the one that is searched; empty for none."""
     around = [guard for parts in (entry.calls, entry.parts) for guard in _guards(parts)]
     narrowed = bool(around) or _selected(entry, lambda head: head.where > 0)
@@ -70,7 +70,9 @@ def _changed(entry: Entry, rules: IdentityRules, setting: Setting) -> str:
         constant = _constant(one)
         if constant and identity and not _is_searched(constant, setting, narrowed=narrowed or bool(own)):
             return constant
-        if not own and (constant or AS_SEARCHED in {stage.name for stage in one.stages if isinstance(stage, Call)}):
+        if not own and (
+            constant or AS_SEARCHED in {stage.name for stage in one.stages if isinstance(stage, FunctionCall)}
+        ):
             break  # what follows is never read
         narrowed = True
     return ""
@@ -89,7 +91,7 @@ def _is_searched(constant: str, setting: Setting, *, narrowed: bool) -> bool:
 
 def _constant(one: Alternative) -> str:
     """Return the constant that an alternative writes; empty where it is none."""
-    called = any(isinstance(stage, Call) for stage in one.stages)
+    called = any(isinstance(stage, FunctionCall) for stage in one.stages)
     return one.head.value if isinstance(one.head, Constant) and not called else ""
 
 
@@ -106,10 +108,10 @@ def _condition(text: Any) -> Condition:
         return ()  # told where it is compiled
 
 
-def _selected(entry: Entry, holds: Callable[[Field], bool]) -> bool:
+def _selected(entry: IdentityTemplate, holds: Callable[[SegmentPath], bool]) -> bool:
     """Say whether each path to the number chooses its repetition (`PID-3[CX.5=SS].1`) in a way that holds."""
     heads = [one.head for one in alternatives(entry.parts.get(VALUE))]
-    paths = [head for head in heads if isinstance(head, Field)]
+    paths = [head for head in heads if isinstance(head, SegmentPath)]
     return bool(paths) and all(map(holds, paths))
 
 
@@ -124,8 +126,8 @@ def _of_no_identity(guard: Guard, source: str, rules: IdentityRules) -> bool:
 
 def _names_others(term: Term, source: str, rules: IdentityRules) -> bool:
     at = term.source
-    of_type = (isinstance(at, Part) and (at.type_, at.component) == ("CX", TYPE)) or (
-        isinstance(at, Field) and (f"{at.segment}-{at.field}", at.component) == (source, TYPE)
+    of_type = (isinstance(at, RepetitionPath) and (at.type_, at.component) == ("CX", TYPE)) or (
+        isinstance(at, SegmentPath) and (f"{at.segment}-{at.field}", at.component) == (source, TYPE)
     )
     plain = not (term.negated or term.unlike or term.test) and bool(term.values)
     return of_type and plain and rules.not_identity.issuperset(term.values)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.overlay import Key
-from engine.mapping.language.expression import Alternative, Call, Constant, Part
+from engine.mapping.language.expression import Alternative, Constant, FunctionCall, RepetitionPath
 from engine.mapping.language.identifier import MERGED, IdentityRules
 from engine.mapping.subject.identity_entries import VALUE, alternatives, identity_entries
 
@@ -41,6 +41,6 @@ def _is_as_it_came(one: Alternative) -> bool:
     head = one.head
     if isinstance(head, Constant) or head.component > 1 or head.subcomponent > 1:
         return False
-    if isinstance(head, Part) and head.type_ != "CX" and head.component == 0:
+    if isinstance(head, RepetitionPath) and head.type_ != "CX" and head.component == 0:
         return False
-    return all(stage.name == UNCHANGED for stage in one.stages if isinstance(stage, Call))
+    return all(stage.name == UNCHANGED for stage in one.stages if isinstance(stage, FunctionCall))

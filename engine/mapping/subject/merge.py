@@ -13,7 +13,7 @@ from engine.hl7.finding import ErrorCode, Finding
 from engine.mapping.language.identifier import MessageIdentifier
 
 
-class Pair(NamedTuple):
+class IdentityPair(NamedTuple):
     """The pair to be merged, and all identities of either side that tell the two apart, the pair's own first."""
 
     source: MessageIdentifier
@@ -22,7 +22,7 @@ class Pair(NamedTuple):
     targets: tuple[MessageIdentifier, ...]
 
 
-def pair(sources: Sequence[MessageIdentifier], targets: Sequence[MessageIdentifier]) -> Pair | None:
+def pair(sources: Sequence[MessageIdentifier], targets: Sequence[MessageIdentifier]) -> IdentityPair | None:
     """Return what is to be merged; None where a side is empty. The pair may be of one and the same identity."""
     left, right = _apart(sources, targets), _apart(targets, sources)
     pairs = _pairs(left, right)
@@ -36,10 +36,10 @@ def pair(sources: Sequence[MessageIdentifier], targets: Sequence[MessageIdentifi
         return one[1].rank, _same_identity(*one), on_both, tuple(side.identity for side in one) if on_both else ()
 
     source, target = min(pairs, key=rank)
-    return Pair(source, target, _side(source, left, shared), _side(target, right, shared))
+    return IdentityPair(source, target, _side(source, left, shared), _side(target, right, shared))
 
 
-def judge(found: Pair) -> Finding | None:
+def judge(found: IdentityPair) -> Finding | None:
     """Return what forbids a merge: one identity on both sides, or an authority that the channel does not name."""
     places = (f"{found.target.location}.1", f"{found.source.location}.1")
     if found.source.identity == found.target.identity:

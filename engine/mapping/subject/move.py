@@ -10,7 +10,7 @@ from engine.mapping.language.identifier import MessageIdentifier
 LISTED: Final = "MRG-1"
 
 
-class Sides(NamedTuple):
+class MoveSides(NamedTuple):
     """Who gets the numbers, which of them stand for a person, and what else names the patient whom they leave."""
 
     target: tuple[MessageIdentifier, ...]
@@ -18,7 +18,7 @@ class Sides(NamedTuple):
     source: tuple[MessageIdentifier, ...]
 
 
-def sides(pid: Sequence[MessageIdentifier], mrg: Sequence[MessageIdentifier]) -> Sides:
+def sides(pid: Sequence[MessageIdentifier], mrg: Sequence[MessageIdentifier]) -> MoveSides:
     """Return the sides of a move; what stands in MRG, too, does not say who gets it.
 
     MRG-1 lists what moves. MRG-4 and MRG-2, where the mapping's `identity` has their counterparts, name the patient
@@ -26,14 +26,14 @@ def sides(pid: Sequence[MessageIdentifier], mrg: Sequence[MessageIdentifier]) ->
     """
     listed = {one.identity for one in mrg}
     moving = tuple(one for one in mrg if one.place == LISTED)
-    return Sides(
+    return MoveSides(
         tuple(one for one in pid if one.identity not in listed),
         moving,
         tuple(one for one in mrg if one.place != LISTED),
     )
 
 
-def judge(found: Sides, pid: Sequence[MessageIdentifier]) -> tuple[Finding, ...]:
+def judge(found: MoveSides, pid: Sequence[MessageIdentifier]) -> tuple[Finding, ...]:
     """Return what forbids a move: nobody to get the numbers, or an authority that the channel does not name."""
     if pid and not found.target:
         text = "the PID has no identifier but the numbers being moved"

@@ -12,21 +12,21 @@ from engine.fhir.plan import Identity
 Numbers = tuple[Any, ...]
 
 
-class Change(NamedTuple):
+class NumberChange(NamedTuple):
     """Numbers that go out of use and those that take their place, pair by pair, as FHIR Identifiers."""
 
     retired: Numbers
     issued: Numbers
 
 
-def change(listed: Numbers, current: Numbers) -> Change:
+def change(listed: Numbers, current: Numbers) -> NumberChange:
     """Return what MRG (`listed`) and PID (`current`) change; where PID still lists every old number, all give way."""
     here, there = {key_of(item) for item in current}, {key_of(item) for item in listed}
     old = [item for item in listed if key_of(item) not in here]
     new = [item for item in current if key_of(item) not in there]
     tests = (_same_system_and_type, _same_system, _same_type, _any)
     pairs = _pairs(old, new, tests) if old else _pairs(list(listed), new, tests[:1])
-    return Change(tuple(one for one, _ in pairs), tuple(other for _, other in pairs))
+    return NumberChange(tuple(one for one, _ in pairs), tuple(other for _, other in pairs))
 
 
 def ended(item: Any, moment: str) -> Any:

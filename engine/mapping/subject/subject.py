@@ -11,7 +11,7 @@ from engine.hl7.finding import Finding
 CONTROL: Final = "control-characters"
 
 
-class Action(StrEnum):
+class Disposition(StrEnum):
     """What becomes of a message: delivered, filtered by a named rule, or refused for its findings."""
 
     DELIVER = "deliver"
@@ -32,7 +32,7 @@ class AppliedFilter(NamedTuple):
     line: int
 
 
-class Subject(NamedTuple):
+class MessageSubject(NamedTuple):
     """What intake has to know of a message.
 
     `rule` names the rule of the event table, or the filter that took its place. `patients`: each group holds identities
@@ -44,7 +44,7 @@ class Subject(NamedTuple):
     """
 
     rule: str
-    action: Action
+    action: Disposition
     patients: tuple[tuple[Identity, ...], ...] = ()
     merge: bool = False
     visit: str = ""
@@ -55,7 +55,7 @@ class Subject(NamedTuple):
     of_identity: bool = False
 
 
-def flagged(subject: Subject, segments: Iterable[str]) -> Subject:
+def flagged(subject: MessageSubject, segments: Iterable[str]) -> MessageSubject:
     """Return a subject that tells in which segments no FHIR text could hold all that stood there; '' is no name."""
     flags = tuple(f"{CONTROL} {name}".rstrip() for name in segments)
     return subject._replace(flags=(*subject.flags, *flags))

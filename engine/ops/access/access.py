@@ -17,16 +17,27 @@ from engine.journal.journal import Journal
 from engine.ops.access import totp
 from engine.ops.access.actor import Actor, Role, folded
 from engine.ops.access.attempts import Attempts
-from engine.ops.access.entering import Attempt, Entry, digest_of, enrol, enter, leave
+from engine.ops.access.entering import LoginAttempt, StartedSession, digest_of, enrol, enter, leave
 from engine.ops.access.invitation import InvitationStatus, accept, invited
 from engine.ops.access.keys import Keys
-from engine.ops.access.session import ABSOLUTE, CONFIRMED_FOR, IDLE, Enrolment, Reason, Refusal, Session
+from engine.ops.access.session import (
+    ABSOLUTE,
+    CONFIRMED_FOR,
+    IDLE,
+    Enrolment,
+    LoginRefusal,
+    LoginRefusalReason,
+    Session,
+)
 from engine.security.passwords import BusyError, weakness
 
 # That a session was used is written at most so often: it may end a little early, never late.
 SEEN_EVERY: Final = timedelta(seconds=30)
 COOKIE_BYTES: Final = 32
-_STANDINGS: Final = {InvitationStatus.VOID: Refusal(Reason.INVITATION), InvitationStatus.NAME: Refusal(Reason.NAME)}
+_STANDINGS: Final = {
+    InvitationStatus.VOID: LoginRefusal(LoginRefusalReason.INVITATION),
+    InvitationStatus.NAME: LoginRefusal(LoginRefusalReason.NAME),
+}
 
 
 class Access:
@@ -45,13 +56,13 @@ class Access:
         self._totp_required = totp_required
         self.attempts = Attempts(journal, clock)
 
-    async def setup(self, token: str, name: str, password: str, address: str = "") -> Refusal | None:
+    async def setup(self, token: str, name: str, password: str, address: str = "") -> LoginRefusal | None:
         """Set the first password of an account by its one-time token, or make the first administrator; None: done.
 
         The token is good once. Where it was made for an account, `name` must be that account's.
         """
         name, digest, now = folded(name), digest_of(token), self._clock()
-        attempt = Attempt("set-up", name, address, now, len(password))
+        attempt = LoginAttempt("set-up", name, address, now, len(password))
         if waiting := await self.attempts.throttled(attempt):
             return waiting
         found = await self._journal.read(partial(invited, digest=digest, name=name, now=now))
@@ -60,21 +71,21 @@ class Access:
             return _STANDINGS[found.standing]
         self.attempts.forgive(name, address)
         if problem := weakness(password, name, totp=found.totp or self._totp_required):
-            return Refusal(Reason.PASSWORD, detail=problem)
+            return LoginRefusal(LoginRefusalReason.PASSWORD, detail=problem)
         try:
             hashed = await self.attempts.passwords.hash(password)
         except BusyError:
-            return Refusal(Reason.BUSY)
+            return LoginRefusal(LoginRefusalReason.BUSY)
         standing = await self._journal.write(partial(accept, digest=digest, attempt=attempt, hashed=hashed))
         return _STANDINGS.get(standing)
 
-    async def log_in(self, name: str, password: str, code: str, address: str, old: str = "") -> Session | Refusal:
+    async def log_in(self, name: str, password: str, code: str, address: str, old: str = "") -> Session | LoginRefusal:
         """Begin a session; `code`: of the second factor, empty for none; `old`: the cookie so far, whose session ends.
 
         An unknown or disabled account, a wrong password and a wrong or used code get the same answer in the same time.
         """
         attempt = await self.attempts.judge("log-in", folded(name), password, code, address)
-        return attempt if isinstance(attempt, Refusal) else await self._enter(attempt, ending=old)
+        return attempt if isinstance(attempt, LoginRefusal) else await self._enter(attempt, ending=old)
 
     async def session_of(self, cookie: str, address: str = "", *, touch: bool = True) -> Actor | None:
         """Return the actor of a cookie; None where its session is unknown, ended, idle, too old or enrolling.
@@ -93,32 +104,34 @@ class Access:
         confirmed = now - row.confirmed_at <= CONFIRMED_FOR
         return Actor(row.account, Role(row.role), "page", address or row.address, confirmed=confirmed)
 
-    async def confirm(self, cookie: str, password: str, code: str, address: str) -> Session | Refusal:
+    async def confirm(self, cookie: str, password: str, code: str, address: str) -> Session | LoginRefusal:
         """Take password and code once more, for what needs them; the session goes on under a new cookie."""
         row = await self._live(cookie)
         if row is None or row.enrolling:
-            return Refusal(Reason.WRONG)
+            return LoginRefusal(LoginRefusalReason.WRONG)
         attempt = await self.attempts.judge("confirm", row.account, password, code, address)
-        if isinstance(attempt, Refusal):
+        if isinstance(attempt, LoginRefusal):
             return attempt
         return await self._enter(attempt, goes_on=row, ending=cookie)
 
-    async def change_password(self, cookie: str, old: str, new: str, address: str) -> Session | Refusal:
+    async def change_password(self, cookie: str, old: str, new: str, address: str) -> Session | LoginRefusal:
         """Set another password; all sessions of the account end, and one begins anew."""
         row = await self._live(cookie)
         if row is None or row.enrolling:
-            return Refusal(Reason.WRONG)
+            return LoginRefusal(LoginRefusalReason.WRONG)
         attempt = await self.attempts.judge("change-password", row.account, old, None, address)
-        if isinstance(attempt, Refusal):
+        if isinstance(attempt, LoginRefusal):
             return attempt
         problem = weakness(new, row.account, totp=await self._has_totp(row.account))
         if attempt.good and (problem or new == old):
             self.attempts.forgive(row.account, address)
-            return Refusal(Reason.PASSWORD, detail=problem or "Choose a password other than your current one.")
+            return LoginRefusal(
+                LoginRefusalReason.PASSWORD, detail=problem or "Choose a password other than your current one."
+            )
         try:
             hashed = await self.attempts.passwords.hash(new) if attempt.good else ""
         except BusyError:
-            return Refusal(Reason.BUSY)
+            return LoginRefusal(LoginRefusalReason.BUSY)
         return await self._enter(attempt, goes_on=row, ending=cookie, hashed=hashed, length=len(new))
 
     async def enrolment(self, cookie: str) -> Enrolment | None:
@@ -139,22 +152,22 @@ class Access:
             await self._journal.write(partial(sessions.offer, digest=digest_of(cookie), sealed=sealed))
         return Enrolment(secret, totp.link(row.account, secret))
 
-    async def enrol(self, cookie: str, code: str, address: str) -> Session | Refusal:
+    async def enrol(self, cookie: str, code: str, address: str) -> Session | LoginRefusal:
         """Put the offered second factor in force by its first code; the session goes on under a new cookie."""
         row = await self._live(cookie)
         if row is None or not row.offer:
-            return Refusal(Reason.WRONG)
-        attempt = Attempt("second-factor", row.account, address, self._clock())
+            return LoginRefusal(LoginRefusalReason.WRONG)
+        attempt = LoginAttempt("second-factor", row.account, address, self._clock())
         if waiting := await self.attempts.throttled(attempt):
             return waiting
         step = totp.step_of(self.keys.unseal(row.account, row.offer), code, attempt.at)
         if step is None:
             await self.attempts.refuse(attempt, "wrong")
-            return Refusal(Reason.WRONG)
+            return LoginRefusal(LoginRefusalReason.WRONG)
         self.attempts.forgive(row.account, address)
-        entry = Entry(secrets.token_urlsafe(COOKIE_BYTES), totp_required=False, goes_on=row, ending=cookie)
+        entry = StartedSession(secrets.token_urlsafe(COOKIE_BYTES), totp_required=False, goes_on=row, ending=cookie)
         begun = await self._journal.write(partial(enrol, attempt=attempt, entry=entry, sealed=row.offer, step=step))
-        return Refusal(Reason.WRONG) if begun is None else _session(entry.cookie, begun)
+        return LoginRefusal(LoginRefusalReason.WRONG) if begun is None else _session(entry.cookie, begun)
 
     async def log_out(self, cookie: str, address: str = "") -> None:
         """End a session; nothing where there is none."""
@@ -165,12 +178,12 @@ class Access:
         row = await self.attempts.bearer(token, address)
         return Actor(f"token:{row.name}", Role(row.role), "api", address, row.channels) if row else None
 
-    async def _enter(self, attempt: Attempt, **given: Any) -> Session | Refusal:
-        entry = Entry(secrets.token_urlsafe(COOKIE_BYTES), self._totp_required, **given)
+    async def _enter(self, attempt: LoginAttempt, **given: Any) -> Session | LoginRefusal:
+        entry = StartedSession(secrets.token_urlsafe(COOKIE_BYTES), self._totp_required, **given)
         row = await self._journal.write(partial(enter, keys=self.keys, attempt=attempt, entry=entry))
         if row is None:
             self.attempts.turned_away(attempt.act)
-            return Refusal(Reason.WRONG)
+            return LoginRefusal(LoginRefusalReason.WRONG)
         telemetry.LOG_INS.labels(attempt.act, "let in").inc()
         self.attempts.forgive(attempt.name, attempt.address)
         return _session(entry.cookie, row)

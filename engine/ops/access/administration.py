@@ -7,7 +7,7 @@ from engine.database.connection import Connection
 from engine.errors import AccessError, ForbiddenOperationError, UsageError
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import Account, AccountState
-from engine.journal.access.sessions import TokenRow
+from engine.journal.access.sessions import ApiTokenRow
 from engine.ops.access.actor import RULE, Actor, Role, folded, is_name
 from engine.ops.access.invitation import NOBODY_YET
 
@@ -76,7 +76,7 @@ def set_totp(connection: Connection, name: str, *, wanted: bool, reset: bool) ->
     return find(connection, account.name)
 
 
-def add_token(connection: Connection, digest: bytes, row: TokenRow) -> TokenRow:
+def add_token(connection: Connection, digest: bytes, row: ApiTokenRow) -> ApiTokenRow:
     """Keep an API token; AccessError for a name that was ever given."""
     named(row.name)
     _role_in(row.role, OF_TOKENS)

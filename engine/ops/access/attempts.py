@@ -8,10 +8,10 @@ from typing import Final
 
 from engine import telemetry
 from engine.journal.access import accounts, sessions
-from engine.journal.access.sessions import TokenRow
+from engine.journal.access.sessions import ApiTokenRow
 from engine.journal.journal import Journal
-from engine.ops.access.entering import Attempt, digest_of, refuse_known
-from engine.ops.access.session import Reason, Refusal
+from engine.ops.access.entering import LoginAttempt, digest_of, refuse_known
+from engine.ops.access.session import LoginRefusal, LoginRefusalReason
 from engine.security.passwords import BusyError, Passwords
 from engine.security.throttle import LogInThrottle
 
@@ -37,9 +37,11 @@ class Attempts:
         self.refused_tokens = 0
         self._token_logged_at: datetime | None = None
 
-    async def judge(self, act: str, name: str, password: str, code: str | None, address: str) -> Attempt | Refusal:
+    async def judge(
+        self, act: str, name: str, password: str, code: str | None, address: str
+    ) -> LoginAttempt | LoginRefusal:
         """Compare a password with the account's; it takes as long for an account that is none."""
-        attempt = Attempt(act, name, address, self._clock(), len(password), code)
+        attempt = LoginAttempt(act, name, address, self._clock(), len(password), code)
         if waiting := await self.throttled(attempt):
             return waiting
         account = await self._journal.read(partial(accounts.find, name=name))
@@ -47,10 +49,10 @@ class Attempts:
         try:
             good = await self.passwords.check(hashed, password)
         except BusyError:
-            return Refusal(Reason.BUSY)
+            return LoginRefusal(LoginRefusalReason.BUSY)
         return replace(attempt, hashed=hashed, good=good)
 
-    async def throttled(self, attempt: Attempt) -> Refusal | None:
+    async def throttled(self, attempt: LoginAttempt) -> LoginRefusal | None:
         """Count an attempt; of those that must wait the first one is recorded in the audit trail."""
         wait = self._throttle.begin(attempt.name, attempt.address)
         if wait is None:
@@ -58,9 +60,9 @@ class Attempts:
         self.turned_away(attempt.act, "throttled")
         if wait.first:
             await self._journal.write(partial(refuse_known, attempt=attempt, reason="throttled"))
-        return Refusal(Reason.WAIT, wait.seconds)
+        return LoginRefusal(LoginRefusalReason.WAIT, wait.seconds)
 
-    async def refuse(self, attempt: Attempt, reason: str) -> None:
+    async def refuse(self, attempt: LoginAttempt, reason: str) -> None:
         """Record that an attempt was refused, and count it."""
         await self._journal.write(partial(refuse_known, attempt=attempt, reason=reason))
         self.turned_away(attempt.act)
@@ -74,7 +76,7 @@ class Attempts:
         """Forget the wrong attempts of an account at an address."""
         self._throttle.succeed(name, address)
 
-    async def bearer(self, token: str, address: str) -> TokenRow | None:
+    async def bearer(self, token: str, address: str) -> ApiTokenRow | None:
         """Return the API token that is meant; None where it is unknown, revoked or expired, which is counted."""
         row = await self._journal.read(partial(sessions.token, digest=digest_of(token)))
         now = self._clock()

@@ -22,7 +22,7 @@ _LONGEST_ADDRESS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Attempt:
+class LoginAttempt:
     """What somebody tries under a name, and what was typed, as far as it is judged.
 
     `hashed`: the hash that the password was compared with; `good`: whether it is that one; `length`: of the password.
@@ -40,7 +40,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Entry:
+class StartedSession:
     """The session to begin: its cookie, and whether an account without a second factor must set one up first.
 
     `goes_on`: the session that continues under this cookie and keeps its end; None for a new one. `ending`: the cookie
@@ -60,7 +60,7 @@ def digest_of(secret: str) -> bytes:
     return sha256(secret.encode("utf-8", "replace")).digest()
 
 
-def enter(connection: Connection, keys: Keys, attempt: Attempt, entry: Entry) -> SessionRow | None:
+def enter(connection: Connection, keys: Keys, attempt: LoginAttempt, entry: StartedSession) -> SessionRow | None:
     """Begin a session under a new cookie, or refuse; what was refused is in the audit too."""
     account = accounts.find(connection, attempt.name)
     if account is None or not _is_good(connection, keys, account, attempt):
@@ -78,7 +78,9 @@ def enter(connection: Connection, keys: Keys, attempt: Attempt, entry: Entry) ->
     return begin(connection, attempt, account.role, entry, enrolling=weak)
 
 
-def enrol(connection: Connection, attempt: Attempt, entry: Entry, sealed: bytes, step: int) -> SessionRow | None:
+def enrol(
+    connection: Connection, attempt: LoginAttempt, entry: StartedSession, sealed: bytes, step: int
+) -> SessionRow | None:
     """Put a second factor in force that a session was offered, and go on under a new cookie; None: too late."""
     account = accounts.find(connection, attempt.name)
     if account is None or account.totp or not sessions.end(connection, digest_of(entry.ending)):
@@ -96,7 +98,9 @@ def leave(connection: Connection, digest: bytes, address: str, now: datetime) ->
     sessions.end(connection, digest)
 
 
-def begin(connection: Connection, attempt: Attempt, role: str, entry: Entry, *, enrolling: bool) -> SessionRow:
+def begin(
+    connection: Connection, attempt: LoginAttempt, role: str, entry: StartedSession, *, enrolling: bool
+) -> SessionRow:
     """Keep a session under its cookie's digest, and forget those of its account that are over."""
     now = attempt.at
     began = now if entry.goes_on is None else entry.goes_on.began_at
@@ -106,12 +110,12 @@ def begin(connection: Connection, attempt: Attempt, role: str, entry: Entry, *, 
     return row
 
 
-def record(connection: Connection, attempt: Attempt, account: Account, **detail: bool) -> None:
+def record(connection: Connection, attempt: LoginAttempt, account: Account, **detail: bool) -> None:
     """Write into the audit trail that somebody comes in, or does something to the own account."""
     audit.append(connection, replace(_of(attempt, account), detail=orjson.dumps(detail).decode()))
 
 
-def refuse(connection: Connection, attempt: Attempt, account: Account | None, reason: str) -> None:
+def refuse(connection: Connection, attempt: LoginAttempt, account: Account | None, reason: str) -> None:
     """Write into the audit trail that somebody was refused; a name that is no account's is not kept.
 
     It may be a password in the wrong field.
@@ -119,17 +123,17 @@ def refuse(connection: Connection, attempt: Attempt, account: Account | None, re
     audit.append(connection, replace(_of(attempt, account), outcome=AuditOutcome.REFUSED, reason=reason))
 
 
-def refuse_known(connection: Connection, attempt: Attempt, reason: str) -> None:
+def refuse_known(connection: Connection, attempt: LoginAttempt, reason: str) -> None:
     """Write a refusal into the audit trail, under the account's name where there is such an account."""
     refuse(connection, attempt, accounts.find(connection, attempt.name), reason)
 
 
-def _of(attempt: Attempt, account: Account | None) -> AuditRecord:
+def _of(attempt: LoginAttempt, account: Account | None) -> AuditRecord:
     name, role = (account.name, account.role) if account is not None else ("", "")
     return AuditRecord(attempt.at, name, role, "page", attempt.act, attempt.address[:_LONGEST_ADDRESS])
 
 
-def _is_good(connection: Connection, keys: Keys, account: Account, attempt: Attempt) -> bool:
+def _is_good(connection: Connection, keys: Keys, account: Account, attempt: LoginAttempt) -> bool:
     """Say whether password and code are right; a right code is used up only with a right password."""
     code_is_good, step = True, 0
     if account.totp and attempt.code is not None:

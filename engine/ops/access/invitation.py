@@ -8,7 +8,7 @@ from engine.database.connection import Connection
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import AccountState
 from engine.ops.access.actor import Role, is_name
-from engine.ops.access.entering import Attempt, record, refuse
+from engine.ops.access.entering import LoginAttempt, record, refuse
 
 VALID_FOR: Final = timedelta(minutes=30)
 VALID_FOR_ACCOUNT: Final = timedelta(hours=24)
@@ -45,7 +45,7 @@ def invited(connection: Connection, digest: bytes, name: str, now: datetime) -> 
     return Invited(InvitationStatus.GOOD, bool(account.totp) or account.totp_wanted)
 
 
-def accept(connection: Connection, digest: bytes, attempt: Attempt, hashed: str) -> InvitationStatus:
+def accept(connection: Connection, digest: bytes, attempt: LoginAttempt, hashed: str) -> InvitationStatus:
     """Set the password that an invited person chose; the token is void from then on, and so are open sessions."""
     found = invited(connection, digest, attempt.name, attempt.at)
     if found.standing is not InvitationStatus.GOOD:

@@ -11,7 +11,7 @@ ABSOLUTE: Final = timedelta(hours=12)
 CONFIRMED_FOR: Final = timedelta(minutes=5)
 
 
-class Reason(StrEnum):
+class LoginRefusalReason(StrEnum):
     """Why a log-in is refused; the same for an unknown account, a wrong password and a wrong code."""
 
     WRONG = "wrong"
@@ -23,20 +23,22 @@ class Reason(StrEnum):
 
 
 _TEXTS: Final = {
-    Reason.WRONG: "Name, password or code is wrong.",
-    Reason.WAIT: "Too many attempts: try again in a while.",
-    Reason.BUSY: "The engine is busy: try again in a moment.",
-    Reason.INVITATION: "This one-time token is unknown, used or too old: ask for a new one.",
-    Reason.NAME: "Choose another name: small letters, digits, dot, dash and underscore, at most 64, never used before.",
-    Reason.PASSWORD: "This password cannot be chosen.",
+    LoginRefusalReason.WRONG: "Name, password or code is wrong.",
+    LoginRefusalReason.WAIT: "Too many attempts: try again in a while.",
+    LoginRefusalReason.BUSY: "The engine is busy: try again in a moment.",
+    LoginRefusalReason.INVITATION: "This one-time token is unknown, used or too old: ask for a new one.",
+    LoginRefusalReason.NAME: (
+        "Choose another name: small letters, digits, dot, dash and underscore, at most 64, never used before."
+    ),
+    LoginRefusalReason.PASSWORD: "This password cannot be chosen.",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class LoginRefusal:
     """Why not, in a sentence for people; `wait_seconds` where trying again makes sense only later."""
 
-    reason: Reason
+    reason: LoginRefusalReason
     wait_seconds: int = 0
     detail: str = ""
 

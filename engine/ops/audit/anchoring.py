@@ -11,7 +11,7 @@ from engine.errors import AdtEngineError
 from engine.journal.access import audit
 from engine.journal.journal import Journal
 from engine.ops.audit.anchors import Anchor, Anchors
-from engine.ops.audit.trail import Trail
+from engine.ops.audit.trail import AuditTrail
 
 ROWS: Final = 1000
 EVERY: Final = timedelta(minutes=10)
@@ -67,7 +67,7 @@ class Anchoring:
 
 
 @contextlib.asynccontextmanager
-async def watched(trail: Trail, anchoring: Anchoring) -> AsyncIterator[None]:
+async def watched(trail: AuditTrail, anchoring: Anchoring) -> AsyncIterator[None]:
     """Write into the trail that the engine runs, and that it stops; keep the trail anchored meanwhile."""
     await trail.note("engine.started")
     task = asyncio.create_task(_keep(anchoring))

@@ -56,7 +56,7 @@ class Audited(StrEnum):
 Marks = Mapping[str, "Audited | Marks"]
 
 
-class Trail:
+class AuditTrail:
     """Writes the audit trail of one journal; every call returns once its row is durable."""
 
     def __init__(self, journal: Journal, keys: Keys, clock: Callable[[], datetime]) -> None:

@@ -12,7 +12,7 @@ import orjson
 
 from engine import telemetry
 from engine.config.alerting import Webhook
-from engine.deliver.wire.client import Client
+from engine.deliver.wire.client import FhirClient
 from engine.errors import AdtEngineError
 
 MOST_WAITING: Final = 100
@@ -87,7 +87,7 @@ async def _posted(webhook: Webhook, content: bytes) -> str:
     try:
         if webhook.token is not None:
             headers.append(("Authorization", f"Bearer {webhook.token.read()}"))
-        client = Client(
+        client = FhirClient(
             request_seconds=webhook.timeout_seconds,
             ca_file=webhook.ca_file,
             max_answer_bytes=ANSWER_BYTES,

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import orjson
 
-from engine.deliver.wire.client import Client
+from engine.deliver.wire.client import FhirClient
 from engine.errors import AdtEngineError
 
 Resource = Mapping[str, Any]
@@ -16,14 +16,14 @@ _RACE: Final = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-race"
 _ETHNICITY: Final = "http://hl7.org/fhir/us/core/StructureDefinition/us-core-ethnicity"
 
 
-class Charts:
+class DemoCharts:
     """Patients of one service by identifier, read with a token of one client."""
 
     def __init__(self, base: str, client_id: str, secret: str) -> None:
         self._base = base
         self._client_id = client_id
         self._secret = secret
-        self._client = Client(request_seconds=10.0, journaled=False)
+        self._client = FhirClient(request_seconds=10.0, journaled=False)
         self._token = ""
 
     async def by_identifier(self, system: str, value: str) -> Resource | None:

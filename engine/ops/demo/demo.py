@@ -15,9 +15,9 @@ import typer
 from engine.config.settings import child_environment
 from engine.config.shipped import shipped
 from engine.errors import UsageError
-from engine.ops.demo.chart import Charts
+from engine.ops.demo.chart import DemoCharts
 from engine.ops.demo.demo_days import CONNECTIONS, Days, go_on, live, stream
-from engine.ops.demo.demo_feed import Result, feed
+from engine.ops.demo.demo_feed import FeedResult, feed
 from engine.ops.demo.processes import Child, start
 from engine.ops.operations.access import AddUser
 from engine.ops.terminal.command import ask
@@ -82,7 +82,7 @@ async def _demonstrate(folder: Path, events: int, rate: float | None, *, as_json
     try:
         engine = await _start_engine(folder, environment, service)
         try:
-            charts = Charts(f"http://127.0.0.1:{service.port}", CLIENT, secret)
+            charts = DemoCharts(f"http://127.0.0.1:{service.port}", CLIENT, secret)
             try:
                 results = await feed(folder / "engine", engine.port, charts, watch=None if as_json else _progress)
             finally:
@@ -120,7 +120,7 @@ async def _start_engine(folder: Path, environment: dict[str, str], service: Chil
     return await start("the engine", arguments, environment, folder / "engine.log", ready="started")
 
 
-def _progress(result: Result) -> None:
+def _progress(result: FeedResult) -> None:
     console = output()
     mark = cell("ok  ", POSITIVE) if result.as_expected else cell("NOT ", NEGATIVE)
     line = f"{result.file:<38} {result.ack:<6} {result.outcome:<10} {result.calls}"
@@ -131,7 +131,7 @@ def _progress(result: Result) -> None:
         console.print(cell(f"      {difference}", NEGATIVE), soft_wrap=True)
 
 
-def _report(results: list[Result], days: Days, *, as_json: bool) -> None:
+def _report(results: list[FeedResult], days: Days, *, as_json: bool) -> None:
     good = sum(one.as_expected for one in results)
     if as_json:
         rows = [one.as_row() for one in results]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from engine.ops.operations.messages import ListMessages, Stats
-from engine.ops.sender.answer import Answer
+from engine.ops.sender.answer import BlockAnswer
 from engine.ops.sender.line import send_stream
 from engine.ops.terminal.command import ask
 from engine.ops.views.entry import RowFacts
-from engine.simulation.world import Simulated, simulate
+from engine.simulation.world import SimulatedMessage, simulate
 
 SEED: Final = 2026
 PATIENTS: Final = 40
@@ -38,7 +38,7 @@ class Days:
         under_way = sum(count for (state, _), count in self.ends.items() if state in UNDER_WAY)
         return set(self.answers) <= {"AA", "CA"} and not self.missing and not under_way
 
-    def count(self, answer: Answer) -> None:
+    def count(self, answer: BlockAnswer) -> None:
         """Count what was answered."""
         self.answers[answer.code or "no answer"] += 1
 
@@ -48,12 +48,12 @@ class Days:
         return {"sent": self.sent, "answers": dict(self.answers), "ends": ends, "missing": self.missing}
 
 
-def stream() -> Iterator[Simulated]:
+def stream() -> Iterator[SimulatedMessage]:
     """Return the demo's days: endless, and the same each time."""
     return simulate(SEED, PATIENTS)
 
 
-async def live(data: Path, port: int, messages: Iterator[Simulated], count: int) -> Days:
+async def live(data: Path, port: int, messages: Iterator[SimulatedMessage], count: int) -> Days:
     """Send a number of messages, wait until all that can end has ended, and tell what came of them."""
     days = Days()
     recorded_before = (await asyncio.to_thread(ask, data, Stats())).last
@@ -72,13 +72,13 @@ async def live(data: Path, port: int, messages: Iterator[Simulated], count: int)
     return days
 
 
-async def go_on(port: int, messages: Iterator[Simulated], rate: float) -> None:
+async def go_on(port: int, messages: Iterator[SimulatedMessage], rate: float) -> None:
     """Send at a rate of messages a second until cancelled, so that there is something to watch."""
     feed = ((message.family, message.raw) for message in messages)
     await send_stream("127.0.0.1", port, feed, _uncounted, rate=rate)
 
 
-def _uncounted(_answer: Answer) -> None:
+def _uncounted(_answer: BlockAnswer) -> None:
     """Stand in for a listener where nobody counts the answers."""
 
 

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from engine.config.samples import Chart, Expectation, Sample, load_samples
+from engine.config.samples import Expectation, ExpectedChart, FeedSample, load_samples
 from engine.config.shipped import shipped
-from engine.ops.demo.chart import Charts, Resource, facts_of
+from engine.ops.demo.chart import DemoCharts, Resource, facts_of
 from engine.ops.operations.messages import ListMessages, ShowMessage, Stats
-from engine.ops.sender.answer import Ack, Answer
+from engine.ops.sender.answer import Ack, BlockAnswer
 from engine.ops.sender.line import send_messages
 from engine.ops.terminal.command import ask
 from engine.ops.views.entry import Entry
@@ -20,7 +20,7 @@ ENDS: Final = frozenset({"delivered", "filtered", "held", "rejected", "discarded
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class FeedResult:
     """What came of one message: acknowledgement, end, FHIR calls, the patient, and what was unexpected."""
 
     file: str
@@ -42,9 +42,11 @@ class Result:
         return asdict(self) | {"as_expected": self.as_expected}
 
 
-async def feed(data: Path, port: int, charts: Charts, watch: Callable[[Result], None] | None) -> list[Result]:
+async def feed(
+    data: Path, port: int, charts: DemoCharts, watch: Callable[[FeedResult], None] | None
+) -> list[FeedResult]:
     """Send every sample in order and return what came of each message; `watch` hears of each as it ends."""
-    results: list[Result] = []
+    results: list[FeedResult] = []
     for sample in load_samples(shipped("samples")):
         before = (await asyncio.to_thread(ask, data, Stats())).last
         answers = await send_messages("127.0.0.1", port, [sample.raw], timeout_seconds=SETTLE_SECONDS)
@@ -69,15 +71,20 @@ async def _ended(data: Path, after: int) -> list[Entry]:
 
 
 async def _result(
-    sample: Sample, position: int, expected: Expectation, answer: Answer, entries: list[Entry], charts: Charts
-) -> Result:
+    sample: FeedSample,
+    position: int,
+    expected: Expectation,
+    answer: BlockAnswer,
+    entries: list[Entry],
+    charts: DemoCharts,
+) -> FeedResult:
     entry = entries[position] if position < len(entries) else None
     ack = answer.acks[position] if position < len(answer.acks) else None
     resource, found_by = await _chart(sample.identifier_system, expected.patient, charts)
     differences = [*_ack_differences(expected, ack, answer), *_entry_differences(expected, entry)]
     if expected.patient:
         differences += _chart_differences(expected.patient, resource, found_by)
-    return Result(
+    return FeedResult(
         sample.file,
         entry.event if entry else answer.event,
         ack.code if ack else "none",
@@ -89,7 +96,7 @@ async def _result(
     )
 
 
-def _ack_differences(expected: Expectation, ack: Ack | None, answer: Answer) -> list[str]:
+def _ack_differences(expected: Expectation, ack: Ack | None, answer: BlockAnswer) -> list[str]:
     code = ack.code if ack else "none"
     found = [f"answered {code}, expected {expected.ack}"] if code != expected.ack else []
     errors = {error for error, _ in ack.errors} if ack else set()
@@ -114,7 +121,7 @@ def _entry_differences(expected: Expectation, entry: Entry | None) -> list[str]:
 
 
 async def _chart(
-    system: str, chart: Chart | None, charts: Charts
+    system: str, chart: ExpectedChart | None, charts: DemoCharts
 ) -> tuple[Resource | None, dict[str, Resource | None]]:
     if chart is None:
         return None, {}
@@ -122,7 +129,9 @@ async def _chart(
     return await charts.by_identifier(system, chart.identifier), others
 
 
-def _chart_differences(chart: Chart, resource: Resource | None, found_by: dict[str, Resource | None]) -> list[str]:
+def _chart_differences(
+    chart: ExpectedChart, resource: Resource | None, found_by: dict[str, Resource | None]
+) -> list[str]:
     if resource is None:
         return [f"no one patient under {chart.identifier}"]
     facts = facts_of(resource)

@@ -12,7 +12,7 @@ from engine.database.connection import Connection
 from engine.errors import ForbiddenOperationError, UsageError
 from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import Account, AccountState
-from engine.journal.access.sessions import TokenRow
+from engine.journal.access.sessions import ApiTokenRow
 from engine.ops.access import administration
 from engine.ops.access.actor import Actor, Permission, folded
 from engine.ops.access.entering import digest_of
@@ -231,7 +231,7 @@ class AddToken(WithRole, Operation[NewToken]):
         if unknown := sorted(set(self.channels) - set(engine.feeds)):
             raise UsageError(f"there is no channel {unknown[0]}: `adt-engine channels list` shows them")
         moment = now()
-        row = TokenRow(
+        row = ApiTokenRow(
             folded(self.account), self.role, self.channels, moment, actor.name, moment + timedelta(days=self.days),
             None, None,
         )  # fmt: skip

@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import Field
 
-from engine.deliver.patient.question import Question
+from engine.deliver.patient.question import PatientQuestion
 from engine.errors import EditError, UsageError
 from engine.fhir.patient import carries, current_numbers, person, replaced_by
 from engine.journal.entry import UNFINISHED
@@ -305,7 +305,7 @@ def check_reason(reason: str, what: str, option: str = "--reason") -> None:
         raise UsageError(f"say in {MOST_REASON} characters why {what}: {option} TEXT")
 
 
-def _matches(question: Question) -> tuple[Match, ...]:
+def _matches(question: PatientQuestion) -> tuple[Match, ...]:
     found = []
     for one in question.matches:
         who = person(one.body)

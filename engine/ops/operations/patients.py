@@ -10,8 +10,8 @@ from pydantic import Field
 
 from engine.errors import ForbiddenMoveError, UsageError
 from engine.fhir.plan import Identity
-from engine.journal.read.patients import Number, patients
 from engine.journal.read.patients import Patient as Found
+from engine.journal.read.patients import PatientNumber, patients
 from engine.journal.read.reading import Reader
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.operations.fields import Count, EntryNumber, EntryNumbers, Limit, Patient
@@ -163,7 +163,7 @@ def _known(folder: Path, destinations: Sequence[str], identities: Sequence[Ident
     return found
 
 
-def _number(one: Number, identity: Identity | None, known: Mapping[Identity, Sequence[NumberAt]]) -> NumberView:
+def _number(one: PatientNumber, identity: Identity | None, known: Mapping[Identity, Sequence[NumberAt]]) -> NumberView:
     system, value = identity or ("", "")
     return NumberView.of(one, system=system, value=value, at=tuple(known.get(identity, ())) if identity else ())
 

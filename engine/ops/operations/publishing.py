@@ -18,7 +18,7 @@ from engine.ops.playground.site import checked_names, digest
 from engine.ops.views.answer import moment_text
 from engine.ops.views.playground import PublicationView
 from engine.pipeline.engine import Engine
-from engine.pipeline.publication import Publication, State, Texts, publications, text_of
+from engine.pipeline.publication import Publication, PublicationState, Texts, publications, text_of
 
 MOST_SHOWN: Final = 20
 PublicationNumber = Annotated[
@@ -165,7 +165,7 @@ async def _published(
 
 def _newest(found: list[Publication]) -> Publication | None:
     """Return the one that can be taken back: what is in force since."""
-    return next((one for one in found if one.state is State.IN_FORCE), None)
+    return next((one for one in found if one.state is PublicationState.IN_FORCE), None)
 
 
 def _views(found: list[Publication]) -> list[PublicationView]:

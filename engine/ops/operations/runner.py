@@ -9,7 +9,7 @@ from engine.errors import AdtEngineError, ForbiddenOperationError, UnconfirmedOp
 from engine.journal.access.audit import AuditOutcome
 from engine.ops.access.actor import Actor, Permission, may
 from engine.ops.access.keys import Keys
-from engine.ops.audit.trail import AUDITED, Trail
+from engine.ops.audit.trail import AUDITED, AuditTrail
 from engine.ops.operations.operation import AnyOperation, Confirm, Operation
 from engine.pipeline.engine import Engine
 
@@ -40,11 +40,11 @@ A = TypeVar("A")
 class Operations:
     """The operations of one running engine; what needs more than METADATA is in the audit trail before it is done."""
 
-    def __init__(self, engine: Engine, known: tuple[AnyOperation, ...], trail: Trail | None = None) -> None:
+    def __init__(self, engine: Engine, known: tuple[AnyOperation, ...], trail: AuditTrail | None = None) -> None:
         """Hold operations; without a trail that others write too, one is made over the engine's journal."""
         self._engine = engine
         self._known = {operation.name: operation for operation in known}
-        self._trail = trail or Trail(engine.journal, Keys.of(engine.files.data), now)
+        self._trail = trail or AuditTrail(engine.journal, Keys.of(engine.files.data), now)
 
     def named(self, name: str) -> AnyOperation:
         """Return the operation of a name; UsageError where none has it."""

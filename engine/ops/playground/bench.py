@@ -5,21 +5,21 @@ from pathlib import Path
 from typing import Final
 
 from engine.config.channel import Channel
-from engine.config.source import Source
+from engine.config.source import AuthoredFile
 from engine.errors import ConfigurationError, Problem
 from engine.fhir.json import JsonObject
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.authoring.explain import Watched, watch
+from engine.mapping.authoring.explain import WatchedMapping, watch
 from engine.mapping.compile import MappingSource, read
 from engine.mapping.files.document import Edited
 from engine.ops.playground.site import MappingSite
 
 # Replaces the file of the channel that is asked about: its filters come with the question.
-CHANNEL_FILE: Final = Source("channel", {}, {})
+CHANNEL_FILE: Final = AuthoredFile("channel", {}, {})
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class BenchRequest:
     """What is asked on which channel: the site's files with edits in place of some, the mapping, the channel's part."""
 
     site: MappingSite
@@ -29,7 +29,7 @@ class Question:
     key: str
 
     @classmethod
-    def of(cls, asked: JsonObject) -> "Question":
+    def of(cls, asked: JsonObject) -> "BenchRequest":
         """Return the question that a line of JSON asks."""
         site = MappingSite.of(Path(asked["folder"]) if asked["folder"] else None)
         edited = site.edited(asked["edited"])
@@ -44,10 +44,10 @@ class Bench:
 
     _key: tuple[object, ...] = ()
     _source: MappingSource | None = None
-    _question: Question | None = None
-    _spare: Watched | None = None
+    _question: BenchRequest | None = None
+    _spare: WatchedMapping | None = None
 
-    def source(self, question: Question) -> MappingSource:
+    def source(self, question: BenchRequest) -> MappingSource:
         """Return the mapping of a question, read again once a file of it was written."""
         key = (question.key, question.site.marks())
         if key != self._key or self._source is None:
@@ -55,14 +55,14 @@ class Bench:
             self._key, self._question, self._spare = key, question, None
         return self._source
 
-    def check(self, question: Question) -> MappingSource:
+    def check(self, question: BenchRequest) -> MappingSource:
         """Return the mapping of a question, checked as a whole; what is compiled for that serves the next message."""
         source = self.source(question)
         if self._spare is None:
             self._spare = watch(source, question.channel, CHANNEL_FILE)
         return source
 
-    def watched(self, question: Question) -> Watched:
+    def watched(self, question: BenchRequest) -> WatchedMapping:
         """Return a mapping to be watched with one message."""
         source = self.source(question)
         spare, self._spare = self._spare, None

@@ -9,10 +9,10 @@ from engine.errors import ConfigurationError, MessageError
 from engine.fhir.json import JsonObject
 from engine.hl7.message import parse as parse_message
 from engine.journal.read.reading import Filters, Reader
-from engine.mapping.authoring.case import Case, Result, beside, cases_for, cases_of, channel_of, run_cases
-from engine.mapping.authoring.difference import Comparison, Kind
+from engine.mapping.authoring.case import Case, CaseResult, beside, cases_for, cases_of, channel_of, run_cases
+from engine.mapping.authoring.difference import Comparison, DifferenceKind
 from engine.mapping.compile import MappingSource, compile_mapping, read
-from engine.ops.playground.bench import Bench, Question
+from engine.ops.playground.bench import Bench, BenchRequest
 from engine.ops.playground.site import TESTS, MappingSite, refuse_outside
 from engine.ops.views.opinions import failed_cases
 from engine.pipeline.inbound.judgement import read_message
@@ -20,7 +20,7 @@ from engine.pipeline.inbound.judgement import read_message
 PAGE: Final = 200
 
 
-def checked(bench: Bench, question: Question) -> JsonObject:
+def checked(bench: Bench, question: BenchRequest) -> JsonObject:
     """Read and compile; ConfigurationError holds every problem of mapping and cases."""
     refuse_outside(question.site, question.edited)
     bench.check(question)
@@ -28,7 +28,7 @@ def checked(bench: Bench, question: Question) -> JsonObject:
     return {}
 
 
-def tested(bench: Bench, question: Question) -> JsonObject:
+def tested(bench: Bench, question: BenchRequest) -> JsonObject:
     """Run the cases of the site, edited ones too, and the shipped ones, which show what the site changes.
 
     Where the site has no cases, the shipped ones must hold. `lost`: what the mapping in force makes of the messages of
@@ -50,14 +50,14 @@ def tested(bench: Bench, question: Question) -> JsonObject:
     }
 
 
-def _shown(site: MappingSite, failed: Sequence[Result]) -> list[JsonObject]:
+def _shown(site: MappingSite, failed: Sequence[CaseResult]) -> list[JsonObject]:
     return [
         {"file": site.name(case.source.file), "line": case.line, "case": case.name, "differences": list(differences)}
         for case, _, differences in failed
     ]
 
 
-def _lost(question: Question, source: MappingSource, cases: Sequence[Case]) -> Iterator[JsonObject]:
+def _lost(question: BenchRequest, source: MappingSource, cases: Sequence[Case]) -> Iterator[JsonObject]:
     """Yield the elements that are made no longer, with how many of the cases' messages had them."""
     if not question.edited:
         return
@@ -71,11 +71,11 @@ def _lost(question: Question, source: MappingSource, cases: Sequence[Case]) -> I
         with contextlib.suppress(MessageError):
             found.add(case.name, parse_message(case.raw, event_from_evn=False))
     for group in found.found.groups():
-        if group.kind is Kind.REMOVED or (group.kind is Kind.STEP and group.after is None):
+        if group.kind is DifferenceKind.REMOVED or (group.kind is DifferenceKind.STEP and group.after is None):
             yield {"element": group.path, "messages": group.count}
 
 
-def compared(bench: Bench, question: Question, folder: Path, channel: str, limit: int) -> JsonObject:
+def compared(bench: Bench, question: BenchRequest, folder: Path, channel: str, limit: int) -> JsonObject:
     """Compare what becomes of a channel's newest messages with and without the edits; the journal is only read."""
     before = read(question.site.folders, question.mapping)
     after = bench.source(question)

@@ -12,7 +12,7 @@ from engine.hl7.message import Message
 from engine.mapping.authoring.evidence import Evidence
 from engine.mapping.authoring.explain import explained_by
 from engine.mapping.authoring.survey import Survey
-from engine.ops.playground.bench import CHANNEL_FILE, Bench, Question, problems_of
+from engine.ops.playground.bench import CHANNEL_FILE, Bench, BenchRequest, problems_of
 from engine.ops.playground.site import MappingSite
 from engine.ops.views.explaining import plain
 from engine.ops.views.plans import words_of
@@ -26,14 +26,14 @@ BODIES: Final = ("patient", "resource", "retired")
 _NUMBERED: Final = re.compile(r"\A([A-Za-z]+)(?:\((\d+)\))?")
 
 
-class Leaf(NamedTuple):
+class ResourceLeaf(NamedTuple):
     """A value of a resource and its path, `name[0].family`."""
 
     path: str
     value: Any
 
 
-def tried(bench: Bench, question: Question, text: str) -> JsonObject:
+def tried(bench: Bench, question: BenchRequest, text: str) -> JsonObject:
     """Return what becomes of a message; problems of the files in place of a plan where there are some."""
     message: Message | None = None
     made: JsonObject = {}
@@ -148,7 +148,7 @@ def _above(path: str) -> Iterator[str]:
             yield path[:place]
 
 
-def _leaves(value: Any, path: str) -> Iterator[Leaf]:
+def _leaves(value: Any, path: str) -> Iterator[ResourceLeaf]:
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _leaves(inner, f"{path}.{name}" if path else name)
@@ -156,7 +156,7 @@ def _leaves(value: Any, path: str) -> Iterator[Leaf]:
         for number, inner in enumerate(value):
             yield from _leaves(inner, f"{path}[{number}]")
     elif path != "resourceType":
-        yield Leaf(path, value)
+        yield ResourceLeaf(path, value)
 
 
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")

@@ -13,14 +13,14 @@ import orjson
 
 from engine.errors import AdtEngineError, ConfigurationError, place_of
 from engine.fhir.json import JsonObject
-from engine.ops.playground.bench import Bench, Question, problems_of
+from engine.ops.playground.bench import Bench, BenchRequest, problems_of
 from engine.ops.playground.comparing import checked, compared, tested
 from engine.ops.playground.trying import tried
 
 # More than any mapping needs, and little enough to leave the engine its own.
 MOST_MEMORY: Final = 2 * 1024 * 1_048_576
 
-Answering = Callable[[Bench, Question, JsonObject], JsonObject]
+Answering = Callable[[Bench, BenchRequest, JsonObject], JsonObject]
 TABLE: Final[dict[str, Answering]] = {
     "check": lambda bench, question, _asked: checked(bench, question),
     "try": lambda bench, question, asked: tried(bench, question, str(asked["message"])),
@@ -49,7 +49,7 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
 def answer(bench: Bench, line: bytes) -> JsonObject:
     """Return the answer to one line: `made`, or `refused` with why, or `failed` with the place in the code alone."""
     asked: Any = orjson.loads(line)
-    question = Question.of(asked)
+    question = BenchRequest.of(asked)
     try:
         return {"made": TABLE[asked["do"]](bench, question, asked)}
     except ConfigurationError as error:

@@ -21,7 +21,7 @@ class Ack:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BlockAnswer:
     """What came back for one block: one acknowledgement, two in enhanced mode, one a message for a batch.
 
     `failure` says why an answer is missing; `reply` holds the blocks that came, one after another.

@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.errors import UnreachableError
 from engine.mllp.client import MllpConnection, connect
-from engine.ops.sender.answer import POSITIVE, Answer, part, printable, read_acks
+from engine.ops.sender.answer import POSITIVE, BlockAnswer, part, printable, read_acks
 from engine.ops.sender.feed import deal, fields
 
 _REPLY_LIMIT_BYTES: Final = 16 * 1_048_576
@@ -36,8 +36,8 @@ async def send_messages(
     rate: float = 0.0,
     timeout_seconds: float = 30.0,
     tls: ssl.SSLContext | None = None,
-    on_answer: Callable[[Answer], None] | None = None,
-) -> list[Answer]:
+    on_answer: Callable[[BlockAnswer], None] | None = None,
+) -> list[BlockAnswer]:
     """Send messages and return their answers in the same order.
 
     Each connection waits for an answer before it sends its next message. One connection keeps the whole order; with
@@ -46,7 +46,7 @@ async def send_messages(
     failures stand in the answers.
     """
     pace = _Pace(rate)
-    answers: dict[int, Answer] = {}
+    answers: dict[int, BlockAnswer] = {}
 
     async def work(hand: Sequence[int], line: _Line) -> None:
         try:
@@ -68,7 +68,7 @@ async def send_stream(
     host: str,
     port: int,
     feed: Iterable[tuple[int, bytes]],
-    on_answer: Callable[[Answer], None],
+    on_answer: Callable[[BlockAnswer], None],
     *,
     connections: int = 1,
     rate: float = 0.0,
@@ -162,13 +162,13 @@ class _Line:
         if connection is not None:
             await connection.close()
 
-    async def exchange(self, position: int, message: bytes) -> Answer:
+    async def exchange(self, position: int, message: bytes) -> BlockAnswer:
         header = next(iter(fields(message, b"MSH")), ())
         event = b"^".join(part(header, 9, index) for index in (0, 1)).strip(b"^")
         started = time.perf_counter()
         replies: list[bytes] = []
         failure = await self._converse(message, header, replies)
-        return Answer(
+        return BlockAnswer(
             position,
             printable(part(header, 10)),
             printable(event),

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from engine.journal.read.dry_runs import Shadowed
-from engine.mapping.authoring.difference import Change, Grouping
+from engine.mapping.authoring.difference import DifferenceGrouping, MappingChange
 
 _PLACE: Final = re.compile(r"\[\d+\]")
 _NAMES: Final = ("verdict", "reason")
@@ -22,9 +22,9 @@ class Kind(StrEnum):
     CHANGED = "element changed"
 
 
-def summed(entries: Iterable[Shadowed]) -> Grouping:
+def summed(entries: Iterable[Shadowed]) -> DifferenceGrouping:
     """Sum entries up; those differ that would write or not be delivered."""
-    found = Grouping()
+    found = DifferenceGrouping()
     for entry in entries:
         changes = list(_changes(entry.dry_run))
         differing = any(one.kind is not Kind.END for one in changes) or entry.dry_run.get("verdict") != "delivered"
@@ -32,15 +32,15 @@ def summed(entries: Iterable[Shadowed]) -> Grouping:
     return found
 
 
-def _changes(dry_run: dict[str, Any]) -> Iterator[Change]:
-    yield Change(Kind.END, " ".join(str(dry_run.get(name, "")) for name in _NAMES).strip())
+def _changes(dry_run: dict[str, Any]) -> Iterator[MappingChange]:
+    yield MappingChange(Kind.END, " ".join(str(dry_run.get(name, "")) for name in _NAMES).strip())
     for call in dry_run.get("calls", ()):
         if call["changes"]:
-            yield Change(Kind.CALL, f"{call['method']} {_without_id(call['path'])}")
+            yield MappingChange(Kind.CALL, f"{call['method']} {_without_id(call['path'])}")
     for one in dry_run.get("differences", ()):
         kind = Kind.ADDED if one["before"] is None else Kind.REMOVED if one["after"] is None else Kind.CHANGED
         path = f"{one['resource'].partition('/')[0]}.{_PLACE.sub('', one['path'])}"
-        yield Change(kind, path, one["before"], one["after"])
+        yield MappingChange(kind, path, one["before"], one["after"])
 
 
 def _without_id(path: str) -> str:

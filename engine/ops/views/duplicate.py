@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from engine.deliver.patient.chart import Alike
 from engine.journal.access.deciding import Decision
-from engine.journal.read.views import Row
+from engine.journal.read.views import EntryRow
 from engine.ops.views.answer import Answer, Count, Time, moment_text
 from engine.ops.views.entry import Row as RowView
 from engine.ops.views.entry import RowFacts
@@ -83,7 +83,7 @@ def decided(one: Decision | None) -> DecisionView | None:
     return DecisionView(what=one.what, by=one.by, at=moment_text(one.at)) if one else None
 
 
-def duplicate(row: Row, decision: Decision | None, merged: int | None) -> Duplicate:
+def duplicate(row: EntryRow, decision: Decision | None, merged: int | None) -> Duplicate:
     """Return an entry with its decision, and the entry of the merge that settled it."""
     return Duplicate(**dict(row_facts(RowView.of(row))), decision=decided(decision), merged_by=merged)
 

@@ -8,7 +8,7 @@ import orjson
 from engine.config.channel import Channel
 from engine.config.channels import file_of
 from engine.config.shipped import shipped
-from engine.config.source import Source
+from engine.config.source import AuthoredFile
 from engine.errors import MessageError, UsageError
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
@@ -61,7 +61,7 @@ def explained(
     *,
     charset: str = "UTF-8",
     event: str = "",
-    file: Source | None = None,
+    file: AuthoredFile | None = None,
 ) -> dict[str, object]:
     """Return why a message comes out as it does; `error` alone where it cannot be read. `file`: the channel's.
 

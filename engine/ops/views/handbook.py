@@ -20,7 +20,7 @@ _MARK: Final = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HelpPage:
     """One help page: the name that people type, its title, one line of what it is for, and its file."""
 
     name: str
@@ -38,15 +38,15 @@ def read(file: Path) -> str:
     return _MARK.sub("", file.read_text(encoding="utf-8"))
 
 
-def _page(row: re.Match[str]) -> Page:
+def _page(row: re.Match[str]) -> HelpPage:
     file = PurePosixPath(normpath(PurePosixPath(FOLDER.name) / row["link"]))
     room = file.parent.name
     place = shipped(room) / file.name if room in SHIPPED else FOLDER / row["link"]
     name = room if file.name == INDEX.name else file.stem
-    return Page(name, row["title"], row["purpose"], place.resolve())
+    return HelpPage(name, row["title"], row["purpose"], place.resolve())
 
 
-def _pages() -> Mapping[str, Page]:
+def _pages() -> Mapping[str, HelpPage]:
     found = (_page(row) for row in _ROW.finditer(INDEX.read_text(encoding="utf-8")))
     return {page.name: page for page in found}
 
@@ -56,7 +56,7 @@ PAGES: Final = _pages()
 _NAMES: Final = {page.file.parts[-2:]: page.name for page in PAGES.values()} | {INDEX.parts[-2:]: ""}
 
 
-def page_of(name: str) -> Page:
+def page_of(name: str) -> HelpPage:
     """Return the page of a name; UsageError names the nearest one, and repeats nothing of what was typed."""
     if name not in PAGES:
         raise UsageError(f"there is no such help page; {nearest(name, PAGES)}")

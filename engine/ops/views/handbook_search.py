@@ -7,7 +7,7 @@ from functools import cache
 from itertools import takewhile
 from typing import Final
 
-from engine.ops.views.handbook import PAGES, Page
+from engine.ops.views.handbook import PAGES, HelpPage
 from engine.ops.views.reasons import reason_of
 
 EXCERPT_CHARACTERS: Final = 110
@@ -27,7 +27,7 @@ class PageSection:
     `names`: title of the page and heading; `keys`: the first cells of its tables (reasons, settings, metrics).
     """
 
-    page: Page
+    page: HelpPage
     heading: str
     text: str
     names: str
@@ -67,7 +67,7 @@ def _hits(words: Sequence[str]) -> list[Hit]:
 
 
 @cache
-def _sections(page: Page) -> tuple[PageSection, ...]:
+def _sections(page: HelpPage) -> tuple[PageSection, ...]:
     text = page.text()
     # A comment of a shell is no heading.
     prose = _BLOCK.sub(lambda block: block[0].replace("#", " "), text)
@@ -78,7 +78,7 @@ def _sections(page: Page) -> tuple[PageSection, ...]:
     )
 
 
-def _section(page: Page, heading: str, text: str) -> PageSection:
+def _section(page: HelpPage, heading: str, text: str) -> PageSection:
     keys = (_folded(_plain(line.split("|", 2)[1])) for line in text.splitlines() if line.startswith("| "))
     return PageSection(page, heading, text, _folded(f"{page.title} {heading}"), _folded(text), frozenset(keys))
 

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from engine.config.channel import Channel
 from engine.fhir.schema import FhirVersion
 from engine.fhir.secondary_validator import second_opinion
-from engine.mapping.authoring.case import NO_CHANNELS, Case, Result, run_cases
+from engine.mapping.authoring.case import NO_CHANNELS, Case, CaseResult, run_cases
 from engine.mapping.compile import MappingSource
 from engine.ops.views.answer import AnyJson
 
 
 def failed_cases(
     cases: Sequence[Case], mapping: MappingSource, channels: Mapping[str, Channel] = NO_CHANNELS
-) -> list[Result]:
+) -> list[CaseResult]:
     """Return the cases that come out otherwise than expected, or as a resource that is not valid.
 
     `channels`: those that cases may name.

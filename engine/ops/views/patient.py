@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
-from engine.deliver.patient.chart import Chart
-from engine.deliver.stored import Stored
+from engine.deliver.patient.chart import PatientChart
+from engine.deliver.stored import ServerResource
 from engine.fhir.patient import links, person, replaced_by
 from engine.ops.views.answer import Answer, Count, EntrySeq, Time, known_as
 from engine.ops.views.entry import Row
@@ -148,7 +148,7 @@ class PatientView(Answer):
     before: Count | None
 
 
-def held_at(destination: str, found: Chart) -> AtDestination:
+def held_at(destination: str, found: PatientChart) -> AtDestination:
     """Return what a destination holds."""
     return AtDestination(
         destination=destination,
@@ -165,7 +165,7 @@ def refused_at(destination: str, why: str) -> AtDestination:
     return AtDestination(destination=destination, refused=why, records=(), visits=(), visits_refused="", more=False)
 
 
-def record(stored: Stored) -> Record:
+def record(stored: ServerResource) -> Record:
     """Return a Patient; elements that are not as FHIR has them are left out."""
     body = stored.body
     who, meta = person(body), _object(body.get("meta"))
@@ -194,7 +194,7 @@ def links_of(body: Body) -> Iterator[RecordLink]:
         yield from (RecordLink(kind=kind, patient=one) for one in links(dict(body), kind))
 
 
-def _visit(stored: Stored) -> Visit:
+def _visit(stored: ServerResource) -> Visit:
     body = stored.body
     period, kind = _object(body.get("period")), _object(body.get("class"))
     places = sorted(_objects(body, "location"), key=lambda one: one.get("status") != "active")

@@ -5,7 +5,7 @@ from typing import Final
 
 from engine.errors import MessageError
 from engine.hl7.charset import wide_codec
-from engine.hl7.conformance.part import Part
+from engine.hl7.conformance.part import MessagePart
 from engine.hl7.conformance.standard import LAST, Standard, standard
 from engine.hl7.header import character_set
 from engine.hl7.leaf import NULL
@@ -93,7 +93,7 @@ def _fields(segment: Segment, rules: list[Standard]) -> Iterator[FieldView]:
             yield FieldView(path=path, name=part.name if part else "", value=text, parts=parts)
 
 
-def _parts(repetitions: tuple[Repetition, ...], path: str, part: Part | None) -> Iterator[PartView]:
+def _parts(repetitions: tuple[Repetition, ...], path: str, part: MessagePart | None) -> Iterator[PartView]:
     for number, repetition in enumerate(repetitions, 1):
         here = path if number == 1 else f"{path}({number})"
         for component in range(1, repetition.components() + 1):
@@ -109,7 +109,7 @@ def _parts(repetitions: tuple[Repetition, ...], path: str, part: Part | None) ->
                     )
 
 
-def _part(rules: list[Standard], name: str, number: int) -> Part | None:
+def _part(rules: list[Standard], name: str, number: int) -> MessagePart | None:
     for one in rules:
         rule = one.segment(name)
         if rule and number < len(rule.fields) and (part := rule.fields[number]):
@@ -117,7 +117,7 @@ def _part(rules: list[Standard], name: str, number: int) -> Part | None:
     return None
 
 
-def _child(part: Part | None, number: int) -> Part | None:
+def _child(part: MessagePart | None, number: int) -> MessagePart | None:
     return part.parts[number - 1] if part and number <= len(part.parts) else None
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 
 from engine.errors import JournalError
-from engine.journal.entry import Outcome, State
+from engine.journal.entry import RequestOutcome, State
 from engine.journal.read.lineage import Replayed, lineage
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import AttemptView, DeliveryView, EntryView
@@ -148,7 +148,7 @@ def _involved(view: DeliveryView) -> Iterator[Involved]:
 
 
 def _attempt(view: AttemptView) -> Attempt:
-    outcome = view.outcome or Outcome(view.intent.number, 0, (), "", 0.0)
+    outcome = view.outcome or RequestOutcome(view.intent.number, 0, (), "", 0.0)
     return Attempt.of(
         view.intent,
         status=outcome.status if view.outcome else None,

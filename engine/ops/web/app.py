@@ -18,7 +18,7 @@ from engine import telemetry
 from engine.config.network import Network, is_allowed
 from engine.errors import AdtEngineError, place_of
 from engine.ops.web.auth_middleware import AuthMiddleware, SignInNeededError, is_stream, is_stream_at
-from engine.ops.web.call import Call, WebContext
+from engine.ops.web.call import WebCall, WebContext
 from engine.ops.web.headers import SESSION, secured
 from engine.ops.web.origin import is_known
 from engine.ops.web.refusal import TITLES, RefusedRequestError, status_of
@@ -115,13 +115,13 @@ class App:
             self._context.cookies.set(answer, SESSION, call.renewed)
         return answer
 
-    def _call(self, request: Request) -> Call:
+    def _call(self, request: Request) -> WebCall:
         """Return the call that was refused, as far as it had come."""
         known = request.scope["state"].get("call")
         return (
             known
             if known is not None
-            else Call(request, self._context, Route("GET", request.url.path, Free.ANYBODY, _nothing))
+            else WebCall(request, self._context, Route("GET", request.url.path, Free.ANYBODY, _nothing))
         )
 
 

@@ -8,13 +8,13 @@ from starlette.responses import Response
 
 from engine.errors import UnconfirmedOperationError
 from engine.ops.access.actor import Permission
-from engine.ops.access.session import Refusal
+from engine.ops.access.session import LoginRefusal
 from engine.ops.web.body import read_form
-from engine.ops.web.call import Call, WebContext
+from engine.ops.web.call import WebCall, WebContext
 from engine.ops.web.headers import SESSION, VISITOR
 from engine.ops.web.origin import FIELD, check_origin
 from engine.ops.web.refusal import RefusedRequestError
-from engine.ops.web.route import Free, Gate, Route
+from engine.ops.web.route import Authentication, Free, Route
 
 PASSWORD: Final = "confirm_password"  # noqa: S105 - the name of a field
 CODE: Final = "confirm_totp"
@@ -37,17 +37,17 @@ class AuthMiddleware:
 
     async def answer(self, request: Request) -> Response:
         """Admit the caller and answer, or raise why not."""
-        call = request.state.call = Call(request, self.context, self.route)
-        await (self._know_bearer(call) if self.route.gate is Gate.TOKEN else self._know_browser(call))
+        call = request.state.call = WebCall(request, self.context, self.route)
+        await (self._know_bearer(call) if self.route.gate is Authentication.TOKEN else self._know_browser(call))
         if isinstance(self.route.needs, Permission) and not call.may(self.route.needs):
             raise RefusedRequestError(403, f"your role may not do this: it needs the permission {self.route.needs}")
-        if call.may(Permission.METADATA) and self.route.gate is Gate.SESSION and not is_stream(request):
+        if call.may(Permission.METADATA) and self.route.gate is Authentication.SESSION and not is_stream(request):
             call.held = await self.context.tally.held(self.context.engine)
-        if self.route.method == "POST" and self.route.gate is Gate.SESSION:
+        if self.route.method == "POST" and self.route.gate is Authentication.SESSION:
             return await self._take(call)
         return await self.route.view(call)
 
-    async def _take(self, call: Call) -> Response:
+    async def _take(self, call: WebCall) -> Response:
         """Answer a form that is ours; where what it asks for needs the password once more, ask for that."""
         check_origin(call.request.headers, call.request.url.scheme)
         call.form = await read_form(call.request)
@@ -65,7 +65,7 @@ class AuthMiddleware:
             self.context.cookies.set(answer, SESSION, call.renewed)
         return answer
 
-    async def _know_browser(self, call: Call) -> None:
+    async def _know_browser(self, call: WebCall) -> None:
         access, request = self.context.access, call.request
         cookie = self.context.cookies.read(request, SESSION)
         if cookie:
@@ -76,7 +76,7 @@ class AuthMiddleware:
         if call.actor is None and self.route.needs is not Free.ANYBODY:
             raise SignInNeededError
 
-    async def _know_bearer(self, call: Call) -> None:
+    async def _know_bearer(self, call: WebCall) -> None:
         if self.route.needs is Free.ANYBODY:
             return
         scheme, _, token = call.request.headers.get("authorization", "").partition(" ")
@@ -86,19 +86,19 @@ class AuthMiddleware:
         if call.actor is None:
             raise RefusedRequestError(401, "the token is unknown, expired or revoked")
 
-    async def _confirm(self, call: Call) -> Refusal | None:
+    async def _confirm(self, call: WebCall) -> LoginRefusal | None:
         """Check the password that came with the form; the session goes on under a new cookie."""
         found = await self.context.access.confirm(
             call.cookie, call.form[PASSWORD], call.form.get(CODE, ""), call.address
         )
-        if isinstance(found, Refusal):
+        if isinstance(found, LoginRefusal):
             return found
         call.cookie = call.renewed = found.cookie
         call.actor = replace(call.by, confirmed=True)
         return None
 
 
-def _ask_again(call: Call, status: int, alarm: str) -> Response:
+def _ask_again(call: WebCall, status: int, alarm: str) -> Response:
     """Ask for the password and send the same form again with it."""
     fields = {name: value for name, value in call.form.items() if name not in {FIELD, PASSWORD, CODE, NAME}}
     return call.page("confirm.html", status, fields=fields, alarm=alarm, action=call.request.url.path)

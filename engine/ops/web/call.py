@@ -22,7 +22,7 @@ from engine.ops.web.headers import Cookies
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.renderer import Renderer
 from engine.ops.web.route import Free, Route
-from engine.ops.web.tally import Tally
+from engine.ops.web.tally import HeldCounter
 from engine.pipeline.engine import Engine
 from engine.pipeline.post import HttpIntake
 
@@ -59,13 +59,13 @@ class WebContext:
     exposed: bool
     renderer: Renderer = field(default_factory=Renderer)
     searches: Searches = field(default_factory=Searches)
-    tally: Tally = field(default_factory=Tally)
+    tally: HeldCounter = field(default_factory=HeldCounter)
     streams: Counter[str] = field(default_factory=Counter)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(slots=True)
-class Call:
+class WebCall:
     """One request. `actor` is None where nobody is signed in; `cookie` is of the session, or of a visitor.
 
     `renewed`: the session's new cookie, where the request made one. `held`: how many deliveries are held.
@@ -221,7 +221,7 @@ NOTICES: dict[str, str] = {
 def form(path: str, operation: type[Operation[A]], *fields: str, to: str, notice: str, **fixed: object) -> Route:
     """Return the route of a form: the operation on these fields of it and on what the address names, then a page."""
 
-    async def submit(call: Call) -> Response:
+    async def submit(call: WebCall) -> Response:
         given = {name: call.form.get(name, "") for name in fields}
         named = {name: numbered(name, text, 404) for name, text in call.request.path_params.items()}
         await call.perform(operation, **given, **named, **fixed)

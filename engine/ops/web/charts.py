@@ -21,7 +21,7 @@ Values = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """One series: its path, its last and its highest value as text."""
 
     name: str
@@ -40,12 +40,12 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class LineChart:
     """One chart: lines, the label of each point, and rows of a table, each the highest of its part of the time."""
 
     title: str
     unit: str
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     columns: tuple[Column, ...]
     top: str
     began_at: str
@@ -58,21 +58,23 @@ class Chart:
         return not any(one.path for one in self.lines)
 
 
-def chart(title: str, unit: str, times: Sequence[datetime], series: Mapping[str, Values]) -> Chart:
+def chart(title: str, unit: str, times: Sequence[datetime], series: Mapping[str, Values]) -> LineChart:
     """Return a chart of series that have a value, or None, at each of some times that are equally far apart."""
     known = [value for values in series.values() for value in values if value is not None]
     if not known:
-        return Chart(title, unit, tuple(Line(name, "", NOTHING, NOTHING) for name in series), (), "", "", "", ())
+        return LineChart(
+            title, unit, tuple(ChartLine(name, "", NOTHING, NOTHING) for name in series), (), "", "", "", ()
+        )
     top = _round_up(max(known))
     clock = _clock(times)
     step = WIDTH / max(len(times) - 1, 1)
-    lines = tuple(Line(name, _path(values, step, top), *_ends(values)) for name, values in series.items())
+    lines = tuple(ChartLine(name, _path(values, step, top), *_ends(values)) for name, values in series.items())
     columns = tuple(
         Column(max(place * step - step / 2, 0.0), step, _said(clock(at), unit, series, place))
         for place, at in enumerate(times)
         if any(values[place] is not None for values in series.values())
     )
-    return Chart(title, unit, lines, columns, _short(top), clock(times[0]), clock(times[-1]), _rows(times, series))
+    return LineChart(title, unit, lines, columns, _short(top), clock(times[0]), clock(times[-1]), _rows(times, series))
 
 
 def per_minute(times: Sequence[datetime], seconds: int, now: datetime, counts: Sequence[int]) -> list[float | None]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from engine.config.network import Network, is_loopback
 from engine.errors import StartError, UsageError
 from engine.http import binding
-from engine.http.tls import Pair, server_context
+from engine.http.tls import KeyPair, server_context
 from engine.ops.web.origin import LOOPBACK_NAMES, names_of
 
 
@@ -85,7 +85,7 @@ def tls_context(where: PagesListener) -> ssl.SSLContext | None:
     """Return the context of a listener with a certificate, else None; StartError where it cannot be used."""
     if where.certificate is None or where.key is None:
         return None
-    context = server_context(Pair(where.certificate, where.key, ("--admin-certificate", "--admin-key")))
+    context = server_context(KeyPair(where.certificate, where.key, ("--admin-certificate", "--admin-key")))
     try:
         names_of(where.certificate.read_bytes())
     except ValueError as error:

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from engine.ops.access.actor import Permission
 from engine.ops.operations.patients import MOST_NAMED, NameEntries
 from engine.ops.views.who import Named
-from engine.ops.web.call import Call
+from engine.ops.web.call import WebCall
 
 
-async def names_of(call: Call, entries: Iterable[int]) -> Mapping[int, Named]:
+async def names_of(call: WebCall, entries: Iterable[int]) -> Mapping[int, Named]:
     """Return whom entries are about, by entry; nothing for who may not see patients."""
     wanted = sorted(set(entries)) if call.may(Permission.PHI) else []
     found: dict[int, Named] = {}

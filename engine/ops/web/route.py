@@ -18,7 +18,7 @@ class Free(StrEnum):
     SIGNED_IN = "signed-in"
 
 
-class Gate(StrEnum):
+class Authentication(StrEnum):
     """How a caller shows who it is: a browser by its session's cookie, a program by a bearer token."""
 
     SESSION = "session"
@@ -33,7 +33,7 @@ class Route:
     path: str
     needs: Permission | Free
     view: Callable[[Any], Awaitable[Response]]
-    gate: Gate = Gate.SESSION
+    gate: Authentication = Authentication.SESSION
     label: str = ""
 
     @property

@@ -9,7 +9,7 @@ from typing import Final
 from engine import telemetry
 from engine.clock import now
 from engine.http import server
-from engine.http.connection import Bounds, Refusal
+from engine.http.connection import ConnectionLimits, ConnectionRefusal
 from engine.ops.access.access import Access
 from engine.ops.operations.runner import Operations
 from engine.ops.web.app import App
@@ -20,7 +20,7 @@ from engine.ops.web.table import ROUTES
 from engine.pipeline.engine import Engine
 from engine.pipeline.post import HttpIntake
 
-BOUNDS: Final = Bounds(400, of_address=100, arrival_seconds=15.0)
+BOUNDS: Final = ConnectionLimits(400, of_address=100, arrival_seconds=15.0)
 KEEP_ALIVE_SECONDS: Final = 75
 GRACE_SECONDS: Final = 3
 
@@ -33,7 +33,7 @@ async def serving(
     running = server.http_server(
         app,
         BOUNDS,
-        lambda _status: Refusal(tuple(secured((), tls=where.tls))),
+        lambda _status: ConnectionRefusal(tuple(secured((), tls=where.tls))),
         context=tls_context(where),
         keep_alive_seconds=KEEP_ALIVE_SECONDS,
         grace_seconds=GRACE_SECONDS,

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from engine import telemetry
 from engine.errors import AdtEngineError, place_of
-from engine.ops.web.call import Call
+from engine.ops.web.call import WebCall
 from engine.ops.web.refusal import RefusedRequestError
 
 EVERY_SECONDS: Final = 2.0
@@ -23,7 +23,7 @@ _log = telemetry.logger()
 
 
 def streamed(
-    call: Call, now: Render, seldom: Render | None = None, seldom_every: int = 15, **others: Render
+    call: WebCall, now: Render, seldom: Render | None = None, seldom_every: int = 15, **others: Render
 ) -> Response:
     """Answer with a stream: `now` and `others` in events named so, and at every 15th turn `seldom`.
 
@@ -38,7 +38,7 @@ def streamed(
 
 
 async def _events(
-    call: Call, renders: Mapping[str, Render], seldom: Render | None, seldom_every: int
+    call: WebCall, renders: Mapping[str, Render], seldom: Render | None, seldom_every: int
 ) -> AsyncIterator[bytes]:
     context, owner = call.context, call.owner
     context.streams[owner] += 1

@@ -13,7 +13,7 @@ from engine.pipeline.engine import Engine
 FRESH_SECONDS: Final = 3.0
 
 
-class Tally:
+class HeldCounter:
     """The number of held deliveries, at most three seconds old; what was counted last where it cannot be counted."""
 
     def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:

@@ -31,7 +31,7 @@ _log = telemetry.logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class AlertCondition:
     """What was looked at: whether something is wrong with a subject now, and in which words, without any patient."""
 
     kind: AlertKind
@@ -40,7 +40,7 @@ class Condition:
     detail: str = ""
 
 
-def combined(said: Iterable[NodeCondition]) -> Iterator[Condition]:
+def combined(said: Iterable[NodeCondition]) -> Iterator[AlertCondition]:
     """Yield what nodes say together: something is wrong where one says so, or all for what must happen at one only."""
     for (kind, subject), found in groupby(said, key=lambda one: (one.kind, one.subject)):
         nodes = tuple(found)
@@ -48,7 +48,7 @@ def combined(said: Iterable[NodeCondition]) -> Iterator[Condition]:
         everywhere = len(wrong) == len(nodes)
         details = dict.fromkeys(one.detail for one in wrong)
         where = "" if everywhere else f"{', '.join(one.node for one in wrong)}: "
-        yield Condition(
+        yield AlertCondition(
             AlertKind(kind),
             subject,
             everywhere if AlertKind(kind) in AT_ONE_OF_ALL else bool(wrong),
@@ -81,7 +81,7 @@ class AlertBook:
         found = self._open.get((kind, subject))
         return found is not None and found.acknowledged_at is not None
 
-    async def settle(self, conditions: Iterable[Condition], now: datetime) -> None:
+    async def settle(self, conditions: Iterable[AlertCondition], now: datetime) -> None:
         """Open and clear by what was looked at; what was not looked at stays as it is.
 
         In a shared journal each node says how it finds things to be, and the one that leads settles them for all.
@@ -97,7 +97,7 @@ class AlertBook:
             elif not one.wrong and found is not None and one.kind not in UNTIL_SEEN:
                 await self._end(found, now)
 
-    async def _together(self, mine: tuple[Condition, ...]) -> list[Condition]:
+    async def _together(self, mine: tuple[AlertCondition, ...]) -> list[AlertCondition]:
         """Say how this node finds things to be; return what it is to settle: what happened here, or all if it leads."""
         happened = [one for one in mine if one.kind in UNTIL_SEEN]
         lasting = [(one.kind, one.subject, one.wrong, one.detail) for one in mine if one.kind not in UNTIL_SEEN]
@@ -106,7 +106,7 @@ class AlertBook:
         if not self._journal.leads:
             return happened
         runs = await self._journal.read(telling.configurations)
-        differ = Condition(AlertKind.NODES_DIFFER, NODES, len(set(runs.values())) > 1, ", ".join(runs))
+        differ = AlertCondition(AlertKind.NODES_DIFFER, NODES, len(set(runs.values())) > 1, ", ".join(runs))
         return [*happened, *combined(await self._journal.read(telling.said)), differ]
 
     async def acknowledge(self, number: int, now: datetime, by: str) -> Alert | None:
@@ -125,7 +125,7 @@ class AlertBook:
         found = await self._journal.read(partial(alerting.latest_alerts, limit=limit))
         return tuple(now.get(one.id, one) for one in found)
 
-    async def _begin(self, one: Condition, now: datetime) -> None:
+    async def _begin(self, one: AlertCondition, now: datetime) -> None:
         work = partial(alerting.open_alert, kind=one.kind, subject=one.subject, detail=one.detail, now=now)
         alert = self._open[one.kind, one.subject] = await self._journal.write(work)
         self._announce(alert, "alert")

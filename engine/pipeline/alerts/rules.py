@@ -14,7 +14,7 @@ from engine.config.alerting import Alerting
 from engine.journal.file.database import LOG_BYTES
 from engine.journal.read.backlog import Backlog
 from engine.journal.state.pausing import Pause
-from engine.pipeline.alerts.book import Condition
+from engine.pipeline.alerts.book import AlertCondition
 from engine.pipeline.alerts.kind import AlertKind, PauseReason
 from engine.pipeline.alerts.traffic import is_silent
 
@@ -77,7 +77,7 @@ class DestinationFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class EngineFacts:
     """What is known of the engine now.
 
     `hook_failing` says whether alerts cannot be sent, `entrance` who was turned away from pages and API, by kind, and
@@ -102,7 +102,7 @@ class Facts:
     certificates: Certificates = ()
 
 
-def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Condition]:
+def conditions(facts: EngineFacts, alerting: Alerting, is_open: IsOpen) -> Iterator[AlertCondition]:
     """Yield what is wrong and what is not; what is open clears only at half of what opened it."""
     for name, destination in facts.destinations.items():
         yield from _of_destination(name, destination, facts.now, alerting, is_open)
@@ -110,15 +110,15 @@ def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Co
         yield from _of_channel(name, channel, facts, alerting, is_open)
     low = facts.free_bytes < facts.reserve_bytes * alerting.disk_reserves
     free = f"{facts.free_bytes // 2**20} MiB free, reserve {facts.reserve_bytes // 2**20} MiB"
-    yield Condition(AlertKind.DISK_RESERVE, ENGINE, low, free)
-    yield Condition(AlertKind.RELOAD_FAILED, ENGINE, bool(facts.refused_reload), facts.refused_reload)
-    yield Condition(AlertKind.WEBHOOK_FAILED, ENGINE, facts.hook_failing)
-    yield Condition(AlertKind.JOURNAL_DAMAGED, ENGINE, bool(facts.damage), facts.damage)
-    yield Condition(AlertKind.JOURNAL_REFUSES, ENGINE, bool(facts.refused), facts.refused)
+    yield AlertCondition(AlertKind.DISK_RESERVE, ENGINE, low, free)
+    yield AlertCondition(AlertKind.RELOAD_FAILED, ENGINE, bool(facts.refused_reload), facts.refused_reload)
+    yield AlertCondition(AlertKind.WEBHOOK_FAILED, ENGINE, facts.hook_failing)
+    yield AlertCondition(AlertKind.JOURNAL_DAMAGED, ENGINE, bool(facts.damage), facts.damage)
+    yield AlertCondition(AlertKind.JOURNAL_REFUSES, ENGINE, bool(facts.refused), facts.refused)
     long = _past(facts.log_bytes, LONG_LOG_BYTES, is_open(AlertKind.LOG_GROWS, ENGINE))
-    yield Condition(AlertKind.LOG_GROWS, ENGINE, long, f"{facts.log_bytes // 2**20} MiB")
+    yield AlertCondition(AlertKind.LOG_GROWS, ENGINE, long, f"{facts.log_bytes // 2**20} MiB")
     yield from _certificates(ENGINE, facts.certificates, facts.now, alerting)
-    yield Condition(AlertKind.AUDIT_GAP, ENGINE, bool(facts.unanchored), facts.unanchored)
+    yield AlertCondition(AlertKind.AUDIT_GAP, ENGINE, bool(facts.unanchored), facts.unanchored)
     limits = {
         AlertKind.LOG_IN_FAILURES: alerting.log_in_failures,
         AlertKind.TOKEN_FAILURES: alerting.token_failures,
@@ -126,49 +126,49 @@ def conditions(facts: Facts, alerting: Alerting, is_open: IsOpen) -> Iterator[Co
     for kind, share in facts.entrance.items():
         many = _past(share.bad, limits[kind], is_open(kind, ENGINE))
         if many or share.whole:
-            yield Condition(kind, ENGINE, many, f"{share.bad} in {WINDOW.total_seconds() // 60:.0f} minutes")
+            yield AlertCondition(kind, ENGINE, many, f"{share.bad} in {WINDOW.total_seconds() // 60:.0f} minutes")
 
 
 def _of_destination(
     name: str, facts: DestinationFacts, now: datetime, alerting: Alerting, is_open: IsOpen
-) -> Iterator[Condition]:
+) -> Iterator[AlertCondition]:
     pause, backlog = facts.pause, facts.backlog
     storm = pause is not None and pause.reason == PauseReason.HOLD_STORM
     detail = pause.detail if storm and pause else pause.reason if pause else ""
-    yield Condition(AlertKind.HOLD_STORM, name, storm, detail)
-    yield Condition(AlertKind.DESTINATION_PAUSED, name, pause is not None and not storm, detail)
-    yield Condition(AlertKind.DESTINATION_FAILURE, name, bool(facts.failing), facts.failing)
+    yield AlertCondition(AlertKind.HOLD_STORM, name, storm, detail)
+    yield AlertCondition(AlertKind.DESTINATION_PAUSED, name, pause is not None and not storm, detail)
+    yield AlertCondition(AlertKind.DESTINATION_FAILURE, name, bool(facts.failing), facts.failing)
     # What has an alert of its own, a pause or a fault of the destination as a whole, opens no second one.
     long = facts.down_seconds >= alerting.destination_down_seconds
     down = long and backlog.depth > 0 and not facts.failing and pause is None
     waits = f"{facts.cause or 'no answer'} for {facts.down_seconds:.0f} seconds, {backlog.depth} waiting"
-    yield Condition(AlertKind.DESTINATION_DOWN, name, down, waits)
+    yield AlertCondition(AlertKind.DESTINATION_DOWN, name, down, waits)
     held = f"{backlog.held} held, {backlog.waiting} waiting behind something older"
-    yield Condition(AlertKind.HELD_LANES, name, backlog.held >= alerting.held_lanes, held)
+    yield AlertCondition(AlertKind.HELD_LANES, name, backlog.held >= alerting.held_lanes, held)
     deep = _past(backlog.depth, alerting.queue_depth, is_open(AlertKind.QUEUE_DEPTH, name))
-    yield Condition(AlertKind.QUEUE_DEPTH, name, deep, f"{backlog.depth} waiting")
+    yield AlertCondition(AlertKind.QUEUE_DEPTH, name, deep, f"{backlog.depth} waiting")
     minutes = (now - backlog.oldest_at).total_seconds() / 60 if backlog.oldest_at else 0.0
     old = _past(minutes, alerting.queue_age_minutes, is_open(AlertKind.QUEUE_AGE, name))
-    yield Condition(AlertKind.QUEUE_AGE, name, old, f"the oldest has been waiting for {minutes:.0f} minutes")
+    yield AlertCondition(AlertKind.QUEUE_AGE, name, old, f"the oldest has been waiting for {minutes:.0f} minutes")
     yield from _share(AlertKind.ERROR_RATIO, name, facts.errors, alerting.error_ratio, is_open)
 
 
 def _of_channel(
-    name: str, facts: ChannelFacts, engine: Facts, alerting: Alerting, is_open: IsOpen
-) -> Iterator[Condition]:
-    yield Condition(AlertKind.CHANNEL_STOPPED, name, facts.stopped)
-    yield Condition(AlertKind.MERGE_LIMIT, name, facts.merges_held, "one source exceeded its limit")
+    name: str, facts: ChannelFacts, engine: EngineFacts, alerting: Alerting, is_open: IsOpen
+) -> Iterator[AlertCondition]:
+    yield AlertCondition(AlertKind.CHANNEL_STOPPED, name, facts.stopped)
+    yield AlertCondition(AlertKind.MERGE_LIMIT, name, facts.merges_held, "one source exceeded its limit")
     used = f"{facts.merges} of {facts.merge_limit} merges of one source"
     burst = _past(facts.merges, facts.merge_limit * alerting.merge_burst, is_open(AlertKind.MERGE_BURST, name))
-    yield Condition(AlertKind.MERGE_BURST, name, burst and facts.merges > 1, used)
+    yield AlertCondition(AlertKind.MERGE_BURST, name, burst and facts.merges > 1, used)
     yield from _share(AlertKind.REFUSAL_RATIO, name, facts.refusals, alerting.refusal_ratio, is_open)
-    yield Condition(AlertKind.CONNECTIONS_REFUSED, name, bool(facts.refused), "; ".join(facts.refused))
+    yield AlertCondition(AlertKind.CONNECTIONS_REFUSED, name, bool(facts.refused), "; ".join(facts.refused))
     yield from _silence(name, facts, engine, alerting)
     yield from _loneliness(name, facts, engine, alerting)
     yield from _certificates(name, facts.certificates, engine.now, alerting)
 
 
-def _certificates(name: str, certificates: Certificates, now: datetime, alerting: Alerting) -> Iterator[Condition]:
+def _certificates(name: str, certificates: Certificates, now: datetime, alerting: Alerting) -> Iterator[AlertCondition]:
     for path, end in certificates:
         left, at = end - now, f"{end.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         over, last = left < timedelta(), left < A_DAY
@@ -176,13 +176,13 @@ def _certificates(name: str, certificates: Certificates, now: datetime, alerting
         hours, minutes = divmod(max(int(left.total_seconds() // 60), 0), 60)
         days = f"{left.days} day{'s' if left.days != 1 else ''}"
         subject = f"{name} {path}"
-        yield Condition(AlertKind.CERTIFICATE_EXPIRY, subject, soon, f"{path.name}: {days} left, until {at}")
+        yield AlertCondition(AlertKind.CERTIFICATE_EXPIRY, subject, soon, f"{path.name}: {days} left, until {at}")
         within = f"{path.name}: ends in {hours} h {minutes} min, at {at}"
-        yield Condition(AlertKind.CERTIFICATE_ENDS, subject, last and not over, within)
-        yield Condition(AlertKind.CERTIFICATE_EXPIRED, subject, over, f"{path.name}: ended on {at}")
+        yield AlertCondition(AlertKind.CERTIFICATE_ENDS, subject, last and not over, within)
+        yield AlertCondition(AlertKind.CERTIFICATE_EXPIRED, subject, over, f"{path.name}: ended on {at}")
 
 
-def _silence(name: str, facts: ChannelFacts, engine: Facts, alerting: Alerting) -> Iterator[Condition]:
+def _silence(name: str, facts: ChannelFacts, engine: EngineFacts, alerting: Alerting) -> Iterator[AlertCondition]:
     minutes = alerting.no_traffic_of(name)
     silent = engine.now - facts.silent_since
     if minutes is None:
@@ -191,27 +191,33 @@ def _silence(name: str, facts: ChannelFacts, engine: Facts, alerting: Alerting) 
         wrong = bool(minutes) and silent >= timedelta(minutes=minutes)
     wrong = wrong and facts.listening
     if wrong or facts.heard or minutes == 0 or not facts.listening:
-        yield Condition(AlertKind.NO_TRAFFIC, name, wrong, f"nothing for {silent.total_seconds() // 60:.0f} minutes")
+        yield AlertCondition(
+            AlertKind.NO_TRAFFIC, name, wrong, f"nothing for {silent.total_seconds() // 60:.0f} minutes"
+        )
 
 
-def _loneliness(name: str, facts: ChannelFacts, engine: Facts, alerting: Alerting) -> Iterator[Condition]:
+def _loneliness(name: str, facts: ChannelFacts, engine: EngineFacts, alerting: Alerting) -> Iterator[AlertCondition]:
     minutes = alerting.no_sender_of(name)
     if facts.lonely_since is None or not minutes or not facts.listening:
-        yield Condition(AlertKind.NO_SENDER, name, wrong=False)
+        yield AlertCondition(AlertKind.NO_SENDER, name, wrong=False)
         return
     lonely = engine.now - facts.lonely_since
     wrong = lonely >= timedelta(minutes=minutes)
     if wrong or facts.lonely_since > engine.started_at:
-        yield Condition(AlertKind.NO_SENDER, name, wrong, f"no sender for {lonely.total_seconds() // 60:.0f} minutes")
+        yield AlertCondition(
+            AlertKind.NO_SENDER, name, wrong, f"no sender for {lonely.total_seconds() // 60:.0f} minutes"
+        )
 
 
-def _share(kind: AlertKind, name: str, share: Share, limit: float, is_open: IsOpen) -> Iterator[Condition]:
+def _share(kind: AlertKind, name: str, share: Share, limit: float, is_open: IsOpen) -> Iterator[AlertCondition]:
     if share.total < LEAST_OF_A_SHARE:
         if share.whole:
-            yield Condition(kind, name, wrong=False)
+            yield AlertCondition(kind, name, wrong=False)
         return
     wrong = _past(share.bad / share.total, limit, is_open(kind, name))
-    yield Condition(kind, name, wrong, f"{share.bad} of {share.total} in {WINDOW.total_seconds() // 60:.0f} minutes")
+    yield AlertCondition(
+        kind, name, wrong, f"{share.bad} of {share.total} in {WINDOW.total_seconds() // 60:.0f} minutes"
+    )
 
 
 def _past(value: float, limit: float, opened: bool) -> bool:

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 
 from engine.acknowledge.build import build
 from engine.acknowledge.code import AckCode, code_for
-from engine.acknowledge.mode import Mode
+from engine.acknowledge.mode import AckMode
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header
 from engine.journal.entry import State
-from engine.journal.read.backlog import Ended
-from engine.pipeline.inbound.outcomes import Outcome, Outcomes
+from engine.journal.read.backlog import DestinationResult
+from engine.pipeline.inbound.outcomes import EntryOutcome, Outcomes
 
 LATE: Final = Finding(ErrorCode.APPLICATION, "not-yet-delivered", (), "Stored, not yet delivered; do not send again")
 HELD: Final = Finding(ErrorCode.APPLICATION, "held", (), "Stored, but held; do not send again")
@@ -50,10 +50,10 @@ class Awaited:
     """Where an entry's outcome is waited for; `outcome` where it is known already."""
 
     destinations: frozenset[str]
-    outcome: Outcome | None = None
+    outcome: EntryOutcome | None = None
 
 
-def findings_of(outcome: Outcome | None, pairs: Sequence[tuple[str, ...]] = ()) -> Sequence[Finding]:
+def findings_of(outcome: EntryOutcome | None, pairs: Sequence[tuple[str, ...]] = ()) -> Sequence[Finding]:
     """Return what forbids AA: nothing, a self-merge found by look-up, held, or not yet known (None).
 
     `pairs`: the places of each pair of a merge of several; those that the outcome is about are named.
@@ -70,13 +70,13 @@ def findings_of(outcome: Outcome | None, pairs: Sequence[tuple[str, ...]] = ()) 
     return (Finding(ErrorCode.APPLICATION, outcome.reason, places, "Stored, and rejected; nothing was sent"),)
 
 
-def _places(outcome: Outcome, pairs: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def _places(outcome: EntryOutcome, pairs: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return where those pairs stand that an outcome is about."""
     noted = {f"{outcome.reason} {number}": places for number, places in enumerate(pairs, 1)}
     return tuple(place for note in outcome.notes for place in noted.get(note, ()))
 
 
-def standing(states: Mapping[str, Ended], required: frozenset[str]) -> Awaited:
+def standing(states: Mapping[str, DestinationResult], required: frozenset[str]) -> Awaited:
     """Return what a message that came before still waits for, by its state now at the destinations that count.
 
     A destination that it was never given to (one that was added since) is waited for no more than an optional one.
@@ -84,9 +84,9 @@ def standing(states: Mapping[str, Ended], required: frozenset[str]) -> Awaited:
     mine = {name: ended for name, ended in states.items() if name in required}
     bad = next((ended for ended in mine.values() if ended.state in ENDS - GOOD), None)
     if bad is not None:
-        return Awaited(frozenset(), Outcome(*bad))
+        return Awaited(frozenset(), EntryOutcome(*bad))
     left = frozenset(name for name, ended in mine.items() if ended.state not in ENDS)
-    return Awaited(left, None if left else Outcome(State.DELIVERED, ""))
+    return Awaited(left, None if left else EntryOutcome(State.DELIVERED, ""))
 
 
 async def application_ack(
@@ -94,7 +94,7 @@ async def application_ack(
     seq: int,
     awaited: Awaited,
     within_seconds: float,
-    mode: Mode,
+    mode: AckMode,
     acks: AckBuilder,
     pairs: Sequence[tuple[str, ...]] = (),
 ) -> bytes | None:

@@ -8,7 +8,7 @@ from engine.acknowledge.code import AckCode
 from engine.config.channel import Channel, Mode
 from engine.hl7.header import Header
 from engine.journal.entry import BY_RULE, LOAD, SHADOW, AckOutcome, NewEntry, State
-from engine.mapping.subject.subject import Subject, lane_key
+from engine.mapping.subject.subject import MessageSubject, lane_key
 from engine.pipeline.feed import Feed
 from engine.pipeline.inbound.judgement import Judgement
 from engine.receive.reply import Peer
@@ -96,5 +96,5 @@ def fragment_of(raw: bytes, reason: str, peer: Peer, channel: Channel, received_
     )
 
 
-def _keys(subject: Subject) -> tuple[tuple[str, ...], ...]:
+def _keys(subject: MessageSubject) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(lane_key(identity) for identity in group) for group in subject.patients)

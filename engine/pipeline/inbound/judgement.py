@@ -8,13 +8,13 @@ from engine.acknowledge.judge import judge_header, judge_parts
 from engine.config.channel import Channel
 from engine.errors import MessageError, MessageLimitError, UndecodableMessageError
 from engine.hl7.conformance.check import check
-from engine.hl7.finding import ErrorCode, Finding, Severity
+from engine.hl7.finding import ErrorCode, Finding, FindingSeverity
 from engine.hl7.header import Header
 from engine.hl7.message import Message, OddLines, parse
 from engine.journal.entry import State
 from engine.mapping.compile import Mapping
 from engine.mapping.files.group import merge_groups, pair_places
-from engine.mapping.subject.subject import AppliedFilter, Subject
+from engine.mapping.subject.subject import AppliedFilter, MessageSubject
 
 ACKNOWLEDGEMENTS: Final = frozenset({"ACK", "MCF"})
 ACKNOWLEDGEMENT: Final = "acknowledgement-received"
@@ -37,7 +37,7 @@ class Judgement(NamedTuple):
     reason: str = ""
     findings: tuple[Finding, ...] = ()
     message: Message | None = None
-    subject: Subject | None = None
+    subject: MessageSubject | None = None
     flags: tuple[str, ...] = ()
 
     @property
@@ -116,7 +116,7 @@ def read_message(raw: bytes, channel: Channel, event: str = "") -> Message:
     )
 
 
-def _of_subject(message: Message, subject: Subject, most: int) -> Judgement:
+def _of_subject(message: Message, subject: MessageSubject, most: int) -> Judgement:
     if sum(len(group) for group in subject.patients) > most:
         return _refused((_finding("too-many-identities", "more patient numbers than this channel allows", "PID-3"),))
     if subject.findings:
@@ -129,7 +129,7 @@ def _held_to_the_standard(judged: Judgement, message: Message, channel: Channel)
     """Count on the entry how often a message breaks its version's rules, or refuse it; warnings do neither."""
     if judged.state is State.REJECTED:
         return judged
-    errors = [one.finding() for one in check(message, channel.version) if one.severity is Severity.ERROR]
+    errors = [one.finding() for one in check(message, channel.version) if one.severity is FindingSeverity.ERROR]
     if not errors:
         return judged
     if channel.conformance == "warn":

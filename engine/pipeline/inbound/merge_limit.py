@@ -12,13 +12,13 @@ from typing import Final
 from engine.config.channel import Channel
 from engine.journal.journal import Journal
 from engine.journal.state import merging
-from engine.journal.state.merging import Counted, MergesHeld
+from engine.journal.state.merging import CountedMerge, HeldMerges
 
 CEILING: Final = 10
 MOST_COUNTED: Final = 20_000
 
 
-class MergeLimit:
+class MergeCounter:
     """Counts the merges of each source in event time, so that a backlog does not trip it.
 
     At most `merges` within `window` of event time, and ten times that within `window` of real time.
@@ -70,12 +70,12 @@ class MergeRateLimiter:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._limits: dict[str, tuple[tuple[int, timedelta], MergeLimit]] = {}
-        self._counted: deque[Counted] = deque(maxlen=MOST_COUNTED)
+        self._limits: dict[str, tuple[tuple[int, timedelta], MergeCounter]] = {}
+        self._counted: deque[CountedMerge] = deque(maxlen=MOST_COUNTED)
         self._seqs: dict[int, None] = {}
         self._stopped: dict[str, int] = {}
         self._let: set[int] = set()
-        self.held: dict[str, MergesHeld] = {}
+        self.held: dict[str, HeldMerges] = {}
         # What is counted here and at other nodes goes one by one.
         self._counting = asyncio.Lock()
 
@@ -127,12 +127,12 @@ class MergeRateLimiter:
             self._seqs[seq] = None
             if len(self._seqs) > MOST_COUNTED:
                 del self._seqs[next(iter(self._seqs))]
-            counted = [Counted(channel.channel, source, event_at or now, now, seq)] * merges
+            counted = [CountedMerge(channel.channel, source, event_at or now, now, seq)] * merges
             await self._journal.write(partial(merging.count, merges=counted, keep=channel.merge_limit.merges * CEILING))
             self._counted += counted
             return True
         self._stopped[channel.channel] = seq
-        held = self.held.setdefault(channel.channel, MergesHeld(channel.channel, source, now))
+        held = self.held.setdefault(channel.channel, HeldMerges(channel.channel, source, now))
         await self._journal.write(partial(merging.hold, held=held))
         return False
 
@@ -148,12 +148,12 @@ class MergeRateLimiter:
             self._counted = deque(kept, maxlen=MOST_COUNTED)
             return was
 
-    def limit(self, channel: Channel) -> MergeLimit:
+    def limit(self, channel: Channel) -> MergeCounter:
         """Return the counter of a channel; after a change of its limit it counts what was counted by the new one."""
         terms = channel.merge_limit.merges, channel.merge_window
         known = self._limits.get(channel.channel)
         if known is None or known[0] != terms:
-            limit = MergeLimit(*terms)
+            limit = MergeCounter(*terms)
             for one in self._counted:
                 if one.channel == channel.channel:
                     limit.counted(one.source, one.event_at, one.at)

@@ -7,7 +7,7 @@ from engine.journal.entry import State
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class EntryOutcome:
     """How an entry ended at the destinations that count, why, and what is noted of that (`self-merge 2`)."""
 
     state: State
@@ -19,10 +19,10 @@ class Outcomes:
     """Futures by entry; an entry that nobody waits for costs nothing."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, asyncio.Future[Outcome]] = {}
+        self._waiting: dict[int, asyncio.Future[EntryOutcome]] = {}
         self._missing: dict[int, set[str]] = {}
 
-    def expect(self, seq: int, destinations: frozenset[str]) -> asyncio.Future[Outcome]:
+    def expect(self, seq: int, destinations: frozenset[str]) -> asyncio.Future[EntryOutcome]:
         """Return a future that is set once every one of the destinations has settled the entry."""
         future = self._waiting.get(seq)
         if future is None:
@@ -34,7 +34,7 @@ class Outcomes:
         """Return the entries that are waited for, and at which destinations they are not settled yet."""
         return {seq: frozenset(missing) for seq, missing in self._missing.items()}
 
-    def settled(self, seq: int, destination: str, outcome: Outcome) -> None:
+    def settled(self, seq: int, destination: str, outcome: EntryOutcome) -> None:
         """Note that one destination has settled an entry; anything but delivered or filtered ends the wait at once."""
         missing = self._missing.get(seq)
         if missing is None or destination not in missing:
@@ -44,7 +44,7 @@ class Outcomes:
             return
         self.forget(seq, outcome)
 
-    def forget(self, seq: int, outcome: Outcome | None = None) -> None:
+    def forget(self, seq: int, outcome: EntryOutcome | None = None) -> None:
         """End the wait for an entry, with an outcome or by cancelling it."""
         self._missing.pop(seq, None)
         future = self._waiting.pop(seq, None)

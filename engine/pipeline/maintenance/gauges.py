@@ -4,7 +4,7 @@ from pathlib import Path
 
 from engine import telemetry
 from engine.journal.file.database import FILE
-from engine.pipeline.alerts.rules import Facts
+from engine.pipeline.alerts.rules import EngineFacts
 from engine.pipeline.engine import Engine
 
 
@@ -16,7 +16,7 @@ class Gauges:
         self._commits = self._operations = 0
         self._gauged: set[str] = set()
 
-    def set(self, facts: Facts) -> None:
+    def set(self, facts: EngineFacts) -> None:
         """Set every gauge by what is known of the engine now."""
         for name in self._gauged - facts.destinations.keys():
             for gauge in (telemetry.QUEUE_DEPTH, telemetry.QUEUE_AGE, telemetry.HELD_LANES, telemetry.PAUSED):

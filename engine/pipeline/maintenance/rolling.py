@@ -11,7 +11,7 @@ from typing import Final
 from engine import telemetry
 from engine.errors import JournalError, place_of
 from engine.journal.read.backlog import backlogs
-from engine.journal.state.rollup import Wait, roll_up
+from engine.journal.state.rollup import WaitBucket, roll_up
 from engine.pipeline.engine import Engine
 
 EVERY_SECONDS: Final = 60.0
@@ -34,7 +34,7 @@ async def roll(engine: Engine) -> None:
 
 
 async def _write(engine: Engine, depths: Mapping[str, int]) -> bool:
-    waits: Counter[Wait] = Counter()
+    waits: Counter[WaitBucket] = Counter()
     for dispatch in engine.dispatches.values():
         waits += dispatch.health.waits
         dispatch.health.waits.clear()

@@ -18,7 +18,7 @@ from engine.journal.file.database import FILE
 from engine.journal.file.reserve import free_bytes_kept
 from engine.journal.read.backlog import Backlog, backlogs
 from engine.journal.state import alerting
-from engine.pipeline.alerts.book import NODES, Condition
+from engine.pipeline.alerts.book import NODES, AlertCondition
 from engine.pipeline.alerts.kind import AlertKind
 from engine.pipeline.alerts.rules import (
     ENGINE,
@@ -26,7 +26,7 @@ from engine.pipeline.alerts.rules import (
     Certificates,
     ChannelFacts,
     DestinationFacts,
-    Facts,
+    EngineFacts,
     Share,
     conditions,
 )
@@ -47,7 +47,7 @@ KINDS: Final = {
 _log = telemetry.logger()
 
 
-class Window:
+class FailureWindow:
     """Counters as they stood within the last minutes; the share of what went wrong since."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class _Certificates:
 class _Memory:
     """What the watch remembers of a channel between two looks."""
 
-    window: Window = field(default_factory=Window)
+    window: FailureWindow = field(default_factory=FailureWindow)
     lonely_since: datetime | None = None
     counted: int = 0
     certificates: _Certificates = field(default_factory=_Certificates)
@@ -111,9 +111,9 @@ class Watch:
         self._unanchored = unanchored
         self._certificate = certificate
         self._of_pages = _Certificates()
-        self._entrance: dict[AlertKind, Window] = {}
+        self._entrance: dict[AlertKind, FailureWindow] = {}
         self._channels: dict[str, _Memory] = {}
-        self._destinations: dict[str, Window] = {}
+        self._destinations: dict[str, FailureWindow] = {}
         self._hours: dict[str, dict[int, int]] = {}
         self._began = False
         self._gauges = Gauges(engine)
@@ -159,9 +159,9 @@ class Watch:
             if grown:
                 hours[hour] = hours.get(hour, 0) + grown
 
-    async def _sights(self, now: datetime) -> list[Condition]:
+    async def _sights(self, now: datetime) -> list[AlertCondition]:
         """Return what was seen for the first time; the first source of a channel is taken for its own."""
-        found: list[Condition] = []
+        found: list[AlertCondition] = []
         for channel, counters in self._engine.counters.items():
             sights, counters.sights = counters.sights, []
             if not sights:
@@ -172,10 +172,12 @@ class Watch:
             rows = [(channel, one.kind, one.name) for one in sights if one.kind != "lane"]
             await self._engine.journal.write(partial(alerting.see, sights=rows, now=now))
             strangers = sights[1:] if first and sights[0].kind == "source" else sights
-            found += [Condition(KINDS[one.kind], channel, wrong=True, detail=f"entry {one.seq}") for one in strangers]
+            found += [
+                AlertCondition(KINDS[one.kind], channel, wrong=True, detail=f"entry {one.seq}") for one in strangers
+            ]
         return found
 
-    async def _clock(self, now: datetime) -> list[Condition]:
+    async def _clock(self, now: datetime) -> list[AlertCondition]:
         """Return what is wrong with the clock; acknowledging the alert of a clock ahead accepts its time as correct."""
         engine = self._engine
         await engine.time.mind()
@@ -184,14 +186,14 @@ class Watch:
         if beyond and engine.alerts.acknowledged(AlertKind.CLOCK_AHEAD, ENGINE):
             await engine.journal.write(partial(clocks.trust, now=now))
             beyond = timedelta()
-        ahead = Condition(AlertKind.CLOCK_AHEAD, ENGINE, bool(beyond), f"{beyond.days} days beyond what was known")
-        back = Condition(AlertKind.CLOCK_WENT_BACK, ENGINE, wrong=True, detail=f"by {step:.0f} seconds")
+        ahead = AlertCondition(AlertKind.CLOCK_AHEAD, ENGINE, bool(beyond), f"{beyond.days} days beyond what was known")
+        back = AlertCondition(AlertKind.CLOCK_WENT_BACK, ENGINE, wrong=True, detail=f"by {step:.0f} seconds")
         return [ahead, back] if step else [ahead]
 
-    def _facts(self, now: datetime, found: dict[str, Backlog]) -> Facts:
+    def _facts(self, now: datetime, found: dict[str, Backlog]) -> EngineFacts:
         engine = self._engine
         disk = os.statvfs(engine.files.data)
-        return Facts(
+        return EngineFacts(
             now,
             engine.started_at,
             {name: self._channel(name, feed.channel, now) for name, feed in engine.feeds.items()},
@@ -201,7 +203,7 @@ class Watch:
             engine.refused_reload,
             self._hook_failing(),
             {
-                kind: self._entrance.setdefault(kind, Window()).share(now, count, count)
+                kind: self._entrance.setdefault(kind, FailureWindow()).share(now, count, count)
                 for kind, count in self._turned_away().items()
             },
             self._unanchored(),
@@ -237,7 +239,7 @@ class Watch:
     def _destination(self, name: str, backlog: Backlog, now: datetime) -> DestinationFacts:
         dispatch = self._engine.dispatches[name]
         health = dispatch.health
-        share = self._destinations.setdefault(name, Window()).share(now, health.failures, health.settled)
+        share = self._destinations.setdefault(name, FailureWindow()).share(now, health.failures, health.settled)
         pause, down = self._engine.pauses.of(name), dispatch.throttle.down_seconds()
         return DestinationFacts(pause, health.failing, backlog, share, down, health.cause)
 
@@ -248,13 +250,13 @@ class Watch:
     def _soon(self, now: datetime) -> datetime:
         return now + timedelta(days=self._engine.alerting.certificate_days)
 
-    def _gone(self, settled: list[Condition]) -> Iterator[Condition]:
+    def _gone(self, settled: list[AlertCondition]) -> Iterator[AlertCondition]:
         """Yield that nothing is wrong with channels and destinations that are no more."""
         engine = self._engine
         known = {*engine.feeds, *engine.dispatches, ENGINE, NODES, *(one.subject for one in settled)}
         for alert in engine.alerts.open():
             if alert.subject not in known:
-                yield Condition(AlertKind(alert.kind), alert.subject, wrong=False)
+                yield AlertCondition(AlertKind(alert.kind), alert.subject, wrong=False)
 
 
 def _refused(memory: _Memory, found: Mapping[tuple[str, str], int], now: datetime) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ from engine import telemetry
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.fhir.plan import Plan
 from engine.journal.entry import Claimed, Settlement, State
-from engine.journal.state.rollup import Wait, wait_of
+from engine.journal.state.rollup import WaitBucket, wait_of
 from engine.pipeline.outbound.pauses import HoldStorm
 
 _log = telemetry.logger()
 
 
-class Condition(StrEnum):
+class HealthState(StrEnum):
     """How a destination does; all but a paused one are tried again by themselves."""
 
     READY = "ready"
@@ -38,7 +38,7 @@ class DestinationHealth:
         self.failing = self.cause = ""
         self.since: datetime | None = None
         self.settled = self.failures = 0
-        self.waits: Counter[Wait] = Counter()
+        self.waits: Counter[WaitBucket] = Counter()
         self._storm = HoldStorm()
 
     def failed(self, cause: str, now: datetime) -> None:

@@ -17,8 +17,8 @@ from prometheus_client import Counter
 
 from engine import fault, telemetry
 from engine.config.channel import Channel, Mode
-from engine.deliver.destination import Destination
-from engine.deliver.reply import Ending, Reply
+from engine.deliver.destination import FhirDestination
+from engine.deliver.reply import Ending, RequestReply
 from engine.deliver.throttling.backoff import wait_seconds
 from engine.errors import place_of
 from engine.hl7.message import Message
@@ -26,7 +26,7 @@ from engine.journal.entry import Claimed, FollowUpKind
 from engine.journal.journal import Journal
 from engine.journal.state import follow_ups
 from engine.journal.state.follow_ups import Due, FollowUpEnd, FollowUpState
-from engine.pipeline.shared import Shared
+from engine.pipeline.shared import PipelineContext
 
 MOST_AT_ONCE: Final = 4
 # After that many failures, which is most of an hour, a follow-up is given up.
@@ -62,8 +62,8 @@ class FollowUps(ABC):
         self,
         name: str,
         journal: Journal,
-        shared: Shared,
-        ready: Callable[[], Destination | None],
+        shared: PipelineContext,
+        ready: Callable[[], FhirDestination | None],
         draw: Callable[[], float],
     ) -> None:
         self._name = name
@@ -121,7 +121,7 @@ class FollowUps(ABC):
         least = LOOK_SECONDS if self._under_way else 0.0
         return min(max((at - self._shared.clock()).total_seconds(), least), IDLE_SECONDS)
 
-    async def _settle(self, destination: Destination, due: Due) -> None:
+    async def _settle(self, destination: FhirDestination, due: Due) -> None:
         end = await self._end(destination, due)
         fault.point(self.answered)
         settle = partial(follow_ups.settle, destination=self._name, kind=self.kind, seq=due.seq, end=end)
@@ -139,7 +139,7 @@ class FollowUps(ABC):
                 attempt=due.tries + 1,
             )
 
-    async def _end(self, destination: Destination, due: Due) -> FollowUpEnd:
+    async def _end(self, destination: FhirDestination, due: Due) -> FollowUpEnd:
         now = self._shared.clock()
         feed = self._shared.feeds.get(due.channel)
         end = await self.known_end(destination, feed.channel if feed else None, due, now)
@@ -147,26 +147,26 @@ class FollowUps(ABC):
             return end
         return self._end_of(due, await self._reply(destination, due, now), destination.settings.retry.first_seconds)
 
-    async def _reply(self, destination: Destination, due: Due, now: datetime) -> Reply:
+    async def _reply(self, destination: FhirDestination, due: Due, now: datetime) -> RequestReply:
         try:
             return await self.ask(destination, due, now)
         except Exception as error:  # noqa: BLE001 - a fault of ours ends this follow-up, and nothing else
             _log.error(
                 "follow-up failed", kind=self.kind, entry=due.seq, error=type(error).__name__, point=place_of(error)
             )
-            return Reply(Ending.REFUSED, "engine-error")
+            return RequestReply(Ending.REFUSED, "engine-error")
 
     @abstractmethod
     async def known_end(
-        self, destination: Destination, channel: Channel | None, due: Due, now: datetime
+        self, destination: FhirDestination, channel: Channel | None, due: Due, now: datetime
     ) -> FollowUpEnd | None:
         """Return how one ends without asking, None where it is to be asked for; `channel` is None for one removed."""
 
     @abstractmethod
-    async def ask(self, destination: Destination, due: Due, now: datetime) -> Reply:
+    async def ask(self, destination: FhirDestination, due: Due, now: datetime) -> RequestReply:
         """Ask the destination."""
 
-    def _end_of(self, due: Due, reply: Reply, first_seconds: float) -> FollowUpEnd:
+    def _end_of(self, due: Due, reply: RequestReply, first_seconds: float) -> FollowUpEnd:
         now = self._shared.clock()
         if reply.ending is not Ending.RETRY:
             return FollowUpEnd(FollowUpState(reply.ending), reply.reason, now, reply.codes, reply.handle)

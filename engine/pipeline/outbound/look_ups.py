@@ -6,8 +6,8 @@ from typing import Final
 
 from engine import telemetry
 from engine.config.channel import Channel, Mode
-from engine.deliver.destination import Destination
-from engine.deliver.reply import Reply
+from engine.deliver.destination import FhirDestination
+from engine.deliver.reply import RequestReply
 from engine.hl7.message import Message
 from engine.journal.entry import Claimed, FollowUpKind
 from engine.journal.state import follow_ups
@@ -52,7 +52,7 @@ class LookUps(FollowUps):
     answered = "F37"
 
     async def known_end(
-        self, _destination: Destination, channel: Channel | None, due: Due, now: datetime
+        self, _destination: FhirDestination, channel: Channel | None, due: Due, now: datetime
     ) -> FollowUpEnd | None:
         """Return how one ends that is no longer wanted, is too old by now, or was asked for a short time ago."""
         if channel is None or due.event not in channel.lookup_on or channel.mode is not Mode.LIVE:
@@ -65,6 +65,6 @@ class LookUps(FollowUps):
             return None
         return FollowUpEnd(FollowUpState.ACCEPTED, ASKED_ALREADY, now, handle=handle, asked=False)
 
-    async def ask(self, destination: Destination, due: Due, now: datetime) -> Reply:
+    async def ask(self, destination: FhirDestination, due: Due, now: datetime) -> RequestReply:
         """Ask for a look-up of the patient."""
         return await destination.look_up(due.patient, now)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
-from engine.deliver.verdict import Known
+from engine.deliver.verdict import KnownIdentifier
 from engine.fhir.plan import Identity, Plan
 from engine.journal.entry import Settlement
 from engine.journal.journal import Journal
@@ -27,11 +27,11 @@ class DestinationMemory:
         self._newest: OrderedDict[tuple[int, str], datetime | None] = OrderedDict()
         self._claims: OrderedDict[str, dict[str, frozenset[str] | None]] = OrderedDict()
 
-    async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, Known]:
+    async def known(self, identities: Sequence[Identity]) -> Mapping[Identity, KnownIdentifier]:
         """Return what is known of the identifiers; those never seen are left out."""
         found = await self._ask(memory.known, identities)
         return {
-            Identity(one.system, one.value): Known(
+            Identity(one.system, one.value): KnownIdentifier(
                 Identity(one.system, one.value), one.logical_id, one.status, one.survivor
             )
             for one in found.values()

@@ -6,9 +6,9 @@ from typing import Final
 from engine import telemetry
 from engine.config.channel import Channel, Mode
 from engine.config.destination import Destination as Settings
-from engine.deliver.destination import Destination
+from engine.deliver.destination import FhirDestination
 from engine.deliver.notice import Notice
-from engine.deliver.reply import Reply
+from engine.deliver.reply import RequestReply
 from engine.hl7.message import Message
 from engine.journal.entry import Claimed, FollowUpKind
 from engine.journal.state.follow_ups import Due, FollowUpEnd, FollowUpState
@@ -33,14 +33,14 @@ class Notices(FollowUps):
     answered = "F48"
 
     async def known_end(
-        self, destination: Destination, channel: Channel | None, _due: Due, now: datetime
+        self, destination: FhirDestination, channel: Channel | None, _due: Due, now: datetime
     ) -> FollowUpEnd | None:
         """Return how one ends that is no longer wanted."""
         if channel is None or destination.settings.notify == OFF or channel.mode is not Mode.LIVE:
             return FollowUpEnd(FollowUpState.GIVEN_UP, TURNED_OFF, now, asked=False)
         return None
 
-    async def ask(self, destination: Destination, due: Due, now: datetime) -> Reply:
+    async def ask(self, destination: FhirDestination, due: Due, now: datetime) -> RequestReply:
         """Tell the destination of the event."""
         notice = Notice(due.channel, due.digest, due.event, due.received_at, due.patient, due.visit)
         return await destination.notify(notice, now)

@@ -5,9 +5,18 @@ from typing import Any, Final
 
 import orjson
 
-from engine.deliver.verdict import Attempt, Verdict, VerdictKind
-from engine.fhir.plan import Identity, Plan, Trail, UnmappedCode
-from engine.journal.entry import Claimed, FollowUp, KnownIdentity, MergeSeen, Outcome, Ownership, Settlement, State
+from engine.deliver.verdict import HttpAttempt, Verdict, VerdictKind
+from engine.fhir.plan import Identity, LocationTrail, Plan, UnmappedCode
+from engine.journal.entry import (
+    Claimed,
+    FollowUpRequest,
+    KnownIdentity,
+    MergeSeen,
+    Ownership,
+    RequestOutcome,
+    Settlement,
+    State,
+)
 from engine.mapping.subject.subject import lane_key
 
 STATES: Final = {
@@ -19,7 +28,7 @@ STATES: Final = {
 }
 
 # Parts of a plan that a kept one lists, as pairs and rows; all others it tells by their names.
-LISTED: Final = (Identity, Trail, UnmappedCode)
+LISTED: Final = (Identity, LocationTrail, UnmappedCode)
 
 # Holds that keep their lane whatever `on_held` says: going on would act on a patient nobody is sure of.
 ALWAYS_KEEP_LANE: Final = frozenset(
@@ -72,7 +81,7 @@ def settlement(
     now: datetime,
     *,
     keep_lane: bool,
-    follow_ups: tuple[FollowUp, ...] = (),
+    follow_ups: tuple[FollowUpRequest, ...] = (),
 ) -> Settlement:
     """Return how a delivery ends, or that it is tried again, with all that is to be remembered of it.
 
@@ -124,9 +133,9 @@ def _plain(value: Any) -> Any:
     return value._asdict() if hasattr(value, "_asdict") and not isinstance(value, LISTED) else tuple(value)
 
 
-def _outcome(attempt: Attempt) -> Outcome:
+def _outcome(attempt: HttpAttempt) -> RequestOutcome:
     request = None if attempt.journaled else attempt.request
-    return Outcome(
+    return RequestOutcome(
         attempt.request.number,
         attempt.status,
         attempt.codes,

@@ -8,7 +8,7 @@ from typing import Final
 from engine import telemetry
 from engine.config.destination import Retry
 from engine.deliver.throttling.backoff import wait_seconds
-from engine.deliver.throttling.breaker import Breaker, Gate
+from engine.deliver.throttling.breaker import Breaker, BreakerState
 from engine.deliver.throttling.poison_detector import FailureAttribution, PoisonDetector
 from engine.deliver.throttling.window import window
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
@@ -63,7 +63,7 @@ class DeliveryThrottle:
     @property
     def open(self) -> bool:
         """Whether nothing but probes may start."""
-        return self.breaker.gate is not Gate.CLOSED
+        return self.breaker.gate is not BreakerState.CLOSED
 
     def now(self) -> float:
         """Return the reading of the monotonic clock."""

@@ -11,7 +11,7 @@ from engine.errors import ForbiddenMoveError, JournalError, RefusedOperationErro
 from engine.journal.entry import State
 from engine.journal.nodes import telling
 from engine.journal.write import bulk_replay
-from engine.journal.write.bulk_replay import Item, Next, Run, RunKind, RunState
+from engine.journal.write.bulk_replay import Next, ReplayItem, Run, RunKind, RunState
 from engine.pipeline.repair.entry_operations import EntryOperations, judged_anew
 
 MOST_RUNS: Final = 4
@@ -150,19 +150,19 @@ class BulkReplays:
             await asyncio.sleep(REST_SECONDS)
         await self._operations.journal.write(partial(bulk_replay.settle, run=run))
 
-    async def _item(self, run: Run, one: Next) -> Item:
+    async def _item(self, run: Run, one: Next) -> ReplayItem:
         operations = self._operations
         if run.kind in {RunKind.RETRY, RunKind.DISCARD}:
-            return Item(one.seq)
+            return ReplayItem(one.seq)
         try:
             feed = operations.live(one.channel)
             if run.kind is RunKind.RELEASE:
-                return Item(one.seq)
+                return ReplayItem(one.seq)
             if one.state == State.RECEIVED:
                 give, where_known = await operations.given(one.seq, run.destination, feed)
-                return Item(one.seq, give, where_known=where_known)
-            return Item(one.seq, judged=judged_anew(await operations.entry(one.seq), feed))
+                return ReplayItem(one.seq, give, where_known=where_known)
+            return ReplayItem(one.seq, judged=judged_anew(await operations.entry(one.seq), feed))
         except (RefusedOperationError, JournalError) as error:
             if operations.journal.failed:
                 raise
-            return Item(one.seq, refusal=str(error))
+            return ReplayItem(one.seq, refusal=str(error))

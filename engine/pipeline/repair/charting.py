@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from engine.deliver.destination import Destination
-from engine.deliver.patient.chart import Alike, Chart
+from engine.deliver.destination import FhirDestination
+from engine.deliver.patient.chart import Alike, PatientChart
 from engine.errors import DeliveryError
 from engine.fhir.plan import Identity
 from engine.pipeline.outbound.memory import DestinationMemory
@@ -18,7 +18,7 @@ SLOW: Final = "timeout"
 T = TypeVar("T")
 
 
-async def charts(operations: EntryOperations, identities: Sequence[Identity]) -> dict[str, Chart | str]:
+async def charts(operations: EntryOperations, identities: Sequence[Identity]) -> dict[str, PatientChart | str]:
     """Return what each destination holds under identifiers, or the reason why it could not be read."""
     return await _each(operations, lambda server, memory: server.chart(identities, memory, at=operations.clock()))
 
@@ -29,14 +29,14 @@ async def alike(operations: EntryOperations, identities: Sequence[Identity]) -> 
 
 
 async def _each(
-    operations: EntryOperations, ask: Callable[[Destination, DestinationMemory], Awaitable[T]]
+    operations: EntryOperations, ask: Callable[[FhirDestination, DestinationMemory], Awaitable[T]]
 ) -> dict[str, T | str]:
     names = sorted(operations.dispatches)
     return dict(zip(names, await asyncio.gather(*(_at(operations, name, ask) for name in names)), strict=True))
 
 
 async def _at(
-    operations: EntryOperations, name: str, ask: Callable[[Destination, DestinationMemory], Awaitable[T]]
+    operations: EntryOperations, name: str, ask: Callable[[FhirDestination, DestinationMemory], Awaitable[T]]
 ) -> T | str:
     memory = DestinationMemory(name, operations.journal)
     try:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from engine.deliver.patient.question import Question, Refusal
+from engine.deliver.patient.question import ChoiceRefusal, PatientQuestion
 from engine.deliver.verdict import VerdictKind
 from engine.errors import ForbiddenMoveError, MappingError, MessageError, UsageError
 from engine.fhir.plan import Plan
@@ -20,9 +20,9 @@ CHOICES: Final = frozenset(
     {"ambiguous-identity", "identity-conflict", "multiple-matches", "demographic-match", "duplicate-after-create"}
 )
 REFUSALS: Final = {
-    Refusal.ABSENT: "the server has no Patient {named}",
-    Refusal.MERGED_AWAY: "Patient {named} was merged into another record: choose that one",
-    Refusal.UNRELATED: "Patient {named} neither carries one of the numbers nor is one of the matches",
+    ChoiceRefusal.ABSENT: "the server has no Patient {named}",
+    ChoiceRefusal.MERGED_AWAY: "Patient {named} was merged into another record: choose that one",
+    ChoiceRefusal.UNRELATED: "Patient {named} neither carries one of the numbers nor is one of the matches",
 }
 
 
@@ -35,7 +35,7 @@ class ChoiceRequest:
 
     destination: str
     reason: str
-    question: Question
+    question: PatientQuestion
     settled: bool = False
 
 

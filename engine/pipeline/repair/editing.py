@@ -16,7 +16,7 @@ from engine.pipeline.repair.entry_operations import EntryOperations, judge_bytes
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Edited:
+class EditResult:
     """The new entry and what differs; `original` is the state of the entry that was edited."""
 
     seq: int
@@ -38,7 +38,7 @@ def bytes_of(view: EntryView, feed: Feed, message: str, changes: Mapping[str, st
 
 async def edit(
     operations: EntryOperations, seq: int, raw: bytes, *, by: str, force: bool = False, discard: str = ""
-) -> Edited:
+) -> EditResult:
     """Record other bytes in place of an entry's; with `discard`, why the original ends, if it is unfinished.
 
     ForbiddenMoveError: nothing differs, the door would refuse it, or something newer was applied without `force`.
@@ -57,4 +57,4 @@ async def edit(
     recorded = await operations.journal.act(lambda context: context.operations.edit(seq, entry, noted, asked, discard))
     operations.wake()
     ended = discard and view.row.state in UNFINISHED
-    return Edited(recorded.seq, recorded.state, changes, State.DISCARDED if ended else view.row.state)
+    return EditResult(recorded.seq, recorded.state, changes, State.DISCARDED if ended else view.row.state)

@@ -13,7 +13,7 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 
 from engine.config.network import Network, is_allowed
 from engine.receive.conversation import ConnectionSettings
-from engine.receive.listener.connection import Connection, Encrypted
+from engine.receive.listener.connection import Encrypted, ListenerConnection
 from engine.receive.refusals import Refusals
 from engine.receive.tls import Certificates
 
@@ -28,20 +28,20 @@ class ConnectionFactory(Factory):
 
     def __init__(self, settings: ConnectionSettings, allow: Sequence[Network], client_names: Mapping[str, str]) -> None:
         self.settings = settings
-        self.open: set[Connection] = set()
+        self.open: set[ListenerConnection] = set()
         self.client_names = client_names
         self._allow: Sequence[Network] = allow
         self._addresses: Counter[str] = Counter()
         self._emptied: asyncio.Event | None = None
         self.refusals = Refusals()
 
-    def buildProtocol(self, addr: Any) -> Connection | None:  # noqa: N802 - Twisted's name
+    def buildProtocol(self, addr: Any) -> ListenerConnection | None:  # noqa: N802 - Twisted's name
         """Return the connection for a peer; None, and Twisted closes the socket, where it may not come in."""
         refusal = self._refusal(addr.host)
         if refusal:
             self.settings.observe(refusal)
             return None
-        return Connection(self, addr.host, addr.port)
+        return ListenerConnection(self, addr.host, addr.port)
 
     def _refusal(self, host: str) -> str:
         limits = self.settings.limits
@@ -67,12 +67,12 @@ class ConnectionFactory(Factory):
         min(silent, key=lambda connection: connection.since).abort()
         return True
 
-    def enter(self, connection: Connection, host: str) -> None:
+    def enter(self, connection: ListenerConnection, host: str) -> None:
         """Give a connection its place among those that stand."""
         self.open.add(connection)
         self._addresses[host] += 1
 
-    def leave(self, connection: Connection, host: str) -> None:
+    def leave(self, connection: ListenerConnection, host: str) -> None:
         """Free the place of a connection that is gone."""
         if connection not in self.open:
             return

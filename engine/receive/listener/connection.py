@@ -31,17 +31,17 @@ class House(Interface):
     settings: ConnectionSettings
     client_names: Mapping[str, str]
 
-    def enter(self, connection: "Connection", host: str) -> None:
+    def enter(self, connection: "ListenerConnection", host: str) -> None:
         """Called when the connection is made."""
 
-    def leave(self, connection: "Connection", host: str) -> None:
+    def leave(self, connection: "ListenerConnection", host: str) -> None:
         """Hear that it is gone."""
 
 
 class Socket(tcp.Server):
     """Twisted's server socket, which also sends at once and tells when its buffer is empty."""
 
-    owner: "Connection | None" = None
+    owner: "ListenerConnection | None" = None
     empty = True
     _at_once = False
 
@@ -125,7 +125,7 @@ class Encrypted(TLSMemoryBIOProtocol):
 
 
 @implementer(IHalfCloseableProtocol, IHandshakeListener)
-class Connection(Protocol):
+class ListenerConnection(Protocol):
     """One connection, as Twisted sees it."""
 
     transport: Any

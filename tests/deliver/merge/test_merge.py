@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from engine.deliver.verdict import Failure, Known, VerdictKind
+from engine.deliver.verdict import Failure, KnownIdentifier, VerdictKind
 from engine.fhir.plan import Identity, Merge, Upsert
 from tests.deliver.fake_fhir import Step
 
@@ -236,7 +236,7 @@ async def test_already_merged_needs_its_proof(site, server, identifier, merging)
     """An operator chose for the old number the record that the new one has, which nothing shows to be merged: held."""
     server.add("b", identifier=[identifier("2")], **PERSON)
     await opened(site)
-    site.memory.identities[Identity(MRN, "1")] = Known(Identity(MRN, "1"), "b", "chosen")
+    site.memory.identities[Identity(MRN, "1")] = KnownIdentifier(Identity(MRN, "1"), "b", "chosen")
     verdict = await site.send(merging("1", "2"))
     assert (verdict.kind, verdict.reason, server.effects) == (VerdictKind.HELD, "identity-unproven", [])
 

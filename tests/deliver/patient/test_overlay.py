@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.deliver.verdict import Known, VerdictKind
+from engine.deliver.verdict import KnownIdentifier, VerdictKind
 from engine.fhir.plan import Identity, Link, Move, Upsert
 from tests.deliver.conftest import MRN, THIN, Site
 from tests.deliver.resources.test_resource_upsert import plan
@@ -98,7 +98,7 @@ async def chosen(site, patient):
     """An operator chose this record for the number once."""
     known = await site.memory.known([OLD])
     logical_id = known[OLD].survivor or known[OLD].logical_id if known else "1000"
-    site.memory.identities[OLD] = Known(OLD, logical_id, "chosen")
+    site.memory.identities[OLD] = KnownIdentifier(OLD, logical_id, "chosen")
     await cold(site, patient)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.deliver.verdict import Known, VerdictKind
+from engine.deliver.verdict import KnownIdentifier, VerdictKind
 from engine.errors import PermanentDeliveryError
 from engine.fhir.plan import Identity, Plan, Upsert
 from tests.deliver.conftest import AT, MRN, THIN
@@ -63,10 +63,10 @@ async def test_what_was_chosen_is_delivered_and_stays_chosen(several, server, pa
     update = Upsert(patient("1", gender="male"))
     verdict = await several.send(update)
     assert (verdict.kind, verdict.reason) == (VerdictKind.HELD, "ambiguous-identity")
-    several.memory.identities[NUMBER] = Known(NUMBER, "b", "chosen")
+    several.memory.identities[NUMBER] = KnownIdentifier(NUMBER, "b", "chosen")
     assert (await several.send(update)).reason == "updated"
     assert (server.patients["a"]["gender"], server.patients["b"]["gender"]) == ("female", "male")
-    several.memory.identities[NUMBER] = Known(NUMBER, "b", "chosen")
+    several.memory.identities[NUMBER] = KnownIdentifier(NUMBER, "b", "chosen")
     assert (await several.send(update, replay=True)).reason == "unchanged"
     server.touch("b", link=[{"other": {"reference": "Patient/c"}, "type": "replaced-by"}])
     assert (await several.send(update, replay=True)).kind is not VerdictKind.DELIVERED
@@ -80,10 +80,10 @@ async def test_a_record_that_does_not_carry_the_number_can_be_chosen_among_the_a
     assert (await site.send(Upsert(patient("1")))).reason == "multiple-matches"
     told = await asked(site, Upsert(patient("1")), named="b")
     assert ({one.logical_id for one in told.matches}, told.refusal) == ({"a", "b"}, None)
-    site.memory.identities[NUMBER] = Known(NUMBER, "b", "chosen")
+    site.memory.identities[NUMBER] = KnownIdentifier(NUMBER, "b", "chosen")
     for replay in (False, True):
         assert (await site.send(Upsert(patient("1")), replay=replay)).kind is VerdictKind.DELIVERED
-        site.memory.identities[NUMBER] = Known(NUMBER, "b", "chosen")
+        site.memory.identities[NUMBER] = KnownIdentifier(NUMBER, "b", "chosen")
     assert [one["value"] for one in server.patients["b"]["identifier"]] == ["1"]
     assert "identifier" not in server.patients["a"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.deliver.verdict import Known, VerdictKind
+from engine.deliver.verdict import KnownIdentifier, VerdictKind
 from engine.fhir.plan import Identity, Move, Plan, Upsert
 from tests.deliver.conftest import AT, MRN, Site
 from tests.deliver.fake_fhir import Step
@@ -160,7 +160,7 @@ async def test_what_an_operator_chose_counts_though_the_search_hides_it(blind, h
     hapi.add("a", identifier=[identifier("1")])
     hapi.add("b", identifier=[identifier("1")])
     one = Identity(MRN, "1")
-    blind.memory.identities[one] = Known(one, "b", "chosen")
+    blind.memory.identities[one] = KnownIdentifier(one, "b", "chosen")
     hapi.cached(f"Patient?identifier={MRN}|1", "a")
     assert (await blind.send(Upsert(patient("1")), replay=True)).reason == "updated"
     assert "name" in hapi.patients["b"]

@@ -4,7 +4,7 @@ import pytest
 
 from engine.config.shipped import shipped
 from engine.deliver.verdict import VerdictKind
-from engine.deliver.wire.client import Answer
+from engine.deliver.wire.client import ServerResponse
 from engine.hl7.message import parse
 from engine.mapping.authoring.case import channel_of, sending
 from engine.mapping.compile import compile_mapping, load
@@ -281,7 +281,7 @@ async def test_deleting_where_the_server_allows_it(deleting, monkeypatch):
     async def allowing(method, url, headers, body=b""):
         if method == "DELETE":
             asked.append(url)
-            return Answer(204, {}, b"", None, 1.0)
+            return ServerResponse(204, {}, b"", None, 1.0)
         return await ask(method, url, headers, body)
 
     monkeypatch.setattr(server, "ask", allowing)

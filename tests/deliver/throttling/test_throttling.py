@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.deliver.throttling.backoff import MAX_RETRY_AFTER_SECONDS, retry_after_seconds, wait_seconds
-from engine.deliver.throttling.breaker import FAILURES_TO_OPEN, OPEN_SECONDS, Breaker, Gate
+from engine.deliver.throttling.breaker import FAILURES_TO_OPEN, OPEN_SECONDS, Breaker, BreakerState
 from engine.deliver.throttling.window import window
 from engine.deliver.verdict import Failure
 
@@ -55,7 +55,7 @@ def test_whoever_asks_gets_the_next_probe_at_once():
     breaker = Breaker().failed(Failure.DESTINATION, 100)
     assert not breaker.admits(101)
     assert breaker.hurried(101).admits(101)
-    assert breaker.hurried(101).gate is Gate.OPEN
+    assert breaker.hurried(101).gate is BreakerState.OPEN
     assert Breaker().hurried(101) == Breaker()
     probing = breaker.admitted(breaker.until)
     assert probing.hurried(breaker.until) == probing
@@ -67,14 +67,14 @@ def test_breaker_opens_after_failures_in_a_row():
     for _ in range(FAILURES_TO_OPEN):
         assert breaker.admits(0)
         breaker = breaker.failed(Failure.TRANSIENT, 0)
-    assert breaker.gate is Gate.OPEN
+    assert breaker.gate is BreakerState.OPEN
     assert not breaker.admits(1)
     assert breaker.admits(breaker.until)
     probing = breaker.admitted(breaker.until)
-    assert (probing.gate, probing.admits(breaker.until + 1)) == (Gate.HALF_OPEN, False)
+    assert (probing.gate, probing.admits(breaker.until + 1)) == (BreakerState.HALF_OPEN, False)
     assert probing.answered() == Breaker()
     again = probing.failed(Failure.TRANSIENT, breaker.until)
-    assert (again.gate, again.until > breaker.until) == (Gate.OPEN, True)
+    assert (again.gate, again.until > breaker.until) == (BreakerState.OPEN, True)
 
 
 def test_what_fails_while_it_is_open_does_not_lengthen_the_pause():
@@ -88,7 +88,7 @@ def test_what_fails_while_it_is_open_does_not_lengthen_the_pause():
 
 def test_fault_of_the_destination_opens_at_once():
     """A refused token pauses everything; a permanent refusal is an answer and pauses nothing."""
-    assert Breaker().failed(Failure.DESTINATION, 0).gate is Gate.OPEN
+    assert Breaker().failed(Failure.DESTINATION, 0).gate is BreakerState.OPEN
     assert Breaker().failed(Failure.PERMANENT, 0) == Breaker()
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from engine.deliver.verdict import Failure
 from engine.deliver.wire import client as client_module
 from engine.deliver.wire import transport
-from engine.deliver.wire.client import CONNECTING, FOREIGN, SENT, Client, foreign
+from engine.deliver.wire.client import CONNECTING, FOREIGN, SENT, FhirClient, foreign
 from engine.deliver.wire.failure import STATUS_FAILURE, class_of, failure_of
 from engine.deliver.wire.transport import NotConnectedError
 from engine.errors import (
@@ -37,7 +37,7 @@ from tests.deliver.fake_fhir import FakeFhir, Step
 @pytest.fixture
 async def client():
     """A client that takes short answers."""
-    made = Client(request_seconds=30, max_answer_bytes=100_000)
+    made = FhirClient(request_seconds=30, max_answer_bytes=100_000)
     yield made
     await made.close()
 
@@ -45,7 +45,7 @@ async def client():
 @pytest.fixture
 async def hasty():
     """A client that waits for a moment only."""
-    made = Client(request_seconds=0.5, max_answer_bytes=100_000)
+    made = FhirClient(request_seconds=0.5, max_answer_bytes=100_000)
     yield made
     await made.close()
 
@@ -359,7 +359,7 @@ async def test_certificate_is_verified_with_the_private_authority(tmp_path):
     server = await FakeFhir().start(ssl=context)
     ca_file = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(ca_file))
-    trusting, strange = Client(request_seconds=30, ca_file=str(ca_file)), Client(request_seconds=30)
+    trusting, strange = FhirClient(request_seconds=30, ca_file=str(ca_file)), FhirClient(request_seconds=30)
     assert (await trusting.send("GET", f"{server.base}/Patient/a", [])).status == 404
     with pytest.raises(DestinationError) as caught:
         await strange.send("GET", f"{server.base}/Patient/a", [])
@@ -372,7 +372,7 @@ async def test_certificate_is_verified_with_the_private_authority(tmp_path):
 def test_ca_file_that_is_none_stops_the_start(tmp_path):
     """A CA file that cannot be used is said at the start, with its path."""
     with pytest.raises(StartError, match=r"missing\.pem"):
-        Client(request_seconds=1, ca_file=str(tmp_path / "missing.pem"))
+        FhirClient(request_seconds=1, ca_file=str(tmp_path / "missing.pem"))
 
 
 STRIKE = """

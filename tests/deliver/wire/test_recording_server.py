@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from engine.deliver.stored import Cache, Stored
+from engine.deliver.stored import Cache, ServerResource
 from engine.deliver.wire.recording_server import Layer, RecordingServer
 from engine.deliver.wire.response_log import name_of
 from engine.errors import PermanentDeliveryError
@@ -88,11 +88,11 @@ def test_a_layer_changes_nothing_below_until_it_is_kept() -> None:
     """Put, drop and forget are seen in the layer alone; keeping it does the same below, but for what is left out."""
     below = Cache(10)
     for name, identity in (("a", ONE), ("b", TWO)):
-        below.put(Stored(name, "", {}), (identity,), "me", {"x": (name,)})
+        below.put(ServerResource(name, "", {}), (identity,), "me", {"x": (name,)})
     layer = Layer(below)
     layer.forget((ONE,))
-    layer.put(Stored("b", "t", {}), (TWO,), "me", {"x": ("new",)})
-    layer.put(Stored("c", "t", {}), (ONE,), "me", {})
+    layer.put(ServerResource("b", "t", {}), (TWO,), "me", {"x": ("new",)})
+    layer.put(ServerResource("c", "t", {}), (ONE,), "me", {})
     seen = layer.find((ONE,)), layer.owned("a", "me"), layer.owned("b", "me")
     assert (seen[0] and seen[0].logical_id, seen[1], seen[2]) == ("c", None, {"x": ("new",)})
     found = below.find((ONE,))

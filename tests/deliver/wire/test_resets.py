@@ -15,8 +15,8 @@ import httpx
 import pytest
 import uvloop
 
-from engine.deliver.wire.transport import Address, ConnectionLostError, NotConnectedError, Transport
-from engine.interchange.kernel.outbound import Outbound, OutboundError, Peer
+from engine.deliver.wire.transport import ConnectionLostError, NotConnectedError, Transport, TransportAddress
+from engine.interchange.kernel.outbound import Outbound, OutboundError, OutboundPeer
 
 TIMES = 100  # of each state: a thousand in all, with those of the service
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -73,7 +73,7 @@ def test_a_reset_by_a_destination_leaves_nothing_behind(says: bytes | None) -> N
         transport = Transport(
             ssl.create_default_context(), connect_seconds=30, max_answer_bytes=1000, lost=lambda: None
         )
-        where = Address("127.0.0.1", port, tls=False)
+        where = TransportAddress("127.0.0.1", port, tls=False)
         before = 0
         for number in range(TIMES):
             if number == 1:  # the loop has opened what it needs itself
@@ -128,4 +128,4 @@ async def test_a_connection_that_is_gone_once_it_is_open_is_an_error_of_the_peer
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(gone)) as client:
         with pytest.raises(OutboundError, match="broke off the connection"):
-            await Peer(client, trace).post_to("127.0.0.1", "http://peer.example/", {}, b"x")
+            await OutboundPeer(client, trace).post_to("127.0.0.1", "http://peer.example/", {}, b"x")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from engine.config.shipped import shipped
 from engine.errors import MessageError
 from engine.hl7.conformance.check import check
-from engine.hl7.conformance.deviation import CODES, Deviation, Rule
-from engine.hl7.finding import ErrorCode, Severity
+from engine.hl7.conformance.deviation import CODES, ConformanceRule, Deviation
+from engine.hl7.finding import ErrorCode, FindingSeverity
 from engine.hl7.message import parse
 from engine.ops.sender.feed import read_messages
 from engine.simulation.world import simulate
@@ -91,8 +91,12 @@ def test_what_sites_and_later_versions_may_do_is_a_warning() -> None:
         "PID|1|old|RB1^^^RVB^MR||A^B||1984|X^^^^^^^^^^^^^^^^^^^^^^^^y",
         PV1 + "||||||||||||||||||||||||||||||||||||||||||||||||||||||x",
     )
-    assert {one.rule for one in found} >= {Rule.FIELD_WITHDRAWN, Rule.TABLE_VALUE, Rule.COMPONENT_UNKNOWN}
-    assert {one.severity for one in found} == {Severity.WARNING}
+    assert {one.rule for one in found} >= {
+        ConformanceRule.FIELD_WITHDRAWN,
+        ConformanceRule.TABLE_VALUE,
+        ConformanceRule.COMPONENT_UNKNOWN,
+    }
+    assert {one.severity for one in found} == {FindingSeverity.WARNING}
 
 
 @pytest.mark.parametrize("text", ['""', '""^""'])
@@ -139,7 +143,7 @@ def test_simulated_messages_conform() -> None:
         (one.place, message.sender)
         for message in islice(simulate(11, 40), 1500)
         for one in check(parse(message.raw))
-        if one.severity is Severity.ERROR
+        if one.severity is FindingSeverity.ERROR
     }
     assert wrong == {("MSH-18", "CLINIC")}
 
@@ -184,7 +188,7 @@ def test_most_of_what_others_wrote_breaks_a_rule(corpus, capsys: pytest.CaptureF
             continue
         found = check(message)
         read += 1
-        broken += any(one.severity is Severity.ERROR for one in found)
+        broken += any(one.severity is FindingSeverity.ERROR for one in found)
         warned += bool(found)
     with capsys.disabled():
         print(f"\nconformance: {broken} of {read} messages break a rule, {warned} have findings")  # noqa: T201

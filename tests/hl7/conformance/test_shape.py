@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from engine.hl7.conformance.check import _Marks
 from engine.hl7.conformance.deviation import Deviation
-from engine.hl7.conformance.part import Part
+from engine.hl7.conformance.part import MessagePart
 from engine.hl7.conformance.standard import standard
 from engine.hl7.message import parse
 
@@ -14,7 +14,7 @@ MESSAGE = parse(b"MSH|^~\\&|REG|RVB|ENG|HUB|20260302061604||ADT^A01^ADT_A01|C1|P
 SEGMENTS = ("EVN", "PID", "PD1", "NK1", "PV1", "PV2", "AL1", "DG1", "PR1", "GT1", "IN1", "MRG", "MSH")
 
 
-def fields(version: str) -> list[Part]:
+def fields(version: str) -> list[MessagePart]:
     """Return the fields of the segments of ADT that have a shape, one for each data type and table."""
     known = standard(version)
     assert known is not None

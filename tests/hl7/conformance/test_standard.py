@@ -5,7 +5,7 @@ import pytest
 from engine.hl7.conformance.primitive import primitive
 from engine.hl7.conformance.standard import MODULES, standard
 from engine.hl7.conformance.structure import misplaced
-from engine.hl7.events import TRIGGERS, VERSIONS, Part, grammar, structure
+from engine.hl7.events import TRIGGERS, VERSIONS, StructurePart, grammar, structure
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -24,7 +24,7 @@ def test_every_segment_of_adt_has_its_fields(version: str) -> None:
     assert found >= 5
 
 
-def names(parts: tuple[Part, ...]) -> list[str]:
+def names(parts: tuple[StructurePart, ...]) -> list[str]:
     """Return the segments of a structure."""
     return [name for part in parts for name in (names(part.parts) if part.parts else [part.name])]
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.interchange.clinical.ccda.document import Chart, write_ccd
+from engine.interchange.clinical.ccda.document import DocumentChart, write_ccd
 from engine.interchange.clinical.ccda.record import Custodian
 from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from tests.interchange.least import LEAST, least
@@ -39,7 +39,7 @@ NOTED = {"AllergyIntolerance", "Condition", "Goal", "Immunization", "MedicationR
 def written(chart: list[Json], **changes: Any) -> bytes:
     """Return the document of a chart whose first resource is the patient."""
     given: dict[str, Any] = {"document_id": "job-1", "at": AT, "zone": ZONE, "custodian": CUSTODIAN}
-    return write_ccd(Chart(chart[0], chart[1:]), **{**given, **changes})
+    return write_ccd(DocumentChart(chart[0], chart[1:]), **{**given, **changes})
 
 
 def the_least() -> list[Json]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from engine.interchange.clinical.patient360.facts import PATIENT, Facts
+from engine.interchange.clinical.patient360.facts import PATIENT, DocumentFacts
 from engine.interchange.rest.resource.catalogue import KEPT
 
 Json = Any
@@ -104,7 +104,7 @@ def facts_of(resources: list[Json]) -> Counter[str]:
     return Counter(f"{one['resourceType']} {_meant(_chosen(one, COMPARED[one['resourceType']]))}" for one in shown)
 
 
-def charted(facts: Facts, patient: Json) -> list[Json]:
+def charted(facts: DocumentFacts, patient: Json) -> list[Json]:
     """Return facts as a chart of a patient: with the elements that name whose they are, and plain references."""
     names = {f"urn:uuid:{one['id']}": f"{one['resourceType']}/{one['id']}" for one in facts.resources}
     names[PATIENT] = f"Patient/{patient['id']}"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.interchange.clinical.ccda.reading import chart
 from engine.interchange.clinical.ccda.reading.document import read_ccda
-from engine.interchange.clinical.patient360.facts import Reason, UnreadableDocumentError
+from engine.interchange.clinical.patient360.facts import UnreadableDocumentError, UnreadableReason
 from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from tests.interchange.ccda.charts import written
 from tests.interchange.ccda.written import MARISOL, document, section, valid
@@ -37,51 +37,55 @@ OTHER = MARISOL.replace("Marisol", "Marta")
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        pytest.param(b"", Reason.NOT_XML, id="empty"),
-        pytest.param(b"Zanzibar", Reason.NOT_XML, id="text"),
-        pytest.param(b'{"resourceType": "Bundle"}', Reason.NOT_XML, id="json"),
-        pytest.param(b"%PDF-1.7 Zanzibar", Reason.NOT_XML, id="pdf"),
-        pytest.param(bytes(range(128)), Reason.NOT_XML, id="control-characters"),
-        pytest.param(b"<html><body>Zanzibar</body></html>", Reason.NOT_A_DOCUMENT, id="html"),
-        pytest.param(b"<ClinicalDocument/>", Reason.NOT_A_DOCUMENT, id="without-namespace"),
-        pytest.param(b'<Bundle xmlns="http://hl7.org/fhir"/>', Reason.NOT_A_DOCUMENT, id="fhir-xml"),
-        pytest.param(GOOD[:-30], Reason.NOT_XML, id="truncated"),
-        pytest.param(GOOD + b"Zanzibar", Reason.NOT_XML, id="text-after-the-end"),
-        pytest.param(GOOD.replace(b"Marisol", b"&Zanzibar;"), Reason.NOT_XML, id="undeclared-entity"),
-        pytest.param(GOOD.replace(b"Marisol", b"&#0;"), Reason.NOT_XML, id="nul"),
-        pytest.param(GOOD.replace(b"Marisol", b"&#xFFFE;"), Reason.NOT_XML, id="noncharacter"),
-        pytest.param(declared(""), Reason.ENTITY_DECLARED, id="doctype"),
-        pytest.param(declared('SYSTEM "http://127.0.0.1:9/Zanzibar.dtd"'), Reason.ENTITY_DECLARED, id="external-dtd"),
-        pytest.param(declared('[<!ENTITY x SYSTEM "file:///etc/passwd">]'), Reason.ENTITY_DECLARED, id="xxe"),
-        pytest.param(declared(LAUGHS), Reason.ENTITY_DECLARED, id="billion-laughs"),
-        pytest.param(laughing(declared(LAUGHS)), Reason.ENTITY_DECLARED, id="laughs-in-an-attribute"),
+        pytest.param(b"", UnreadableReason.NOT_XML, id="empty"),
+        pytest.param(b"Zanzibar", UnreadableReason.NOT_XML, id="text"),
+        pytest.param(b'{"resourceType": "Bundle"}', UnreadableReason.NOT_XML, id="json"),
+        pytest.param(b"%PDF-1.7 Zanzibar", UnreadableReason.NOT_XML, id="pdf"),
+        pytest.param(bytes(range(128)), UnreadableReason.NOT_XML, id="control-characters"),
+        pytest.param(b"<html><body>Zanzibar</body></html>", UnreadableReason.NOT_A_DOCUMENT, id="html"),
+        pytest.param(b"<ClinicalDocument/>", UnreadableReason.NOT_A_DOCUMENT, id="without-namespace"),
+        pytest.param(b'<Bundle xmlns="http://hl7.org/fhir"/>', UnreadableReason.NOT_A_DOCUMENT, id="fhir-xml"),
+        pytest.param(GOOD[:-30], UnreadableReason.NOT_XML, id="truncated"),
+        pytest.param(GOOD + b"Zanzibar", UnreadableReason.NOT_XML, id="text-after-the-end"),
+        pytest.param(GOOD.replace(b"Marisol", b"&Zanzibar;"), UnreadableReason.NOT_XML, id="undeclared-entity"),
+        pytest.param(GOOD.replace(b"Marisol", b"&#0;"), UnreadableReason.NOT_XML, id="nul"),
+        pytest.param(GOOD.replace(b"Marisol", b"&#xFFFE;"), UnreadableReason.NOT_XML, id="noncharacter"),
+        pytest.param(declared(""), UnreadableReason.ENTITY_DECLARED, id="doctype"),
+        pytest.param(
+            declared('SYSTEM "http://127.0.0.1:9/Zanzibar.dtd"'), UnreadableReason.ENTITY_DECLARED, id="external-dtd"
+        ),
+        pytest.param(declared('[<!ENTITY x SYSTEM "file:///etc/passwd">]'), UnreadableReason.ENTITY_DECLARED, id="xxe"),
+        pytest.param(declared(LAUGHS), UnreadableReason.ENTITY_DECLARED, id="billion-laughs"),
+        pytest.param(laughing(declared(LAUGHS)), UnreadableReason.ENTITY_DECLARED, id="laughs-in-an-attribute"),
         pytest.param(
             laughing(declared(LAUGHS).replace(b"<!DOCTYPE", b"<!-- a --> <?b c?> <!DOCTYPE")),
-            Reason.ENTITY_DECLARED,
+            UnreadableReason.ENTITY_DECLARED,
             id="laughs-behind-comments",
         ),
-        pytest.param(declared(LAUGHS).decode().encode("utf-16"), Reason.ENTITY_DECLARED, id="laughs-in-utf-16"),
-        pytest.param(b"<!--" + GOOD, Reason.NOT_XML, id="open-comment"),
-        pytest.param(GOOD.replace(b"Marisol", b"Marisol\xff"), Reason.BAD_ENCODING, id="not-utf-8"),
-        pytest.param(GOOD.replace(b'"UTF-8"', b'"EBCDIC-US"'), Reason.BAD_ENCODING, id="another-encoding"),
-        pytest.param(GOOD.replace(b'"UTF-8"', b'"UTF-7"'), Reason.BAD_ENCODING, id="utf-7"),
-        pytest.param(codecs.BOM_UTF16_LE + b"<", Reason.BAD_ENCODING, id="half-a-character"),
-        pytest.param(GOOD.replace(b"<text>", b"<text>" + b"<b>" * 300), Reason.TOO_DEEP, id="deep"),
-        pytest.param(b"<a>" * 100_000, Reason.TOO_DEEP, id="deep-and-open"),
-        pytest.param(b"<a>" + b" " * 50_000_000, Reason.TOO_LARGE, id="50-mb"),
-        pytest.param(b"<a>" + b"<b/>" * 1_000_001, Reason.TOO_LARGE, id="many-elements"),
-        pytest.param(b"<a " + b"b='' " * 1_000_001, Reason.TOO_LARGE, id="many-attributes"),
-        pytest.param(b"<a>" + b"x" * 10_000_001 + b"</a>", Reason.TOO_LARGE, id="one-long-text"),
-        pytest.param(document(people=""), Reason.NO_PATIENT, id="nobody"),
+        pytest.param(
+            declared(LAUGHS).decode().encode("utf-16"), UnreadableReason.ENTITY_DECLARED, id="laughs-in-utf-16"
+        ),
+        pytest.param(b"<!--" + GOOD, UnreadableReason.NOT_XML, id="open-comment"),
+        pytest.param(GOOD.replace(b"Marisol", b"Marisol\xff"), UnreadableReason.BAD_ENCODING, id="not-utf-8"),
+        pytest.param(GOOD.replace(b'"UTF-8"', b'"EBCDIC-US"'), UnreadableReason.BAD_ENCODING, id="another-encoding"),
+        pytest.param(GOOD.replace(b'"UTF-8"', b'"UTF-7"'), UnreadableReason.BAD_ENCODING, id="utf-7"),
+        pytest.param(codecs.BOM_UTF16_LE + b"<", UnreadableReason.BAD_ENCODING, id="half-a-character"),
+        pytest.param(GOOD.replace(b"<text>", b"<text>" + b"<b>" * 300), UnreadableReason.TOO_DEEP, id="deep"),
+        pytest.param(b"<a>" * 100_000, UnreadableReason.TOO_DEEP, id="deep-and-open"),
+        pytest.param(b"<a>" + b" " * 50_000_000, UnreadableReason.TOO_LARGE, id="50-mb"),
+        pytest.param(b"<a>" + b"<b/>" * 1_000_001, UnreadableReason.TOO_LARGE, id="many-elements"),
+        pytest.param(b"<a " + b"b='' " * 1_000_001, UnreadableReason.TOO_LARGE, id="many-attributes"),
+        pytest.param(b"<a>" + b"x" * 10_000_001 + b"</a>", UnreadableReason.TOO_LARGE, id="one-long-text"),
+        pytest.param(document(people=""), UnreadableReason.NO_PATIENT, id="nobody"),
         pytest.param(
             document(people="<recordTarget><patientRole><patient/></patientRole></recordTarget>"),
-            Reason.NO_PATIENT,
+            UnreadableReason.NO_PATIENT,
             id="nameless",
         ),
-        pytest.param(document(people=MARISOL + OTHER), Reason.TWO_PATIENTS, id="two-patients"),
+        pytest.param(document(people=MARISOL + OTHER), UnreadableReason.TWO_PATIENTS, id="two-patients"),
     ],
 )
-def test_a_hostile_document_is_refused_with_its_reason(body: bytes, reason: Reason) -> None:
+def test_a_hostile_document_is_refused_with_its_reason(body: bytes, reason: UnreadableReason) -> None:
     """Each has its reason; the text of the error is always the same, and holds nothing that the parser said."""
     with pytest.raises(UnreadableDocumentError) as refused:
         read_ccda(body)
@@ -97,7 +101,7 @@ def test_a_bound_of_the_caller_holds() -> None:
     assert read_ccda(GOOD, most_bytes=len(GOOD))
     with pytest.raises(UnreadableDocumentError) as refused:
         read_ccda(GOOD + b"\n", most_bytes=len(GOOD))
-    assert refused.value.reason is Reason.TOO_LARGE
+    assert refused.value.reason is UnreadableReason.TOO_LARGE
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ def test_a_document_of_too_many_facts_is_too_large(monkeypatch: pytest.MonkeyPat
     assert len(read_ccda(document(section("30954-2", *entries[:20]))).resources) == 20
     with pytest.raises(UnreadableDocumentError) as refused:
         read_ccda(document(section("30954-2", *entries)))
-    assert refused.value.reason is Reason.TOO_LARGE
+    assert refused.value.reason is UnreadableReason.TOO_LARGE
 
 
 def test_references_to_the_narrative_are_resolved_within_a_budget() -> None:

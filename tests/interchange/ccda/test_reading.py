@@ -4,7 +4,7 @@ import pytest
 
 from engine.interchange.clinical.ccda.reading import chart
 from engine.interchange.clinical.ccda.reading.document import read_ccda, read_identity
-from engine.interchange.clinical.patient360.facts import Identity, Section
+from engine.interchange.clinical.patient360.facts import DocumentIdentity, DocumentSection
 from tests.interchange.ccda.written import SYSTEMS, coded, document, section, the, told, valid, value
 
 LOINC = "http://loinc.org"
@@ -16,7 +16,7 @@ TEMPLATE = "2.16.840.1.113883.10.20.22.4."
 def test_the_header_says_whose_it_is_and_where_it_is_from() -> None:
     """The official name, sex, birth date and identifiers of the patient; id, title, type, time and author."""
     facts = read_ccda(document(section("48765-2", text="<list><item>Eggs</item><item>Latex</item></list>")))
-    assert facts.identity == Identity(
+    assert facts.identity == DocumentIdentity(
         given=("Marisol", "Ana"),
         family="Quintero",
         birth_date="1984-02-29",
@@ -35,7 +35,7 @@ def test_the_header_says_whose_it_is_and_where_it_is_from() -> None:
         "2025-07-01T10:15:00-05:00",
     )
     assert facts.type["coding"][0]["code"] == "34133-9"
-    assert facts.narrative == (Section("48765-2", "", "Eggs\nLatex"),)
+    assert facts.narrative == (DocumentSection("48765-2", "", "Eggs\nLatex"),)
 
 
 def test_what_would_not_be_valid_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

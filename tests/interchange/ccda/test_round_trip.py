@@ -7,7 +7,7 @@ import pytest
 
 from engine.interchange.clinical.ccda.reading.document import read_ccda
 from engine.interchange.clinical.synthetic.chart import synthetic_chart, transaction
-from engine.interchange.network.patient360.connectors.connector import CCDA, Document
+from engine.interchange.network.patient360.connectors.connector import CCDA, RetrievedDocument
 from engine.interchange.network.patient360.connectors.read import read_document
 from engine.interchange.network.patient360.retrieve import KIND, retrieval
 from tests.interchange.ccda.charts import hostile, the_least, written
@@ -49,7 +49,7 @@ def test_a_document_is_imported_into_an_empty_tenant_and_exported_again(tmp_path
         here = created(service.ask("POST", "/fhir/R4", json=transaction(chart)))
         there = service.ask("POST", "/fhir/R4", json=transaction(chart[:1]), client="other")
         first = exported(service, here, "physician")
-        shelf.documents.append(Document("riverbend", "1", "2026-03-02T12:30:15Z", CCDA, first))
+        shelf.documents.append(RetrievedDocument("riverbend", "1", "2026-03-02T12:30:15Z", CCDA, first))
         counted = [retrieve(service, created(there)) for _ in range(2)]
         second = exported(service, created(there), "other")
     one, other = (facts_of(charted(read_ccda(body), chart[0])[1:]) for body in (first, second))

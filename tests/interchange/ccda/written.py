@@ -4,7 +4,7 @@ from typing import Any
 
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clinical.ccda.reading.document import read_ccda
-from engine.interchange.clinical.patient360.facts import PATIENT, Facts
+from engine.interchange.clinical.patient360.facts import PATIENT, DocumentFacts
 from engine.interchange.rest.resource.catalogue import KEPT
 
 Json = Any
@@ -65,7 +65,7 @@ def told(*sections: str) -> list[Json]:
     return valid(read_ccda(document(*sections)))
 
 
-def valid(facts: Facts) -> list[Json]:
+def valid(facts: DocumentFacts) -> list[Json]:
     """Return the resources of facts after a look that each is valid and all they refer to is there."""
     names = {f"urn:uuid:{one['id']}" for one in facts.resources} | {PATIENT}
     assert len(names) == len(facts.resources) + 1

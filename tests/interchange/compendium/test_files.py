@@ -9,14 +9,14 @@ import pytest
 
 from engine.config.shipped import shipped
 from engine.interchange.kernel.check_digit import is_loinc, is_npi, to_npi
-from engine.interchange.orders.compendium.files.read import Read, read_file
+from engine.interchange.orders.compendium.files.read import ReadFile, read_file
 from tests.interchange.nursery import ran
 
 SAMPLE = shipped("samples") / "compendium/cedar-valley.yaml"
 LABORATORY = "laboratory: {id: lab-1, name: River Lab}\n"
 
 
-def read(folder: Path, text: str, table: str | bytes | None = None) -> Read:
+def read(folder: Path, text: str, table: str | bytes | None = None) -> ReadFile:
     """Read a file of this text, beside a table."""
     if table is not None:
         (folder / "lab.csv").write_bytes(table if isinstance(table, bytes) else table.encode())
@@ -24,7 +24,7 @@ def read(folder: Path, text: str, table: str | bytes | None = None) -> Read:
     return read_file(folder / "lab.yaml")
 
 
-def told(folder: Path, found: Read) -> list[str]:
+def told(folder: Path, found: ReadFile) -> list[str]:
     """Return the problems of a file as they are told, without its folder."""
     return [str(problem).replace(f"{folder}/", "") for problem in found.problems]
 

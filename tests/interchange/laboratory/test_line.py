@@ -13,10 +13,10 @@ import trustme
 from engine.config.laboratory import LaboratoryConnector
 from engine.interchange.kernel.outbound import Outbound
 from engine.interchange.orders.laboratory.acknowledgement import read_acknowledgement
-from engine.interchange.orders.laboratory.connectors.connector import Verdict
-from engine.interchange.orders.laboratory.connectors.line import Line
+from engine.interchange.orders.laboratory.connectors.connector import SendVerdict
+from engine.interchange.orders.laboratory.connectors.line import MllpConnector
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
-from engine.interchange.store.transmission import Outcome
+from engine.interchange.store.transmission import TransmissionOutcome
 from tests.interchange.laboratory.orders import AT, kept, ordered, read
 from tests.interchange.laboratory.scripted import Scripted, scripted
 
@@ -36,38 +36,40 @@ def settings(port: int, **more: Any) -> LaboratoryConnector:
     return LaboratoryConnector(**{"type": "hl7", "host": "127.0.0.1", "port": port, "timeout_s": FEW_SECONDS, **more})
 
 
-def sent(order: LaboratoryOrder, port: int, **more: Any) -> Verdict:
+def sent(order: LaboratoryOrder, port: int, **more: Any) -> SendVerdict:
     """Send an order, and return what is made of the answer."""
-    return asyncio.run(Line(settings(port, **more), "T", AT, Outbound()).transmit(order, CONTROL_ID))
+    return asyncio.run(MllpConnector(settings(port, **more), "T", AT, Outbound()).transmit(order, CONTROL_ID))
 
 
 @pytest.mark.parametrize(
     ("step", "outcome", "code"),
     [
-        ("AA", Outcome.ACCEPTED, "AA"),
-        ("CA", Outcome.ACCEPTED, "CA"),
-        ("AE no such test", Outcome.REFUSED, "AE 207"),
-        ("AR not today", Outcome.REFUSED, "AR 207"),
-        ("CE full", Outcome.REFUSED, "CE 207"),
-        ("CR no", Outcome.REFUSED, "CR 207"),
-        ("leave", Outcome.UNREACHABLE, "unreachable"),
-        ("half", Outcome.UNKNOWN, "broken-off"),
-        ("close", Outcome.UNKNOWN, "broken-off"),
-        ("part", Outcome.UNKNOWN, "broken-off"),
-        ("other", Outcome.UNKNOWN, "wrong-id"),
-        ("bare", Outcome.UNKNOWN, "no-acknowledgement"),
-        ("noise", Outcome.UNKNOWN, "no-block"),
-        ("AX", Outcome.UNKNOWN, "no-code"),
+        ("AA", TransmissionOutcome.ACCEPTED, "AA"),
+        ("CA", TransmissionOutcome.ACCEPTED, "CA"),
+        ("AE no such test", TransmissionOutcome.REFUSED, "AE 207"),
+        ("AR not today", TransmissionOutcome.REFUSED, "AR 207"),
+        ("CE full", TransmissionOutcome.REFUSED, "CE 207"),
+        ("CR no", TransmissionOutcome.REFUSED, "CR 207"),
+        ("leave", TransmissionOutcome.UNREACHABLE, "unreachable"),
+        ("half", TransmissionOutcome.UNKNOWN, "broken-off"),
+        ("close", TransmissionOutcome.UNKNOWN, "broken-off"),
+        ("part", TransmissionOutcome.UNKNOWN, "broken-off"),
+        ("other", TransmissionOutcome.UNKNOWN, "wrong-id"),
+        ("bare", TransmissionOutcome.UNKNOWN, "no-acknowledgement"),
+        ("noise", TransmissionOutcome.UNKNOWN, "no-block"),
+        ("AX", TransmissionOutcome.UNKNOWN, "no-code"),
     ],
 )
-def test_what_an_answer_is_taken_for(order: LaboratoryOrder, step: str, outcome: Outcome, code: str) -> None:
+def test_what_an_answer_is_taken_for(
+    order: LaboratoryOrder, step: str, outcome: TransmissionOutcome, code: str
+) -> None:
     """Only the acknowledgement of this very message says what became of it; no connection means that nothing left."""
     with scripted(step) as laboratory:
         verdict = sent(order, laboratory.port)
     assert (verdict.outcome, verdict.code) == (outcome, code)
     assert laboratory.connections == 1
     assert laboratory.control_ids == ([CONTROL_ID] if step not in {"leave", "half"} else [])
-    if outcome is Outcome.REFUSED:
+    if outcome is TransmissionOutcome.REFUSED:
         assert verdict.reason == step.partition(" ")[2]
 
 
@@ -76,7 +78,7 @@ def test_nobody_listens(order: LaboratoryOrder) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     verdict = sent(order, port)
-    assert verdict.outcome is Outcome.UNREACHABLE
+    assert verdict.outcome is TransmissionOutcome.UNREACHABLE
     assert verdict.reason.startswith(f"127.0.0.1:{port} cannot be reached")
 
 
@@ -85,14 +87,19 @@ def test_an_answer_that_does_not_come_in_time(order: LaboratoryOrder) -> None:
     with scripted("silent") as laboratory:
         verdict = sent(order, laboratory.port, timeout_s=0.2)
         assert laboratory.control_ids == [CONTROL_ID]
-    assert (verdict.outcome, verdict.code) == (Outcome.UNKNOWN, "no-answer")
+    assert (verdict.outcome, verdict.code) == (TransmissionOutcome.UNKNOWN, "no-answer")
 
 
 @pytest.mark.parametrize(
     ("step", "outcome"),
-    [("CA AA", Outcome.ACCEPTED), ("AA", Outcome.ACCEPTED), ("CA", Outcome.UNKNOWN), ("CR no", Outcome.REFUSED)],
+    [
+        ("CA AA", TransmissionOutcome.ACCEPTED),
+        ("AA", TransmissionOutcome.ACCEPTED),
+        ("CA", TransmissionOutcome.UNKNOWN),
+        ("CR no", TransmissionOutcome.REFUSED),
+    ],
 )
-def test_both_acknowledgements(order: LaboratoryOrder, step: str, outcome: Outcome) -> None:
+def test_both_acknowledgements(order: LaboratoryOrder, step: str, outcome: TransmissionOutcome) -> None:
     """With `acknowledgement: application` CA is not enough; what refuses at the first level is not waited for."""
     with scripted(step) as laboratory:
         assert sent(order, laboratory.port, acknowledgement="application", timeout_s=3).outcome is outcome
@@ -103,7 +110,7 @@ def test_an_order_that_cannot_be_written(order: LaboratoryOrder) -> None:
     broken = LaboratoryOrder(**{name: getattr(order, name) for name in order.__slots__} | {"tests": ()})
     with scripted("AA") as laboratory:
         verdict = sent(broken, laboratory.port)
-    assert (verdict.outcome, verdict.code, laboratory.connections) == (Outcome.REFUSED, "unwritable", 0)
+    assert (verdict.outcome, verdict.code, laboratory.connections) == (TransmissionOutcome.REFUSED, "unwritable", 0)
 
 
 def test_the_processing_id(order: LaboratoryOrder) -> None:
@@ -128,7 +135,7 @@ def test_what_a_refusal_tells(errors: bytes, code: str, reason: str) -> None:
     """The code of an ERR, new or old, and a text of bounded length; what is no code is not taken for one."""
     block = b"MSH|^~\\&|LAB||CDIS||20260101||ACK|1|T|2.5.1\rMSA|AE|C1|of MSA-3\r" + errors + b"\r"
     _, verdict = read_acknowledgement(block, "C1")
-    assert verdict == Verdict(Outcome.REFUSED, code, reason)
+    assert verdict == SendVerdict(TransmissionOutcome.REFUSED, code, reason)
 
 
 class Authority:
@@ -170,9 +177,9 @@ def test_tls(order: LaboratoryOrder, authority: Authority) -> None:
     """Over TLS an order goes to a laboratory whose certificate is trusted, and to no other one."""
     with scripted("AA", tls=authority.server()) as laboratory:
         trusted = sent(order, laboratory.port, tls=True, ca_file=str(authority.ca_file))
-        assert trusted.outcome is Outcome.ACCEPTED
+        assert trusted.outcome is TransmissionOutcome.ACCEPTED
         stranger = sent(order, laboratory.port, tls=True)
-        assert stranger.outcome is Outcome.UNREACHABLE
+        assert stranger.outcome is TransmissionOutcome.UNREACHABLE
         assert "is not trusted" in stranger.reason
         assert len(laboratory.messages) == 1
 
@@ -181,38 +188,38 @@ def test_a_laboratory_that_speaks_no_tls(order: LaboratoryOrder, authority: Auth
     """It gets nothing of the order."""
     with scripted("half") as laboratory:
         verdict = sent(order, laboratory.port, tls=True, ca_file=str(authority.ca_file), timeout_s=3)
-    assert verdict.outcome is Outcome.UNREACHABLE
+    assert verdict.outcome is TransmissionOutcome.UNREACHABLE
     assert laboratory.messages == []
 
 
 def test_the_service_proves_itself(order: LaboratoryOrder, authority: Authority, trusting: Scripted) -> None:
     """A laboratory that wants our certificate gets it; without one it takes nothing, and that is certain."""
     own = {"tls": True, "ca_file": str(authority.ca_file)}
-    assert sent(order, trusting.port, **own).outcome is Outcome.UNREACHABLE
+    assert sent(order, trusting.port, **own).outcome is TransmissionOutcome.UNREACHABLE
     proved = {**own, "certificate": str(authority.certificate), "key": str(authority.key)}
-    assert sent(order, trusting.port, **proved).outcome is Outcome.ACCEPTED
+    assert sent(order, trusting.port, **proved).outcome is TransmissionOutcome.ACCEPTED
     assert len(trusting.messages) == 1
 
 
 def test_tls_files_that_are_gone(order: LaboratoryOrder, tmp_path: Path) -> None:
     """Nothing leaves then, and the reason says where to look."""
     verdict = sent(order, 1, tls=True, ca_file=str(tmp_path / "no.pem"))
-    assert verdict.outcome is Outcome.UNREACHABLE
+    assert verdict.outcome is TransmissionOutcome.UNREACHABLE
     assert "interchange check" in verdict.reason
 
 
 def test_cancelled_on_its_way(order: LaboratoryOrder) -> None:
     """Stopped before there is a connection nothing has left; stopped behind the message nobody knows."""
 
-    async def stopped(laboratory: Scripted, *, silent: bool) -> Verdict:
-        line = Line(settings(laboratory.port, tls=not silent), "T", AT, Outbound())
+    async def stopped(laboratory: Scripted, *, silent: bool) -> SendVerdict:
+        line = MllpConnector(settings(laboratory.port, tls=not silent), "T", AT, Outbound())
         task = asyncio.create_task(line.transmit(order, CONTROL_ID))
         await asyncio.to_thread((laboratory.received if silent else laboratory.reached).acquire)
         task.cancel()
         return await task
 
     with scripted("silent") as laboratory:
-        assert asyncio.run(stopped(laboratory, silent=True)).outcome is Outcome.UNKNOWN
+        assert asyncio.run(stopped(laboratory, silent=True)).outcome is TransmissionOutcome.UNKNOWN
     # It does not answer the handshake.
     with scripted("silent") as laboratory:
-        assert asyncio.run(stopped(laboratory, silent=False)).outcome is Outcome.UNREACHABLE
+        assert asyncio.run(stopped(laboratory, silent=False)).outcome is TransmissionOutcome.UNREACHABLE

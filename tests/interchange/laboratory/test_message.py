@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from engine.config.laboratory import LaboratoryConnector
 from engine.hl7.message import Message, parse
-from engine.interchange.orders.laboratory.answers import Answer, answers_in
+from engine.interchange.orders.laboratory.answers import QuestionAnswer, answers_in
 from engine.interchange.orders.laboratory.message.build import Envelope, write_order
 from engine.interchange.orders.laboratory.message.texts import UnwritableError, leaf, moment
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
@@ -249,8 +249,8 @@ def filled(part: Any, texts: dict[str, str]) -> Any:
         return texts.get(part, part)
     if isinstance(part, dict):
         return {name: filled(value, texts) for name, value in part.items()}
-    if isinstance(part, Answer):
-        return Answer(*(filled(one, texts) for one in part))
+    if isinstance(part, QuestionAnswer):
+        return QuestionAnswer(*(filled(one, texts) for one in part))
     if isinstance(part, list | tuple):
         return type(part)(filled(one, texts) for one in part)
     if is_dataclass(part) and not isinstance(part, type):

@@ -12,7 +12,7 @@ import pytest
 from engine.interchange.store import transmission
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.store.transmission import Outcome, Sent, TransmissionStatus, Try
+from engine.interchange.store.transmission import Sent, TransmissionOutcome, TransmissionStatus, Try
 
 T = TypeVar("T")
 
@@ -105,16 +105,16 @@ def test_a_move_of_what_has_moved_does_nothing(store: Store) -> None:
     [
         ("", None, True),
         ("sending", None, False),
-        ("sending held", Outcome.UNKNOWN, False),
-        ("sending held", Outcome.UNREACHABLE, True),
-        ("sending held waiting", Outcome.UNKNOWN, False),
-        ("sending waiting", Outcome.NEVER_HAD_IT, True),
-        ("sending accepted", Outcome.ACCEPTED, False),
-        ("sending refused", Outcome.REFUSED, True),
+        ("sending held", TransmissionOutcome.UNKNOWN, False),
+        ("sending held", TransmissionOutcome.UNREACHABLE, True),
+        ("sending held waiting", TransmissionOutcome.UNKNOWN, False),
+        ("sending waiting", TransmissionOutcome.NEVER_HAD_IT, True),
+        ("sending accepted", TransmissionOutcome.ACCEPTED, False),
+        ("sending refused", TransmissionOutcome.REFUSED, True),
     ],
 )
 def test_what_the_laboratory_may_have_is_not_withdrawn(
-    store: Store, way: str, outcome: Outcome | None, *, withdrawn: bool
+    store: Store, way: str, outcome: TransmissionOutcome | None, *, withdrawn: bool
 ) -> None:
     """Only where it is certain that the laboratory has nothing of it, or has refused it."""
     placed(store)
@@ -134,7 +134,7 @@ def test_an_order_that_was_refused_begins_a_new_attempt(store: Store) -> None:
     placed(store)
     for step in ("sending", "refused"):
         moved(store, step)
-    write(store, lambda transaction: transmission.tried(transaction, found(store), Outcome.REFUSED, "AE"))
+    write(store, lambda transaction: transmission.tried(transaction, found(store), TransmissionOutcome.REFUSED, "AE"))
     placed(store, "other")
     again = placed(store)
     assert (again.attempt, again.tries, again.standing) == (2, 1, "waiting")
@@ -152,7 +152,10 @@ def test_what_did_not_leave_is_told_once(store: Store) -> None:
     placed(store)
     for _ in range(5):
         moved(store, "sending")
-        write(store, lambda transaction: transmission.tried(transaction, found(store), Outcome.UNREACHABLE, "down"))
+        write(
+            store,
+            lambda transaction: transmission.tried(transaction, found(store), TransmissionOutcome.UNREACHABLE, "down"),
+        )
         moved(store, "waiting")
     one = found(store)
     assert one.tries == 5

@@ -1,19 +1,19 @@
 """What laboratories do with orders, done to a service of the tests from within, in a connector's commits."""
 
 from engine.interchange.orders.moving import find_order, move
-from engine.interchange.orders.status import Event
+from engine.interchange.orders.status import OrderEvent
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.store.transmission import Outcome, TransmissionStatus
+from engine.interchange.store.transmission import TransmissionOutcome, TransmissionStatus
 from tests.interchange.kit import SYSTEM, Inside
 
 TOLD = {
-    Event.TRANSMITTED: (Outcome.ACCEPTED, TransmissionStatus.ACCEPTED),
-    Event.REFUSED: (Outcome.REFUSED, TransmissionStatus.REFUSED),
+    OrderEvent.TRANSMITTED: (TransmissionOutcome.ACCEPTED, TransmissionStatus.ACCEPTED),
+    OrderEvent.REFUSED: (TransmissionOutcome.REFUSED, TransmissionStatus.REFUSED),
 }
 
 
-def laboratory(transaction: Transaction, order_id: str, event: Event, note: str = "") -> None:
+def laboratory(transaction: Transaction, order_id: str, event: OrderEvent, note: str = "") -> None:
     """Let a laboratory take or refuse an order; WrongStateError, and nothing is written, where it cannot."""
     order = find_order(transaction, order_id)
     assert order is not None
@@ -29,7 +29,7 @@ def laboratory(transaction: Transaction, order_id: str, event: Event, note: str 
     assert transmission.move(transaction, sent, standing, note) is not None
 
 
-def happen(inside: Inside, order_id: str, event: Event, note: str = "") -> None:
+def happen(inside: Inside, order_id: str, event: OrderEvent, note: str = "") -> None:
     """Let a laboratory take or refuse an order of a service."""
     store = inside.app.service.store
     inside.run(store.write("riverbend", lambda transaction: laboratory(transaction, order_id, event, note)))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.orders.status import Event, WrongStateError
+from engine.interchange.orders.status import OrderEvent, WrongStateError
 from engine.interchange.store import transmission
 from engine.interchange.store.transmission import TransmissionStatus, find_sent
 from tests.interchange.kit import SYSTEM, Inside, issue, merge_body, running_inside
@@ -34,9 +34,9 @@ def brought(inside: Inside, here: Clinic, status: str) -> str:
         return str(here.draft()["id"])
     order_id = str(here.place()["id"])
     if status in {"sent", "completed"}:
-        happen(inside, order_id, Event.TRANSMITTED)
+        happen(inside, order_id, OrderEvent.TRANSMITTED)
     if status == "failed":
-        happen(inside, order_id, Event.REFUSED, "The laboratory refused it.")
+        happen(inside, order_id, OrderEvent.REFUSED, "The laboratory refused it.")
     if status == "completed":
         here.result(f"RequestGroup/{order_id}")
     if status == "cancelled":
@@ -100,7 +100,7 @@ def test_a_failed_order_says_why_and_goes_again(inside: Inside, base: str) -> No
     assert again.status_code == 200, again.text
     assert (status_of(again.json()), again.json()["note"]) == ("pending", order["note"])
     assert standing(inside, order_id) is TransmissionStatus.WAITING
-    happen(inside, order_id, Event.TRANSMITTED)
+    happen(inside, order_id, OrderEvent.TRANSMITTED)
     history = here.ask("GET", f"RequestGroup/{order_id}/_history").json()
     assert [status_of(one["resource"]) for one in history["entry"]] == ["sent", "pending", "failed", "pending"]
 
@@ -181,13 +181,13 @@ def test_the_id_of_a_sent_order_is_not_used_again(inside: Inside) -> None:
     order_id = brought(inside, here, "completed")
     [report] = here.ask("GET", f"DiagnosticReport?patient={here.patient}").json()["entry"]
     assert here.ask("DELETE", f"DiagnosticReport/{report['resource']['id']}").status_code == 204
-    happen(inside, order_id, Event.REFUSED)
+    happen(inside, order_id, OrderEvent.REFUSED)
     assert here.ask("DELETE", f"RequestGroup/{order_id}").status_code == 204
     body = here.order(id=order_id)
     again = here.ask("PUT", f"RequestGroup/{order_id}", body)
     assert again.status_code == 201, again.text
     assert status_of(again.json()) == "pending"
-    happen(inside, order_id, Event.TRANSMITTED)
+    happen(inside, order_id, OrderEvent.TRANSMITTED)
     here.result(f"ServiceRequest/{id_of_test(again.json())}")
     assert here.ask("DELETE", f"RequestGroup/{order_id}").status_code == 204
     late = here.ask("PUT", f"RequestGroup/{order_id}", body)
@@ -246,5 +246,5 @@ def test_the_table_is_obeyed(inside: Inside) -> None:
     order_id = brought(inside, here, "sent")
     before = here.read(order_id)
     with pytest.raises(WrongStateError, match="sent: transmitted"):
-        happen(inside, order_id, Event.TRANSMITTED)
+        happen(inside, order_id, OrderEvent.TRANSMITTED)
     assert here.read(order_id) == before

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.orders.status import Event
+from engine.interchange.orders.status import OrderEvent
 from tests.interchange.kit import Inside, merge_body, running_inside
 from tests.interchange.orders.happening import happen
 from tests.interchange.orders.ordering import R4, Clinic, clinic, said, status_of, to
@@ -21,7 +21,7 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
 def sent(inside: Inside, here: Clinic, *tests: str) -> tuple[str, list[str]]:
     """Return the id of an order that a laboratory has, and the addresses of its tests."""
     order = here.place(*(here.test(code, f"t{number}") for number, code in enumerate(tests)))
-    happen(inside, order["id"], Event.TRANSMITTED)
+    happen(inside, order["id"], OrderEvent.TRANSMITTED)
     return order["id"], [one["resource"]["reference"] for one in order["action"]]
 
 
@@ -170,7 +170,7 @@ def test_a_failed_order_keeps_its_results(inside: Inside, base: str) -> None:
     here = clinic(inside, base)
     order_id, (first, second) = sent(inside, here, "LI", "TSH")
     here.result(first)
-    happen(inside, order_id, Event.REFUSED, "Not the second.")
+    happen(inside, order_id, OrderEvent.REFUSED, "Not the second.")
     assert seen(here, order_id) == ("failed", said(base, "on-hold"), ["completed", said(base, "on-hold")])
     assert here.submit(order_id).status_code == 200
     assert seen(here, order_id) == ("pending", "active", ["completed", "active"])

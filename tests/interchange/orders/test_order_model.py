@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Answer, Interaction, Level, Prefer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, Prefer
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.orders import order as orders
 from engine.interchange.orders.order import status_of
-from engine.interchange.orders.status import Event, WrongStateError
+from engine.interchange.orders.status import OrderEvent, WrongStateError
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.store.transmission import TransmissionStatus, find_sent
@@ -93,12 +93,12 @@ class Driven:
     tests: tuple[str, ...]
     reports: dict[int, list[str]] = field(default_factory=dict)
 
-    def request(self, type_name: str, resource_id: str, body: Any) -> Request:
+    def request(self, type_name: str, resource_id: str, body: Any) -> FhirRequest:
         """Return a request of a physician."""
         asked = asked_by("physician")
         return replace(asked, type=type_name, id=resource_id, body=body, prefer=Prefer(), version=FhirVersion.R4)
 
-    async def answered(self, one: Interaction, request: Request) -> Answer | None:
+    async def answered(self, one: Interaction, request: FhirRequest) -> HttpAnswer | None:
         """Return the answer of an interaction; None where it is refused as a conflict, or as already gone."""
         try:
             return await one.run(self.inside.app.service, request)
@@ -111,17 +111,17 @@ class Driven:
         """Let something happen, and say whether it could."""
         name, number = action
         if name == "submit":
-            route = ROUTES["RequestGroup", "submit", Level.INSTANCE]
+            route = ROUTES["RequestGroup", "submit", InteractionLevel.INSTANCE]
             return await self.answered(route, self.request("RequestGroup", self.order_id, None)) is not None
         if name == "cancel":
-            route = ROUTES["RequestGroup", "patch", Level.INSTANCE]
+            route = ROUTES["RequestGroup", "patch", InteractionLevel.INSTANCE]
             patch = [{"op": "replace", "path": "/status", "value": "revoked"}]
             return await self.answered(route, self.request("RequestGroup", self.order_id, patch)) is not None
         if name in {"transmitted", "refused"}:
-            return await self.told(Event(name))
+            return await self.told(OrderEvent(name))
         return await (self.link(number) if name == "link" else self.unlink(number))
 
-    async def told(self, event: Event) -> bool:
+    async def told(self, event: OrderEvent) -> bool:
         """Let the laboratory say something."""
 
         def work(transaction: Transaction) -> None:
@@ -137,7 +137,7 @@ class Driven:
         """Keep a report of a test, or of the order."""
         targets = (*(f"ServiceRequest/{one}" for one in self.tests), f"RequestGroup/{self.order_id}")
         body = {**self.here.report(targets[number]), "subject": to(f"Patient/{self.here.patient}")}
-        route = ROUTES["DiagnosticReport", "create", Level.TYPE]
+        route = ROUTES["DiagnosticReport", "create", InteractionLevel.TYPE]
         answer = await self.answered(route, self.request("DiagnosticReport", "", body))
         assert answer is not None
         self.reports.setdefault(number, []).append(dict(answer.headers)["location"].rsplit("/", 3)[1])
@@ -148,7 +148,7 @@ class Driven:
         mine = self.reports.get(number)
         if not mine:
             return False
-        route = ROUTES["DiagnosticReport", "delete", Level.INSTANCE]
+        route = ROUTES["DiagnosticReport", "delete", InteractionLevel.INSTANCE]
         return await self.answered(route, self.request("DiagnosticReport", mine.pop(), None)) is not None
 
     def seen(self, transaction: Transaction) -> tuple[Any, ...]:

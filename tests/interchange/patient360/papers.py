@@ -10,20 +10,20 @@ from uuid import NAMESPACE_OID, uuid5
 import orjson
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.app.http.app import App, create_app
-from engine.interchange.clinical.patient360.facts import Facts, Identity, Section
-from engine.interchange.jobs.job import Job
+from engine.interchange.app.http.app import ServiceApp, create_app
+from engine.interchange.clinical.patient360.facts import DocumentFacts, DocumentIdentity, DocumentSection
 from engine.interchange.kernel.exact import read_json, write_json
-from engine.interchange.network.patient360.connectors.connector import Document, Subject
+from engine.interchange.network.patient360.connectors.connector import RequestedPatient, RetrievedDocument
 from engine.interchange.network.patient360.deduplicate import FACTS, Key, in_error, key_of
-from engine.interchange.network.patient360.importing import Importer, Outcome
+from engine.interchange.network.patient360.importing import Importer, ImportOutcome
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.network.patient360.retrieve import KIND
+from engine.interchange.store.job import AsyncJob
 from tests.interchange.kit import SYSTEM, configuration, patient, secret_file
 
 Json = Any
 PAPER = "application/x-paper"
-MARISOL = Identity(("Marisol", "Ines"), "Quintero", "1984-02-29", "female")
+MARISOL = DocumentIdentity(("Marisol", "Ines"), "Quintero", "1984-02-29", "female")
 ADDRESS = [{"city": "Riverbend", "state": "OR", "postalCode": "97001"}]
 
 
@@ -37,8 +37,8 @@ def paper(
     *resources: Json,
     at: str = "2024-03-05T10:00:00Z",
     name: str = "1",
-    identity: Identity = MARISOL,
-) -> Document:
+    identity: DocumentIdentity = MARISOL,
+) -> RetrievedDocument:
     """Return a document of an organization; its resources get UUIDs by their place, where they have no id."""
     numbered = [{"id": uuid(f"{organization} {name} {place}"), **one} for place, one in enumerate(resources)]
     body = {
@@ -48,22 +48,22 @@ def paper(
         "author": organization,
         "resources": numbered,
     }
-    return Document(organization, name, at, PAPER, write_json(body))
+    return RetrievedDocument(organization, name, at, PAPER, write_json(body))
 
 
-def read_paper(document: Document) -> Facts:
+def read_paper(document: RetrievedDocument) -> DocumentFacts:
     """Return what a document says."""
     said = read_json(document.body)
     who = said["identity"]
-    identity = Identity(
+    identity = DocumentIdentity(
         tuple(who["given"]),
         who["family"],
         who["birth_date"],
         who["gender"],
         tuple((one, two) for one, two in who["identifiers"]),
     )
-    narrative = (Section("48765-2", "Allergies", "None known"),)
-    return Facts(
+    narrative = (DocumentSection("48765-2", "Allergies", "None known"),)
+    return DocumentFacts(
         identity,
         said["document_id"],
         "Summary",
@@ -80,12 +80,12 @@ class Shelf:
     """A source that has some documents, or fails with an error after them."""
 
     name: str
-    documents: list[Document] = field(default_factory=list)
+    documents: list[RetrievedDocument] = field(default_factory=list)
     error: Exception | None = None
     organizations: int = 1
-    asked: list[Subject] = field(default_factory=list)
+    asked: list[RequestedPatient] = field(default_factory=list)
 
-    async def retrieve(self, subject: Subject) -> AsyncIterator[Document]:
+    async def retrieve(self, subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
         """Yield the documents."""
         self.asked.append(subject)
         for one in self.documents:
@@ -99,20 +99,20 @@ class Chart:
 
     def __init__(self, folder: Path, **elements: Any) -> None:
         folder.mkdir(exist_ok=True)
-        self.app: App = create_app(configuration(secret_file(folder)), folder / "chart.db")
+        self.app: ServiceApp = create_app(configuration(secret_file(folder)), folder / "chart.db")
         self.service = self.app.service
         self.id = self.service.new_id()
         self.patient = patient(address=ADDRESS, **elements)
         self.made = False
 
-    async def job(self) -> Job:
+    async def job(self) -> AsyncJob:
         """Return a job for the patient, who is there then."""
         if not self.made:
             self.made = True
             await self.service.store.write("riverbend", lambda one: one.create("Patient", self.id, self.patient))
-        return Job("job", "riverbend", KIND, self.id, FhirVersion.STU3, {}, "physician", "", self.service.clock())
+        return AsyncJob("job", "riverbend", KIND, self.id, FhirVersion.STU3, {}, "physician", "", self.service.clock())
 
-    async def take(self, *documents: Document) -> list[Outcome]:
+    async def take(self, *documents: RetrievedDocument) -> list[ImportOutcome]:
         """Import some documents as one retrieval does."""
         importer = Importer(self.service, await self.job(), read_paper, Words(SYSTEM))
         return [await importer.take(one) for one in documents]
@@ -160,7 +160,7 @@ def reference(resource: Json) -> str:
     return f"{resource['resourceType']}/{resource['id']}"
 
 
-def urn(document: Document, place: int) -> str:
+def urn(document: RetrievedDocument, place: int) -> str:
     """Return how a document's facts name the one at a place."""
     return f"urn:uuid:{read_json(document.body)['resources'][place]['id']}"
 

@@ -14,23 +14,28 @@ from engine.clock import now
 from engine.config.connector import Connector as Settings
 from engine.config.source import parse, validate
 from engine.interchange.kernel.outbound import Outbound
-from engine.interchange.network.patient360.connectors.connector import Connector, Document, Subject, subject_of
+from engine.interchange.network.patient360.connectors.connector import (
+    DocumentSource,
+    RequestedPatient,
+    RetrievedDocument,
+    subject_of,
+)
 from engine.interchange.network.patient360.connectors.fhir import FhirServer
 from tests.interchange.kit import MRN, patient
 
 ADDRESS = [{"line": ["12 Alder Way"], "city": "Keswick", "state": "OR", "postalCode": "97301"}]
 
 
-def subject(number: str = "", **elements: Any) -> Subject:
+def subject(number: str = "", **elements: Any) -> RequestedPatient:
     """Return a patient of the tests, with a number if one is given, as a source is asked about."""
     identifier = [{"system": MRN, "value": number}] if number else []
     return subject_of("riverbend", {"id": "p1", **patient(identifier=identifier, address=ADDRESS, **elements)})
 
 
-def retrieved(connector: Connector, who: Subject) -> list[Document]:
+def retrieved(connector: DocumentSource, who: RequestedPatient) -> list[RetrievedDocument]:
     """Return all that a source hands over."""
 
-    async def ask() -> list[Document]:
+    async def ask() -> list[RetrievedDocument]:
         return [one async for one in connector.retrieve(who)]
 
     return asyncio.run(ask())

@@ -10,8 +10,8 @@ import pytest
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.network.patient360.connectors import directory
-from engine.interchange.network.patient360.connectors.connector import Document, SourceError
-from engine.interchange.network.patient360.connectors.directory import Directory
+from engine.interchange.network.patient360.connectors.connector import RetrievedDocument, SourceError
+from engine.interchange.network.patient360.connectors.directory import DirectorySource
 from tests.interchange.kit import MRN
 from tests.interchange.patient360.sources import bundle, retrieved, settings, subject
 
@@ -31,9 +31,9 @@ def lay(path: Path, body: bytes | str, *, seconds: float = 60) -> Path:
     return path
 
 
-def found(folder: Path, **keys: Any) -> list[Document]:
+def found(folder: Path, **keys: Any) -> list[RetrievedDocument]:
     """Return what is found in a folder for the patient."""
-    return retrieved(Directory("drop", settings(type="directory", folder=str(folder), **keys)), WHO)
+    return retrieved(DirectorySource("drop", settings(type="directory", folder=str(folder), **keys)), WHO)
 
 
 def test_documents_in_the_patients_folder(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_no_number_leads_out_of_the_folder(tmp_path: Path, number: str) -> None:
     lay(tmp_path / "outside" / "a.xml", "<a/>")
     lay(tmp_path / "a.xml", "<a/>")
     (tmp_path / "drop").mkdir()
-    source = Directory("drop", settings(type="directory", folder=str(tmp_path / "drop")))
+    source = DirectorySource("drop", settings(type="directory", folder=str(tmp_path / "drop")))
     assert retrieved(source, subject(number)) == []
 
 

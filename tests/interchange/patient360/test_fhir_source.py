@@ -227,7 +227,7 @@ def test_too_many_levels() -> None:
 
 def test_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record larger than is read, in one page or in many, ends the source and not the process."""
-    monkeypatch.setattr(peer.Server, "__init__", _small(peer.Server.__init__))
+    monkeypatch.setattr(peer.ServerSession, "__init__", _small(peer.ServerSession.__init__))
     large = {"resourceType": "Observation", "id": "a", "note": [{"text": "x" * 60_000}]}
     medium = {**large, "note": [{"text": "x" * 20_000}]}
     for pages in ([said(bundle(large))], [said(bundle(medium, next=f"?{number}")) for number in range(9)]):

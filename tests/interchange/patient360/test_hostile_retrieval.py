@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, Document
+from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, RetrievedDocument
 from engine.interchange.network.patient360.connectors.read import read_document
 from engine.interchange.network.patient360.retrieve import KIND, retrieval
 from tests.interchange.ccda.written import MARISOL, coded, document, section
@@ -35,12 +35,16 @@ BODIES = {
 
 def test_bad_documents_fail_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """C-354: the job completes with the good document; each bad one has its reason, and none shows in the log."""
-    xml = [Document("pine", f"{name} {at}", "", CCDA, body) for name in BODIES for at, body in enumerate(BODIES[name])]
-    json = [
-        Document("pine", "json 0", "", FHIR, b"{"),
-        Document("pine", "json 1", "", FHIR, orjson.dumps({"resourceType": "Zanzibar"})),
+    xml = [
+        RetrievedDocument("pine", f"{name} {at}", "", CCDA, body)
+        for name in BODIES
+        for at, body in enumerate(BODIES[name])
     ]
-    shelf = Shelf("pine", [*xml, *json, Document("pine", "good", "", CCDA, GOOD)])
+    json = [
+        RetrievedDocument("pine", "json 0", "", FHIR, b"{"),
+        RetrievedDocument("pine", "json 1", "", FHIR, orjson.dumps({"resourceType": "Zanzibar"})),
+    ]
+    shelf = Shelf("pine", [*xml, *json, RetrievedDocument("pine", "good", "", CCDA, GOOD)])
     with running_inside(tmp_path, {KIND: retrieval(lambda _service, _tenant: [shelf], read_document)}) as service:
         who = service.create(name=[{"family": "Quintero", "given": ["Marisol"]}], address=ADDRESS)["id"]
         path = f"/fhir/DocumentReference/$p360-retrieve?patient={who}"

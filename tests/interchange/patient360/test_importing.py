@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.clinical.patient360.facts import Facts, Identity
+from engine.interchange.clinical.patient360.facts import DocumentFacts, DocumentIdentity
 from engine.interchange.jobs.job import CancelledJobError, JobFailedError
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Issue
-from engine.interchange.network.patient360.connectors.connector import FHIR, Document
+from engine.interchange.network.patient360.connectors.connector import FHIR, RetrievedDocument
 from engine.interchange.network.patient360.connectors.read import read_document
-from engine.interchange.network.patient360.importing import Ended, Importer
+from engine.interchange.network.patient360.importing import DocumentOutcome, Importer
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.store import job as rows
 from tests.interchange.kit import SYSTEM, patient
@@ -48,7 +48,7 @@ async def test_a_document_and_its_facts(chart: Chart) -> None:
     """C-364: facts have our ids, our patient and tags that say they are from outside; the document stands beside."""
     document = paper(PINE, result(), problem(code=coded("urn:oid:2.16.840.1.113883.6.90", "e119")))
     (outcome,) = await chart.take(document)
-    assert (outcome.ended, outcome.counts["added"]) == (Ended.IMPORTED, 2)
+    assert (outcome.ended, outcome.counts["added"]) == (DocumentOutcome.IMPORTED, 2)
     for one in chart.resources():
         assert defects(one, FhirVersion.R4) == ()
         assert len(one["id"]) == 24
@@ -106,9 +106,9 @@ async def test_the_same_again(chart: Chart) -> None:
 async def test_a_document_twice_in_one_retrieval(chart: Chart) -> None:
     """The same bytes from two sources, and the same document by another, are one document."""
     document = paper(PINE, result())
-    copy = Document(LAKE, "copy", document.at, document.media_type, document.body)
+    copy = RetrievedDocument(LAKE, "copy", document.at, document.media_type, document.body)
     assert [one.reason for one in await chart.take(document, copy)] == ["", "duplicate-document"]
-    altered = Document(LAKE, "copy", document.at, document.media_type, document.body + b" ")
+    altered = RetrievedDocument(LAKE, "copy", document.at, document.media_type, document.body + b" ")
     assert [one.reason for one in await chart.take(altered)] == ["duplicate-document"]
     assert len(chart.resources("DocumentReference")) == 1
 
@@ -167,8 +167,8 @@ async def test_each_fact_has_its_own_moment(chart: Chart) -> None:
     old["entry"][1]["resource"]["meta"]["security"] = [label]
     importer = Importer(chart.service, await chart.job(), read_document, Words(SYSTEM))
     for organization, at, bundle in ((LAKE, "2023-02-01T00:00:00Z", new), (PINE, "2026-01-01T00:00:00Z", old)):
-        document = Document(organization, organization, at, FHIR, write_json({**bundle, "timestamp": at}))
-        assert (await importer.take(document)).ended is Ended.IMPORTED
+        document = RetrievedDocument(organization, organization, at, FHIR, write_json({**bundle, "timestamp": at}))
+        assert (await importer.take(document)).ended is DocumentOutcome.IMPORTED
     (one,) = chart.facts()
     assert (one["status"], one["meta"]["security"]) == ("stopped", [label])
 
@@ -265,7 +265,7 @@ async def test_what_is_changed_here_meanwhile(chart: Chart) -> None:
     loop = asyncio.get_running_loop()
     read = 0
 
-    def reading(document: Document) -> Facts:
+    def reading(document: RetrievedDocument) -> DocumentFacts:
         nonlocal read
         read += 1
         if read == 1:
@@ -282,14 +282,17 @@ async def test_what_is_changed_here_meanwhile(chart: Chart) -> None:
 async def test_a_fault_of_ours_ends_one_document(chart: Chart) -> None:
     """What no reader foresaw fails the document that brings it to light; the next one is imported."""
 
-    def read(document: Document) -> Facts:
+    def read(document: RetrievedDocument) -> DocumentFacts:
         if document.id == "bad":
             raise KeyError("Quintero")
         return read_paper(document)
 
     importer = Importer(chart.service, await chart.job(), read, Words(SYSTEM))
     outcomes = [await importer.take(paper(PINE, problem(), name=name)) for name in ("bad", "good")]
-    assert [(one.ended, one.reason) for one in outcomes] == [(Ended.FAILED, "service-fault"), (Ended.IMPORTED, "")]
+    assert [(one.ended, one.reason) for one in outcomes] == [
+        (DocumentOutcome.FAILED, "service-fault"),
+        (DocumentOutcome.IMPORTED, ""),
+    ]
     assert len(chart.facts()) == 1
 
 
@@ -297,7 +300,7 @@ async def test_one_document_is_read_at_a_time(chart: Chart) -> None:
     """Retrievals beside each other read and compare in turn: a thread for each would slow every request."""
     reading, most = 0, 0
 
-    def read(document: Document) -> Facts:
+    def read(document: RetrievedDocument) -> DocumentFacts:
         nonlocal reading, most
         reading += 1
         most = max(most, reading)
@@ -381,12 +384,12 @@ async def test_the_directory(chart: Chart) -> None:
 @pytest.mark.parametrize(
     ("identity", "reason"),
     [
-        (Identity(("Ana",), "Quintero", "1984-02-29", "female"), "patient-mismatch"),
-        (Identity(("Marisol",), "Quintero", "1984-02-28", "female"), "patient-mismatch"),
+        (DocumentIdentity(("Ana",), "Quintero", "1984-02-29", "female"), "patient-mismatch"),
+        (DocumentIdentity(("Marisol",), "Quintero", "1984-02-28", "female"), "patient-mismatch"),
         (MARISOL, ""),
     ],
 )
-async def test_whose_document(chart: Chart, identity: Identity, reason: str) -> None:
+async def test_whose_document(chart: Chart, identity: DocumentIdentity, reason: str) -> None:
     """A document of somebody else is not imported, and is told."""
     (outcome,) = await chart.take(paper(PINE, result(), identity=identity))
     assert (outcome.reason, len(chart.facts())) == (reason, 0 if reason else 1)
@@ -460,7 +463,7 @@ HILL = "Hill Lab"
 
 
 @st.composite
-def documents(draw: st.DrawFn) -> list[Document]:
+def documents(draw: st.DrawFn) -> list[RetrievedDocument]:
     """Draw some documents of three sources, which overlap, repeat and contradict each other.
 
     The first numbers its facts, the second gives them no numbers, the third one number to all.
@@ -480,7 +483,7 @@ def documents(draw: st.DrawFn) -> list[Document]:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=documents(), data=st.data())
-async def test_any_order_any_number_of_times(chart: Chart, drawn: list[Document], data: st.DataObject) -> None:
+async def test_any_order_any_number_of_times(chart: Chart, drawn: list[RetrievedDocument], data: st.DataObject) -> None:
     """In any order, and any number of times, documents make the same set of facts; no two have one key."""
     orders = list(permutations(drawn))
     made = []

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.clinical.patient360.facts import Identity
+from engine.interchange.clinical.patient360.facts import DocumentIdentity
 from engine.interchange.network.patient360.match import matches
 
 MRN = ("https://mrn.riverbend.example", "RB-40017")
@@ -18,7 +18,7 @@ HERE = {
     "gender": "female",
     "birthDate": "1984-02-29",
 }
-THERE = Identity(("Marisol", "Ines"), "Quintero Lopez", "1984-02-29", "female")
+THERE = DocumentIdentity(("Marisol", "Ines"), "Quintero Lopez", "1984-02-29", "female")
 
 
 @pytest.mark.parametrize(

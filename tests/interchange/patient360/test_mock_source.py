@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, Document, subject_of
+from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, RetrievedDocument, subject_of
 from engine.interchange.network.patient360.connectors.mock import Mock
 from engine.interchange.network.patient360.connectors.read import read_document
 from engine.interchange.network.patient360.match import matches
@@ -18,7 +18,7 @@ from tests.interchange.patient360.sources import retrieved, subject
 WHO = subject("RB-1")
 
 
-def said(document: Document) -> Counter[tuple[str, str]]:
+def said(document: RetrievedDocument) -> Counter[tuple[str, str]]:
     """Return what a document says, by type and by what it is about."""
     facts = read_document(document).resources
     return Counter((one["resourceType"], str(one.get("code", one.get("vaccineCode")))[:200]) for one in facts)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.clinical.patient360.facts import PATIENT, Reason, UnreadableDocumentError
+from engine.interchange.clinical.patient360.facts import PATIENT, UnreadableDocumentError, UnreadableReason
 from engine.interchange.clinical.synthetic.chart import synthetic_chart, transaction
 from engine.interchange.kernel.exact import read_json, write_json
 from engine.interchange.kernel.view import to_version
@@ -209,43 +209,45 @@ OTHER = {**MARISOL, "id": "p2", "name": [{"family": "Zanzibar"}]}
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        pytest.param(b"", Reason.NOT_JSON, id="empty"),
-        pytest.param(b"<Bundle/>", Reason.NOT_JSON, id="xml"),
-        pytest.param(b"\xff\xfe{\x00}\x00", Reason.NOT_JSON, id="utf-16"),
-        pytest.param(gzip.compress(bundle(MARISOL)), Reason.NOT_JSON, id="gzip"),
-        pytest.param(bundle(MARISOL)[:-1], Reason.NOT_JSON, id="truncated"),
-        pytest.param(b'{"resourceType":"Bundle","resourceType":"Bundle"}', Reason.NOT_JSON, id="a-key-twice"),
-        pytest.param(b'{"resourceType":"Bundle","type":"\\u0000"}', Reason.NOT_JSON, id="nul"),
-        pytest.param(b'{"resourceType":"Bundle","type":NaN}', Reason.NOT_JSON, id="nan"),
-        pytest.param(nested(60), Reason.TOO_DEEP, id="deep"),
-        pytest.param(b"[" * 5_000 + b"]" * 5_000, Reason.TOO_DEEP, id="deeper-than-a-parser-goes"),
-        pytest.param(b"[" + b" " * 20_000_000, Reason.TOO_LARGE, id="large"),
+        pytest.param(b"", UnreadableReason.NOT_JSON, id="empty"),
+        pytest.param(b"<Bundle/>", UnreadableReason.NOT_JSON, id="xml"),
+        pytest.param(b"\xff\xfe{\x00}\x00", UnreadableReason.NOT_JSON, id="utf-16"),
+        pytest.param(gzip.compress(bundle(MARISOL)), UnreadableReason.NOT_JSON, id="gzip"),
+        pytest.param(bundle(MARISOL)[:-1], UnreadableReason.NOT_JSON, id="truncated"),
+        pytest.param(b'{"resourceType":"Bundle","resourceType":"Bundle"}', UnreadableReason.NOT_JSON, id="a-key-twice"),
+        pytest.param(b'{"resourceType":"Bundle","type":"\\u0000"}', UnreadableReason.NOT_JSON, id="nul"),
+        pytest.param(b'{"resourceType":"Bundle","type":NaN}', UnreadableReason.NOT_JSON, id="nan"),
+        pytest.param(nested(60), UnreadableReason.TOO_DEEP, id="deep"),
+        pytest.param(b"[" * 5_000 + b"]" * 5_000, UnreadableReason.TOO_DEEP, id="deeper-than-a-parser-goes"),
+        pytest.param(b"[" + b" " * 20_000_000, UnreadableReason.TOO_LARGE, id="large"),
         pytest.param(
             b'{"resourceType":"Bundle","type":"collection","entry":[' + b"{}," * 50_000 + b"{}]}",
-            Reason.TOO_LARGE,
+            UnreadableReason.TOO_LARGE,
             id="many-entries",
         ),
-        pytest.param(b"[]", Reason.NOT_A_DOCUMENT, id="list"),
-        pytest.param(orjson.dumps(MARISOL), Reason.NOT_A_DOCUMENT, id="no-bundle"),
-        pytest.param(bundle(MARISOL, kind="history"), Reason.NOT_A_DOCUMENT, id="history"),
-        pytest.param(bundle(MARISOL, kind="Zanzibar"), Reason.NOT_A_DOCUMENT, id="no-type"),
-        pytest.param(b'{"resourceType":"Bundle","type":"collection","entry":{}}', Reason.NOT_A_DOCUMENT, id="entries"),
-        pytest.param(b'{"resourceType":"Bundle","type":"collection"}', Reason.NO_PATIENT, id="nobody"),
-        pytest.param(bundle({**MARISOL, "gender": "Zanzibar"}), Reason.NO_PATIENT, id="no-valid-patient"),
-        pytest.param(bundle(MARISOL, OTHER), Reason.TWO_PATIENTS, id="two-patients"),
+        pytest.param(b"[]", UnreadableReason.NOT_A_DOCUMENT, id="list"),
+        pytest.param(orjson.dumps(MARISOL), UnreadableReason.NOT_A_DOCUMENT, id="no-bundle"),
+        pytest.param(bundle(MARISOL, kind="history"), UnreadableReason.NOT_A_DOCUMENT, id="history"),
+        pytest.param(bundle(MARISOL, kind="Zanzibar"), UnreadableReason.NOT_A_DOCUMENT, id="no-type"),
+        pytest.param(
+            b'{"resourceType":"Bundle","type":"collection","entry":{}}', UnreadableReason.NOT_A_DOCUMENT, id="entries"
+        ),
+        pytest.param(b'{"resourceType":"Bundle","type":"collection"}', UnreadableReason.NO_PATIENT, id="nobody"),
+        pytest.param(bundle({**MARISOL, "gender": "Zanzibar"}), UnreadableReason.NO_PATIENT, id="no-valid-patient"),
+        pytest.param(bundle(MARISOL, OTHER), UnreadableReason.TWO_PATIENTS, id="two-patients"),
         pytest.param(
             bundle(MARISOL, {**CONDITION, "subject": {"reference": "Patient/Zanzibar"}}),
-            Reason.TWO_PATIENTS,
+            UnreadableReason.TWO_PATIENTS,
             id="a-fact-of-another",
         ),
         pytest.param(
             bundle(MARISOL, {**CONDITION, "subject": {"reference": "https://b.example/Patient/p1"}}),
-            Reason.TWO_PATIENTS,
+            UnreadableReason.TWO_PATIENTS,
             id="the-same-id-elsewhere",
         ),
     ],
 )
-def test_a_hostile_bundle_is_refused_with_its_reason(body: bytes, reason: Reason) -> None:
+def test_a_hostile_bundle_is_refused_with_its_reason(body: bytes, reason: UnreadableReason) -> None:
     """Each has its reason; the text of the error is always the same, and holds nothing of the Bundle."""
     with pytest.raises(UnreadableDocumentError) as refused:
         read_bundle(body, FhirVersion.R4)

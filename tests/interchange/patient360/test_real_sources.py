@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from engine.config.service import Tenant
-from engine.interchange.clinical.ccda.document import Chart, write_ccd
+from engine.interchange.clinical.ccda.document import DocumentChart, write_ccd
 from engine.interchange.clinical.ccda.record import Custodian
 from engine.interchange.clinical.synthetic.chart import END, synthetic_chart, transaction
 from tests.interchange.jobs import ended
@@ -75,7 +75,7 @@ def test_a_retrieval_over_http(other: Outside, tmp_path: Path, version: str) -> 
     assert written.status_code == 200, written.text
     patient, *facts = known
     custodian = Custodian("Pine Ridge", "https://pine-ridge.example")
-    ccd = write_ccd(Chart(patient, facts), document_id="one", at=END, zone=ZoneInfo("UTC"), custodian=custodian)
+    ccd = write_ccd(DocumentChart(patient, facts), document_id="one", at=END, zone=ZoneInfo("UTC"), custodian=custodian)
     lay(tmp_path / "drop" / f"{NUMBER}-{version}" / "ccd.xml", ccd)
     base = {"R4": "/fhir/R4", "STU3": "/fhir"}[version]
     file = str(other.database.parent / "secret")

@@ -10,7 +10,7 @@ import pytest
 
 from engine.config.service import Tenant
 from engine.interchange.network.patient360 import retrieve
-from engine.interchange.network.patient360.connectors.connector import Document, SourceError, Subject
+from engine.interchange.network.patient360.connectors.connector import RequestedPatient, RetrievedDocument, SourceError
 from engine.interchange.network.patient360.retrieve import KIND, retrieval
 from tests.interchange.chart import everything
 from tests.interchange.jobs import Bench, ended, until
@@ -163,7 +163,7 @@ def test_a_source_that_takes_too_long(tmp_path: Path, shelves: list[Shelf], monk
 class Hanging(Shelf):
     """A source that never answers."""
 
-    async def retrieve(self, _subject: Subject) -> AsyncIterator[Document]:
+    async def retrieve(self, _subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
         """Wait for ever."""
         await asyncio.Event().wait()
         yield paper(PINE, result())
@@ -296,11 +296,11 @@ def test_cancelled_between_documents(tmp_path: Path, shelves: list[Shelf]) -> No
 class Stopping(Shelf):
     """A source that waits after each document until it may go on."""
 
-    def __init__(self, name: str, documents: list[Document]) -> None:
+    def __init__(self, name: str, documents: list[RetrievedDocument]) -> None:
         super().__init__(name, documents)
         self.goes = asyncio.Event()
 
-    async def retrieve(self, subject: Subject) -> AsyncIterator[Document]:
+    async def retrieve(self, subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
         """Yield one document, and the others later."""
         async for one in super().retrieve(subject):
             yield one

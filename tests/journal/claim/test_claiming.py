@@ -3,7 +3,7 @@
 from engine.database.connection import Connection
 from engine.journal.claim.claiming import Claims
 from engine.journal.entry import State
-from engine.journal.write.job import Kind
+from engine.journal.write.job import JobKind
 from tests.journal.desk import LATE, NOW, Desk, settlement
 
 
@@ -50,7 +50,7 @@ async def test_a_claim_that_was_rolled_back_is_out_no_more(desk: Desk) -> None:
         raise RuntimeError
 
     async def spoiled() -> None:
-        await desk.journal._group.submit(Kind.CLAIM, spoil)
+        await desk.journal._group.submit(JobKind.CLAIM, spoil)
 
     await desk.record("1", ("s|1",))
     claimed, error = await desk.together([desk.claimed(), spoiled()], errors=True)

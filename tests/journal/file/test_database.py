@@ -18,7 +18,7 @@ from sqlite_utils.utils import OperationalError
 
 from engine.database import sqlite
 from engine.errors import JournalUnusableError
-from engine.journal.entry import FollowUp, FollowUpKind
+from engine.journal.entry import FollowUpKind, FollowUpRequest
 from engine.journal.file import schema
 from engine.journal.file.database import FILE, open_reader, open_writer
 from engine.journal.file.tables import additions
@@ -228,7 +228,7 @@ async def test_what_an_older_program_recorded_is_known_again_on_its_channel(open
 
 async def test_look_ups_that_an_older_program_promised_are_due(opened: Opener, tmp_path: Path) -> None:
     """They are follow-ups now, with all that is known of them; what has ended is no more asked for."""
-    asked = (FollowUp(FollowUpKind.LOOKUP, "Patient/p1"),)
+    asked = (FollowUpRequest(FollowUpKind.LOOKUP, "Patient/p1"),)
     failed = FollowUpEnd(FollowUpState.WAITING, "lookup-failed", NOW, ("http-503",), "http://h/1", NOW)
     async with opened() as desk:
         for control_id in "12":

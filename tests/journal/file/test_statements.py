@@ -14,7 +14,7 @@ from engine.journal.claim import claiming, clocks, lanes
 from engine.journal.entry import State
 from engine.journal.file.database import open_writer
 from engine.journal.read import backlog, counting, filtering, holding, selecting, spans
-from engine.journal.read.searching import Search
+from engine.journal.read.searching import EntrySearch
 from engine.journal.read.selecting import Selection, conditions
 from engine.journal.read.views import Filters
 from engine.journal.state import counters, follow_ups, memory, rollup
@@ -142,7 +142,7 @@ CONDITIONS = [
 def test_each_entry_of_a_chunk_is_held_against_a_filter_by_its_number(filters: Filters, tmp_path: Path) -> None:
     """Entries, deliveries, attempts and identities are looked up; only lists within one entry are walked."""
     with contextlib.closing(open_writer(tmp_path)) as connection:
-        search = Search(connection, filters)
+        search = EntrySearch(connection, filters)
         plan = connection.execute(f"EXPLAIN QUERY PLAN {search._sql}", ("[]", *search._values)).fetchall()
     scans = [row[3] for row in plan if row[3].startswith("SCAN") and not re.match(r"SCAN (one|f|asked|who) ", row[3])]
     assert scans == []

@@ -32,8 +32,8 @@ from engine.journal.copying import copying
 from engine.journal.copying.copying import JournalLocation, copy_journal
 from engine.journal.copying.file_end import FileSource
 from engine.journal.copying.node_end import NodeSource
-from engine.journal.copying.shape import HOLDER, Table, shape
-from engine.journal.entry import FollowUp, FollowUpKind, KnownIdentity, MergeSeen, Ownership, State
+from engine.journal.copying.shape import HOLDER, TableShape, shape
+from engine.journal.entry import FollowUpKind, FollowUpRequest, KnownIdentity, MergeSeen, Ownership, State
 from engine.journal.file.database import COPYING, FILE, open_reader, open_writer
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, TEXTUAL, new_key
 from engine.journal.maintenance.verify import broken_rules, faults
@@ -59,7 +59,7 @@ ENDS: tuple[dict[str, Any], ...] = (
         "known": (KnownIdentity("d", "s", "4\0", "p1", "current", ""),),
         "owned": (Ownership("d", "Patient/p1", "ADT|RVB", {"PID-5": ("a" * 43,)}),),
         "merges": (MergeSeen("d", "s|1", "s|2", 1),),
-        "follow_ups": (FollowUp(FollowUpKind.LOOKUP, "Patient/p1"),),
+        "follow_ups": (FollowUpRequest(FollowUpKind.LOOKUP, "Patient/p1"),),
     },
 )
 STEPS = st.one_of(
@@ -115,7 +115,7 @@ def read(place: JournalLocation) -> Connection:
     return open_reader(place) if isinstance(place, Path) else open_database(place)
 
 
-def rows(connection: Connection, table: Table) -> list[tuple[Any, ...]]:
+def rows(connection: Connection, table: TableShape) -> list[tuple[Any, ...]]:
     """Return the rows of a table as SQLite holds or would hold them, but for who holds what is claimed."""
     found = connection.execute(f"SELECT {', '.join(table.names)} FROM {table.name}").fetchall()  # noqa: S608
     hidden = table.names.index(HOLDER[1]) if table.name == HOLDER[0] else -1

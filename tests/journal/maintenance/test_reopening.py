@@ -8,7 +8,7 @@ import pytest
 
 from engine.journal.access import accounts, sessions
 from engine.journal.access.audited import AuditFilter, AuditReader
-from engine.journal.access.sessions import SessionRow, TokenRow
+from engine.journal.access.sessions import ApiTokenRow, SessionRow
 from engine.journal.maintenance.backup import back_up, restore
 from engine.journal.write import bulk_replay
 from tests.journal.desk import LATE, NOW, Opener
@@ -25,7 +25,7 @@ async def test_sessions_and_one_time_tokens_do_not_come_back(opened: Opener, tmp
     (tmp_path / "data").mkdir()
     async with opened(folder=tmp_path / "data") as desk:
         session = SessionRow("ann", "viewer", "192.0.2.7", NOW, NOW, NOW, enrolling=False, offer=b"")
-        token = TokenRow("ehr", "sender", (), NOW, "root", LATE, None, None)
+        token = ApiTokenRow("ehr", "sender", (), NOW, "root", LATE, None, None)
         await desk.journal.write(partial(accounts.add, name="ann", role="viewer", now=NOW, by="root"))
         await desk.journal.write(partial(accounts.invite, digest=INVITATION, account="ann", expires_at=LATE))
         await desk.journal.write(partial(sessions.begin, digest=COOKIE, session=session, most=10))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine import fault
 from engine.journal.entry import AckOutcome, State
 from engine.journal.journal import Journal
-from engine.journal.maintenance.retention import BATCH, Pruned, RetentionPolicy, Rules, due, prune
+from engine.journal.maintenance.retention import BATCH, PrunedPage, RetentionPolicy, Rules, due, prune
 from engine.journal.maintenance.verify import faults
 from engine.journal.opening import open_reader
 from engine.journal.read.reading import Reader
@@ -29,18 +29,18 @@ def days(number: float) -> datetime:
     return NOW + timedelta(days=number)
 
 
-async def pruned(desk: Desk, now: datetime, rules: Rules = RULES) -> Pruned:
+async def pruned(desk: Desk, now: datetime, rules: Rules = RULES) -> PrunedPage:
     """Walk once from one end to the other."""
     body = whole = 0
     bodies = entries = 0
     while True:
-        page: Pruned = await desk.journal.write(
+        page: PrunedPage = await desk.journal.write(
             partial(prune, rules=rules, now=now, after_body=body, after_entry=whole)
         )
         bodies, entries = bodies + page.bodies, entries + page.entries
         body, whole = page.next_body, page.next_entry
         if page.finished:
-            return Pruned(bodies, entries, body, whole)
+            return PrunedPage(bodies, entries, body, whole)
 
 
 def rows(desk: Desk, query: str, *values: int) -> list[tuple[object, ...]]:
@@ -114,7 +114,7 @@ async def test_what_is_unfinished_stays_for_ever(desk: Desk) -> None:
     await desk.record("3", ("s|3",))
     await desk.record("4", ("s|4",))
     rules = {"adt": dict.fromkeys(State, MONTH)}
-    assert await pruned(desk, days(9999), rules) == Pruned(0, 0, -1, -1)
+    assert await pruned(desk, days(9999), rules) == PrunedPage(0, 0, -1, -1)
 
 
 async def test_the_newest_entry_stays_so_that_numbers_go_on(desk: Desk) -> None:

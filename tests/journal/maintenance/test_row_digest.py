@@ -21,7 +21,7 @@ from engine.journal.file.database import FILE, sqlite3
 from engine.journal.file.sealing import KEY_FILE_VARIABLE, configured, new_key, opened
 from engine.journal.maintenance.backup import prove
 from engine.journal.maintenance.retention import RetentionPolicy, prune
-from engine.journal.maintenance.verify import CHECKED, Fault, faults
+from engine.journal.maintenance.verify import CHECKED, JournalFault, faults
 from engine.journal.nodes.schema import CHANGED
 from engine.journal.opening import open_reader
 from engine.journal.state.memory import choose
@@ -70,7 +70,7 @@ def past_the_engine(folder: Path, address: str) -> Iterator[Connection]:
             file.commit()
 
 
-def verified(folder: Path) -> tuple[list[Fault], Counter[str]]:
+def verified(folder: Path) -> tuple[list[JournalFault], Counter[str]]:
     """Return what is wrong with a journal, and how many rows of each table have no checksum."""
     unchecked: Counter[str] = Counter()
     with contextlib.closing(open_reader(folder)) as connection:

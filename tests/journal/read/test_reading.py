@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import JournalError, JournalUnusableError, UnknownEntryError
-from engine.journal.entry import AckOutcome, Outcome, State
+from engine.journal.entry import AckOutcome, RequestOutcome, State
 from engine.journal.journal import Journal
 from engine.journal.read import filtering, reading
 from engine.journal.read.reading import Filters, Reader
-from engine.journal.read.searching import Search
-from engine.journal.read.views import Page
+from engine.journal.read.searching import EntrySearch
+from engine.journal.read.views import EntryPage
 from tests.journal.desk import NOW, Desk, Opener, entry, intent, settlement
 
 
@@ -28,7 +28,7 @@ async def filled(desk: Desk) -> None:
     await desk.claim()
     await desk.deliver(1, notes=("possible-duplicate", "unmapped-code PID-8", "unmapped-code PID-10"))
     await desk.journal.intend(2, "d", intent())
-    outcome = Outcome(1, 422, ("code-invalid",), "permanent", 1.5)
+    outcome = RequestOutcome(1, 422, ("code-invalid",), "permanent", 1.5)
     await desk.journal.settle(settlement(2, State.HELD, reason="refused", outcomes=(outcome,)))
     await desk.record("c4", ("s|1",), received_at=NOW + timedelta(hours=1), flags=("conformance: 3",))
     await desk.record("c5", ("s|5",), state=State.REJECTED, reason="self-merge")
@@ -164,11 +164,11 @@ async def test_a_search_that_takes_too_long_says_how_far_it_came(desk: Desk) -> 
     await asyncio.gather(*(desk.record(f"c{number}", ("s|1",)) for number in range(200)))
     ticking = count()
     with Reader(desk.folder) as reader, reader._moment():
-        search = Search(reader._connection, Filters(state=State.DELIVERED), lambda: float(next(ticking)))
+        search = EntrySearch(reader._connection, Filters(state=State.DELIVERED), lambda: float(next(ticking)))
         page = search.page(50, None, seconds=0)
     assert (page.rows, page.before, page.searched_back_to) == ((), 137, NOW)  # a chunk is of 64
     with Reader(desk.folder) as reader:
-        assert reader.page(Filters(state=State.DELIVERED), 50, page.before) == Page((), None, None)
+        assert reader.page(Filters(state=State.DELIVERED), 50, page.before) == EntryPage((), None, None)
 
 
 @given(

@@ -18,7 +18,7 @@ from engine.journal.journal import Journal
 from engine.journal.opening import open_reader
 from engine.journal.read.reading import Filters, Reader
 from engine.journal.read.texts import Indexing, open_index
-from engine.journal.write.backend import Shared
+from engine.journal.write.backend import SharedJournal
 from tests.journal.desk import NOW, Desk, settlement
 
 CHANNELS, SOURCES, EVENTS = ("adt", "lab", "er"), ("A|X", "B|X"), ("A01", "A08", "A40")
@@ -55,7 +55,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Known]]:
     return folder, asyncio.run(filled(folder))
 
 
-async def filled(folder: Path, count: int = ENTRIES, shared: Shared | None = None) -> list[Known]:
+async def filled(folder: Path, count: int = ENTRIES, shared: SharedJournal | None = None) -> list[Known]:
     """Fill the journal of a folder with entries of every kind, the same each time; return what is known of them."""
     choose = random.Random(7)
     journal = await Journal.open(folder, clock=lambda: NOW, fail=pytest.fail, shared=shared)

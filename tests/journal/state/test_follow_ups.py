@@ -4,7 +4,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from engine.journal.entry import FollowUp, FollowUpKind, KnownIdentity, State
+from engine.journal.entry import FollowUpKind, FollowUpRequest, KnownIdentity, State
 from engine.journal.maintenance import retention
 from engine.journal.maintenance.retention import RetentionPolicy
 from engine.journal.read.reading import Filters, Reader
@@ -17,9 +17,9 @@ LOOKUP, NOTICE = FollowUpKind.LOOKUP, FollowUpKind.NOTICE
 MINUTE = timedelta(minutes=1)
 
 
-def asking(patient: str) -> tuple[FollowUp, ...]:
+def asking(patient: str) -> tuple[FollowUpRequest, ...]:
     """Return what asks for a look-up of a patient, nothing where there is none."""
-    return (FollowUp(LOOKUP, patient),) if patient else ()
+    return (FollowUpRequest(LOOKUP, patient),) if patient else ()
 
 
 async def promised(desk: Desk, control_id: str, patient: str = PATIENT, **given: Any) -> int:
@@ -96,7 +96,7 @@ async def test_each_kind_goes_its_own_way(desk: Desk) -> None:
     """One delivery may ask for both: neither waits for the other, and each ends for itself."""
     seq = await desk.record("1", ("mrn|1",), event="A01")
     await desk.claim()
-    await desk.deliver(seq, follow_ups=(*asking(PATIENT), FollowUp(NOTICE, PATIENT, "Encounter/e1")))
+    await desk.deliver(seq, follow_ups=(*asking(PATIENT), FollowUpRequest(NOTICE, PATIENT, "Encounter/e1")))
     later = await promised(desk, "2")
     notices = partial(follow_ups.due, destination="d", kind=NOTICE, now=NOW, most=10)
     assert [(one.seq, one.visit) for one in await desk.journal.read(notices)] == [(seq, "Encounter/e1")]

@@ -5,7 +5,7 @@ from functools import partial
 from engine.journal.entry import State
 from engine.journal.read import backlog
 from engine.journal.state import merging, pausing
-from engine.journal.state.merging import Counted, MergesHeld
+from engine.journal.state.merging import CountedMerge, HeldMerges
 from engine.journal.state.pausing import Pause, Stopped
 from tests.journal.desk import LATE, NOW, Desk, Opener, settlement
 
@@ -44,11 +44,11 @@ async def test_a_stopped_channel_is_remembered(desk: Desk) -> None:
 async def test_merges_are_counted_once_and_bounded(desk: Desk) -> None:
     """An entry that is counted again after a kill counts once; of each source the newest are kept."""
     for seq in (*range(1, 9), 8):
-        counted = [Counted("adt", "A|B", NOW, LATE, seq)] * 2
+        counted = [CountedMerge("adt", "A|B", NOW, LATE, seq)] * 2
         await desk.journal.write(partial(merging.count, merges=counted, keep=6))
     rows = await desk.journal.read(merging.counted)
     assert [one.seq for one in rows] == [6, 6, 7, 7, 8, 8]
-    held = MergesHeld("adt", "A|B", NOW)
+    held = HeldMerges("adt", "A|B", NOW)
     await desk.journal.write(partial(merging.hold, held=held))
     assert await desk.journal.read(merging.held) == (held,)
     assert await desk.journal.write(partial(merging.let, channel="adt"))

@@ -15,7 +15,7 @@ from engine.journal.entry import AckOutcome, State
 from engine.journal.file.database import FILE
 from engine.journal.read.reading import Reader
 from engine.journal.state import rollup
-from engine.journal.state.rollup import WIDTHS, Wait, roll_up, wait_of
+from engine.journal.state.rollup import WIDTHS, WaitBucket, roll_up, wait_of
 from tests.journal.conftest import node
 from tests.journal.desk import NOW, Desk, Opener, open_desk, settlement
 
@@ -23,7 +23,7 @@ MINUTES = [timedelta(minutes=number) for number in range(100)]
 WHOLE = {"since": NOW - timedelta(days=60), "until": NOW + timedelta(days=60)}
 
 
-async def roll(desk: Desk, now: datetime, waits: Mapping[Wait, int] | None = None, **given: Any) -> bool:
+async def roll(desk: Desk, now: datetime, waits: Mapping[WaitBucket, int] | None = None, **given: Any) -> bool:
     """Roll up once, as a process does that began at NOW."""
     work = partial(roll_up, waits=waits or {}, depths=given.get("depths", {}), begun=given.get("begun", NOW), now=now)
     return await desk.journal.write(work)

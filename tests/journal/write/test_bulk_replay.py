@@ -10,7 +10,7 @@ from engine.journal.entry import State
 from engine.journal.read import selecting
 from engine.journal.read.selecting import Selection, select
 from engine.journal.write import bulk_replay
-from engine.journal.write.bulk_replay import Item, Run, RunKind, RunState
+from engine.journal.write.bulk_replay import ReplayItem, Run, RunKind, RunState
 from tests.journal.desk import LATE, NOW, Desk, Opener, entry, settlement
 
 
@@ -44,7 +44,7 @@ async def begun(desk: Desk, *seqs: int, **given: Any) -> Run:
 async def taken(desk: Desk, run: Run, most: int) -> list[int]:
     """Take up the next entries of a run and return their numbers."""
     rows = await desk.journal.read(lambda connection: bulk_replay.upcoming(connection, run.number, most))
-    items = [Item(row.seq) for row in rows]
+    items = [ReplayItem(row.seq) for row in rows]
     await desk.journal.act(lambda context: bulk_replay.take_up(context, run, items, NOW))
     return [item.seq for item in items]
 
@@ -240,7 +240,7 @@ async def test_a_run_that_is_refused_in_part_leaves_nothing_half_done(desk: Desk
     refused = await desk.record("r", state=State.REJECTED, reason="x")
     await delivered(desk, "1")
     run = await begun(desk, refused, force=True)
-    item = Item(refused, judged=entry("r", ("s|1",)))
+    item = ReplayItem(refused, judged=entry("r", ("s|1",)))
     await desk.journal.act(lambda context: bulk_replay.take_up(context, run, [item], NOW))
     assert (await shown(desk, run)).counts == {"refused": 1}
     assert await desk.claimed() == []

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from engine.errors import ForbiddenMoveError, UnknownEntryError
-from engine.journal.entry import KnownIdentity, MergeSeen, Outcome, Ownership, State
+from engine.journal.entry import KnownIdentity, MergeSeen, Ownership, RequestOutcome, State
 from engine.journal.read.reading import Reader
 from engine.journal.state import memory
 from tests.journal.desk import LATE, NOW, Desk, Opener, entry, intent, settlement
@@ -18,7 +18,7 @@ async def test_attempts_are_kept_with_request_and_response(desk: Desk) -> None:
     seq = await desk.record("1", ("s|1",))
     await desk.claim()
     await desk.journal.intend(seq, "d", intent())
-    outcome = Outcome(1, 422, ("required",), "permanent", 12.5, b'{"resourceType":"OperationOutcome"}')
+    outcome = RequestOutcome(1, 422, ("required",), "permanent", 12.5, b'{"resourceType":"OperationOutcome"}')
     await desk.journal.settle(settlement(seq, State.HELD, reason="refused", outcomes=(outcome,), plan=b"{}"))
     with Reader(desk.folder) as reader:
         delivery = reader.show(seq).deliveries[0]
@@ -33,7 +33,7 @@ async def test_a_request_without_an_intent_is_kept_with_its_answer(desk: Desk) -
     await desk.claim()
     update, create = replace(intent(), url=ASKED), replace(intent(), number=2, method="POST")
     await desk.journal.intend(seq, "d", create)
-    outcomes = (Outcome(1, 200, (), "none", 1.5, request=update), Outcome(2, 201, (), "none", 2.5))
+    outcomes = (RequestOutcome(1, 200, (), "none", 1.5, request=update), RequestOutcome(2, 201, (), "none", 2.5))
     await desk.journal.settle(settlement(seq, State.RECEIVED, retry_at=NOW, outcomes=outcomes))
     with Reader(desk.folder) as reader:
         attempts = reader.show(seq).deliveries[0].attempts
@@ -130,7 +130,7 @@ async def test_what_was_sent_after_a_kill_stands_beside_the_open_intent(opened: 
     async with opened() as desk:
         await desk.claim()
         await desk.journal.intend(seq, "d", intent(2))
-        await desk.journal.settle(settlement(seq, outcomes=(Outcome(2, 200, (), "", 1.0),)))
+        await desk.journal.settle(settlement(seq, outcomes=(RequestOutcome(2, 200, (), "", 1.0),)))
     with Reader(desk.folder) as reader:
         outcomes = [one.outcome for one in reader.show(seq).deliveries[0].attempts]
     assert [(one.number, one.status, one.failure) for one in outcomes if one] == [(1, 0, "ambiguous"), (2, 200, "")]
@@ -151,7 +151,7 @@ async def test_an_answered_intent_is_not_open(desk: Desk) -> None:
     seq = await desk.record("1", ("s|1",))
     await desk.claim()
     await desk.journal.intend(seq, "d", intent())
-    outcome = Outcome(1, 503, (), "transient", 1.0)
+    outcome = RequestOutcome(1, 503, (), "transient", 1.0)
     await desk.journal.settle(settlement(seq, State.RECEIVED, retry_at=NOW, outcomes=(outcome,)))
     claimed = (await desk.claim(now=LATE))[0]
     assert (claimed.open_intent, claimed.attempts_made) == (None, 1)
@@ -190,7 +190,7 @@ async def test_a_bad_settlement_leaves_its_neighbours_and_itself_as_they_were(de
     """One that names an attempt nobody announced spoils the transaction, not the others in it."""
     seqs = [await desk.record(str(number), (f"s|{number}",)) for number in range(3)]
     await desk.claim()
-    settlements = [settlement(seq, outcomes=(Outcome(7, 200, (), "", 1.0),) if seq == 2 else ()) for seq in seqs]
+    settlements = [settlement(seq, outcomes=(RequestOutcome(7, 200, (), "", 1.0),) if seq == 2 else ()) for seq in seqs]
     results = await desk.together([desk.journal.settle(one) for one in settlements], errors=True)
     assert [type(result) for result in results] == [int, UnknownEntryError, int]
     assert await desk.deliver(seqs[1]) == 0

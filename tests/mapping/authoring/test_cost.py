@@ -9,7 +9,7 @@ from engine.config.shipped import shipped
 from engine.fhir.plan import Follow, Keep, Upsert
 from engine.hl7.message import Message
 from engine.mapping.authoring.case import channel_of, sending
-from engine.mapping.authoring.cost import Bounds, Costs, Work
+from engine.mapping.authoring.cost import Costs, MessageLimits, Work
 from engine.mapping.compile import MappingSource, compile_mapping, load
 
 Make = Callable[..., Message]
@@ -23,7 +23,7 @@ TYPES = (
     "CareTeam",
     "PractitionerRole",
 )
-SMALL = Bounds(10, 100, 3)
+SMALL = MessageLimits(10, 100, 3)
 FILE = """resource: Basic
 patient: subject
 retired: {language: en}
@@ -37,7 +37,7 @@ segments:
 """
 
 
-def _costs(folder: Path, line: str, key: str = "list: additive", bounds: Bounds = SMALL) -> Costs:
+def _costs(folder: Path, line: str, key: str = "list: additive", bounds: MessageLimits = SMALL) -> Costs:
     (folder / "resources").mkdir(exist_ok=True)
     (folder / "resources/basic.yaml").write_text(FILE % (key, line), "utf-8")
     return Costs(load([folder, shipped("mappings")], "adt"), bounds)
@@ -74,7 +74,7 @@ def test_a_file_above_the_limit_is_warned_of(tmp_path: Path) -> None:
     """By the bounds of the channel: nothing of what ships is, at those that channels have by themselves."""
     shipping = load([shipped("mappings")], "adt")
     assert Costs(shipping).warnings() == ()
-    many = Bounds(10_000, 1_000_000, 500)
+    many = MessageLimits(10_000, 1_000_000, 500)
     told = [str(one) for one in Costs(shipping, many).warnings()]
     assert any("patient.yaml" in one and "steps in the worst case, more than 20,000,000" in one for one in told), told
 
@@ -108,7 +108,7 @@ def test_no_message_asks_for_more_than_was_told(sent: MappingSource, message: Ma
     plan = compile_mapping(sent, channel_of({"authorities": {"RVB": "urn:x"}})).plan(made)
     kept = {one.record.local for one in plan.interactions if isinstance(one, Keep | Follow) and not _more(one)}
     asked = len(kept) + sum(isinstance(one, Upsert) for one in plan.interactions)
-    bounds = Bounds(len(made.segments), made.text.count("~") + len(made.segments), 2)
+    bounds = MessageLimits(len(made.segments), made.text.count("~") + len(made.segments), 2)
     (told,) = [one for one in Costs(sent, bounds).events if one.event == event]
     assert asked <= told.cost.most.resources
     assert told.requests >= asked

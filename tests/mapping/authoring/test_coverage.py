@@ -5,7 +5,7 @@ from pathlib import Path
 
 from engine.hl7.message import Message
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.authoring.coverage import Coverage, Unmapped
+from engine.mapping.authoring.coverage import Coverage, MissingCode
 from engine.mapping.compile import MappingSource
 
 Make = Callable[..., Message]
@@ -32,7 +32,7 @@ def test_codes_without_a_row_are_counted_each_time(source: MappingSource, messag
     """The same code of the same field in two messages counts twice, although its text is the same."""
     made = [message("A31", PID.replace("|||M|", "|||ZZ|")) for _ in range(3)]
     found = _covered(source, *made, message("A31", PID))
-    assert found.codes == {Unmapped("marital-status", "ZZ", "PID-16"): 3}
+    assert found.codes == {MissingCode("marital-status", "ZZ", "PID-16"): 3}
 
 
 def test_what_is_found_elsewhere_is_not_unmapped(source: MappingSource, message: Make) -> None:
@@ -66,4 +66,4 @@ def test_a_coding_system_that_nobody_knows_is_counted(source: MappingSource, mes
     """Its name (CWE.3) is the code that the table lacks; a name with a row, HL7nnnn and local ones are none."""
     made = message("A31", "PID|1||1^^^RVB|||||||||||||||||||||||USA^^ISO3166_1~X^^HL70171~Y^^99RVB~Z^^NOWHERE")
     found = _covered(source, made, made)
-    assert found.codes == {Unmapped("coding-system", "NOWHERE", "PID-26"): 2}
+    assert found.codes == {MissingCode("coding-system", "NOWHERE", "PID-26"): 2}

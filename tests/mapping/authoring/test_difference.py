@@ -9,7 +9,7 @@ import pytest
 from engine.config.shipped import shipped
 from engine.hl7.message import Message
 from engine.mapping.authoring.case import channel_of
-from engine.mapping.authoring.difference import Comparison, Group, Kind
+from engine.mapping.authoring.difference import Comparison, DifferenceGroup, DifferenceKind
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
 
 Make = Callable[..., Message]
@@ -19,7 +19,7 @@ SEX = "table: administrative-sex\nextends: shipped/administrative-sex\n"
 PID = "PID|1||1^^^RVB^MR||A^B||19840229|F|||||555-1~555-2||en|M"
 
 
-def _groups(source: MappingSource, folder: Path, *messages: Message) -> list[Group]:
+def _groups(source: MappingSource, folder: Path, *messages: Message) -> list[DifferenceGroup]:
     compared = Comparison(_on(source), _on(load([folder, shipped("mappings")], "adt")))
     for number, message in enumerate(messages, 1):
         compared.add(f"message {number}", message)
@@ -36,7 +36,7 @@ def _on(source: MappingSource) -> Mapping:
     [
         pytest.param(
             {"resources__patient": HEAD + "  birthDate:\n"},
-            [(Kind.REMOVED, "Patient.birthDate", "1984-02-29", None)],
+            [(DifferenceKind.REMOVED, "Patient.birthDate", "1984-02-29", None)],
             id="removed",
         ),
         pytest.param(
@@ -46,27 +46,27 @@ def _on(source: MappingSource) -> Mapping:
         ),
         pytest.param(
             {"resources__patient": HEAD + "  birthDate: PID-7 | date | unless PID-8 = F\n"},
-            [(Kind.REMOVED, "Patient.birthDate", "1984-02-29", None)],
+            [(DifferenceKind.REMOVED, "Patient.birthDate", "1984-02-29", None)],
             id="condition",
         ),
         pytest.param(
             {"tables__administrative-sex": SEX + "codes: {F: other}\n"},
-            [(Kind.CHANGED, "Patient.gender", "female", "other")],
+            [(DifferenceKind.CHANGED, "Patient.gender", "female", "other")],
             id="changed",
         ),
         pytest.param(
             {"resources__patient": HEAD + "  language: en | when PID-7\n"},
-            [(Kind.ADDED, "Patient.language", None, "en")],
+            [(DifferenceKind.ADDED, "Patient.language", None, "en")],
             id="added",
         ),
         pytest.param(
             {"adt": "mapping: adt\nextends: shipped/adt\nevents: {A31: {do: update patient, rule: new-rule}}\n"},
-            [(Kind.RULE, "A31", "update-person", "new-rule")],
+            [(DifferenceKind.RULE, "A31", "update-person", "new-rule")],
             id="rule",
         ),
         pytest.param(
             {"resources__patient": HEAD + "  communication: [{language: PID-15 | coded(language), slice: tongue}]\n"},
-            [(Kind.PLAN, "upsert Patient.slices", "communication PID-15", "communication tongue")],
+            [(DifferenceKind.PLAN, "upsert Patient.slices", "communication PID-15", "communication tongue")],
             id="plan",
         ),
     ],
@@ -85,8 +85,8 @@ def test_a_filtered_event_loses_its_interactions(source: MappingSource, message:
     """An event that is skipped from now on changes its rule, its action and what is asked of the server."""
     folder = author(adt="mapping: adt\nextends: shipped/adt\nevents: {A31: {skip: not-here}}\n")
     found = {one.kind: (one.before, one.after) for one in _groups(source, folder, message("A31", PID))}
-    assert found[Kind.ACTION] == ("deliver", "filter")
-    assert found[Kind.STEP] == ("asked", None)
+    assert found[DifferenceKind.ACTION] == ("deliver", "filter")
+    assert found[DifferenceKind.STEP] == ("asked", None)
 
 
 def test_a_refusal_is_told(source: MappingSource, message: Make, author: Author) -> None:
@@ -95,6 +95,6 @@ def test_a_refusal_is_told(source: MappingSource, message: Make, author: Author)
         **{"tables__marital-status": "table: marital-status\nextends: shipped/marital-status\nunmapped: refuse\n"}
     )
     found = _groups(source, folder, message("A31", PID.replace("|M", "|ZZ")))
-    assert (Kind.ERROR, "A31", None, "unmapped-code PID-16") in [
+    assert (DifferenceKind.ERROR, "A31", None, "unmapped-code PID-16") in [
         (one.kind, one.path, one.before, one.after) for one in found
     ]

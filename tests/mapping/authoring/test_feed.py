@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.mapping.authoring.encoding import DetectedEncoding, detected_encoding, fault
-from engine.mapping.authoring.feed import Authority, Charset, Feed, named_times, read_sample
+from engine.mapping.authoring.feed import Charset, FeedSurvey, SeenAuthority, named_times, read_sample
 from engine.mapping.authoring.shape import code_shown, kind_of, name_shown
 
 HEAD = "MSH|^~\\&|REG|RVB|ENG|CDIS|20250701093000||ADT^{}|M1|P|2.5.1"
@@ -19,8 +19,8 @@ def _raw(*segments: str, event: str = "A01", head: str = HEAD, charset: str = ""
     return "\r".join((header, *segments)).encode(codec)
 
 
-def _feed(*raws: bytes) -> Feed:
-    found = Feed()
+def _feed(*raws: bytes) -> FeedSurvey:
+    found = FeedSurvey()
     for number, raw in enumerate(raws, 1):
         found.add(f"message {number}", raw)
     return found
@@ -58,13 +58,13 @@ def test_authorities_with_the_types_beside_them() -> None:
         )
     )
     assert set(found.authorities) == {
-        Authority("", "", "", "PID-2", ""),
-        Authority("RVB", "1.2.3", "ISO", "PID-3", "MR"),
-        Authority("SSA", "", "", "PID-3", "SS"),
-        Authority("RVB", "", "", "MRG-1", "MR"),
-        Authority("HR", "", "", "PV1-7", "PRN"),
-        Authority("RVB", "", "", "PV1-19", "VN"),
-        Authority("CDIS", "", "", "OBR-2", ""),
+        SeenAuthority("", "", "", "PID-2", ""),
+        SeenAuthority("RVB", "1.2.3", "ISO", "PID-3", "MR"),
+        SeenAuthority("SSA", "", "", "PID-3", "SS"),
+        SeenAuthority("RVB", "", "", "MRG-1", "MR"),
+        SeenAuthority("HR", "", "", "PV1-7", "PRN"),
+        SeenAuthority("RVB", "", "", "PV1-19", "VN"),
+        SeenAuthority("CDIS", "", "", "OBR-2", ""),
     }
 
 
@@ -195,7 +195,7 @@ def test_codes_are_shown_where_they_look_like_codes() -> None:
 def test_no_bytes_are_too_strange(raw: bytes) -> None:
     """Whatever is in a sample, it is counted once, as read or with a reason."""
     for sample in (raw, b"MSH|^~\\&|" + raw, HEAD.encode() + b"\r" + raw):
-        found = Feed()
+        found = FeedSurvey()
         found.add("one", sample)
         assert found.messages + sum(found.unreadable.values()) in {1, 2}
         assert found.messages == 1 or sum(found.unreadable.values()) == 1

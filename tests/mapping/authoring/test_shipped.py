@@ -14,10 +14,10 @@ from engine.fhir.plan import Attest, Interaction, Keep, Link, Merge, Move, Patie
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.hl7.message import parse
-from engine.mapping.authoring.case import Case, Result, cases_for, channel_of, read_cases, run_cases, sending
+from engine.mapping.authoring.case import Case, CaseResult, cases_for, channel_of, read_cases, run_cases, sending
 from engine.mapping.authoring.outcome import origin, outcome, patient, resource
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping, load
-from engine.mapping.subject.subject import Action
+from engine.mapping.subject.subject import Disposition
 from tests.conftest import CorpusFile
 
 CASES = read_cases(sorted((shipped("mappings") / "tests").glob("*.yaml")))
@@ -25,14 +25,14 @@ RESULTS = load([shipped("mappings")], "oru")
 
 
 @pytest.fixture(scope="module")
-def results(source: MappingSource) -> dict[tuple[str, int], Result]:
+def results(source: MappingSource) -> dict[tuple[str, int], CaseResult]:
     """What became of each case, by its file and its number there."""
     made = [one for of in (source, RESULTS) for one in run_cases(cases_for(CASES, of), of)]
     return {(one.case.source.file, one.case.number): one for one in made}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{Path(case.source.file).stem}: {case.name}")
-def test_case(case: Case, results: dict[tuple[str, int], Result]) -> None:
+def test_case(case: Case, results: dict[tuple[str, int], CaseResult]) -> None:
     """What a shipped case expects comes out; all of it is valid R4, and valid STU3 as a destination gets it."""
     _case, found, told = results[case.source.file, case.number]
     assert told == ()
@@ -87,7 +87,7 @@ def test_corpus(corpus: tuple[CorpusFile, ...], source: MappingSource) -> None:
         try:
             message = parse(file.raw, undecodable="replace")
             subject = mapping.identify(message)
-            plan = mapping.plan(message) if subject.action is Action.DELIVER else None
+            plan = mapping.plan(message) if subject.action is Disposition.DELIVER else None
         except (MessageError, MappingError):
             continue
         for body in (body for one in (plan.interactions if plan else ()) for body in _bodies(one)):

@@ -17,7 +17,7 @@ from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.outcome import patient
 from engine.mapping.compile import compile_mapping, load
 from engine.mapping.language.comparison import comparison_fault, comparison_of
-from engine.mapping.language.expression import Condition, ExpressionError, Field, Term, parse_condition
+from engine.mapping.language.expression import Condition, ExpressionError, SegmentPath, Term, parse_condition
 
 Author = Callable[..., Path]
 Make = Callable[..., Message]
@@ -117,7 +117,7 @@ def written(condition: Condition) -> str:
 
 TERMS = st.builds(
     Term,
-    st.just(Field("PID", 5, component=1)),
+    st.just(SegmentPath("PID", 5, component=1)),
     st.text(st.characters(codec="ascii", categories=("L", "N", "Zs")), min_size=1).map(lambda text: (text.strip(),)),
     st.booleans(),
     st.sampled_from(["starts-with", "ends-with", "matches", "<", ">="]),
@@ -133,7 +133,7 @@ def test_what_is_written_is_read_again(condition: Condition) -> None:
 @given(st.sampled_from(["<", "<=", ">", ">=", "starts-with", "ends-with", "matches"]), st.text(max_size=40), st.text())
 def test_no_value_and_no_text_makes_it_fail(test: str, value: str, found: str) -> None:
     """A value is refused, or gives a comparison that answers whatever stands in the message."""
-    if comparison_fault(Term(Field("ZZZ", 1), (value,), negated=False, test=test)) is None:
+    if comparison_fault(Term(SegmentPath("ZZZ", 1), (value,), negated=False, test=test)) is None:
         compare = comparison_of(test, value)
         assert compare(found) in {True, False}
         assert not compare(None)

@@ -11,7 +11,7 @@ from engine.hl7.message import Message
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import compile_mapping, load
-from engine.mapping.subject.subject import Action
+from engine.mapping.subject.subject import Disposition
 
 Author = Callable[..., Path]
 Make = Callable[..., Message]
@@ -393,7 +393,7 @@ def test_a_site_extends_what_ships(author: Author, message: Make) -> None:
     assert source.documents.tables["religion"].value["codes"]["X"] == "1007"
     made = message("A08", "PID|1||1^^^RVB||A^B||19840229|F||||||||M|X")  # PID-16, PID-17
     mapping = compile_mapping(source, channel_of({}))
-    assert (mapping.identify(made).rule, mapping.identify(made).action) == ("not-here", Action.FILTER)
+    assert (mapping.identify(made).rule, mapping.identify(made).action) == ("not-here", Disposition.FILTER)
     interaction = mapping.plan(message("A31", *(segment.text for segment in made.segments[2:]))).interactions[0]
     elements = {change.element for change in interaction.patient.changes}
     assert "extension" in elements

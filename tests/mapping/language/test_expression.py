@@ -4,12 +4,12 @@ import pytest
 
 from engine.mapping.language.expression import (
     Alternative,
-    Call,
     Constant,
     ExpressionError,
-    Field,
+    FunctionCall,
     Guard,
-    Part,
+    RepetitionPath,
+    SegmentPath,
     Term,
     parse_condition,
     parse_expression,
@@ -19,11 +19,11 @@ from engine.mapping.language.expression import (
 @pytest.mark.parametrize(
     ("text", "head"),
     [
-        pytest.param("PID-3", Field("PID", 3), id="field"),
-        pytest.param("PID-3(2).4.1", Field("PID", 3, 2, 4, 1), id="repetition, component, subcomponent"),
-        pytest.param("PID-3[CX.5=MR].1", Field("PID", 3, 0, 1, 0, "CX", 5, "MR"), id="predicate"),
-        pytest.param("CX.4.2", Part("CX", 4, 2), id="part"),
-        pytest.param("XTN", Part("XTN"), id="whole repetition"),
+        pytest.param("PID-3", SegmentPath("PID", 3), id="field"),
+        pytest.param("PID-3(2).4.1", SegmentPath("PID", 3, 2, 4, 1), id="repetition, component, subcomponent"),
+        pytest.param("PID-3[CX.5=MR].1", SegmentPath("PID", 3, 0, 1, 0, "CX", 5, "MR"), id="predicate"),
+        pytest.param("CX.4.2", RepetitionPath("CX", 4, 2), id="part"),
+        pytest.param("XTN", RepetitionPath("XTN"), id="whole repetition"),
         pytest.param("home", Constant("home"), id="word"),
         pytest.param("'MR'", Constant("MR"), id="quoted"),
         pytest.param("'a | b'", Constant("a | b"), id="quoted bar"),
@@ -38,19 +38,22 @@ def test_heads(text: str, head: object) -> None:
 def test_alternatives_and_stages() -> None:
     """Alternatives come in order, each with its functions and guards."""
     first, second = parse_expression("PID-29 | datetime | unless PID-30 = N | else XTN.2 | code(telecom-use)")
-    assert first.head == Field("PID", 29)
-    guard = Guard(((Term(Field("PID", 30), ("N",), negated=False),),), unless=True)
-    assert first.stages == (Call("datetime", ()), guard)
-    assert second == Alternative(Part("XTN", 2), (Call("code", ("telecom-use",)),))
+    assert first.head == SegmentPath("PID", 29)
+    guard = Guard(((Term(SegmentPath("PID", 30), ("N",), negated=False),),), unless=True)
+    assert first.stages == (FunctionCall("datetime", ()), guard)
+    assert second == Alternative(RepetitionPath("XTN", 2), (FunctionCall("code", ("telecom-use",)),))
 
 
 def test_and_binds_tighter_than_or() -> None:
     """A condition is a list of alternatives, each a list of terms."""
     condition = parse_condition("XTN.3 in (Internet, X.400) and not XTN.1 or event != A08 or XTN.2 not in (PRN)")
     assert condition == (
-        (Term(Part("XTN", 3), ("Internet", "X.400"), negated=False), Term(Part("XTN", 1), (), negated=True)),
+        (
+            Term(RepetitionPath("XTN", 3), ("Internet", "X.400"), negated=False),
+            Term(RepetitionPath("XTN", 1), (), negated=True),
+        ),
         (Term("event", ("A08",), negated=False, unlike=True),),
-        (Term(Part("XTN", 2), ("PRN",), negated=False, unlike=True),),
+        (Term(RepetitionPath("XTN", 2), ("PRN",), negated=False, unlike=True),),
     )
 
 

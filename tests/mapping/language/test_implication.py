@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.hl7.message import Message, parse
-from engine.mapping.language.expression import Condition, Field, Term, parse_condition
+from engine.mapping.language.expression import Condition, SegmentPath, Term, parse_condition
 from engine.mapping.language.implication import covers, never_holds
 from engine.mapping.language.path import check_of
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_never_holds(condition: str, expected: bool) -> None:
 TEXTS = ("A", "AB", "ABA", "B", "BA", "2", "10", "20071231", "2008-01", "A01", "A04")
 WORDS = ("starts-with", "starts-with", "ends-with", "matches", "<", ">=")
 VALUE = st.sampled_from(TEXTS)
-SOURCES = st.sampled_from([Field("PID", 5), Field("PID", 5, component=1), "event"])
+SOURCES = st.sampled_from([SegmentPath("PID", 5), SegmentPath("PID", 5, component=1), "event"])
 PRESENT = st.builds(Term, SOURCES, st.just(()), st.booleans())
 LISTED = st.builds(
     Term, SOURCES, st.lists(VALUE, min_size=1, max_size=3).map(tuple), st.booleans(), st.just(""), st.booleans()
@@ -92,7 +92,7 @@ CONDITIONS = st.lists(GROUP, min_size=1, max_size=2).map(tuple)
 
 def holds(condition: Condition, message: Message) -> bool:
     """Say whether a condition holds in a message."""
-    return bool(check_of(condition, "").test(None, Reading(message, message.groups, None, "")))
+    return bool(check_of(condition, "").test(None, MessageReading(message, message.groups, None, "")))
 
 
 def said(event: str, family: str) -> Message:

@@ -9,35 +9,44 @@ from hypothesis import strategies as st
 from engine.hl7.cells import BITS, Cells, plain_cells
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
-from engine.mapping.language.compared import Check, Term
+from engine.mapping.language.compared import CompiledCondition, CompiledTerm
 from engine.mapping.language.composite import (
     Defaulted,
-    Each,
+    EachNode,
     EachSegment,
     Filled,
-    First,
+    FirstNode,
     Guarded,
-    Item,
+    ItemNode,
     Joined,
     Masked,
     Object,
     Staged,
 )
 from engine.mapping.language.expression import EVENT
-from engine.mapping.language.node import Called, Cell, Chosen, Every, Node, Text, Word, function_of
-from engine.mapping.language.reading import EVERYTHING, Reading
+from engine.mapping.language.node import (
+    Called,
+    ComponentNode,
+    Every,
+    RepetitionNode,
+    Text,
+    ValueNode,
+    Word,
+    function_of,
+)
+from engine.mapping.language.reading import EVERYTHING, MessageReading
 
 MESSAGE = parse(b'MSH|^~\\&|HIS|RVB|||20250701093000||ADT^A01|M1|P|2.5.1\rEVN||20250701092900| x ^ |""')
-READING = Reading(MESSAGE, MESSAGE.groups, None, "20250701")
+READING = MessageReading(MESSAGE, MESSAGE.groups, None, "20250701")
 PARTS = 5
 NAMES = ("use", "family", "given", "url")
 
 
-def _plain(node: Node, cells: Cells) -> Any:  # noqa: PLR0911 -- one line for each kind of node
+def _plain(node: ValueNode, cells: Cells) -> Any:  # noqa: PLR0911 -- one line for each kind of node
     match node:
         case Word(value):
             return value
-        case Cell(number):
+        case ComponentNode(number):
             return cells.leaf(number, 1)
         case Text(segment, _, _, field, component, subcomponent, repetition):
             found = READING.first.get(segment)
@@ -50,10 +59,10 @@ def _plain(node: Node, cells: Cells) -> Any:  # noqa: PLR0911 -- one line for ea
             return value if value is None or value is NULL else apply(value, READING)
         case Guarded(inner, check, unless):
             return None if _holds(check, cells) is unless else _plain(inner, cells)
-        case First(among):
+        case FirstNode(among):
             values = [_plain(one.node, cells) for one in among]
             return next((one for one in values if one is not None and one is not NULL), _null(values))
-        case Item(inner):
+        case ItemNode(inner):
             value = _plain(inner, cells)
             return value if value is None or value is NULL else [value]
         case Joined(lists):
@@ -74,23 +83,23 @@ def _null(values: list[Any]) -> Any:
     return NULL if any(one is NULL for one in values) else None
 
 
-def _holds(check: Check, cells: Cells) -> bool:
+def _holds(check: CompiledCondition, cells: Cells) -> bool:
     return any(all(_term(term, cells) for term in group) for group in check.groups)
 
 
-def _term(term: Term, cells: Cells) -> bool:
+def _term(term: CompiledTerm, cells: Cells) -> bool:
     value = READING.event if isinstance(term.source, str) else _plain(term.source, cells)
     return (value in term.values if term.values else isinstance(value, str)) != term.negated
 
 
-def _mask(node: Node) -> int:
+def _mask(node: ValueNode) -> int:
     """Return the mask of a node as the compiler has it: of what it cannot do without, where it reads cells alone."""
     match node:
-        case Cell(number):
+        case ComponentNode(number):
             return BITS[number]
-        case Staged(inner, _) | Guarded(inner, _, _) | Item(inner):
+        case Staged(inner, _) | Guarded(inner, _, _) | ItemNode(inner):
             return _mask(inner)
-        case First(several) | Joined(several):
+        case FirstNode(several) | Joined(several):
             masks = [_mask(one.node) for one in several]
         case Object(content, _, _) if content:
             masks = [_mask(one.node) for _, one in content]
@@ -102,7 +111,7 @@ def _mask(node: Node) -> int:
     return found
 
 
-def _upper(value: Any, _: Reading) -> Any:
+def _upper(value: Any, _: MessageReading) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
@@ -110,36 +119,36 @@ APPLIED = (_upper, lambda _, __: None, lambda _, __: NULL, lambda value, _: [val
 STEPS = (lambda _, __: None, lambda _, __: NULL, lambda _, __: "seen", lambda scope, _: scope.leaf(1, 1))
 TEXTS = (("EVN", 2, 1), ("EVN", 3, 1), ("EVN", 3, 2), ("EVN", 4, 1), ("EVN", 9, 1), ("PID", 5, 1))
 LEAVES = (
-    *map(Cell, range(1, PARTS + 1)),
+    *map(ComponentNode, range(1, PARTS + 1)),
     *(Text(name, False, f"{name}-{field}", field, component, 1, 1) for name, field, component in TEXTS),  # noqa: FBT003
     *map(Called, STEPS),
     Word("word"),
 )
 TERMS = (
     *(
-        Term(one, frozenset(values), negated)
+        CompiledTerm(one, frozenset(values), negated)
         for one in LEAVES[:-1]
         for values in ("", "ab")
         for negated in (True, False)
     ),
-    *(Term(EVENT, frozenset({event}), negated=True) for event in ("A01", "A02")),
+    *(CompiledTerm(EVENT, frozenset({event}), negated=True) for event in ("A01", "A02")),
 )
 CHECKS = st.lists(st.lists(st.sampled_from(TERMS), min_size=1, max_size=2).map(tuple), min_size=1, max_size=2).map(
-    lambda groups: Check(tuple(groups))
+    lambda groups: CompiledCondition(tuple(groups))
 )
 
 
 @st.composite
-def _nodes(draw: st.DrawFn, depth: int = 3) -> Node:
+def _nodes(draw: st.DrawFn, depth: int = 3) -> ValueNode:
     """Draw a node whose nodes are at most so deep."""
     kind = draw(st.sampled_from(KINDS if depth else KINDS[:1]))
     if kind is Staged:
         return Staged(draw(_nodes(depth - 1)), draw(st.sampled_from(APPLIED)))
     if kind is Guarded:
         return Guarded(draw(_nodes(depth - 1)), draw(CHECKS), draw(st.booleans()))
-    if kind is First or kind is Joined:
+    if kind is FirstNode or kind is Joined:
         nodes = [draw(_nodes(depth - 1)) for _ in range(draw(st.integers(1, 3)))]
-        return kind(tuple(_masked(draw, Item(one) if kind is Joined else one) for one in nodes))
+        return kind(tuple(_masked(draw, ItemNode(one) if kind is Joined else one) for one in nodes))
     if kind is Object:
         names = NAMES[: draw(st.integers(0, 3))]
         fixed = [(name, draw(_nodes(0))) for name in ("system", "type")[: draw(st.integers(0, 2))]]
@@ -151,10 +160,10 @@ def _nodes(draw: st.DrawFn, depth: int = 3) -> Node:
     return draw(st.sampled_from(LEAVES))
 
 
-KINDS: tuple[Any, ...] = (None, Staged, Guarded, First, Joined, Object)
+KINDS: tuple[Any, ...] = (None, Staged, Guarded, FirstNode, Joined, Object)
 
 
-def _masked(draw: st.DrawFn, node: Node) -> Masked:
+def _masked(draw: st.DrawFn, node: ValueNode) -> Masked:
     """Draw a mask for a node: none, or what it cannot do without."""
     return Masked(node, draw(st.sampled_from((EVERYTHING, _mask(node)))))
 
@@ -166,7 +175,7 @@ CELLS = st.lists(st.sampled_from(["", "a", "b", '""']), min_size=1, max_size=PAR
 
 @settings(deadline=None, max_examples=200)
 @given(_nodes(), CELLS)
-def test_a_function_makes_what_a_plain_walk_makes(node: Node, cells: Cells) -> None:
+def test_a_function_makes_what_a_plain_walk_makes(node: ValueNode, cells: Cells) -> None:
     """Whatever a template is made of, and whatever is there, also in the order of an object's elements."""
     made, plain = function_of(node)(cells, READING), _plain(node, cells)
     assert made == plain
@@ -181,7 +190,7 @@ PIECE = st.lists(st.sampled_from(["a", "b", " ", "^", "^", "~", "&", "\\T\\", '"
 def test_a_component_is_cut_as_a_leaf_is(fields: list[str], field: int, component: int, subcomponent: int) -> None:
     """With escapes, subcomponents and nulls in the segment or without: the leaf, and that a repetition was left out."""
     message = parse(("MSH|^~\\&|HIS|RVB|||2025||ADT^A01|M1|P|2.5.1\rZZZ|" + "|".join(fields)).encode())
-    reading = Reading(message, message.groups, None, "")
+    reading = MessageReading(message, message.groups, None, "")
     made = function_of(Text("ZZZ", False, "ZZZ", field, component, subcomponent, 1))(None, reading)  # noqa: FBT003
     leaf = message.leaf("ZZZ", field, component, subcomponent)
     assert made == ((leaf.strip() or None) if isinstance(leaf, str) else leaf)
@@ -190,7 +199,7 @@ def test_a_component_is_cut_as_a_leaf_is(fields: list[str], field: int, componen
 
 @settings(deadline=None)
 @given(CHECKS, CELLS)
-def test_a_condition_is_what_its_terms_say(check: Check, cells: Cells) -> None:
+def test_a_condition_is_what_its_terms_say(check: CompiledCondition, cells: Cells) -> None:
     """Terms of a group must all hold, of groups one."""
     assert bool(check.test(cells, READING)) is _holds(check, cells)
 
@@ -198,35 +207,35 @@ def test_a_condition_is_what_its_terms_say(check: Check, cells: Cells) -> None:
 HELD = parse(b'MSH|^~\\&|HIS|RVB|||2025||ADT^A01|M1|P|2.5.1\rPID|1||a^^^x&u^MR~b^^^y&v^PI|""|""^""\rNK1|c\rNK1|""')
 ELSEWHERE, AT_HAND = False, True
 KIN = Text("NK1", AT_HAND, "NK1-1", 1, 1, 1, 1)
-UPPER = Staged(Cell(1), _upper)
-NAMED = Object((("family", Masked(Cell(1), BITS[1])),), (), frozenset())
+UPPER = Staged(ComponentNode(1), _upper)
+NAMED = Object((("family", Masked(ComponentNode(1), BITS[1])),), (), frozenset())
 FIELD = ("PID", ELSEWHERE, "PID-3", 3)
 
 
 @pytest.mark.parametrize(
     ("node", "made", "warnings"),
     [
-        (Chosen(*FIELD, 0, 0, 5, "PI"), ["b", "", "", "y", "PI"], []),
-        (Chosen(*FIELD, 0, 2, 0, ""), ["b", "", "", "y", "PI"], []),
-        (Chosen(*FIELD, 4, 0, 0, ""), ["x", "u"], ["repetition-left-out PID-3"]),
-        (Chosen(*FIELD, 0, 0, 5, "XX"), None, []),
-        (Chosen("PID", ELSEWHERE, "PID-5", 5, 0, 0, 0, ""), NULL, []),
-        (Each(*FIELD, UPPER, ()), ["A", "B"], []),
-        (Each(*FIELD, UPPER, (Word({"url": "x"}),)), ["A", {"url": "x"}, "B", {"url": "x"}], []),
-        (Each("PID", ELSEWHERE, "PID-4", 4, UPPER, ()), NULL, []),
-        (Each("PID", ELSEWHERE, "PID-9", 9, UPPER, ()), None, []),
+        (RepetitionNode(*FIELD, 0, 0, 5, "PI"), ["b", "", "", "y", "PI"], []),
+        (RepetitionNode(*FIELD, 0, 2, 0, ""), ["b", "", "", "y", "PI"], []),
+        (RepetitionNode(*FIELD, 4, 0, 0, ""), ["x", "u"], ["repetition-left-out PID-3"]),
+        (RepetitionNode(*FIELD, 0, 0, 5, "XX"), None, []),
+        (RepetitionNode("PID", ELSEWHERE, "PID-5", 5, 0, 0, 0, ""), NULL, []),
+        (EachNode(*FIELD, UPPER, ()), ["A", "B"], []),
+        (EachNode(*FIELD, UPPER, (Word({"url": "x"}),)), ["A", {"url": "x"}, "B", {"url": "x"}], []),
+        (EachNode("PID", ELSEWHERE, "PID-4", 4, UPPER, ()), NULL, []),
+        (EachNode("PID", ELSEWHERE, "PID-9", 9, UPPER, ()), None, []),
         (Every("PID", ELSEWHERE, "PID-5", 5), NULL, []),
         (EachSegment("NK1", KIN, refers=False), ["c"], ["deletion-within-list NK1"]),
         (EachSegment("ZZZ", Word("x"), refers=False), None, []),
-        (Filled(Each(*FIELD, NAMED, ()), Word({"use": "home"})),
+        (Filled(EachNode(*FIELD, NAMED, ()), Word({"use": "home"})),
          [{"use": "home", "family": "a"}, {"family": "b"}], []),
-        (Each(*FIELD, Defaulted(NAMED, Word({"family": "x", "use": "y"}), frozenset({"use"})), ()),
+        (EachNode(*FIELD, Defaulted(NAMED, Word({"family": "x", "use": "y"}), frozenset({"use"})), ()),
          [{"family": "a", "use": "y"}, {"family": "b", "use": "y"}], []),
     ],
 )  # fmt: skip
-def test_fields_are_read_repetition_by_repetition(node: Node, made: Any, warnings: list[str]) -> None:
+def test_fields_are_read_repetition_by_repetition(node: ValueNode, made: Any, warnings: list[str]) -> None:
     """One of a field's repetitions, every one, and an item of each: valued, absent and deleted."""
-    reading = Reading(HELD, HELD.groups, None, "")
+    reading = MessageReading(HELD, HELD.groups, None, "")
     found = function_of(node)(None, reading)
     reading.warn_left_out()
     assert (list(found.first) if isinstance(found, Cells) else found) == made
@@ -236,9 +245,9 @@ def test_fields_are_read_repetition_by_repetition(node: Node, made: Any, warning
 @pytest.mark.parametrize("text", ["__import__('os')", "'] = 1; raise SystemExit #", "\n    raise SystemExit", "{x}"])
 def test_authored_text_is_never_run(text: str) -> None:
     """A name, a word or a code is a value to the function, whatever it spells."""
-    check = Check(((Term(Cell(1), frozenset({text}), negated=True),),))
+    check = CompiledCondition(((CompiledTerm(ComponentNode(1), frozenset({text}), negated=True),),))
     node = Object(
-        ((text, Masked(Guarded(Cell(1), check, unless=False), BITS[1])),), (("url", Word(text)),), frozenset()
+        ((text, Masked(Guarded(ComponentNode(1), check, unless=False), BITS[1])),), (("url", Word(text)),), frozenset()
     )
     assert function_of(node)(plain_cells("a", "^"), READING) == {text: "a", "url": text}
 
@@ -246,7 +255,7 @@ def test_authored_text_is_never_run(text: str) -> None:
 def test_templates_of_one_shape_share_their_source_and_no_code() -> None:
     """What is compiled once is the source; each function has code of its own, that suits itself to what it meets."""
     one, other = (
-        function_of(Object((("use", Masked(Cell(1), BITS[1])),), (), frozenset({name}))) for name in NAMES[:2]
+        function_of(Object((("use", Masked(ComponentNode(1), BITS[1])),), (), frozenset({name}))) for name in NAMES[:2]
     )
     assert one.__code__ is not other.__code__
     assert one(plain_cells("a", "^"), READING) == {"use": "a"}

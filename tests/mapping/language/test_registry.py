@@ -18,7 +18,7 @@ from engine.mapping.files.document import PATIENT_KEYS
 from engine.mapping.files.overlay import ADD
 from engine.mapping.language import check_table, template
 from engine.mapping.language.comparison import COMPARE
-from engine.mapping.language.expression import TERM, Call, parse_condition
+from engine.mapping.language.expression import TERM, FunctionCall, parse_condition
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.resource import lists, provenance, referred, resources, status
 from engine.mapping.subject import events, filters
@@ -90,6 +90,6 @@ def test_every_function_makes_something_in_a_case() -> None:
         for one in cases_for((*cases_of(ROOT), *cases_of(SHOWN)), source):
             found.add(parse(one.raw))
         rules = [one for _, one in found._trace.rules if id(one) in found.used]
-        used |= {stage.name for one in rules for stage in one.stages if isinstance(stage, Call)}
+        used |= {stage.name for one in rules for stage in one.stages if isinstance(stage, FunctionCall)}
     assert FUNCTIONS.keys() - used == {"left-out"}  # which makes nothing, but a warning
     assert any("value-left-out" in repr(one.expect) for one in cases_of(ROOT))

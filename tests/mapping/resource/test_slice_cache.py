@@ -6,13 +6,13 @@ from engine.fhir.plan import ElementChange, Keep
 from engine.hl7.message import Message
 from engine.mapping.compile import Mapping
 from engine.mapping.files.setting import Setting
-from engine.mapping.files.table import Table, Unmapped
+from engine.mapping.files.table import MappingTable, UnmappedPolicy
 from engine.mapping.language.dependence import dependence_of, references_of
 from engine.mapping.language.function_context import FunctionContext
 from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.identifier import Identifiers, IdentityRules
 from engine.mapping.language.moment import Stamps
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.resource.slice_cache import MAX_SHAPES, Shapes
 
 SEGMENTS = ("PID|1||100001^^^RVB^MR||ROSSI^ANNA||19840229|F", "PV1|1|I|3W^301^A|||||||MED|||||||||V1^^^RVB^VN")
@@ -41,7 +41,7 @@ def test_what_asks_for_the_event_is_kept_by_event(mapping: Mapping, message: Mak
 
 
 def _asked(shapes: Shapes, message: Message) -> tuple[int, ...]:
-    return shapes.to_read(Reading(message, message.groups, None, ""))
+    return shapes.to_read(MessageReading(message, message.groups, None, ""))
 
 
 def test_writers_without_anything_to_read_are_not_asked(message: Make) -> None:
@@ -64,7 +64,7 @@ def test_shapes_are_bounded(message: Make) -> None:
 def test_one_field_is_its_own_key(message: Make) -> None:
     """What depends on one field alone is kept by its text as it stands; what asks for more names no field."""
     found = message("A08", "PID|1||1||ROSSI^ANNA||19840229")
-    reading = Reading(found, found.groups, None, "")
+    reading = MessageReading(found, found.groups, None, "")
     name = dependence_of("PID-5", {})
     assert name.field == ("PID", 5)
     assert name.key(reading) == "ROSSI^ANNA"
@@ -79,7 +79,7 @@ def test_one_field_is_its_own_key(message: Make) -> None:
 def test_a_reading_has_first_segments_of_its_own(message: Make) -> None:
     """What one reading is given as the first segment of a name is so for no other reading of the message."""
     found = message("A08", "PID|1||1", "PID|2||2", "NK1|1")
-    one, other = (Reading(found, found.groups, None, "") for _ in range(2))
+    one, other = (MessageReading(found, found.groups, None, "") for _ in range(2))
     assert one.first == {name: group[0] for name, group in found.groups.items()}
     one.first["PID"] = found.named("PID")[1]
     assert other.first["PID"] is found.first("PID")
@@ -94,10 +94,10 @@ def test_what_is_warned_of_belongs_to_what_was_read(mapping: Mapping, message: M
 
 def test_a_code_is_read_once_for_all_functions_of_it(message: Make) -> None:
     """The first code of a CWE is that of its concept; read by another table, it is another one."""
-    setting, table = Setting(), Table("colours", "", Unmapped.KEEP, None, {"R": None}, {"R": "Red"})
+    setting, table = Setting(), MappingTable("colours", "", UnmappedPolicy.KEEP, None, {"R": None}, {"R": "Red"})
     context = FunctionContext(setting, {"colours": table}, Identifiers(IdentityRules(), setting), Stamps(setting.zone))
     found = message("A08", "DG1|1||R^Red^L^SC^Scarlet^L")
-    reading, (cells,) = Reading(found, found.groups, None, ""), found.named("DG1")[0].cells(3)
+    reading, (cells,) = MessageReading(found, found.groups, None, ""), found.named("DG1")[0].cells(3)
     whole, first, other, tabled = (
         FUNCTIONS[name].make(context, tables)(cells, reading)
         for name, tables in (("coded", ()), ("first-coding", ()), ("other-coding", ()), ("first-coding", ("colours",)))

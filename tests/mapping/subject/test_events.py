@@ -11,7 +11,7 @@ from engine.hl7.events import TRIGGERS, VERSIONS, structure
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import Mapping, compile_mapping, load
-from engine.mapping.subject.subject import Action
+from engine.mapping.subject.subject import Disposition
 from tests.mapping.conftest import Author
 
 RVB = "https://mrn.riverbend.example"
@@ -80,7 +80,7 @@ def test_more_than_two_records_are_linked_with_the_first(mapping: Mapping, messa
 def test_a_movement_of_the_past_does_not_touch_what_a_merge_means(mapping: Mapping, message: Make) -> None:
     """ZBE-5 speaks of movements; an event about who somebody is stays what it is."""
     subject = mapping.identify(message("A40", PID, MRG, "ZBE|1|20250101||INSERT|Y|A02"))
-    assert (subject.rule, subject.action) == ("merge", Action.DELIVER)
+    assert (subject.rule, subject.action) == ("merge", Disposition.DELIVER)
 
 
 def test_external_ids_are_identities_where_the_mapping_says_so(author: Author, message: Make) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.config.channel import Channel
 from engine.config.filters import Filter as Authored
 from engine.config.shipped import shipped
-from engine.config.source import Source, look, parse
+from engine.config.source import AuthoredFile, look, parse
 from engine.errors import ConfigurationError
 from engine.hl7.finding import ErrorCode
 from engine.hl7.message import Message
@@ -26,10 +26,10 @@ from engine.mapping.files.setting import Setting
 from engine.mapping.language.function_context import FunctionContext
 from engine.mapping.language.identifier import Identifiers, IdentityRules
 from engine.mapping.language.moment import Stamps
-from engine.mapping.language.reading import Reading
+from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.template import Compiler
 from engine.mapping.subject.filters import compile_channel_filters, compile_filters, first_of
-from engine.mapping.subject.subject import Action, AppliedFilter
+from engine.mapping.subject.subject import AppliedFilter, Disposition
 
 Author = Callable[..., Path]
 Make = Callable[..., Message]
@@ -56,22 +56,22 @@ def test_the_first_that_holds_decides(author: Author, message: Make) -> None:
     """Filtered by name, nothing is planned; refused by name, its sender is told; else the event's rule holds."""
     mapping = filtering(author)
     test = message("A01", person("ZZTESTA"))
-    assert (mapping.identify(test).action, mapping.identify(test).rule) == (Action.FILTER, "test-patients")
+    assert (mapping.identify(test).action, mapping.identify(test).rule) == (Disposition.FILTER, "test-patients")
     assert mapping.plan(test).interactions == ()
     subject = mapping.identify(message("A01", person("Okafor", "")))
-    assert (subject.action, subject.rule) == (Action.REFUSE, "no-birth-date")
+    assert (subject.action, subject.rule) == (Disposition.REFUSE, "no-birth-date")
     assert [(one.code, one.reason) for one in subject.findings] == [(ErrorCode.APPLICATION, "no-birth-date")]
     real = message("A01", person("Okafor"))
-    assert (mapping.identify(real).action, mapping.identify(real).rule) == (Action.DELIVER, "admit")
+    assert (mapping.identify(real).action, mapping.identify(real).rule) == (Disposition.DELIVER, "admit")
     assert mapping.plan(real).interactions
 
 
 def test_it_goes_before_what_the_event_would_refuse(author: Author, message: Make) -> None:
     """A test patient without a number is filtered, and no fault of the sender; so is a merge of test patients."""
     mapping = filtering(author)
-    assert mapping.identify(message("A08", person("ZZTEST", number=""))).action is Action.FILTER
+    assert mapping.identify(message("A08", person("ZZTEST", number=""))).action is Disposition.FILTER
     merge = message("A40", person("ZZTEST"), "MRG|2^^^RVB^MR")
-    assert (mapping.identify(merge).action, mapping.identify(merge).merge) == (Action.FILTER, False)
+    assert (mapping.identify(merge).action, mapping.identify(merge).merge) == (Disposition.FILTER, False)
 
 
 def test_who_waits_for_a_filtered_patient_is_known(author: Author, message: Make) -> None:
@@ -147,13 +147,13 @@ def test_a_channel_filters_refuses_and_sends_by_the_same_words(author: Author, m
     """The first that holds decides, with its place; one that sends on leaves the event what it is."""
     mapping = channelled(author)
     test = mapping.identify(message("A01", person("ZZTEST"), "PV1|1|I"))
-    assert (test.action, test.rule) == (Action.FILTER, "test-patients")
+    assert (test.action, test.rule) == (Disposition.FILTER, "test-patients")
     assert test.filter == AppliedFilter("test-patients", "filter", (), "a.yaml", 9)
     refused = mapping.identify(message("A01", person("Okafor", number="")))
-    assert (refused.action, [one.reason for one in refused.findings]) == (Action.REFUSE, ["no-number"])
+    assert (refused.action, [one.reason for one in refused.findings]) == (Disposition.REFUSE, ["no-number"])
     assert refused.filter == AppliedFilter("no-number", "refuse", (), "a.yaml", 10)
     sent = mapping.identify(message("A01", person("Okafor"), "PV1|1|E"))
-    assert (sent.action, sent.rule) == (Action.DELIVER, "admit")
+    assert (sent.action, sent.rule) == (Disposition.DELIVER, "admit")
     assert sent.filter == AppliedFilter("wards", "send", ("wards",), "a.yaml", 11)
     assert mapping.identify(message("A01", person("Okafor"), "PV1|1|O")).filter is None
 
@@ -287,12 +287,12 @@ def test_conditions_are_the_same_everywhere(author: Author, message: Make) -> No
     made = outcome(compile_mapping(source, channel_of(AUTHORITIES)), said)["interactions"][0]["patient"]["extension"]
     found = {one["url"] for one in made if "valueString" in one}
     lines = [{"rule": f"r{number}", "when": one, "do": "filter"} for number, one in enumerate(conditions)]
-    file, compiler = Source("a.yaml", {}, {}), light_compiler(Problems())
+    file, compiler = AuthoredFile("a.yaml", {}, {}), light_compiler(Problems())
     filters = (
         compile_filters(compiler, Document(file, {"filters": lines})),
         compile_channel_filters(compiler, [Authored.model_validate(one) for one in lines], file),
     )
-    reading = Reading(said, said.groups, None, "")
+    reading = MessageReading(said, said.groups, None, "")
     for number, one in enumerate(conditions):
         ways = [f"urn:{way}:{number}" in found for way in ("element", "entry", "each")]
         ways += [f"urn:unless:{number}" not in found, *(each[number].holds(None, reading) for each in filters)]

@@ -13,7 +13,7 @@ from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import Mapping, MappingSource, compile_mapping
 from engine.mapping.language.identifier import universal_uri
-from engine.mapping.subject.subject import Action
+from engine.mapping.subject.subject import Disposition
 
 Make = Callable[..., Message]
 UUID = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
@@ -24,7 +24,7 @@ RVB = "https://mrn.riverbend.example"
 def test_subject_of_an_admission(mapping: Mapping, message: Make) -> None:
     """Rule, identity, visit and event time stand in the subject."""
     subject = mapping.identify(message("A01", "PID|1||RB-1^^^RVB", "PV1|1|I" + "|" * 17 + "V77^^^RVB"))
-    assert (subject.rule, subject.action, subject.visit) == ("admit", Action.DELIVER, "V77")  # PV1-19.1
+    assert (subject.rule, subject.action, subject.visit) == ("admit", Disposition.DELIVER, "V77")  # PV1-19.1
     assert subject.patients == ((Identity(RVB, "RB-1"),),)
     assert subject.event_at is not None
     assert subject.event_at.isoformat() == "2025-07-01T09:29:00-04:00"  # EVN-2 in America/New_York

@@ -13,7 +13,7 @@ from engine.fhir.plan import Identity, Link, Merge, Move, Rename, Upsert
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import Mapping, compile_mapping, load
-from engine.mapping.subject.subject import Action
+from engine.mapping.subject.subject import Disposition
 
 Make = Callable[..., Message]
 RVB, SSN, EID = "https://mrn.riverbend.example", "http://hl7.org/fhir/sid/us-ssn", "https://eid.example"
@@ -68,7 +68,7 @@ def test_placeholders(site: Mapping, value: str) -> None:
     """What stands for nobody in PID-3 does so here, too."""
     assert site.identify(_said("A31", _pid("RB-1^^^RVB", value))).patients == ((Identity(RVB, "RB-1"),),)
     subject = site.identify(_said("A31", _pid("", value), f"ZID|1||{value}"))
-    assert (subject.action, subject.findings[0].reason) == (Action.REFUSE, "placeholder-identity")
+    assert (subject.action, subject.findings[0].reason) == (Disposition.REFUSE, "placeholder-identity")
 
 
 def test_a_null_says_nothing(site: Mapping) -> None:
@@ -116,9 +116,9 @@ def test_named_fields_are_no_side_of_what_cannot_be_undone(
     try:
         (one,) = site.plan(with_named).interactions
     except MappingError:
-        assert told.action is Action.REFUSE
+        assert told.action is Disposition.REFUSE
         return
-    assert told.action is Action.DELIVER
+    assert told.action is Disposition.DELIVER
     lanes = {identity for group in told.patients for identity in group}
     assert {identity for identity in _named_by(one) if identity.system != RVB} <= lanes
     if not isinstance(one, Link):
@@ -142,7 +142,7 @@ def test_lanes_are_those_of_the_plan(site: Mapping, mrn: str, ssn: str, eid: str
     """What intake orders by is what delivery finds by: not one identity more or less."""
     message = _said("A31", _pid(f"{mrn}^^^RVB", ssn), f"ZID|1||{eid}")
     subject = site.identify(message)
-    if subject.action is Action.REFUSE:
+    if subject.action is Disposition.REFUSE:
         with pytest.raises(MappingError):
             site.plan(message)
         return

@@ -8,7 +8,7 @@ from engine.fhir.plan import Upsert
 from engine.hl7.message import Message, parse
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.compile import Mapping, compile_mapping, load
-from engine.mapping.subject.subject import Action
+from engine.mapping.subject.subject import Disposition
 from tests.mapping.conftest import Author
 
 BOTH = """
@@ -38,7 +38,9 @@ def test_each_shipped_mapping_is_for_one_type(mapping: Mapping, oru: Mapping) ->
     """ADT is what ships by default, and takes no results; that of results takes nothing else."""
     assert (mapping.taken.types, oru.taken.types) == ({"ADT"}, {"ORU"})
     refused = mapping.identify(written("ORU^R01", *RESULT)), oru.identify(written("ADT^A01"))
-    assert [(one.action, one.findings[0].reason) for one in refused] == [(Action.REFUSE, "unsupported-message")] * 2
+    assert [(one.action, one.findings[0].reason) for one in refused] == [
+        (Disposition.REFUSE, "unsupported-message")
+    ] * 2
 
 
 def test_a_site_may_take_both_on_one_channel(author: Author) -> None:

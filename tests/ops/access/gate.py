@@ -12,7 +12,7 @@ from engine.journal.journal import Journal
 from engine.ops.access.access import Access
 from engine.ops.access.entering import digest_of
 from engine.ops.access.keys import Keys
-from engine.ops.access.session import Refusal, Session
+from engine.ops.access.session import LoginRefusal, Session
 
 PASSWORD = "nine blue herons over riverbend"
 HERE = "192.0.2.7"
@@ -60,10 +60,10 @@ class Gate:
 
     async def refused(
         self, name: str = "ann", password: str = PASSWORD, code: str = "", address: str = HERE
-    ) -> Refusal:
+    ) -> LoginRefusal:
         """Try to log in; AssertionError where that succeeds."""
         refusal = await self.access.log_in(name, password, code, address)
-        assert isinstance(refusal, Refusal)
+        assert isinstance(refusal, LoginRefusal)
         return refusal
 
     async def enrolled(self, name: str = "ann") -> pyotp.TOTP:

@@ -12,7 +12,7 @@ from engine.journal.access import accounts, sessions
 from engine.journal.access.accounts import AccountState
 from engine.ops.access.actor import Role
 from engine.ops.access.entering import digest_of
-from engine.ops.access.session import Reason, Refusal, Session
+from engine.ops.access.session import LoginRefusal, LoginRefusalReason, Session
 from tests.ops.access.gate import HERE, PASSWORD, Gate
 
 ELSEWHERE = "198.51.100.3"
@@ -21,7 +21,7 @@ ELSEWHERE = "198.51.100.3"
 async def test_there_is_no_account_until_somebody_makes_one(gate: Gate) -> None:
     """A new journal lets nobody in, whatever is typed, and no token either."""
     for name in ("admin", "root", ""):
-        assert (await gate.refused(name, "admin")).reason is Reason.WRONG
+        assert (await gate.refused(name, "admin")).reason is LoginRefusalReason.WRONG
     assert await gate.access.actor_of("") is None
     assert await gate.access.session_of("") is None
     assert (await gate.journal.read(accounts.all_accounts)) == ()
@@ -33,7 +33,7 @@ async def test_the_first_administrator_chooses_name_and_password_once(gate: Gate
     assert await gate.access.setup(token, " Ada ", PASSWORD, HERE) is None
     second = await gate.access.setup(token, "eve", PASSWORD, HERE)
     assert second is not None
-    assert second.reason is Reason.INVITATION
+    assert second.reason is LoginRefusalReason.INVITATION
     actor = await gate.access.session_of((await gate.log_in("ada")).cookie)
     assert actor is not None
     assert (actor.name, actor.role, actor.via, actor.address) == ("ada", Role.ADMIN, "page", HERE)
@@ -52,7 +52,7 @@ async def test_a_one_time_token_expires_and_is_kept_as_a_digest(gate: Gate) -> N
     """After half an hour it is void; the file never held it."""
     token = await gate.invite(token="T0ken-in-the-clear")
     gate.later(minutes=30)
-    assert await gate.access.setup(token, "ada", PASSWORD, HERE) == Refusal(Reason.INVITATION)
+    assert await gate.access.setup(token, "ada", PASSWORD, HERE) == LoginRefusal(LoginRefusalReason.INVITATION)
     with closing(sqlite3.connect(f"file:{gate.folder}/journal.db?mode=ro", uri=True)) as file:
         assert token not in "".join(file.iterdump())
 
@@ -63,7 +63,7 @@ async def test_a_token_for_an_account_serves_that_account_only(gate: Gate) -> No
         await gate.journal.write(partial(accounts.add, name=name, role="viewer", now=gate.now, by="test"))
     token = await gate.invite("ann")
     for name in ("bob", "eve"):
-        assert await gate.access.setup(token, name, PASSWORD, HERE) == Refusal(Reason.NAME)
+        assert await gate.access.setup(token, name, PASSWORD, HERE) == LoginRefusal(LoginRefusalReason.NAME)
     assert await gate.access.setup(token, "ann", PASSWORD, HERE) is None
 
 
@@ -72,7 +72,7 @@ async def test_a_name_that_cannot_be_given_is_refused(gate: Gate, name: str) -> 
     """The first administrator's name is of plain characters and not anybody's; the token stays good."""
     await gate.account("ann")
     token = await gate.invite()
-    assert await gate.access.setup(token, name, PASSWORD, HERE) == Refusal(Reason.NAME)
+    assert await gate.access.setup(token, name, PASSWORD, HERE) == LoginRefusal(LoginRefusalReason.NAME)
     assert await gate.access.setup(token, "ada", PASSWORD, HERE) is None
 
 
@@ -81,7 +81,7 @@ async def test_a_weak_password_is_refused_with_what_would_do(gate: Gate) -> None
     token = await gate.invite()
     refusal = await gate.access.setup(token, "ada", "too short", HERE)
     assert refusal is not None
-    assert refusal.reason is Reason.PASSWORD
+    assert refusal.reason is LoginRefusalReason.PASSWORD
     assert "15" in refusal.text
     assert await gate.access.setup(token, "ada", PASSWORD, HERE) is None
 
@@ -96,7 +96,7 @@ async def test_whatever_is_wrong_gets_one_answer(gate: Gate) -> None:
     await gate.enrolled("ann")
     answers = [await gate.refused(name) for name in ("nobody", "new", "off", "gone", "ann", "x" * 9999)]
     answers.append(await gate.refused("ann", "not the password at all"))
-    assert set(answers) == {Refusal(Reason.WRONG)}
+    assert set(answers) == {LoginRefusal(LoginRefusalReason.WRONG)}
 
 
 async def test_an_unknown_account_costs_one_hash_as_a_known_one_does(
@@ -142,7 +142,7 @@ async def test_a_wrong_log_in_leaves_the_old_session(gate: Gate) -> None:
     """Whoever mistypes is not thrown out of what was open."""
     await gate.account()
     first = await gate.log_in()
-    assert isinstance(await gate.access.log_in("ann", "wrong", "", HERE, old=first.cookie), Refusal)
+    assert isinstance(await gate.access.log_in("ann", "wrong", "", HERE, old=first.cookie), LoginRefusal)
     assert await gate.access.session_of(first.cookie) is not None
 
 
@@ -214,10 +214,12 @@ async def test_a_new_password_ends_all_sessions_and_begins_one(gate: Gate) -> No
     await gate.account()
     here, there = await gate.log_in(), await gate.log_in(address=ELSEWHERE)
     new = "seven grey geese under salem"
-    assert await gate.access.change_password(here.cookie, "wrong password", new, HERE) == Refusal(Reason.WRONG)
-    assert isinstance(refusal := await gate.access.change_password(here.cookie, PASSWORD, "short", HERE), Refusal)
-    assert refusal.reason is Reason.PASSWORD
-    assert isinstance(await gate.access.change_password(here.cookie, PASSWORD, PASSWORD, HERE), Refusal)
+    assert await gate.access.change_password(here.cookie, "wrong password", new, HERE) == LoginRefusal(
+        LoginRefusalReason.WRONG
+    )
+    assert isinstance(refusal := await gate.access.change_password(here.cookie, PASSWORD, "short", HERE), LoginRefusal)
+    assert refusal.reason is LoginRefusalReason.PASSWORD
+    assert isinstance(await gate.access.change_password(here.cookie, PASSWORD, PASSWORD, HERE), LoginRefusal)
     assert await gate.access.session_of(there.cookie) is not None
     session = await gate.access.change_password(here.cookie, PASSWORD, new, HERE)
     assert isinstance(session, Session)
@@ -240,7 +242,7 @@ async def test_a_confirmation_lasts_five_minutes_and_changes_the_cookie(gate: Ga
     actor = await gate.access.session_of(first.cookie)
     assert actor is not None
     assert not actor.confirmed
-    assert await gate.access.confirm(first.cookie, "wrong password", "", HERE) == Refusal(Reason.WRONG)
+    assert await gate.access.confirm(first.cookie, "wrong password", "", HERE) == LoginRefusal(LoginRefusalReason.WRONG)
     second = await gate.access.confirm(first.cookie, PASSWORD, "", HERE)
     assert isinstance(second, Session)
     assert second.ends_at == first.ends_at
@@ -285,10 +287,10 @@ async def test_log_ins_are_audited_before_they_count(gate: Gate) -> None:
 
 async def test_a_token_is_good_until_it_expires_or_is_revoked(gate: Gate) -> None:
     """It stands for a role and its channels; unknown, expired and revoked ones for nobody."""
-    made = sessions.TokenRow("ehr", "operator", ("riverbend-adt",), gate.now, "ada", gate.now, None, None)
+    made = sessions.ApiTokenRow("ehr", "operator", ("riverbend-adt",), gate.now, "ada", gate.now, None, None)
     for name, days in (("ehr", 1), ("other", 90)):
         gate.later(days=days)
-        row = sessions.TokenRow(name, made.role, made.channels, made.made_at, made.made_by, gate.now, None, None)
+        row = sessions.ApiTokenRow(name, made.role, made.channels, made.made_at, made.made_by, gate.now, None, None)
         gate.later(days=-days)
         await gate.journal.write(partial(sessions.add_token, digest=digest_of(name), made=row))
     actor = await gate.access.actor_of("ehr", ELSEWHERE)
@@ -327,10 +329,10 @@ async def test_a_log_in_that_must_wait_says_how_long_and_is_audited_once(gate: G
     await gate.account()
     for name in ("ann", "nobody"):
         for _ in range(5):
-            assert (await gate.refused(name, "wrong")).reason is Reason.WRONG
+            assert (await gate.refused(name, "wrong")).reason is LoginRefusalReason.WRONG
         for _ in range(3):
             refusal = await gate.refused(name)
-            assert (refusal.reason, refusal.wait_seconds) == (Reason.WAIT, 15)
+            assert (refusal.reason, refusal.wait_seconds) == (LoginRefusalReason.WAIT, 15)
     rows = await gate.audited()
     assert [row for row in rows if row[3] == "throttled"] == [
         ("ann", "log-in", "refused", "throttled"),

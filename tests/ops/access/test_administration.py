@@ -8,7 +8,7 @@ import pytest
 from engine.errors import AccessError, ForbiddenOperationError, UsageError
 from engine.ops.access.actor import Actor, Role
 from engine.ops.access.session import Session
-from engine.ops.audit.trail import Trail
+from engine.ops.audit.trail import AuditTrail
 from engine.ops.operations import access
 from engine.ops.operations.access import ACCESS
 from engine.ops.operations.runner import Operations
@@ -26,7 +26,7 @@ class Office:
         engine: Any = SimpleNamespace(
             journal=gate.journal, files=SimpleNamespace(data=gate.folder), feeds={"riverbend-adt": None}
         )
-        self._operations = Operations(engine, ACCESS, Trail(gate.journal, gate.access.keys, lambda: gate.now))
+        self._operations = Operations(engine, ACCESS, AuditTrail(gate.journal, gate.access.keys, lambda: gate.now))
 
     async def do(self, act: str, actor: Actor = OWNER, **given: Any) -> Any:
         """Do an operation."""

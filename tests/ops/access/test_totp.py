@@ -6,7 +6,7 @@ import pyotp
 import pytest
 
 from engine.journal.access import accounts
-from engine.ops.access.session import Reason, Refusal, Session
+from engine.ops.access.session import LoginRefusal, LoginRefusalReason, Session
 from tests.ops.access.gate import HERE, PASSWORD, Gate
 
 SHORT = "blue-heron"
@@ -18,7 +18,7 @@ async def test_from_the_enrolment_on_a_code_is_asked_for(gate: Gate) -> None:
     generator = await gate.enrolled()
     gate.later(minutes=1)
     for code in ("", "000000", "x" * 500, "１２３４５６"):
-        assert (await gate.refused(code=code)).reason is Reason.WRONG
+        assert (await gate.refused(code=code)).reason is LoginRefusalReason.WRONG
     assert (await gate.log_in(code=f" {generator.at(gate.now)[:3]} {generator.at(gate.now)[3:]}")).account == "ann"
 
 
@@ -26,12 +26,12 @@ async def test_a_code_is_good_once(gate: Gate) -> None:
     """The code that set it up and the one that logged in are used up; so is an older one that was not used."""
     await gate.account()
     generator = await gate.enrolled()
-    assert (await gate.refused(code=generator.at(gate.now))).reason is Reason.WRONG
+    assert (await gate.refused(code=generator.at(gate.now))).reason is LoginRefusalReason.WRONG
     gate.later(seconds=60)
     used, older = generator.at(gate.now), generator.at(gate.now.timestamp() - 30)
     await gate.log_in(code=used)
     for code in (used, older):
-        assert (await gate.refused(code=code)).reason is Reason.WRONG
+        assert (await gate.refused(code=code)).reason is LoginRefusalReason.WRONG
     gate.later(seconds=30)
     await gate.log_in(code=generator.at(gate.now))
 
@@ -65,7 +65,7 @@ async def test_used_codes_are_remembered_over_a_restart(gate: Gate) -> None:
     await gate.log_in(code=code)
     await gate.close()
     await gate.open()
-    assert (await gate.refused(code=code)).reason is Reason.WRONG
+    assert (await gate.refused(code=code)).reason is LoginRefusalReason.WRONG
 
 
 async def test_where_it_is_required_nothing_else_can_be_done_first(gate: Gate) -> None:
@@ -76,14 +76,14 @@ async def test_where_it_is_required_nothing_else_can_be_done_first(gate: Gate) -
     session = await gate.log_in()
     assert session.enrolling
     assert await gate.access.session_of(session.cookie) is None
-    assert isinstance(await gate.access.change_password(session.cookie, PASSWORD, "x" * 20, HERE), Refusal)
-    assert isinstance(await gate.access.confirm(session.cookie, PASSWORD, "", HERE), Refusal)
+    assert isinstance(await gate.access.change_password(session.cookie, PASSWORD, "x" * 20, HERE), LoginRefusal)
+    assert isinstance(await gate.access.confirm(session.cookie, PASSWORD, "", HERE), LoginRefusal)
     offered = await gate.access.enrolment(session.cookie)
     again = await gate.access.enrolment(session.cookie)
     assert offered is not None
     assert offered == again
     assert offered.link.startswith("otpauth://totp/adt-engine:ann?secret=")
-    assert isinstance(await gate.access.enrol(session.cookie, "000000", HERE), Refusal)
+    assert isinstance(await gate.access.enrol(session.cookie, "000000", HERE), LoginRefusal)
     after = await gate.access.enrol(session.cookie, pyotp.TOTP(offered.secret).at(gate.now), HERE)
     assert isinstance(after, Session)
     assert not after.enrolling
@@ -127,7 +127,7 @@ async def test_it_is_not_offered_to_an_unattended_session(gate: Gate) -> None:
     session = await gate.log_in()
     gate.later(minutes=6)
     assert await gate.access.enrolment(session.cookie) is None
-    assert isinstance(await gate.access.enrol(session.cookie, "000000", HERE), Refusal)
+    assert isinstance(await gate.access.enrol(session.cookie, "000000", HERE), LoginRefusal)
     await gate.enrolled()
     assert await gate.access.enrolment(session.cookie) is None
 
@@ -138,7 +138,9 @@ async def test_codes_cannot_be_guessed(gate: Gate, monkeypatch: pytest.MonkeyPat
     session = await gate.log_in()
     await gate.access.enrolment(session.cookie)
     answers = [await gate.access.enrol(session.cookie, "000000", HERE) for _ in range(6)]
-    assert [answer.reason for answer in answers if isinstance(answer, Refusal)] == [Reason.WRONG] * 5 + [Reason.WAIT]
+    assert [answer.reason for answer in answers if isinstance(answer, LoginRefusal)] == [
+        LoginRefusalReason.WRONG
+    ] * 5 + [LoginRefusalReason.WAIT]
 
 
 async def test_the_secret_is_sealed_in_the_file(gate: Gate) -> None:

@@ -24,7 +24,7 @@ from engine.journal.journal import Journal
 from engine.ops.access.keys import Keys
 from engine.ops.audit.anchoring import ROWS, Anchoring, watched
 from engine.ops.audit.anchors import FILE, KEY_FILE, Anchors, checked, read_anchors, read_public_key
-from engine.ops.audit.trail import Trail
+from engine.ops.audit.trail import AuditTrail
 from engine.ops.views.auditing import verified
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -107,7 +107,7 @@ async def test_a_file_that_cannot_be_written_is_logged_and_tried_again(yard: Yar
 
 async def test_the_engine_s_own_life_is_in_the_trail_and_anchored_at_its_end(yard: Yard) -> None:
     """A start without the stop before it tells of a kill, and that what was asked last may not have been done."""
-    async with watched(Trail(yard.journal, Keys.of(yard.folder), lambda: NOW), yard.anchoring):
+    async with watched(AuditTrail(yard.journal, Keys.of(yard.folder), lambda: NOW), yard.anchoring):
         await asyncio.sleep(0)
     rows = await yard.journal.read(
         lambda connection: connection.execute("SELECT actor, via, act FROM audit ORDER BY seq").fetchall()

@@ -7,11 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from engine.journal.access.audited import AuditFilter, AuditReader, AuditRow
+from engine.journal.access.audited import AuditFilter, AuditReader, StoredAuditRow
 from engine.journal.journal import Journal
 from engine.ops.access.actor import Actor, Permission, Role
 from engine.ops.access.keys import Keys
-from engine.ops.audit.trail import Trail
+from engine.ops.audit.trail import AuditTrail
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.runner import Operations
 from engine.ops.operations.table import ALL
@@ -27,7 +27,7 @@ class Stage:
     journal: Journal
     keys: Keys
     failures: list[BaseException]
-    ran: list[tuple[str, tuple[AuditRow, ...]]] = field(default_factory=list)
+    ran: list[tuple[str, tuple[StoredAuditRow, ...]]] = field(default_factory=list)
 
     @classmethod
     async def open(cls, folder: Path) -> "Stage":
@@ -37,9 +37,9 @@ class Stage:
         return cls(folder, journal, Keys.of(folder), failures)
 
     @property
-    def trail(self) -> Trail:
+    def trail(self) -> AuditTrail:
         """The trail of this journal."""
-        return Trail(self.journal, self.keys, lambda: NOW)
+        return AuditTrail(self.journal, self.keys, lambda: NOW)
 
     @property
     def engine(self) -> Any:
@@ -62,7 +62,7 @@ class Stage:
 
         return stand_in(name, run, permission)
 
-    def rows(self, **given: Any) -> tuple[AuditRow, ...]:
+    def rows(self, **given: Any) -> tuple[StoredAuditRow, ...]:
         """Return the audit rows of the file, oldest first."""
         with AuditReader(self.folder) as reader:
             return tuple(reversed(reader.rows(AuditFilter(**given), limit=1000)))

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from engine.mapping.authoring.case import channel_of
-from engine.ops.playground.bench import Bench, Question
+from engine.ops.playground.bench import Bench, BenchRequest
 from engine.ops.playground.site import asked_of
 from engine.ops.playground.trying import MOST_ELEMENTS, tried
 from engine.ops.playground.worker import answer
@@ -16,7 +16,7 @@ from tests.ops.playground.bench_site import MESSAGE, PATIENT, asked, site
 
 
 def _tried(folder: Path | None, edited: dict[str, str] | None = None, text: str = MESSAGE, bench: Any = None) -> Tried:
-    return Tried.model_validate(tried(bench or Bench(), Question.of(asked(folder, edited)), text))
+    return Tried.model_validate(tried(bench or Bench(), BenchRequest.of(asked(folder, edited)), text))
 
 
 def _line(text: str, words: str) -> int:
@@ -89,7 +89,7 @@ def test_a_filter_of_the_channel(
 ) -> None:
     """Its name and what it does; where it ends a message, there is no plan, and no mapping file to open."""
     on = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}, "filters": FILTERS})
-    question = Question.of(asked_of(site(tmp_path), on, {}))
+    question = BenchRequest.of(asked_of(site(tmp_path), on, {}))
     made = Tried.model_validate(tried(Bench(), question, MESSAGE.replace(old, new)))
     assert (made.action, made.rule) == (action, rule)
     assert made.filter is not None
@@ -102,11 +102,11 @@ def test_a_merge_goes_wherever_a_patient_is_known(tmp_path: Path) -> None:
     """A filter that sends it to some says that; a message that no filter holds for has none."""
     on = channel_of({"authorities": {"RVB": "https://mrn.riverbend.example"}, "filters": FILTERS})
     merge = MESSAGE.replace("A28^ADT_A05", "A40^ADT_A39") + "MRG|100002^^^RVB\n"
-    made = Tried.model_validate(tried(Bench(), Question.of(asked_of(site(tmp_path), on, {})), merge))
+    made = Tried.model_validate(tried(Bench(), BenchRequest.of(asked_of(site(tmp_path), on, {})), merge))
     assert made.filter is not None
     assert made.filter.where_known
     other = MESSAGE.replace("A28^ADT_A05", "A31^ADT_A05")
-    assert Tried.model_validate(tried(Bench(), Question.of(asked_of(site(tmp_path), on, {})), other)).filter is None
+    assert Tried.model_validate(tried(Bench(), BenchRequest.of(asked_of(site(tmp_path), on, {})), other)).filter is None
 
 
 def test_a_filter_of_the_event_file_stands_there(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_message_of_many_observations_is_bounded(tmp_path: Path) -> None:
     results = "".join(f"OBX|{n}|NM|{n}^x^L||{n}|mg||||F\n" for n in range(1, 400))
     header = MESSAGE.splitlines()[0].replace("ADT^A28^ADT_A05", "ORU^R01^ORU_R01")
     text = f"{header}\n{MESSAGE.splitlines()[2]}\nOBR|1|A1|B1|24323-8^x^LN|||20250701\n{results}"
-    asked_for = Question.of({**asked(site(tmp_path)), "mapping": "oru"})
+    asked_for = BenchRequest.of({**asked(site(tmp_path)), "mapping": "oru"})
     made = Tried.model_validate(tried(Bench(), asked_for, text))
     assert len(made.elements) == MOST_ELEMENTS
     assert made.more > 0

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from engine.terminal import table as tables
-from engine.terminal.table import Whole, table
+from engine.terminal.table import PlainConsole, table
 from tests.interchange.nursery import ran
 from tests.ops.at_work import at_work, message
 from tests.ops.command import command
@@ -25,7 +25,7 @@ COLUMNS = ("Entry #", "Control ID", "State", "Reason", "Channel")
 ROWS = [(7, LONG, "held", "ambiguous-identity unknown-authority and some more words", "riverbend-adt-of-the-north")]
 
 
-def printed(console: Whole) -> list[str]:
+def printed(console: PlainConsole) -> list[str]:
     """Print the table and return its lines."""
     console.print(table(COLUMNS, ROWS))
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
@@ -33,12 +33,12 @@ def printed(console: Whole) -> list[str]:
 
 def test_a_pipe_gets_cells_separated_by_tabs() -> None:
     """A header and a line for each row, nothing padded or cut off: `cut`, `awk` and a spreadsheet take it as it is."""
-    assert printed(Whole(file=io.StringIO())) == ["\t".join(COLUMNS), "\t".join(map(str, ROWS[0]))]
+    assert printed(PlainConsole(file=io.StringIO())) == ["\t".join(COLUMNS), "\t".join(map(str, ROWS[0]))]
 
 
 def test_a_table_of_no_rows_has_its_header() -> None:
     """So that a program tells nothing found from nothing printed."""
-    console = Whole(file=io.StringIO())
+    console = PlainConsole(file=io.StringIO())
     console.print(table(COLUMNS, [], title="What was found"))
     assert console.file.getvalue() == "What was found\n" + "\t".join(COLUMNS) + "\n"  # type: ignore[attr-defined]
 
@@ -46,7 +46,7 @@ def test_a_table_of_no_rows_has_its_header() -> None:
 @pytest.mark.parametrize("value", ["a\tb", "a\nb", "a\x1b[31mb"])
 def test_no_cell_makes_a_cell_or_a_row(value: str) -> None:
     """Whatever came from outside."""
-    console = Whole(file=io.StringIO())
+    console = PlainConsole(file=io.StringIO())
     console.print(table(("One", "Two"), [(value, "  indented")]))
     (_, row) = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert row.split("\t") == [value.replace(value[1], "\N{REPLACEMENT CHARACTER}"), "indented"]
@@ -85,7 +85,7 @@ def test_only_a_terminal_is_shown_colors() -> None:
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200])
 def test_a_terminal_wraps_between_words_alone(width: int) -> None:
     """No identifier, code or number is broken, and none is cut off."""
-    text = "\n".join(printed(Whole(file=io.StringIO(), force_terminal=True, width=width, color_system=None)))
+    text = "\n".join(printed(PlainConsole(file=io.StringIO(), force_terminal=True, width=width, color_system=None)))
     for word in (word for value in ROWS[0] for word in str(value).split()):
         assert word in text, (width, word)
     assert "…" not in text
@@ -93,7 +93,10 @@ def test_a_terminal_wraps_between_words_alone(width: int) -> None:
 
 def test_a_wide_terminal_is_not_filled() -> None:
     """A table that fits is as wide as it is."""
-    assert max(map(len, printed(Whole(file=io.StringIO(), force_terminal=True, width=300, color_system=None)))) < 200
+    assert (
+        max(map(len, printed(PlainConsole(file=io.StringIO(), force_terminal=True, width=300, color_system=None))))
+        < 200
+    )
 
 
 def test_sentences_in_a_pipe_are_one_line() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.ops.views import handbook_search
-from engine.ops.views.handbook import Page
+from engine.ops.views.handbook import HelpPage
 from engine.ops.views.handbook_search import EXCERPT_CHARACTERS, search
 from engine.ops.views.reasons import REASONS
 
@@ -33,7 +33,7 @@ store apples   # quinces
 def _fruit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "fruit.md"
     file.write_text(PAGE)
-    monkeypatch.setattr(handbook_search, "PAGES", {"fruit": Page("fruit", "Fruit", "what keeps", file)})
+    monkeypatch.setattr(handbook_search, "PAGES", {"fruit": HelpPage("fruit", "Fruit", "what keeps", file)})
 
 
 @pytest.mark.usefixtures("_fruit")

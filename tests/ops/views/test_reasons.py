@@ -12,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from engine.__main__ import app
-from engine.hl7.conformance.deviation import Rule
+from engine.hl7.conformance.deviation import ConformanceRule
 from engine.mapping.language.functions import FUNCTIONS
 from engine.ops.views.reasons import FAMILY, REASONS, TABLE, Reason, reason_of
 from engine.pipeline.alerts.kind import AlertKind, PauseReason
@@ -85,7 +85,7 @@ def of_the_source() -> set[str]:
                 found.update(one for one in said_by(node) if CODE.fullmatch(one))
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and COMPOUND.fullmatch(node.value):
                 found.add(node.value)
-    return found - NO_CODES - set(FUNCTIONS) - {str(rule) for rule in Rule} - {"reason", "hold", "required"}
+    return found - NO_CODES - set(FUNCTIONS) - {str(rule) for rule in ConformanceRule} - {"reason", "hold", "required"}
 
 
 def of_the_mappings() -> Iterator[str]:
@@ -104,7 +104,7 @@ def of_the_mappings() -> Iterator[str]:
 def produced() -> set[str]:
     """Return every code that can be said."""
     http = {f"http-{status}" for status in (301, 401, 403, 404, 422, 429, 500)}
-    rules = {f"conformance-{rule}" for rule in Rule}
+    rules = {f"conformance-{rule}" for rule in ConformanceRule}
     kinds = {*AlertKind, *PauseReason, *EventKind}
     return of_the_source() | set(of_the_mappings()) | http | rules | {str(kind) for kind in kinds} | {"conformance"}
 

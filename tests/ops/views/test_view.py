@@ -11,8 +11,8 @@ import pytest
 
 from engine.errors import UnknownEntryError, UsageError
 from engine.hl7.message import parse
-from engine.http.request import Request
-from engine.journal.entry import Outcome, State
+from engine.http.request import HttpRequest
+from engine.journal.entry import RequestOutcome, State
 from engine.ops.operations.messages import ListMessages, SearchMessages, ShowFacts, ShowMessage
 from engine.ops.views.segments import segments_of
 from tests.journal.desk import NOW, Desk, open_desk, settlement
@@ -47,11 +47,11 @@ async def _deliver(desk: Desk) -> None:
     await desk.claim()
     await desk.deliver(1)
     await desk.claim()
-    sent = Request(
+    sent = HttpRequest(
         1, "PUT", f"http://x/Patient/1?identifier={MRN}", (("If-Match", FAMILY),), orjson.dumps({"name": FAMILY}), NOW
     )
     await desk.journal.intend(2, "d", sent)
-    answer = Outcome(1, 422, ("invalid",), "permanent", 12.5, orjson.dumps({"diagnostics": FAMILY}))
+    answer = RequestOutcome(1, 422, ("invalid",), "permanent", 12.5, orjson.dumps({"diagnostics": FAMILY}))
     later = NOW + timedelta(seconds=3)
     end = settlement(
         2, State.HELD, reason="http-422", notes=("stale",), outcomes=(answer,), plan=f'"{FAMILY}"'.encode()

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from engine.ops.web.app import App
 from engine.ops.web.call import WebContext
 from engine.ops.web.headers import POLICY, Cookies
-from engine.ops.web.route import Free, Gate, Route
+from engine.ops.web.route import Authentication, Free, Route
 
 CANARY = "Kanarivogel"
 
@@ -19,7 +19,10 @@ async def _break(_call: Any) -> Response:
     raise RuntimeError(f"{CANARY} has no birth date")
 
 
-ROUTES = (Route("GET", "/page", Free.ANYBODY, _break), Route("GET", "/api/thing", Free.ANYBODY, _break, Gate.TOKEN))
+ROUTES = (
+    Route("GET", "/page", Free.ANYBODY, _break),
+    Route("GET", "/api/thing", Free.ANYBODY, _break, Authentication.TOKEN),
+)
 # No engine runs: these routes never come to one.
 NOBODY: Any = None
 

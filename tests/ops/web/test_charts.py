@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.ops.web.charts import HEIGHT, MOST_ROWS, WIDTH, Chart, chart, per_minute
+from engine.ops.web.charts import HEIGHT, MOST_ROWS, WIDTH, LineChart, chart, per_minute
 
 BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def drawn(**series: list[float | None]) -> Chart:
+def drawn(**series: list[float | None]) -> LineChart:
     """Return a chart of series with a point a minute."""
     count = max((len(values) for values in series.values()), default=1)
     return chart("Messages", "a minute", [BEGAN + timedelta(minutes=number) for number in range(count)], series)

@@ -10,14 +10,14 @@ import pytest
 
 from engine.ops.access.actor import Permission, Role, may
 from engine.ops.web.headers import POLICY
-from engine.ops.web.route import Free, Gate, Route
+from engine.ops.web.route import Authentication, Free, Route
 from engine.ops.web.server import BOUNDS
 from engine.ops.web.table import ROUTES
 from tests.ops.web.conftest import DELIVERED, HELD, HOSTILE, REFUSED, ROLES, Site
 from tests.ops.web.person import OURS, PASSWORD, Person
 
-PAGES = [route for route in ROUTES if route.gate is Gate.SESSION]
-API = [route for route in ROUTES if route.gate is Gate.TOKEN]
+PAGES = [route for route in ROUTES if route.gate is Authentication.SESSION]
+API = [route for route in ROUTES if route.gate is Authentication.TOKEN]
 # What no test of the matrix may do to the shared engine, although the role may.
 SPARED = {"POST /log-out", "POST /channels/stop", "POST /channels/drain", "POST /channels/reload"}
 

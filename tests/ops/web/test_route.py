@@ -10,7 +10,7 @@ from engine.ops.access.actor import Permission
 from engine.ops.operations.table import ALL
 from engine.ops.web.api.addresses import TABLE, endpoints
 from engine.ops.web.api.openapi import described
-from engine.ops.web.route import Free, Gate, Route, checked
+from engine.ops.web.route import Authentication, Free, Route, checked
 from engine.ops.web.table import ROUTES
 
 # All that answers somebody who has not said who it is.
@@ -41,7 +41,7 @@ def test_little_answers_a_stranger() -> None:
 def test_pages_and_programs_come_through_their_own_gates() -> None:
     """Sessions open no address of the API, and tokens no page."""
     programs = ("/api/", "/hl7/", "/metrics", "/livez", "/readyz")
-    assert all((route.gate is Gate.TOKEN) == route.path.startswith(programs) for route in ROUTES)
+    assert all((route.gate is Authentication.TOKEN) == route.path.startswith(programs) for route in ROUTES)
 
 
 def test_no_get_asks_for_an_act_that_changes_something() -> None:

@@ -17,7 +17,7 @@ from engine.errors import AdtEngineError, StartError, UsageError
 from engine.ops.operations.table import ALL
 from engine.ops.socket import client
 from engine.ops.web.listener import PagesListener, bind, pages_listener, tls_context
-from engine.ops.web.route import Free, Gate
+from engine.ops.web.route import Authentication, Free
 from engine.ops.web.table import ROUTES
 from tests.flow.program import Program
 from tests.ops.alone import CHANNEL, alone
@@ -199,7 +199,9 @@ async def test_off_loopback_nobody_passes_without_a_code(exposed: tuple[Program,
     await person.get("/second-factor")
     secret = person.page.partition("secret=")[2].partition("&")[0]
     closed = [
-        one for one in ROUTES if one.gate is Gate.SESSION and one.needs is not Free.ANYBODY and "{" not in one.path
+        one
+        for one in ROUTES
+        if one.gate is Authentication.SESSION and one.needs is not Free.ANYBODY and "{" not in one.path
     ]
     for route in closed:
         answer = await (person.get(route.path) if route.method == "GET" else person.post(route.path))

@@ -4,13 +4,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 from engine.journal.state.alerting import Alert
-from engine.pipeline.alerts.book import AlertBook, Condition
+from engine.pipeline.alerts.book import AlertBook, AlertCondition
 from engine.pipeline.alerts.kind import AlertKind
 from tests.journal.desk import NOW, Desk
 
-WRONG = Condition(AlertKind.QUEUE_DEPTH, "fhir", wrong=True, detail="10000 wait")
-RIGHT = Condition(AlertKind.QUEUE_DEPTH, "fhir", wrong=False)
-NEW = Condition(AlertKind.NEW_SOURCE, "adt", wrong=True, detail="entry 7")
+WRONG = AlertCondition(AlertKind.QUEUE_DEPTH, "fhir", wrong=True, detail="10000 wait")
+RIGHT = AlertCondition(AlertKind.QUEUE_DEPTH, "fhir", wrong=False)
+NEW = AlertCondition(AlertKind.NEW_SOURCE, "adt", wrong=True, detail="entry 7")
 
 
 def listened(desk: Desk) -> tuple[AlertBook, list[Alert]]:
@@ -62,7 +62,7 @@ async def test_what_happened_stays_until_somebody_has_seen_it(desk: Desk) -> Non
     """A new source cannot un-happen: acknowledging clears it."""
     book, heard = listened(desk)
     await book.settle([NEW], NOW)
-    await book.settle([Condition(AlertKind.NEW_SOURCE, "adt", wrong=False)], NOW)
+    await book.settle([AlertCondition(AlertKind.NEW_SOURCE, "adt", wrong=False)], NOW)
     (alert,) = book.open()
     done = await book.acknowledge(alert.id, NOW, "root")
     assert done is not None

@@ -11,7 +11,7 @@ from engine.config.alerting import Alerting, ChannelAlerts
 from engine.journal.read.backlog import Backlog
 from engine.journal.state.pausing import Pause
 from engine.pipeline.alerts.kind import AlertKind
-from engine.pipeline.alerts.rules import ChannelFacts, DestinationFacts, Facts, Share, conditions
+from engine.pipeline.alerts.rules import ChannelFacts, DestinationFacts, EngineFacts, Share, conditions
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 START = NOW - timedelta(hours=8)
@@ -21,28 +21,28 @@ CHANNEL = ChannelFacts(
     merges=0, merge_limit=20, merges_held=False,
 )  # fmt: skip
 DESTINATION = DestinationFacts(None, "", Backlog(0, 0, None, 0, None), NONE)
-FACTS = Facts(NOW, START, {"adt": CHANNEL}, {"fhir": DESTINATION}, 10 * 2**30, 2**29, "", hook_failing=False)
+FACTS = EngineFacts(NOW, START, {"adt": CHANNEL}, {"fhir": DESTINATION}, 10 * 2**30, 2**29, "", hook_failing=False)
 ENTRANCE = (AlertKind.LOG_IN_FAILURES, AlertKind.TOKEN_FAILURES)
 QUIET = Alerting(no_traffic_minutes=30)
 
 
-def verdicts(facts: Facts, alerting: Alerting = QUIET, *opened: AlertKind) -> dict[AlertKind, bool]:
+def verdicts(facts: EngineFacts, alerting: Alerting = QUIET, *opened: AlertKind) -> dict[AlertKind, bool]:
     """Return what is wrong and what is not, by kind."""
     found = conditions(facts, alerting, lambda kind, _subject: kind in opened)
     return {one.kind: one.wrong for one in found}
 
 
-def of_channel(**changes: Any) -> Facts:
+def of_channel(**changes: Any) -> EngineFacts:
     """Return facts with a channel that is otherwise."""
     return replace(FACTS, channels={"adt": replace(CHANNEL, **changes)})
 
 
-def of_destination(**changes: Any) -> Facts:
+def of_destination(**changes: Any) -> EngineFacts:
     """Return facts with a destination that is otherwise."""
     return replace(FACTS, destinations={"fhir": replace(DESTINATION, **changes)})
 
 
-def backlog(**changes: Any) -> Facts:
+def backlog(**changes: Any) -> EngineFacts:
     """Return facts with a backlog."""
     return of_destination(backlog=replace(DESTINATION.backlog, **changes))
 
@@ -90,7 +90,7 @@ STORM = replace(PAUSE, reason="hold-storm", detail="http-422")
     ],
     ids=lambda value: str(value) if isinstance(value, AlertKind) else "",
 )
-def test_each_fault_opens_one_alert(facts: Facts, kind: AlertKind) -> None:
+def test_each_fault_opens_one_alert(facts: EngineFacts, kind: AlertKind) -> None:
     """The one that is meant, and no other beside it."""
     assert [one for one, wrong in verdicts(facts).items() if wrong] == [kind]
 

@@ -4,23 +4,23 @@ import pytest
 
 from engine.hl7.finding import ErrorCode
 from engine.journal.entry import State
-from engine.journal.read.backlog import Ended
+from engine.journal.read.backlog import DestinationResult
 from engine.pipeline.inbound.application import findings_of, standing
-from engine.pipeline.inbound.outcomes import Outcome
+from engine.pipeline.inbound.outcomes import EntryOutcome
 
 
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
         (None, [(ErrorCode.APPLICATION, "not-yet-delivered", ())]),
-        (Outcome(State.DELIVERED, "updated"), []),
-        (Outcome(State.FILTERED, "a-rule"), []),
-        (Outcome(State.HELD, "merge-conflict"), [(ErrorCode.APPLICATION, "held", ())]),
-        (Outcome(State.REJECTED, "self-merge"), [(ErrorCode.DUPLICATE_KEY, "self-merge", ("PID-3", "MRG-1"))]),
-        (Outcome(State.REJECTED, "unknown-source"), [(ErrorCode.APPLICATION, "unknown-source", ())]),
+        (EntryOutcome(State.DELIVERED, "updated"), []),
+        (EntryOutcome(State.FILTERED, "a-rule"), []),
+        (EntryOutcome(State.HELD, "merge-conflict"), [(ErrorCode.APPLICATION, "held", ())]),
+        (EntryOutcome(State.REJECTED, "self-merge"), [(ErrorCode.DUPLICATE_KEY, "self-merge", ("PID-3", "MRG-1"))]),
+        (EntryOutcome(State.REJECTED, "unknown-source"), [(ErrorCode.APPLICATION, "unknown-source", ())]),
     ],
 )
-def test_what_is_said_is_what_happened(outcome: Outcome | None, said: list[object]) -> None:
+def test_what_is_said_is_what_happened(outcome: EntryOutcome | None, said: list[object]) -> None:
     """A merge of one patient's two numbers names both fields; what was refused otherwise says its own reason."""
     assert [(one.code, one.reason, one.locations) for one in findings_of(outcome)] == said
 
@@ -31,14 +31,14 @@ PAIRS = (("PID(1)-3", "MRG(1)-1"), ("PID(1)-3", "MRG(2)-1"), ("PID(2)-3", "MRG(3
 @pytest.mark.parametrize(
     ("outcome", "locations"),
     [
-        (Outcome(State.REJECTED, "self-merge", ("self-merge 1", "self-merge 3")), (*PAIRS[0], *PAIRS[2])),
-        (Outcome(State.REJECTED, "unknown-source", ("lost Patient.name", "unknown-source 2")), PAIRS[1]),
-        (Outcome(State.HELD, "merge-conflict", ("self-merge 1", "merge-conflict 3")), PAIRS[2]),
-        (Outcome(State.REJECTED, "self-merge"), ("PID-3", "MRG-1")),
-        (Outcome(State.HELD, "missing-required", ("not-kept Flag",)), ()),
+        (EntryOutcome(State.REJECTED, "self-merge", ("self-merge 1", "self-merge 3")), (*PAIRS[0], *PAIRS[2])),
+        (EntryOutcome(State.REJECTED, "unknown-source", ("lost Patient.name", "unknown-source 2")), PAIRS[1]),
+        (EntryOutcome(State.HELD, "merge-conflict", ("self-merge 1", "merge-conflict 3")), PAIRS[2]),
+        (EntryOutcome(State.REJECTED, "self-merge"), ("PID-3", "MRG-1")),
+        (EntryOutcome(State.HELD, "missing-required", ("not-kept Flag",)), ()),
     ],
 )
-def test_of_several_pairs_those_in_question_are_named(outcome: Outcome, locations: tuple[str, ...]) -> None:
+def test_of_several_pairs_those_in_question_are_named(outcome: EntryOutcome, locations: tuple[str, ...]) -> None:
     """Where they stand in the message, by the numbers in the notes of what came of it."""
     (finding,) = findings_of(outcome, PAIRS)
     assert finding.locations == locations
@@ -47,8 +47,8 @@ def test_of_several_pairs_those_in_question_are_named(outcome: Outcome, location
 def test_what_comes_again_is_told_as_it_stands() -> None:
     """With the reason and the notes of where it stands, so that the pairs in question are named again."""
     states = {
-        "a": Ended(State.DELIVERED, "merged", ()),
-        "b": Ended(State.HELD, "merge-conflict", ("merge-conflict 2",)),
+        "a": DestinationResult(State.DELIVERED, "merged", ()),
+        "b": DestinationResult(State.HELD, "merge-conflict", ("merge-conflict 2",)),
     }
     found = standing(states, frozenset({"a", "b"}))
     (finding,) = findings_of(found.outcome, PAIRS)
@@ -57,5 +57,5 @@ def test_what_comes_again_is_told_as_it_stands() -> None:
 
 def test_a_self_merge_names_the_way_out() -> None:
     """The sender reads that nothing is left to merge, and which event retires a number."""
-    (finding,) = findings_of(Outcome(State.REJECTED, "self-merge"))
+    (finding,) = findings_of(EntryOutcome(State.REJECTED, "self-merge"))
     assert "A47" in finding.text

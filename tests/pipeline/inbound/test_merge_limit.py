@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from engine.config.channel import Channel
-from engine.pipeline.inbound.merge_limit import CEILING, MergeLimit, MergeRateLimiter
+from engine.pipeline.inbound.merge_limit import CEILING, MergeCounter, MergeRateLimiter
 from tests.journal.desk import Desk, Opener
 
 START = datetime(2025, 7, 1, 9, tzinfo=UTC)
@@ -14,20 +14,20 @@ MINUTE = timedelta(minutes=1)
 
 def test_too_many_in_one_window_of_event_time() -> None:
     """The merge after the last allowed one within the window is refused, for that source alone."""
-    limit = MergeLimit(3, 10 * MINUTE)
+    limit = MergeCounter(3, 10 * MINUTE)
     assert [limit.admit("A|B", START + MINUTE * n, START) for n in range(4)] == [True, True, True, False]
     assert limit.admit("C|D", START, START)
 
 
 def test_a_backlog_does_not_trip_it() -> None:
     """Merges that happened hours apart are let through although they arrive within a second."""
-    limit = MergeLimit(2, 10 * MINUTE)
+    limit = MergeCounter(2, 10 * MINUTE)
     assert all(limit.admit("A|B", START + timedelta(hours=n), START) for n in range(10))
 
 
 def test_the_ceiling_in_real_time_holds_whatever_the_events_say() -> None:
     """Ten times the limit in real time is the end, even with event times far apart."""
-    limit = MergeLimit(2, 10 * MINUTE)
+    limit = MergeCounter(2, 10 * MINUTE)
     admitted = [limit.admit("A|B", START + timedelta(days=n), START) for n in range(2 * CEILING + 1)]
     assert admitted == [True] * (2 * CEILING) + [False]
     assert limit.admit("A|B", START + timedelta(days=999), START + 11 * MINUTE)
@@ -35,7 +35,7 @@ def test_the_ceiling_in_real_time_holds_whatever_the_events_say() -> None:
 
 def test_a_message_without_a_time_counts_as_now() -> None:
     """Without EVN-2 and MSH-7 the clock decides."""
-    limit = MergeLimit(1, 10 * MINUTE)
+    limit = MergeCounter(1, 10 * MINUTE)
     assert limit.admit("A|B", None, START)
     assert not limit.admit("A|B", None, START + MINUTE)
     assert limit.admit("A|B", None, START + 11 * MINUTE)
@@ -43,7 +43,7 @@ def test_a_message_without_a_time_counts_as_now() -> None:
 
 def test_what_is_used_is_counted_as_the_limit_counts() -> None:
     """Of the source nearest to its limit; a backlog of merges hours apart has used up next to nothing."""
-    limit = MergeLimit(4, 10 * MINUTE)
+    limit = MergeCounter(4, 10 * MINUTE)
     assert limit.used(START) == (0, 4)
     for number in range(3):
         limit.admit("A|B", START + MINUTE * number, START + MINUTE * number)
@@ -51,7 +51,7 @@ def test_what_is_used_is_counted_as_the_limit_counts() -> None:
     assert limit.used(START + 3 * MINUTE) == (3, 4)
     assert limit.used(START + 11 * MINUTE) == (1, 4)  # two of them are too long ago to count against the next one
     assert limit.used(START + 30 * MINUTE) == (0, 4)
-    backlog = MergeLimit(4, 10 * MINUTE)
+    backlog = MergeCounter(4, 10 * MINUTE)
     for number in range(8):
         backlog.admit("A|B", START - timedelta(hours=number), START)
     assert backlog.used(START) == (1, 4)

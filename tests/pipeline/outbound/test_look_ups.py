@@ -12,16 +12,16 @@ import pytest
 
 from engine import telemetry
 from engine.config.channel import Channel
-from engine.deliver.destination import Destination
+from engine.deliver.destination import FhirDestination
 from engine.errors import JournalFailedError
 from engine.hl7.message import Message, parse
-from engine.journal.entry import Claimed, FollowUp, State
+from engine.journal.entry import Claimed, FollowUpRequest, State
 from engine.journal.read.reading import Reader
 from engine.journal.read.views import FollowUpView
 from engine.journal.state.follow_ups import ASKED_ALREADY
 from engine.pipeline.outbound.follow_ups import MOST_AT_ONCE, MOST_TRIES, FollowUps
 from engine.pipeline.outbound.look_ups import ASKED_WITHIN, RESTRICTED, TOO_OLD, LookUps, refusal
-from engine.pipeline.shared import Shared
+from engine.pipeline.shared import PipelineContext
 from tests.deliver.fake_fhir import FakeFhir, Step
 from tests.journal.desk import NOW, Desk
 
@@ -93,8 +93,8 @@ class Running:
         self.task: asyncio.Task[None] = asyncio.create_task(asyncio.sleep(0))
         self.feeds = {"adt": SimpleNamespace(channel=channel(server.base, **settings))}
         self._one = self.feeds["adt"].channel
-        self.destination = Destination(self._one.destinations[0], self._one, clock=lambda: NOW, new_id=lambda: "id")
-        shared = cast(Shared, SimpleNamespace(clock=lambda: self.now, feeds=self.feeds))
+        self.destination = FhirDestination(self._one.destinations[0], self._one, clock=lambda: NOW, new_id=lambda: "id")
+        shared = cast(PipelineContext, SimpleNamespace(clock=lambda: self.now, feeds=self.feeds))
         self.follow_ups = kind(
             "d", desk.journal, shared, lambda: self.destination if self.ready else None, lambda: 0.999
         )
@@ -104,7 +104,7 @@ class Running:
         settings = {"event": "A01", "received_at": self.now} | given
         seq = await self.desk.record(control_id, (f"mrn|{control_id}",), **settings)
         await self.desk.claim()
-        await self.desk.deliver(seq, follow_ups=(FollowUp(self.follow_ups.kind, patient),), at=self.now)
+        await self.desk.deliver(seq, follow_ups=(FollowUpRequest(self.follow_ups.kind, patient),), at=self.now)
         self.follow_ups.wake()
         return seq
 

@@ -3,15 +3,15 @@
 from datetime import UTC, datetime, timedelta
 
 from engine.config.destination import Retry
-from engine.deliver.throttling.breaker import FAILURES_TO_OPEN, Gate
-from engine.deliver.verdict import Attempt, Failure, Verdict, VerdictKind
-from engine.http.request import Request
+from engine.deliver.throttling.breaker import FAILURES_TO_OPEN, BreakerState
+from engine.deliver.verdict import Failure, HttpAttempt, Verdict, VerdictKind
+from engine.http.request import HttpRequest
 from engine.pipeline.outbound.throttle import DeliveryThrottle
 
 NOW = datetime(2025, 7, 1, 9, tzinfo=UTC)
 LOST = Verdict(VerdictKind.RETRY, "connection-lost", failure=Failure.TRANSIENT)
 BROKEN = Verdict(VerdictKind.RETRY, "http-500", failure=Failure.AMBIGUOUS)
-PUT = Attempt(Request(1, "PUT", "Patient/1", (), b"", NOW), 200, (), Failure.NONE, 1.0, b"")
+PUT = HttpAttempt(HttpRequest(1, "PUT", "Patient/1", (), b"", NOW), 200, (), Failure.NONE, 1.0, b"")
 GOOD = Verdict(VerdictKind.DELIVERED, "updated", attempts=(PUT,))
 
 
@@ -37,7 +37,7 @@ def test_failures_open_the_breaker_and_one_probe_closes_it() -> None:
     throttle = made(clock)
     for entry in range(FAILURES_TO_OPEN):
         throttle.record_result(entry, LOST, clock.now)
-    assert throttle.breaker.gate is Gate.OPEN
+    assert throttle.breaker.gate is BreakerState.OPEN
     assert throttle.allowed(0) == 0
     assert throttle.pause_seconds() > 0
     clock.now += 1000
@@ -62,7 +62,7 @@ def test_a_hold_is_not_tried_again_and_is_an_answer() -> None:
     refused = Verdict(VerdictKind.HELD, "http-422", failure=Failure.PERMANENT)
     for _ in range(FAILURES_TO_OPEN * 2):
         assert throttle.retry_at(throttle.record_result(1, refused, 0), 1, NOW) is None
-    assert throttle.breaker.gate is Gate.CLOSED
+    assert throttle.breaker.gate is BreakerState.CLOSED
     assert throttle.allowed(1) == 3
 
 
@@ -73,9 +73,9 @@ def test_one_entry_alone_opens_nothing_and_leaves_the_window_as_it_is() -> None:
     asking = Verdict(VerdictKind.RETRY, "http-503", failure=Failure.TRANSIENT, retry_after_seconds=60)
     for _ in range(FAILURES_TO_OPEN * 4):
         assert throttle.record_result(1, asking, clock.now) is asking
-    assert (throttle.breaker.gate, throttle.allowed(0)) == (Gate.CLOSED, 4)
+    assert (throttle.breaker.gate, throttle.allowed(0)) == (BreakerState.CLOSED, 4)
     throttle.record_result(2, asking, clock.now)
-    assert throttle.breaker.gate is Gate.OPEN
+    assert throttle.breaker.gate is BreakerState.OPEN
 
 
 def test_no_connection_is_nobodys_fault_and_opens_for_one_entry() -> None:
@@ -84,7 +84,7 @@ def test_no_connection_is_nobodys_fault_and_opens_for_one_entry() -> None:
     refused = Verdict(VerdictKind.RETRY, "connection-refused", failure=Failure.TRANSIENT)
     for _ in range(FAILURES_TO_OPEN):
         throttle.record_result(1, refused, 0)
-    assert throttle.breaker.gate is Gate.OPEN
+    assert throttle.breaker.gate is BreakerState.OPEN
 
 
 def test_a_poison_is_held() -> None:
@@ -111,7 +111,7 @@ def test_a_probe_that_asks_nothing_is_repeated() -> None:
     clock.now = throttle.breaker.until
     assert throttle.admit(0)
     throttle.record_result(4, Verdict(VerdictKind.HELD, "stale", unasked=True), clock.now)
-    assert (throttle.breaker.gate, throttle.allowed(0)) == (Gate.OPEN, 1)
+    assert (throttle.breaker.gate, throttle.allowed(0)) == (BreakerState.OPEN, 1)
 
 
 def test_how_long_a_destination_is_down() -> None:

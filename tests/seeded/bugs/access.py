@@ -44,7 +44,7 @@ BUGS: Final = (
     ),
     Bug(
         "an authorization code can be used twice",
-        "engine.interchange.tokens.oauth.code:Codes.exchange.work",
+        "engine.interchange.tokens.oauth.code:AuthorizationCodes.exchange.work",
         Drop("connection.execute(...)"),
         ("interchange/test_sign_in.py",),
     ),
@@ -107,7 +107,7 @@ BUGS: Final = (
             "try:\n"
             "    answer = run.answer(meant, target)\n"
             "except RefusedError:\n"
-            "    answer = Answer(200, b'', (('location', f'/{target}'),))",
+            "    answer = HttpAnswer(200, b'', (('location', f'/{target}'),))",
         ),
         (
             "interchange/test_bundle_model.py",

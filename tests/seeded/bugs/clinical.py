@@ -8,7 +8,7 @@ from tests.seeded.change import Code, Drop, Swap, Unwrap, Value
 BUGS: Final = (
     Bug(
         "an entry in error is sent to other hospitals",
-        "engine.interchange.clinical.ccda.record:Record.of",
+        "engine.interchange.clinical.ccda.record:DocumentRecord.of",
         Value("not in_error(...)", "True"),
         ("interchange/ccda/test_document.py",),
     ),

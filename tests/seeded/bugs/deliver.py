@@ -362,7 +362,7 @@ BUGS: Final = (
     ),
     Bug(
         "a server without look-ups is asked for its abilities at every admission",
-        "engine.deliver.lookup:LookUps._known_base",
+        "engine.deliver.lookup:LookUpClient._known_base",
         Value("ASK_AGAIN_SECONDS", "0"),
         ("deliver/test_lookup.py",),
     ),
@@ -374,19 +374,19 @@ BUGS: Final = (
     ),
     Bug(
         "a notice of a patient who was deleted meanwhile carries the server's error",
-        "engine.deliver.notice:Notices._read",
+        "engine.deliver.notice:NoticeClient._read",
         Value("GONE", "()"),
         ("deliver/test_notice.py",),
     ),
     Bug(
         "a server without notices is asked sixteen times for each event",
         "engine.deliver.notice:_reply",
-        Swap("REFUSED", "RETRY", of="Reply(...)"),
+        Swap("REFUSED", "RETRY", of="RequestReply(...)"),
         ("deliver/test_notice.py",),
     ),
     Bug(
         "a notice omits the visit of its message",
-        "engine.deliver.destination:Destination._outcome",
+        "engine.deliver.destination:FhirDestination._outcome",
         Value("_visit(...)", "''"),
         ("deliver/test_notice.py",),
     ),

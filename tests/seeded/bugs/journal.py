@@ -58,9 +58,10 @@ BUGS: Final = (
         "the report of verification shows a patient's number",
         "engine.journal.maintenance.verify:_altered_row",
         Code(
-            "return Fault('row-digest', 0, f'table {checked.name}: row {place} in the order of its key was {changed}')",
+            "return JournalFault('row-digest', 0, f'table {checked.name}: row {place} in the order of its key was "
+            "{changed}')",
             "place = row[2]\n"
-            "return Fault('row-digest', 0, f'table {checked.name}: row {place} in the order of its key was "
+            "return JournalFault('row-digest', 0, f'table {checked.name}: row {place} in the order of its key was "
             "{changed}')",
         ),
         ("journal/maintenance/test_row_digest.py",),
@@ -133,7 +134,7 @@ BUGS: Final = (
     ),
     Bug(
         "a node that hangs while it holds the turn stops all others",
-        "engine.journal.nodes.lease:Lease._renew",
+        "engine.journal.nodes.lease:NodeLease._renew",
         Drop("end_stalled(...)"),
         ("nodes/test_pauses.py",),
     ),
@@ -156,7 +157,7 @@ BUGS: Final = (
     Bug(
         "messages are acknowledged before they are committed",
         "engine.journal.write.turns:LAZY",
-        Add("Kind.RECORD"),
+        Add("JobKind.RECORD"),
         ("journal/file/test_durability.py",),
     ),
     Bug(
@@ -277,19 +278,19 @@ BUGS: Final = (
     ),
     Bug(
         "a retry of a merge of two different people merges them without a decision",
-        "engine.journal.write.operations:Operations._release",
+        "engine.journal.write.operations:OperatorActions._release",
         Value("act == 'release'", "True"),
         ("journal/claim/test_decisions.py",),
     ),
     Bug(
         "a message kept in shadow is reported as delivered but only tried again",
-        "engine.journal.write.operations:Operations.replay",
+        "engine.journal.write.operations:OperatorActions.replay",
         Drop("self._let_out(...)"),
         ("journal/write/test_duplicates.py",),
     ),
     Bug(
         "delivering what one destination kept delivers again what another one has",
-        "engine.journal.write.operations:Operations.replay",
+        "engine.journal.write.operations:OperatorActions.replay",
         Value("meant(...)", "True"),
         ("journal/write/test_duplicates.py",),
     ),
@@ -369,7 +370,7 @@ BUGS: Final = (
     Bug(
         "reading waits for writing",
         "engine.journal.nodes.turn:NodeTurns.apart",
-        Drop("{Kind.LOOK}"),
+        Drop("{JobKind.LOOK}"),
         ("journal/nodes/test_nodes.py",),
     ),
     Bug(
@@ -380,7 +381,7 @@ BUGS: Final = (
     ),
     Bug(
         "words are searched in another character set than that of their channel",
-        "engine.journal.read.searching:Search._is_said",
+        "engine.journal.read.searching:EntrySearch._is_said",
         Drop("self._charsets.get(...)"),
         ("journal/read/test_texts.py",),
     ),

@@ -38,7 +38,7 @@ BUGS: Final = (
     ),
     Bug(
         "a filter by `PV1-2 != I` takes every message without a PV1",
-        "engine.mapping.language.compared:Term.write",
+        "engine.mapping.language.compared:CompiledTerm.write",
         Value("self.unlike", "False", of="self.values | EMPTY if self.unlike else self.values"),
         ("mapping/language/test_comparison.py",),
     ),

@@ -42,7 +42,7 @@ BUGS: Final = (
     Bug(
         "a later rejection by the laboratory is ignored",
         "engine.interchange.orders.status:TRANSITIONS",
-        Drop("(OrderStatus.SENT, Event.REFUSED)"),
+        Drop("(OrderStatus.SENT, OrderEvent.REFUSED)"),
         ("interchange/test_order_states.py",),
     ),
     Bug(

@@ -39,7 +39,7 @@ BUGS: Final = (
     Bug(
         "a held message is reported without its pair when it comes again",
         "engine.pipeline.inbound.application:standing",
-        Code("Outcome(*bad)", "Outcome(bad.state, '')"),
+        Code("EntryOutcome(*bad)", "EntryOutcome(bad.state, '')"),
         ("pipeline/inbound/test_application.py",),
     ),
     Bug(
@@ -77,7 +77,7 @@ BUGS: Final = (
     ),
     Bug(
         "the merge limit lets one merge too many through",
-        "engine.pipeline.inbound.merge_limit:MergeLimit.admit",
+        "engine.pipeline.inbound.merge_limit:MergeCounter.admit",
         Swap(">=", ">", of="near >= self._merges"),
         ("pipeline/inbound/test_merge_limit.py",),
     ),
@@ -161,7 +161,7 @@ BUGS: Final = (
     ),
     Bug(
         "a connection that an internal error has ended keeps its place",
-        "engine.receive.listener.connection:Connection.connectionLost",
+        "engine.receive.listener.connection:ListenerConnection.connectionLost",
         Drop("self._house.leave(...)"),
         ("receive/test_resets.py",),
     ),

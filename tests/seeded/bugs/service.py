@@ -52,7 +52,7 @@ BUGS: Final = (
     ),
     Bug(
         "a late update overwrites a newer one",
-        "engine.interchange.rest.resource.precondition:Expected.check",
+        "engine.interchange.rest.resource.precondition:Precondition.check",
         Code("not _among(self.match, stored)", "stored is None"),
         ("interchange/test_update.py",),
     ),
@@ -141,8 +141,8 @@ BUGS: Final = (
         "one patient's token reads former versions of another patient's record",
         "engine.interchange.rest.resource.context:_step",
         Code(
-            "if level is Level.INSTANCE and code in READS:\n    return _allow if directory else _check_instance",
-            "if level is Level.INSTANCE and code in READS:\n"
+            "if level is InteractionLevel.INSTANCE and code in READS:\n    return ...",
+            "if level is InteractionLevel.INSTANCE and code in READS:\n"
             "    return _allow if directory or code == 'vread' else _check_instance",
         ),
         ("interchange/test_context_walk.py",),

@@ -14,22 +14,22 @@ import typer
 
 from engine.clock import now
 from engine.errors import AdtEngineError, UsageError
-from engine.interchange.core.audit.trail import Proof, export_log, verify_log
-from engine.interchange.store.access import Access, Logged
+from engine.interchange.core.audit.trail import AccessLogProof, export_log, verify_log
+from engine.interchange.store.access import AccessRow, Logged
 from engine.interchange.store.place import place_of
 from engine.interchange.store.transaction import EPOCH
 from engine.terminal.options import DATABASE, AsJson, Database
 from engine.terminal.table import print_json
 from engine.terminal.table_file import plain
 
-COLUMNS: Final = ("seq", "at", *Access._fields[1:], "hash")
+COLUMNS: Final = ("seq", "at", *AccessRow._fields[1:], "hash")
 SHOWN_FAULTS: Final = 20
 
 
 app = typer.Typer(help="Export and verify the service's access log.", no_args_is_help=True)
 
 
-class Form(StrEnum):
+class OutputFormat(StrEnum):
     """How rows are written."""
 
     NDJSON = "ndjson"
@@ -40,7 +40,7 @@ class Form(StrEnum):
 def export(
     since: Annotated[str, typer.Option(help="From this moment on: 2025-07-01, or 2025-07-01T09:30:00Z.")] = "",
     until: Annotated[str, typer.Option(help="Before this moment.")] = "",
-    form: Annotated[Form, typer.Option("--format", help="ndjson, or csv.")] = Form.NDJSON,
+    form: Annotated[OutputFormat, typer.Option("--format", help="ndjson, or csv.")] = OutputFormat.NDJSON,
     to: Annotated[Path | None, typer.Option(help="The file to write, a new one; default: standard output.")] = None,
     database: Database = DATABASE,
 ) -> None:
@@ -88,7 +88,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _print(proof: Proof) -> None:
+def _print(proof: AccessLogProof) -> None:
     typer.echo(f"{proof.rows} rows, {len(proof.faults)} faults")
     for fault in proof.faults[:SHOWN_FAULTS]:
         typer.echo(f"row {fault.seq}: {fault.text}")
@@ -106,13 +106,13 @@ def _moment(name: str, text: str) -> datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def _lines(rows: Iterator[Logged], form: Form) -> Iterator[bytes]:
-    if form is Form.CSV:
+def _lines(rows: Iterator[Logged], form: OutputFormat) -> Iterator[bytes]:
+    if form is OutputFormat.CSV:
         yield _csv(COLUMNS)
     for row in rows:
         at = (EPOCH + timedelta(milliseconds=row.access.at_ms)).isoformat(timespec="milliseconds")
         cells = (row.seq, at, *row.access[1:], row.hash.hex())
-        yield _csv(cells) if form is Form.CSV else orjson.dumps(dict(zip(COLUMNS, cells, strict=True))) + b"\n"
+        yield _csv(cells) if form is OutputFormat.CSV else orjson.dumps(dict(zip(COLUMNS, cells, strict=True))) + b"\n"
 
 
 def _csv(cells: tuple[object, ...]) -> bytes:

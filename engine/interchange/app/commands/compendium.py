@@ -10,7 +10,7 @@ from engine.clock import now
 from engine.config.service import ServiceConfiguration
 from engine.config.source import scan, validate
 from engine.errors import UsageError
-from engine.interchange.orders.compendium.files.read import Read, load_file, read_file
+from engine.interchange.orders.compendium.files.read import ReadFile, load_file, read_file
 from engine.interchange.orders.compendium.load import Summary, load
 from engine.interchange.orders.compendium.overview import (
     QuestionSeen,
@@ -19,7 +19,7 @@ from engine.interchange.orders.compendium.overview import (
     list_tests,
     show_test,
 )
-from engine.interchange.orders.compendium.settle import Outcome
+from engine.interchange.orders.compendium.settle import SettleOutcome
 from engine.interchange.store.place import place_of
 from engine.terminal.faults import arm_as_asked
 from engine.terminal.options import DATABASE, AsJson, Database
@@ -162,9 +162,9 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _size(read: Read) -> int:
+def _size(read: ReadFile) -> int:
     return len(read.compendium.tests) if read.compendium else 0
 
 
 def _counts(summary: Summary, kind: str) -> dict[str, int]:
-    return {outcome.value: summary.counts[kind][outcome] for outcome in Outcome}
+    return {outcome.value: summary.counts[kind][outcome] for outcome in SettleOutcome}

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from engine.clock import now
-from engine.interchange.jobs.overview import Seen, cancel_job, list_jobs, show_job
-from engine.interchange.store.job import State
+from engine.interchange.jobs.overview import JobOverview, cancel_job, list_jobs, show_job
+from engine.interchange.store.job import JobState
 from engine.interchange.store.place import place_of
 from engine.terminal.options import DATABASE, AsJson, Database
 from engine.terminal.table import output, print_json, print_line, table, utc
@@ -21,7 +21,7 @@ app = typer.Typer(help="List, show and cancel the service's jobs.", no_args_is_h
 @app.command(name="list")
 def list_(
     tenant: Tenant = "",
-    state: Annotated[State | None, typer.Option(help="Only jobs in this state.")] = None,
+    state: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
     database: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
@@ -56,7 +56,7 @@ def cancel(job: JobId, tenant: Tenant = "", database: Database = DATABASE, as_js
     _print(cancel_job(place_of(database), job, now, tenant), as_json=as_json)
 
 
-def _print(seen: Seen, *, as_json: bool) -> None:
+def _print(seen: JobOverview, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(seen))
         return

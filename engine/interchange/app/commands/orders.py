@@ -7,8 +7,8 @@ import typer
 
 from engine.clock import now
 from engine.interchange.orders.laboratory.overview import (
+    OrderOverview,
     OrderQuery,
-    Seen,
     cancel_order,
     list_orders,
     retry_order,
@@ -89,7 +89,7 @@ def _confirm(question: str, *, yes: bool, as_json: bool) -> None:
         raise typer.Abort
 
 
-def _print(seen: Seen, *, as_json: bool) -> None:
+def _print(seen: OrderOverview, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(seen))
         return

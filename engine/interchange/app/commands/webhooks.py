@@ -8,7 +8,7 @@ import typer
 
 from engine.clock import now
 from engine.errors import UsageError
-from engine.interchange.events.webhooks.overview import Seen, list_events, retry_events, show_event
+from engine.interchange.events.webhooks.overview import EventOverview, list_events, retry_events, show_event
 from engine.interchange.store.place import place_of
 from engine.terminal.options import DATABASE, AsJson, Database
 from engine.terminal.table import output, print_json, print_line, table, utc
@@ -16,7 +16,7 @@ from engine.terminal.table import output, print_json, print_line, table, utc
 app = typer.Typer(help="List and show events for subscribers, and send them again.", no_args_is_help=True)
 
 
-class State(StrEnum):
+class EventState(StrEnum):
     """Where an event may be."""
 
     WAITING = "waiting"
@@ -35,7 +35,7 @@ Subscription = Annotated[str, typer.Option("--subscription", help="Only events o
 def list_(
     tenant: Tenant = "",
     subscription: Subscription = "",
-    state: Annotated[State | None, typer.Option(help="Only events in this state.")] = None,
+    state: Annotated[EventState | None, typer.Option(help="Only events in this state.")] = None,
     database: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
@@ -97,7 +97,7 @@ def retry(
     _print(retry_events(place_of(database), now, number, subscription), as_json=as_json)
 
 
-def _print(found: tuple[Seen, ...], *, as_json: bool) -> None:
+def _print(found: tuple[EventOverview, ...], *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(one) for one in found] if len(found) != 1 else asdict(found[0]))
         return

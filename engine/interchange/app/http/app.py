@@ -12,12 +12,12 @@ from engine.config.service import ServiceConfiguration
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.app.jobs.kinds import TELLINGS, WORK
 from engine.interchange.core.audit.entry import clean
-from engine.interchange.core.exchange import Answer
+from engine.interchange.core.exchange import HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.events.messages import operation as messages
 from engine.interchange.events.subscriptions.ending import FOLLOWERS
 from engine.interchange.events.subscriptions.matching import SubscriptionMatcher
-from engine.interchange.events.webhooks.sender import Sender
+from engine.interchange.events.webhooks.sender import WebhookSender
 from engine.interchange.jobs.job import Work
 from engine.interchange.jobs.runner import Runner
 from engine.interchange.kernel.clock import Clock
@@ -27,9 +27,9 @@ from engine.interchange.rest.resource.catalogue import EDITION, INDEXERS
 from engine.interchange.store.place import Place
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import ChangeListeners
-from engine.interchange.tokens.oauth.code import Codes
+from engine.interchange.tokens.oauth.code import AuthorizationCodes
 from engine.interchange.tokens.oauth.vault import Vault
-from engine.interchange.web.http.call import Call
+from engine.interchange.web.http.call import HttpCall
 from engine.interchange.web.http.calls import Calls
 from engine.interchange.web.http.charts import DOCUMENT
 from engine.interchange.web.http.cors import Headers, let_in, preflight
@@ -38,7 +38,7 @@ from engine.interchange.web.http.hooks import Hooks
 from engine.interchange.web.http.meter import Meter
 from engine.interchange.web.http.pages import Pages
 from engine.interchange.web.http.sign_in import SignIn
-from engine.interchange.web.http.wire import Body, Receive, Scope, Send, read_headers, send_answer
+from engine.interchange.web.http.wire import Receive, RequestBody, Scope, Send, read_headers, send_answer
 from engine.interchange.web.viewer.asking import ORIGIN
 from engine.interchange.web.viewer.login_flow import LoginFlow
 from engine.interchange.web.viewer.ordering import OrderPages
@@ -68,7 +68,7 @@ def create_app(
     ids: Callable[[], str] = new_id,
     tokens: Callable[[], str] = new_token,
     works: Mapping[str, Work] = WORK,
-) -> "App":
+) -> "ServiceApp":
     """Return the service over a database; close it when done. StartError: the database cannot be used.
 
     `works` are the kinds of jobs; they are worked on while the app's `runner` runs.
@@ -91,14 +91,14 @@ def create_app(
     vault = Vault(store, own_clock, tokens, lifetimes)
     for version in FhirVersion:
         defects(MINIMAL, version)
-    codes = Codes(store, vault, own_clock, tokens)
+    codes = AuthorizationCodes(store, vault, own_clock, tokens)
     service = Service(configuration, store, vault, codes, own_clock, ids, store.secret("seal", tokens().encode()))
     store.notify = service.webhook_wakeup.set
     hooks = Hooks(own_clock) if configuration.test_hooks else None
-    return App(service, hooks, SignIn(service, tokens), partial(Runner, service, works, TELLINGS))
+    return ServiceApp(service, hooks, SignIn(service, tokens), partial(Runner, service, works, TELLINGS))
 
 
-class App:
+class ServiceApp:
     """The ASGI application; `service` is what its interactions work with.
 
     `runner` does its jobs, `transmitter` sends its orders, `sender` its webhooks.
@@ -122,7 +122,7 @@ class App:
     def renew(self) -> None:
         """Have others do jobs, orders and webhooks from now on: those who did have left."""
         self.runner = self._new_runner()
-        self.transmitter, self.sender = Transmitter(self.service), Sender(self.service)
+        self.transmitter, self.sender = Transmitter(self.service), WebhookSender(self.service)
         self.transmitter.count = self._meter.transmitted
         self.sender.count = self._meter.told
 
@@ -146,7 +146,7 @@ class App:
                 query = scope["query_string"].decode("latin-1")
                 chart = path.startswith(CHART)
                 below = path[len(CHART) if chart else 6 :]
-                call = Call(method, below, query, headers, Body(receive), origin, chart=chart)
+                call = HttpCall(method, below, query, headers, RequestBody(receive), origin, chart=chart)
                 answer = self._shared(await self._calls.answer(call, request_id), call)
                 gzip = takes_gzip(headers.get("accept-encoding", ""))
                 await send_answer(send, answer, answer.media_type or FHIR_JSON, request_id, gzip=gzip)
@@ -163,7 +163,7 @@ class App:
             return headers["x-forwarded-for"].rpartition(",")[2].strip()[:64]
         return scope["client"][0] if scope["client"] else ""
 
-    def _shared(self, answer: Answer, call: Call) -> Answer:
+    def _shared(self, answer: HttpAnswer, call: HttpCall) -> HttpAnswer:
         """Return an answer with what lets a browser of another origin read it."""
         client = call.principal.client if call.principal is not None else ""
         shared = self._let_in(

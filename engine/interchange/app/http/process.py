@@ -16,10 +16,10 @@ from engine import garbage
 from engine.config.service import ServiceConfiguration
 from engine.errors import StartError
 from engine.http import binding, server
-from engine.http.connection import Bounds
+from engine.http.connection import ConnectionLimits
 from engine.http.tls import renew, server_context
-from engine.interchange.app.http.app import App, create_app
-from engine.interchange.app.http.reload import Change, Reload, warn
+from engine.interchange.app.http.app import ServiceApp, create_app
+from engine.interchange.app.http.reload import Change, ConfigurationReloader, warn
 from engine.interchange.app.http.works import work
 from engine.interchange.app.jobs.kinds import WORK
 from engine.interchange.jobs.job import Work
@@ -50,8 +50,8 @@ def serve(
     """Serve until SIGTERM or SIGINT; `announce` is called with the base address once requests are taken.
 
     Port 0 takes a free one; a `base_url` or `auth_url` that ends in `:0` then gets its number.
-    On SIGHUP `reread` is called with the configuration, and what it returns is put in force (`Reload`). `works` are the
-    kinds of jobs.
+    On SIGHUP `reread` is called with the configuration, and what it returns is put in force
+    (`ConfigurationReloader`). `works` are the kinds of jobs.
     StartError: the address, the certificate or the database cannot be used.
     """
     check_open_line(configuration, host)
@@ -61,7 +61,7 @@ def serve(
     bound = partial(at_port, port=listening.getsockname()[1])
     app = create_app(bound(configuration), place_of(database), works=works)
     certificate = partial(renew, context, pair) if context is not None and pair is not None else None
-    reload = Reload(app.service, configuration, reread, bound, certificate)
+    reload = ConfigurationReloader(app.service, configuration, reread, bound, certificate)
     hush()
 
     def ready() -> None:
@@ -98,12 +98,12 @@ def at_port(configuration: ServiceConfiguration, port: int) -> ServiceConfigurat
     return configuration.model_copy(update=addresses)
 
 
-def uvicorn_server(app: App, context: ssl.SSLContext | None = None) -> uvicorn.Server:
+def uvicorn_server(app: ServiceApp, context: ssl.SSLContext | None = None) -> uvicorn.Server:
     """Return the HTTP server of an app, without logs of requests; with a context it speaks TLS."""
     configuration = app.service.configuration
     return server.http_server(
         app,
-        Bounds(configuration.max_connections, arrival_seconds=ARRIVAL_SECONDS),
+        ConnectionLimits(configuration.max_connections, arrival_seconds=ARRIVAL_SECONDS),
         partial(refusal, app.refused),
         context=context,
         keep_alive_seconds=KEEP_ALIVE_SECONDS,
@@ -113,7 +113,7 @@ def uvicorn_server(app: App, context: ssl.SSLContext | None = None) -> uvicorn.S
 
 async def _serve(
     serving: uvicorn.Server,
-    app: App,
+    app: ServiceApp,
     listening: socket.socket,
     announce: Callable[[], None],
     reload: Callable[[], None],
@@ -141,7 +141,7 @@ async def _serve(
     await serve_with_jobs(serving, app, listening)
 
 
-async def serve_with_jobs(serving: uvicorn.Server, app: App, listening: socket.socket) -> None:
+async def serve_with_jobs(serving: uvicorn.Server, app: ServiceApp, listening: socket.socket) -> None:
     """Serve, do the jobs, send orders and webhooks, and tidy up until told to exit.
 
     All of it goes on until the last answer has left.

@@ -23,7 +23,7 @@ def warn(configuration: ServiceConfiguration) -> None:
             logger().warning("no such scope", client=name, codes=unknown)
 
 
-class Reload:
+class ConfigurationReloader:
     """Reads the configuration again when called, and puts it in force whole or not at all.
 
     `written` is the configuration as it stood in the file; `reread` returns its successor or raises

@@ -3,13 +3,13 @@
 import asyncio
 from typing import Final
 
-from engine.interchange.app.http.app import App
+from engine.interchange.app.http.app import ServiceApp
 from engine.interchange.app.http.tidying import tidy
 
 LOOK_SECONDS: Final = 0.25
 
 
-async def work(app: App) -> None:
+async def work(app: ServiceApp) -> None:
     """Do it while this process is the one that does, until cancelled; what is under way is then left in order."""
     store = app.service.store
     while True:
@@ -19,7 +19,7 @@ async def work(app: App) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _do(app: App, term: int) -> None:
+async def _do(app: ServiceApp, term: int) -> None:
     works = (app.runner.run(), app.transmitter.run(), app.sender.run(), tidy(app.service))
     tasks = [asyncio.create_task(one) for one in works]
     try:

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from engine.errors import ServiceError
-from engine.interchange.clinical.ccda.document import Chart, write_ccd
+from engine.interchange.clinical.ccda.document import DocumentChart, write_ccd
 from engine.interchange.clinical.ccda.record import Custodian
 from engine.interchange.kernel.exact import read_resource, write_json
 
@@ -61,7 +61,7 @@ def written(order: bytes) -> bytes:
     asked = read_resource(order)
     patient, *resources = asked["chart"]
     return write_ccd(
-        Chart(patient, resources),
+        DocumentChart(patient, resources),
         document_id=asked["document_id"],
         at=datetime.fromisoformat(asked["at"]),
         zone=ZoneInfo(asked["zone"]),

@@ -5,7 +5,7 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.element import TYPE, Element, add
-from engine.interchange.clinical.ccda.systems import System, derived_oid, system_by_uri
+from engine.interchange.clinical.ccda.systems import CdaSystem, derived_oid, system_by_uri
 
 Fixed = dict[str, str]
 
@@ -106,7 +106,7 @@ def coded(concept: JsonObject | None) -> bool:
 
 def _sorted(
     codings: Sequence[JsonObject], prefer: Sequence[str]
-) -> tuple[list[tuple[System, JsonObject]], list[tuple[System, JsonObject]]]:
+) -> tuple[list[tuple[CdaSystem, JsonObject]], list[tuple[CdaSystem, JsonObject]]]:
     """Return the codings of systems with an OID, the preferred first, and those of others."""
     known, others = [], []
     for coding in codings:
@@ -117,14 +117,14 @@ def _sorted(
         if system:
             known.append((system, coding))
         elif uri:
-            others.append((System(uri, derived_oid(uri), uri), coding))
+            others.append((CdaSystem(uri, derived_oid(uri), uri), coding))
     if len(known) > 1:
         rank = {oid: at for at, oid in enumerate(prefer)}
         known.sort(key=lambda one: rank.get(one[0].oid, len(rank)))
     return known, others
 
 
-def _attributes(system: System, coding: JsonObject) -> Fixed:
+def _attributes(system: CdaSystem, coding: JsonObject) -> Fixed:
     made = {"code": "".join(coding["code"].split()), "codeSystem": system.oid, "codeSystemName": system.name}
     if coding.get("display"):
         made["displayName"] = coding["display"]

@@ -12,7 +12,7 @@ from lxml import etree
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.element import NAMESPACES, V3, add
 from engine.interchange.clinical.ccda.header import add_header
-from engine.interchange.clinical.ccda.record import Custodian, Record
+from engine.interchange.clinical.ccda.record import Custodian, DocumentRecord
 from engine.interchange.clinical.ccda.section import add_section
 from engine.interchange.clinical.ccda.sections.table import SECTIONS
 
@@ -21,14 +21,14 @@ FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uf
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class DocumentChart:
     """A patient and what is kept of it: resources of R4, with the directory entries that they name."""
 
     patient: JsonObject = field(repr=False)
     resources: Sequence[JsonObject] = field(repr=False)
 
 
-def write_ccd(chart: Chart, *, document_id: str, at: datetime, zone: ZoneInfo, custodian: Custodian) -> bytes:
+def write_ccd(chart: DocumentChart, *, document_id: str, at: datetime, zone: ZoneInfo, custodian: Custodian) -> bytes:
     """Return a chart as a CCD, in UTF-8: the same bytes for the same chart, id, moment, zone and custodian.
 
     What was entered in error is not in it. A character that XML forbids becomes U+FFFD.
@@ -37,12 +37,12 @@ def write_ccd(chart: Chart, *, document_id: str, at: datetime, zone: ZoneInfo, c
         return _written(chart, document_id, at, zone, custodian)
     except ValueError:
         # lxml refuses such characters; to look for them first would cost every chart what hardly one has.
-        clean = Chart(_clean(chart.patient), _clean(chart.resources))
+        clean = DocumentChart(_clean(chart.patient), _clean(chart.resources))
         return _written(clean, document_id, at, zone, custodian)
 
 
-def _written(chart: Chart, document_id: str, at: datetime, zone: ZoneInfo, custodian: Custodian) -> bytes:
-    record = Record.of(chart.patient, chart.resources, custodian, zone, at)
+def _written(chart: DocumentChart, document_id: str, at: datetime, zone: ZoneInfo, custodian: Custodian) -> bytes:
+    record = DocumentRecord.of(chart.patient, chart.resources, custodian, zone, at)
     document = etree.Element(f"{{{V3}}}ClinicalDocument", nsmap=NAMESPACES)
     add_header(document, record, document_id)
     body = add(add(document, "component"), "structuredBody")

@@ -12,21 +12,22 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.clinical.ccda.apart import carry_out, order_of
 from engine.interchange.clinical.ccda.parameters import ZONE, read_zone
 from engine.interchange.clinical.ccda.record import Custodian
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
-from engine.interchange.jobs.job import Job, Report, Result
+from engine.interchange.jobs.job import JobResult, Report
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.binary.content import Content, raw_answer
 from engine.interchange.rest.binary.temporary import LIFE, new_temporary
 from engine.interchange.rest.everything.chart import chart_keys, records
 from engine.interchange.rest.everything.operation import SCOPES, find_patient
-from engine.interchange.rest.everything.parameters import Wanted
+from engine.interchange.rest.everything.parameters import ChartPart
 from engine.interchange.store import temporary
+from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.parameters import as_query
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
 KIND: Final = "export-ccda"
 MEDIA_TYPE: Final = "application/xml"
@@ -36,12 +37,12 @@ FORMAT_CODE: Final = {
     "code": "urn:hl7-org:sdwg:ccda-structuredBody:2.1",
     "display": "C-CDA R2.1 structured body (CCD)",
 }
-ALL: Final = Wanted()
+ALL: Final = ChartPart()
 # So many resources are asked for in one statement.
 PART: Final = 500
 
 
-async def export(service: Service, request: Request) -> Answer:
+async def export(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET (STU3) or POST (R4) /Patient/{id}/$export-ccda: 202 with the handle of a job.
 
     Without `Prefer: respond-async` R4 has the document at once (200), and STU3 is refused (400).
@@ -58,13 +59,13 @@ async def export(service: Service, request: Request) -> Answer:
     return raw_answer(Content(MEDIA_TYPE, body, (patient.id,)), ())
 
 
-async def export_by_post(service: Service, request: Request) -> Answer:
+async def export_by_post(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST /Patient/{id}/$export-ccda: the parameters of address and body together; there need be no body."""
     told = as_query(request.body) if request.body is not None else ()
     return await export(service, replace(request, query=(*request.query, *told)))
 
 
-async def work(service: Service, job: Job, report: Report) -> Result:
+async def work(service: Service, job: AsyncJob, report: Report) -> JobResult:
     """Make the document that a job asks for; its Binary is there once the job has ended, for an hour."""
     await report({"step": "reading the chart"})
     body = await _document(service, job.tenant, job.patient, str(job.asked[ZONE]), job.id)
@@ -73,7 +74,7 @@ async def work(service: Service, job: Job, report: Report) -> Result:
     document = new_temporary(body, LINKED_TYPE, until, patient=job.patient)
     url = f"{service.base(job.version)}/Binary/{document.id}"
     told = _told(url, len(body), sha256(body).hexdigest(), until)
-    return Result(write_json(told), lambda transaction: temporary.keep(transaction, document))
+    return JobResult(write_json(told), lambda transaction: temporary.keep(transaction, document))
 
 
 def _told(url: str, size: int, checksum: str, until: datetime) -> JsonObject:
@@ -131,10 +132,10 @@ INTERACTIONS: Final = tuple(
     Interaction(
         "Patient",
         KIND,
-        Level.INSTANCE,
+        InteractionLevel.INSTANCE,
         method,
-        Access.READ,
-        Action.CHART,
+        RequiredAccess.READ,
+        RoleRule.CHART,
         run,
         operation=f"${KIND}",
         versions=(version,),

@@ -17,7 +17,7 @@ from engine.interchange.clinical.ccda.people import (
     add_patient_name,
     add_telecoms,
 )
-from engine.interchange.clinical.ccda.record import URN, Record
+from engine.interchange.clinical.ccda.record import URN, DocumentRecord
 from engine.interchange.clinical.ccda.systems import system_by_oid
 from engine.interchange.clinical.ccda.times import add_interval, value_of
 
@@ -37,7 +37,7 @@ MOST_PERFORMERS: Final = 20
 CONTACTS: Final[Mapping[str, str]] = {"C": "ECON", "N": "NOK", "E": "AGNT"}
 
 
-def add_header(document: Element, record: Record, document_id: str) -> None:
+def add_header(document: Element, record: DocumentRecord, document_id: str) -> None:
     """Append all that stands before the body."""
     patient = record.patient
     add(document, "realmCode", code="US")
@@ -70,7 +70,7 @@ def _fixed(oid: str, code: str, display: str) -> Fixed:
     return {"code": code, "codeSystem": oid, "codeSystemName": system_by_oid(oid).name, "displayName": display}
 
 
-def _add_patient(target: Element, record: Record) -> None:
+def _add_patient(target: Element, record: DocumentRecord) -> None:
     patient = record.patient
     role = add(target, "patientRole")
     record.add_ids(role, patient)
@@ -98,7 +98,7 @@ def _add_patient(target: Element, record: Record) -> None:
         add_organization(role, "providerOrganization", keeper)
 
 
-def _add_death(person: Element, record: Record) -> None:
+def _add_death(person: Element, record: DocumentRecord) -> None:
     died = record.patient.get("deceasedDateTime", "")
     if died or record.patient.get("deceasedBoolean"):
         add_extension(person, "deceasedInd", value="true")
@@ -143,7 +143,7 @@ def _add_language(person: Element, language: JsonObject) -> None:
         add(made, "preferenceInd", value=str(language["preferred"]).lower())
 
 
-def _add_author(author: Element, record: Record) -> None:
+def _add_author(author: Element, record: DocumentRecord) -> None:
     """Append that the service made the document, for the organization that keeps it."""
     keeper = record.custodian
     add(author, "time", value=moment(record.at, record.zone))
@@ -157,7 +157,7 @@ def _add_author(author: Element, record: Record) -> None:
     add_organization(assigned, "representedOrganization", _organization(record))
 
 
-def _organization(record: Record) -> JsonObject:
+def _organization(record: DocumentRecord) -> JsonObject:
     """Return who keeps the chart as an Organization; without identifiers it has one that is made of its address."""
     keeper = record.custodian
     return {
@@ -185,7 +185,7 @@ def _add_contact(document: Element, contact: JsonObject) -> None:
     )
 
 
-def _add_care(documentation: Element, record: Record) -> None:
+def _add_care(documentation: Element, record: DocumentRecord) -> None:
     """Append the care that the document tells of: from birth to its moment, and who gave it."""
     event = add(documentation, "serviceEvent", classCode="PCPR")
     add_interval(event, "effectiveTime", (record.patient.get("birthDate", ""), record.at.isoformat()), record.zone)
@@ -194,7 +194,7 @@ def _add_care(documentation: Element, record: Record) -> None:
         add_assigned(performer, "assignedEntity", record, reference, record.patient)
 
 
-def _carers(record: Record) -> list[JsonObject]:
+def _carers(record: DocumentRecord) -> list[JsonObject]:
     """Return references to those who care for a patient: the general practitioners, then those of encounters."""
     general = record.patient.get("generalPractitioner") or ()
     others = (

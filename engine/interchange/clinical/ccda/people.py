@@ -6,7 +6,7 @@ from typing import Final
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import add_code
 from engine.interchange.clinical.ccda.element import Element, add, add_templates, template
-from engine.interchange.clinical.ccda.record import Record, add_identifiers
+from engine.interchange.clinical.ccda.record import DocumentRecord, add_identifiers
 from engine.interchange.clinical.ccda.times import add_time
 
 NAME_USES: Final[Mapping[str, str]] = {
@@ -97,7 +97,7 @@ def add_telecoms(parent: Element, telecoms: Sequence[JsonObject] | None, *, most
 
 
 def add_assigned(
-    parent: Element, tag: str, record: Record, reference: JsonObject | None, within: JsonObject
+    parent: Element, tag: str, record: DocumentRecord, reference: JsonObject | None, within: JsonObject
 ) -> Element:
     """Append who a Reference names as an assignedEntity or assignedAuthor: a practitioner, a role, an organization.
 
@@ -144,7 +144,7 @@ def add_organization(parent: Element, tag: str, organization: JsonObject) -> Ele
 
 
 def add_performer(
-    parent: Element, record: Record, reference: JsonObject, within: JsonObject, **attributes: str
+    parent: Element, record: DocumentRecord, reference: JsonObject, within: JsonObject, **attributes: str
 ) -> Element:
     """Append a performer of an entry."""
     made = add(parent, "performer", **attributes)
@@ -153,7 +153,7 @@ def add_performer(
 
 
 def add_author(
-    parent: Element, record: Record, reference: JsonObject | None, within: JsonObject, time: str | None
+    parent: Element, record: DocumentRecord, reference: JsonObject | None, within: JsonObject, time: str | None
 ) -> None:
     """Append who recorded an entry, and when; nothing if neither is told."""
     if not (reference or time):
@@ -164,7 +164,7 @@ def add_author(
     add_assigned(made, "assignedAuthor", record, reference, within)
 
 
-def name_of(record: Record, reference: JsonObject | None, within: JsonObject) -> str:
+def name_of(record: DocumentRecord, reference: JsonObject | None, within: JsonObject) -> str:
     """Return the name of whom a Reference leads to, as people read it; '' for nobody."""
     if not reference:
         return ""

@@ -32,7 +32,7 @@ class Custodian:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DocumentRecord:
     """The chart that a document is made from, the zone of its times, and the moment at which it is made."""
 
     patient: JsonObject
@@ -46,7 +46,7 @@ class Record:
     @classmethod
     def of(
         cls, patient: JsonObject, resources: Sequence[JsonObject], custodian: Custodian, zone: ZoneInfo, at: datetime
-    ) -> "Record":
+    ) -> "DocumentRecord":
         """Sort a chart; what was entered in error is in no part of it."""
         types: dict[str, list[JsonObject]] = {}
         targets: JsonObject = {}

@@ -7,7 +7,7 @@ from typing import Any, Final
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import Fixed, loinc
 from engine.interchange.clinical.ccda.element import Element, Template, add, add_reference, add_templates, template
-from engine.interchange.clinical.ccda.record import Record
+from engine.interchange.clinical.ccda.record import DocumentRecord
 
 Item = Any
 
@@ -16,7 +16,7 @@ NOTHING: Final = "No information"
 
 
 @dataclass(slots=True)
-class Table:
+class SectionTable:
     """The table of a section; each row is an anchor for the entries, and each of its cells is one."""
 
     name: str
@@ -44,7 +44,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class SectionWriter:
     """What a section is; `items` finds what of a chart stands in it, `write` appends a row and an entry of one."""
 
     name: str
@@ -52,8 +52,8 @@ class Section:
     title: str
     templates: tuple[Template, ...]
     headings: tuple[str, ...]
-    items: Callable[[Record], Sequence[Item]]
-    write: Callable[[Record, Element, Table, Item], None]
+    items: Callable[[DocumentRecord], Sequence[Item]]
+    write: Callable[[DocumentRecord, Element, SectionTable, Item], None]
 
 
 def cell(anchor: str, at: int = 1) -> str:
@@ -61,7 +61,7 @@ def cell(anchor: str, at: int = 1) -> str:
     return f"{anchor}.{at}"
 
 
-def add_section(body: Element, section: Section, record: Record) -> None:
+def add_section(body: Element, section: SectionWriter, record: DocumentRecord) -> None:
     """Append a section; one that nothing stands in says so, in words and by the null flavor NI."""
     items = section.items(record)
     component = add(body, "component")
@@ -77,7 +77,7 @@ def add_section(body: Element, section: Section, record: Record) -> None:
     heads = add(add(table, "thead"), "tr")
     for heading in section.headings:
         add(heads, "th", heading)
-    rows = Table(section.name, add(table, "tbody"), text)
+    rows = SectionTable(section.name, add(table, "tbody"), text)
     for item in items:
         section.write(record, made, rows, item)
 
@@ -87,7 +87,7 @@ def add_entry(section: Element, tag: str, class_code: str, mood: str = "EVN", **
     return add(add(section, "entry", typeCode="DRIV"), tag, classCode=class_code, moodCode=mood, **attributes)
 
 
-def add_notes(parent: Element, resource: JsonObject, about: str, table: Table) -> None:
+def add_notes(parent: Element, resource: JsonObject, about: str, table: SectionTable) -> None:
     """Append what people noted on an entry, each as a comment; `about` is what they read that it is on."""
     for note in resource.get("note") or ():
         if note.get("text"):

@@ -15,7 +15,7 @@ MOST_FACTS: Final = 50_000
 PATIENT: Final = "urn:uuid:00000000-0000-0000-0000-000000000000"
 
 
-class Reason(StrEnum):
+class UnreadableReason(StrEnum):
     """Why a document cannot be read; these are shown to clients and counted."""
 
     TOO_LARGE = "too-large"
@@ -30,22 +30,22 @@ class Reason(StrEnum):
 
 
 TEXTS: Final = {
-    Reason.TOO_LARGE: "The document has more bytes, parts or facts than are read.",
-    Reason.TOO_DEEP: "The document has more levels than are read.",
-    Reason.BAD_ENCODING: "The document's bytes are not text in the encoding that it names.",
-    Reason.ENTITY_DECLARED: "The document has a DOCTYPE: entities are not read.",
-    Reason.NOT_XML: "The document is not well-formed XML.",
-    Reason.NOT_JSON: "The document is not JSON, or has a key twice.",
-    Reason.NOT_A_DOCUMENT: "The document is neither a ClinicalDocument nor a Bundle of resources.",
-    Reason.NO_PATIENT: "The document does not say whose it is.",
-    Reason.TWO_PATIENTS: "The document speaks of more than one patient.",
+    UnreadableReason.TOO_LARGE: "The document has more bytes, parts or facts than are read.",
+    UnreadableReason.TOO_DEEP: "The document has more levels than are read.",
+    UnreadableReason.BAD_ENCODING: "The document's bytes are not text in the encoding that it names.",
+    UnreadableReason.ENTITY_DECLARED: "The document has a DOCTYPE: entities are not read.",
+    UnreadableReason.NOT_XML: "The document is not well-formed XML.",
+    UnreadableReason.NOT_JSON: "The document is not JSON, or has a key twice.",
+    UnreadableReason.NOT_A_DOCUMENT: "The document is neither a ClinicalDocument nor a Bundle of resources.",
+    UnreadableReason.NO_PATIENT: "The document does not say whose it is.",
+    UnreadableReason.TWO_PATIENTS: "The document speaks of more than one patient.",
 }
 
 
 class UnreadableDocumentError(ValueError):
     """A document cannot be read; the text says why, and shows nothing of what the document has."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: UnreadableReason) -> None:
         super().__init__(TEXTS[reason])
         self.reason = reason
 
@@ -56,7 +56,7 @@ def fact_id(seed: bytes, number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Identity:
+class DocumentIdentity:
     """Whose document it is, as the document says; '' and () for what it does not say.
 
     `birth_date`: YYYY, YYYY-MM or YYYY-MM-DD. `gender`: a code of FHIR (`male`, `female`, `other`, `unknown`).
@@ -71,7 +71,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Section:
+class DocumentSection:
     """What people read in one section of a document: its LOINC code ('' for none), its title, and its plain text."""
 
     code: str
@@ -80,7 +80,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Facts:
+class DocumentFacts:
     """What one document says of one patient.
 
     `document_id`: the same each time the document is read, `urn:uuid:…` or `urn:oid:…` where the document has one of
@@ -99,12 +99,12 @@ class Facts:
     document became no resource, as they say that there is nothing to say, or are of a kind that is not read.
     """
 
-    identity: Identity
+    identity: DocumentIdentity
     document_id: str
     title: str
     type: JsonObject
     at: str
     author: str
     resources: tuple[JsonObject, ...]
-    narrative: tuple[Section, ...] = ()
+    narrative: tuple[DocumentSection, ...] = ()
     unread: int = 0

@@ -20,10 +20,10 @@ from engine.interchange.clinical.synthetic.codes import (
     WITHOUT_PRESCRIPTION,
 )
 from engine.interchange.clinical.synthetic.elements import concept, instant, loinc, quantity, snomed, term, to
-from engine.interchange.clinical.synthetic.record import Record
+from engine.interchange.clinical.synthetic.record import SyntheticRecord
 
 
-def background(record: Record) -> Iterator[JsonObject]:
+def background(record: SyntheticRecord) -> Iterator[JsonObject]:
     """Yield the facts; each refers to earlier ones only."""
     yield _coverage(record)
     yield _smoking(record)
@@ -34,7 +34,7 @@ def background(record: Record) -> Iterator[JsonObject]:
     yield from _plan(record)
 
 
-def _coverage(record: Record) -> JsonObject:
+def _coverage(record: SyntheticRecord) -> JsonObject:
     insurer = record.directory.payer
     return record.make(
         "Coverage",
@@ -48,7 +48,7 @@ def _coverage(record: Record) -> JsonObject:
     )
 
 
-def _habit(record: Record, code: JsonObject, value: JsonObject) -> JsonObject:
+def _habit(record: SyntheticRecord, code: JsonObject, value: JsonObject) -> JsonObject:
     return record.make(
         "Observation",
         status="final",
@@ -59,18 +59,18 @@ def _habit(record: Record, code: JsonObject, value: JsonObject) -> JsonObject:
     )
 
 
-def _smoking(record: Record) -> JsonObject:
+def _smoking(record: SyntheticRecord) -> JsonObject:
     kinds = SMOKING if record.grown else SMOKING[:1]
     return _habit(record, loinc("72166-2", "Tobacco smoking status"), snomed(*record.draw.pick(kinds)))
 
 
-def _birth_sex(record: Record) -> JsonObject:
+def _birth_sex(record: SyntheticRecord) -> JsonObject:
     gender = record.patient.get("gender", "")
     sex = {"female": ("F", "Female"), "male": ("M", "Male")}.get(gender, ("UN", "Undifferentiated"))
     return _habit(record, loinc("76689-9", "Sex assigned at birth"), term("v3-AdministrativeGender", *sex))
 
 
-def _allergies(record: Record) -> Iterator[JsonObject]:
+def _allergies(record: SyntheticRecord) -> Iterator[JsonObject]:
     draw, status = record.draw, term("allergyintolerance-clinical", "active", "Active")
     known = {
         "clinicalStatus": status,
@@ -96,7 +96,7 @@ def _allergies(record: Record) -> Iterator[JsonObject]:
         yield record.make("AllergyIntolerance", "patient", **known, code=concept(*NO_ALLERGY))
 
 
-def _relative(record: Record, code: str, text: str, sex: str) -> JsonObject:
+def _relative(record: SyntheticRecord, code: str, text: str, sex: str) -> JsonObject:
     problem = record.draw.pick(CHRONIC)
     onset = quantity(record.draw.between(30, 70), "a")
     return record.make(
@@ -110,7 +110,7 @@ def _relative(record: Record, code: str, text: str, sex: str) -> JsonObject:
     )
 
 
-def _taken(record: Record, code: str) -> JsonObject:
+def _taken(record: SyntheticRecord, code: str) -> JsonObject:
     drug, start = MEDICATIONS[code], record.draw.moment(record.born, record.end)
     return record.make(
         "MedicationStatement",
@@ -123,7 +123,7 @@ def _taken(record: Record, code: str) -> JsonObject:
     )
 
 
-def _plan(record: Record) -> Iterator[JsonObject]:
+def _plan(record: SyntheticRecord) -> Iterator[JsonObject]:
     draw, start = record.draw, record.draw.moment(max(record.born, record.end - timedelta(days=90)), record.end)
     text, code, measure, unit, bound = draw.pick(GOALS)
     goal = record.make(

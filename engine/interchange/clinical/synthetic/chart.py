@@ -9,7 +9,7 @@ from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.synthetic.background import background
 from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.person import birth_of, make_directory, make_patient
-from engine.interchange.clinical.synthetic.record import Record
+from engine.interchange.clinical.synthetic.record import SyntheticRecord
 from engine.interchange.clinical.synthetic.visit import visits
 
 END: Final = datetime(2026, 3, 2, 6, tzinfo=UTC)
@@ -35,7 +35,7 @@ def synthetic_chart(seed: str, *, facts: int = 60, patient: JsonObject | None = 
     patient = invented if patient is None else {"id": invented["id"], **patient}
     born = birth_of(patient)
     end = max(END, born + SHORTEST)
-    record = Record(draw, patient, directory, born, end)
+    record = SyntheticRecord(draw, patient, directory, born, end)
     first = max(born, end - LONGEST)
     return [patient, *directory.resources, *islice(_facts(record, first, facts), facts)]
 
@@ -54,7 +54,7 @@ def transaction(chart: list[JsonObject]) -> JsonObject:
     return {"resourceType": "Bundle", "type": "transaction", "entry": entries}
 
 
-def _facts(record: Record, first: datetime, facts: int) -> Iterator[JsonObject]:
+def _facts(record: SyntheticRecord, first: datetime, facts: int) -> Iterator[JsonObject]:
     yield from background(record)
     yield from visits(record, first, max(2, facts // FACTS_A_VISIT))
 

@@ -19,7 +19,7 @@ UCUM: Final = "http://unitsofmeasure.org"
 TERMINOLOGY: Final = "http://terminology.hl7.org/CodeSystem/"
 
 
-class Problem(NamedTuple):
+class Disease(NamedTuple):
     """A disease: its SNOMED CT and ICD-10-CM codes, and what is prescribed for it (codes of MEDICATIONS)."""
 
     snomed: str
@@ -49,7 +49,7 @@ class Measure(NamedTuple):
     decimals: int = 0
 
 
-class Panel(NamedTuple):
+class LaboratoryPanel(NamedTuple):
     """Tests that are ordered and reported together."""
 
     loinc: str
@@ -58,27 +58,27 @@ class Panel(NamedTuple):
 
 
 CHRONIC: Final = (
-    Problem("59621000", "I10", "Essential hypertension", ("314076", "197361", "310798")),
-    Problem("44054006", "E11.9", "Diabetes mellitus type 2", ("860975",)),
-    Problem("195967001", "J45.909", "Asthma", ("745679", "895994")),
-    Problem("55822004", "E78.5", "Hyperlipidemia", ("617310", "312961")),
-    Problem("235595009", "K21.9", "Gastroesophageal reflux disease", ("198051",)),
-    Problem("35489007", "F32.A", "Depressive disorder", ("312941",)),
-    Problem("13645005", "J44.9", "Chronic obstructive lung disease", ("745679",)),
-    Problem("40930008", "E03.9", "Hypothyroidism"),
-    Problem("49436004", "I48.91", "Atrial fibrillation", ("855332",)),
-    Problem("396275006", "M19.90", "Osteoarthritis", ("310965",)),
-    Problem("37796009", "G43.909", "Migraine", ("310965",)),
+    Disease("59621000", "I10", "Essential hypertension", ("314076", "197361", "310798")),
+    Disease("44054006", "E11.9", "Diabetes mellitus type 2", ("860975",)),
+    Disease("195967001", "J45.909", "Asthma", ("745679", "895994")),
+    Disease("55822004", "E78.5", "Hyperlipidemia", ("617310", "312961")),
+    Disease("235595009", "K21.9", "Gastroesophageal reflux disease", ("198051",)),
+    Disease("35489007", "F32.A", "Depressive disorder", ("312941",)),
+    Disease("13645005", "J44.9", "Chronic obstructive lung disease", ("745679",)),
+    Disease("40930008", "E03.9", "Hypothyroidism"),
+    Disease("49436004", "I48.91", "Atrial fibrillation", ("855332",)),
+    Disease("396275006", "M19.90", "Osteoarthritis", ("310965",)),
+    Disease("37796009", "G43.909", "Migraine", ("310965",)),
 )
 ACUTE: Final = (
-    Problem("54150009", "J06.9", "Upper respiratory infection"),
-    Problem("10509002", "J20.9", "Acute bronchitis"),
-    Problem("195662009", "J02.8", "Acute viral pharyngitis", ("313782",)),
-    Problem("68566005", "N39.0", "Urinary tract infectious disease", ("308182",)),
-    Problem("233604007", "J18.9", "Pneumonia", ("308182",)),
-    Problem("161891005", "M54.9", "Backache", ("310965",)),
-    Problem("62106007", "S06.0X0A", "Concussion with no loss of consciousness", ("313782",)),
-    Problem("44465007", "S93.409A", "Sprain of ankle", ("310965",)),
+    Disease("54150009", "J06.9", "Upper respiratory infection"),
+    Disease("10509002", "J20.9", "Acute bronchitis"),
+    Disease("195662009", "J02.8", "Acute viral pharyngitis", ("313782",)),
+    Disease("68566005", "N39.0", "Urinary tract infectious disease", ("308182",)),
+    Disease("233604007", "J18.9", "Pneumonia", ("308182",)),
+    Disease("161891005", "M54.9", "Backache", ("310965",)),
+    Disease("62106007", "S06.0X0A", "Concussion with no loss of consciousness", ("313782",)),
+    Disease("44465007", "S93.409A", "Sprain of ankle", ("310965",)),
 )
 MEDICATIONS: Final = {
     "314076": Drug("lisinopril 10 MG Oral Tablet"),
@@ -125,7 +125,7 @@ EXAMINATIONS: Final = (
     ("127783003", "", "Spirometry"),
 )
 PANELS: Final = (
-    Panel(
+    LaboratoryPanel(
         "24321-2",
         "Basic metabolic 2000 panel - Serum or Plasma",
         (
@@ -139,7 +139,7 @@ PANELS: Final = (
             Measure("17861-6", "Calcium [Mass/volume] in Serum or Plasma", "mg/dL", 8.6, 10.3, 1),
         ),
     ),
-    Panel(
+    LaboratoryPanel(
         "58410-2",
         "CBC panel - Blood by Automated count",
         (
@@ -150,7 +150,7 @@ PANELS: Final = (
             Measure("777-3", "Platelets [#/volume] in Blood by Automated count", "10*3/uL", 150, 400),
         ),
     ),
-    Panel(
+    LaboratoryPanel(
         "24331-1",
         "Lipid 1996 panel - Serum or Plasma",
         (
@@ -159,12 +159,12 @@ PANELS: Final = (
             Measure("2085-9", "Cholesterol in HDL [Mass/volume] in Serum or Plasma", "mg/dL", 40, 90),
         ),
     ),
-    Panel(
+    LaboratoryPanel(
         "4548-4",
         "Hemoglobin A1c/Hemoglobin.total in Blood",
         (Measure("4548-4", "Hemoglobin A1c/Hemoglobin.total in Blood", "%", 4.0, 5.6, 1),),
     ),
-    Panel(
+    LaboratoryPanel(
         "3016-3",
         "Thyrotropin [Units/volume] in Serum or Plasma",
         (Measure("3016-3", "Thyrotropin [Units/volume] in Serum or Plasma", "m[IU]/L", 0.4, 4.0, 2),),

@@ -13,18 +13,20 @@ from engine.interchange.clinical.synthetic.codes import (
     VITAL_SIGNS,
     VITAL_SIGNS_PANEL,
     WEIGHT,
+    LaboratoryPanel,
     Measure,
-    Panel,
 )
 from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import instant, loinc, quantity, term, to
-from engine.interchange.clinical.synthetic.record import Record
+from engine.interchange.clinical.synthetic.record import SyntheticRecord
 
 ABNORMAL_SHARE: Final = 0.25
 GROWN_YEARS: Final = 18
 
 
-def tests(record: Record, panel: Panel, order: JsonObject, encounter: JsonObject, at: datetime) -> list[JsonObject]:
+def tests(
+    record: SyntheticRecord, panel: LaboratoryPanel, order: JsonObject, encounter: JsonObject, at: datetime
+) -> list[JsonObject]:
     """Return the results of a panel, with what they mean and what is normal."""
     return [
         _observation(
@@ -41,7 +43,7 @@ def tests(record: Record, panel: Panel, order: JsonObject, encounter: JsonObject
     ]
 
 
-def vital_signs(record: Record, encounter: JsonObject, at: datetime) -> list[JsonObject]:
+def vital_signs(record: SyntheticRecord, encounter: JsonObject, at: datetime) -> list[JsonObject]:
     """Return the vital signs of one moment, the panel that holds them last."""
     draw, age = record.draw, record.years(at)
     height = round((50 + 120 * min(1, age / GROWN_YEARS)) * draw.between(0.94, 1.06, 2), 1)
@@ -62,12 +64,14 @@ def vital_signs(record: Record, encounter: JsonObject, at: datetime) -> list[Jso
     return [*taken, _vital(record, encounter, at, *VITAL_SIGNS_PANEL, hasMember=[to(one) for one in taken])]
 
 
-def _vital(record: Record, encounter: JsonObject, at: datetime, code: str, text: str, **elements: Any) -> JsonObject:
+def _vital(
+    record: SyntheticRecord, encounter: JsonObject, at: datetime, code: str, text: str, **elements: Any
+) -> JsonObject:
     return _observation(record, encounter, at, "vital-signs", loinc(code, text), **elements)
 
 
 def _observation(
-    record: Record, encounter: JsonObject, at: datetime, category: str, code: JsonObject, **elements: Any
+    record: SyntheticRecord, encounter: JsonObject, at: datetime, category: str, code: JsonObject, **elements: Any
 ) -> JsonObject:
     shown = category.replace("-", " ").title()
     return record.make(

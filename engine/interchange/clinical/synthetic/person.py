@@ -71,7 +71,7 @@ PLAN_NAMES: Final = ("Riverbend Mutual Assurance", "Harrow & Vale Health", "Nort
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class SyntheticDirectory:
     """Who and where: a hospital and its clinic, an insurer, doctors; all of them resources."""
 
     hospital: JsonObject
@@ -85,7 +85,7 @@ class Directory:
         return [self.hospital, self.payer, self.ward, *self.doctors]
 
 
-def make_directory(draw: Draw) -> Directory:
+def make_directory(draw: Draw) -> SyntheticDirectory:
     """Return a directory; its names are the same in each, its ids are not."""
     hospital = {
         **_organization(draw, "Riverbend General Hospital", "prov", "Healthcare Provider"),
@@ -102,7 +102,7 @@ def make_directory(draw: Draw) -> Directory:
         "managingOrganization": to(hospital),
     }
     payer = _organization(draw, draw.pick(PLAN_NAMES), "pay", "Payer")
-    return Directory(hospital, payer, ward, tuple(_doctor(draw) for _ in range(3)))
+    return SyntheticDirectory(hospital, payer, ward, tuple(_doctor(draw) for _ in range(3)))
 
 
 def make_patient(draw: Draw, end: date) -> JsonObject:

@@ -7,13 +7,13 @@ from typing import Any, Final
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import to
-from engine.interchange.clinical.synthetic.person import Directory
+from engine.interchange.clinical.synthetic.person import SyntheticDirectory
 
 YEAR_DAYS: Final = 365.25
 
 
 @dataclass(slots=True)
-class Record:
+class SyntheticRecord:
     """A chart while it is written: `born` to `end` is the time it may speak of.
 
     `problems` are the lasting ones, by SNOMED CT code; `operated` what surgery took out.
@@ -21,7 +21,7 @@ class Record:
 
     draw: Draw
     patient: JsonObject
-    directory: Directory
+    directory: SyntheticDirectory
     born: datetime
     end: datetime
     problems: JsonObject = field(default_factory=dict)

@@ -25,19 +25,19 @@ from engine.interchange.clinical.synthetic.codes import (
     SURGERY,
     TERMINOLOGY,
     VACCINES,
-    Problem,
+    Disease,
 )
 from engine.interchange.clinical.synthetic.elements import coding, concept, instant, loinc, quantity, snomed, term, to
 from engine.interchange.clinical.synthetic.measures import tests, vital_signs
 from engine.interchange.clinical.synthetic.person import name_of
-from engine.interchange.clinical.synthetic.record import Record
+from engine.interchange.clinical.synthetic.record import SyntheticRecord
 
 VISITS: Final = "https://visits.riverbend.example"
 MOST_CHRONIC: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class SyntheticVisit:
     """One visit: its Encounter, and from when to when it lasted."""
 
     encounter: JsonObject
@@ -50,7 +50,7 @@ class Visit:
         return bool(self.encounter["class"]["code"] == "IMP")
 
 
-def visits(record: Record, first: datetime, number: int) -> Iterator[JsonObject]:
+def visits(record: SyntheticRecord, first: datetime, number: int) -> Iterator[JsonObject]:
     """Yield the facts of so many visits from `first` to the record's end, and of more at the end for ever.
 
     In order of time, a whole visit first; each fact refers to earlier ones only.
@@ -62,7 +62,9 @@ def visits(record: Record, first: datetime, number: int) -> Iterator[JsonObject]
         yield from _visit(record, record.end - step, step)
 
 
-def _visit(record: Record, earliest: datetime, within: timedelta, *, whole: bool = False) -> Iterator[JsonObject]:
+def _visit(
+    record: SyntheticRecord, earliest: datetime, within: timedelta, *, whole: bool = False
+) -> Iterator[JsonObject]:
     """Yield the facts of a visit in some time; of a whole one, at least one of every kind."""
     draw = record.draw
     code, text, type_code, type_text, hours = draw.pick(ENCOUNTERS)
@@ -83,7 +85,7 @@ def _visit(record: Record, earliest: datetime, within: timedelta, *, whole: bool
         location=[{"location": to(record.directory.ward)}],
         serviceProvider=to(record.directory.hospital),
     )
-    visit = Visit(encounter, start, end)
+    visit = SyntheticVisit(encounter, start, end)
     if visit.stay:
         encounter["hospitalization"] = {"dischargeDisposition": term("discharge-disposition", "home", "Home")}
     yield encounter
@@ -95,7 +97,9 @@ def _visit(record: Record, earliest: datetime, within: timedelta, *, whole: bool
             yield kind(record, visit)
 
 
-def _problem(record: Record, visit: Visit, problem: Problem, *, chronic: bool) -> Iterator[JsonObject]:
+def _problem(
+    record: SyntheticRecord, visit: SyntheticVisit, problem: Disease, *, chronic: bool
+) -> Iterator[JsonObject]:
     """Yield the diagnosis, unless it is known already, and what is prescribed for it."""
     draw = record.draw
     if problem.snomed not in record.problems:
@@ -126,7 +130,7 @@ def _category(*, chronic: bool) -> JsonObject:
     return term("condition-category", *kind)
 
 
-def _prescription(record: Record, visit: Visit, code: str, *, chronic: bool) -> JsonObject:
+def _prescription(record: SyntheticRecord, visit: SyntheticVisit, code: str, *, chronic: bool) -> JsonObject:
     drug, days = MEDICATIONS[code], 90 if chronic else 7
     unit = drug.unit.strip("{}")
     route = ("447694001", "Respiratory tract route") if drug.inhaled else ("26643006", "Oral route")
@@ -154,7 +158,7 @@ def _prescription(record: Record, visit: Visit, code: str, *, chronic: bool) -> 
     )
 
 
-def _report(record: Record, visit: Visit) -> Iterator[JsonObject]:
+def _report(record: SyntheticRecord, visit: SyntheticVisit) -> Iterator[JsonObject]:
     """Yield an order of the laboratory, its results, and the report of them."""
     panel = record.draw.pick(PANELS)
     order = record.make(
@@ -184,7 +188,7 @@ def _report(record: Record, visit: Visit) -> Iterator[JsonObject]:
     )
 
 
-def _procedure(record: Record, visit: Visit) -> JsonObject:
+def _procedure(record: SyntheticRecord, visit: SyntheticVisit) -> JsonObject:
     left = [one for one in SURGERY if one not in record.operated]
     operated = bool(left) and visit.stay and record.draw.chance(0.5)
     code, icd, text = done = record.draw.pick(left if operated else EXAMINATIONS)
@@ -200,7 +204,7 @@ def _procedure(record: Record, visit: Visit) -> JsonObject:
     )
 
 
-def _vaccination(record: Record, visit: Visit) -> JsonObject:
+def _vaccination(record: SyntheticRecord, visit: SyntheticVisit) -> JsonObject:
     draw, age = record.draw, record.years(visit.start)
     code, text, *_ = draw.pick([one for one in VACCINES if one[2] <= age < one[3]])
     given = not draw.chance(0.05)
@@ -224,7 +228,7 @@ def _vaccination(record: Record, visit: Visit) -> JsonObject:
     )
 
 
-def _note(record: Record, visit: Visit) -> JsonObject:
+def _note(record: SyntheticRecord, visit: SyntheticVisit) -> JsonObject:
     code, title = DISCHARGE_NOTE if visit.stay else record.draw.pick(NOTES)
     reason = visit.encounter["reasonCode"][0]["text"]
     text = f"{title}\n\n{name_of(record.patient)} was seen for: {reason}.\nVitals were taken. Follow-up as planned.\n"

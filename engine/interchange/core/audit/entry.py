@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.fhir.primitives import ID
-from engine.interchange.core.exchange import Answer, Interaction
-from engine.interchange.store.access import Access, joined, patients_in
+from engine.interchange.core.exchange import HttpAnswer, Interaction
+from engine.interchange.store.access import AccessRow, joined, patients_in
 from engine.interchange.tokens.oauth.vault import Principal
 
 # Search parameters that name whose record is searched.
@@ -55,9 +55,9 @@ def entry(
     interaction: Interaction,
     resource_id: str,
     named: tuple[str, ...],
-    answer: Answer | None,
+    answer: HttpAnswer | None,
     origin: tuple[str, str],
-) -> Access:
+) -> AccessRow:
     """Return the row of a request; without an answer it is that of a write which is just being done.
 
     `origin`: the address it came from, and its request id.
@@ -67,7 +67,7 @@ def entry(
     if answer is not None and status < REFUSED:
         # What is no FHIR may name patients of others.
         shown = (*answer.patients, *(() if answer.media_type else patients_in(answer.body)))
-    return Access(
+    return AccessRow(
         at_ms,
         principal.tenant,
         principal.client,

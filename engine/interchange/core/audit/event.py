@@ -5,7 +5,7 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.core.audit.entry import ENTRY
-from engine.interchange.store.access import Access, Logged
+from engine.interchange.store.access import AccessRow, Logged
 from engine.interchange.store.transaction import EPOCH
 
 DICOM: Final = "http://dicom.nema.org/resources/ontology/DCM"
@@ -58,7 +58,7 @@ def audit_event(row: Logged, observer: str) -> JsonObject:
     }
 
 
-def _agents(access: Access) -> list[JsonObject]:
+def _agents(access: AccessRow) -> list[JsonObject]:
     network = {"network": {"address": access.address, "type": IP_ADDRESS}} if access.address else {}
     role = {"role": [{"text": access.role}]} if access.role else {}
     client = {"altId": access.client, "requestor": not access.login, **({} if access.login else role), **network}
@@ -67,7 +67,7 @@ def _agents(access: Access) -> list[JsonObject]:
     return [{"altId": access.login, "requestor": True, **role, **network}, client]
 
 
-def _subject(access: Access) -> JsonObject:
+def _subject(access: AccessRow) -> JsonObject:
     """Return what was asked for: the resource or the type, the base, the request, its entry in a Bundle, its status."""
     name = f"{access.type}/{access.id}" if access.id else access.type
     request, _, number = access.request.partition(ENTRY)
@@ -81,7 +81,7 @@ def _subject(access: Access) -> JsonObject:
     return {"name": name, "type": RECORD, "role": OBJECT, **({"detail": detail} if detail else {})}
 
 
-def _patients(access: Access) -> list[JsonObject]:
+def _patients(access: AccessRow) -> list[JsonObject]:
     return [
         {"what": {"reference": f"Patient/{one}"}, "type": PERSON, "role": PATIENT} for one in access.patients.split()
     ]

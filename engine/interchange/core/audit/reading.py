@@ -9,29 +9,29 @@ from engine.database.connection import Connection
 from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.event import OUTCOMES, audit_event
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, unsupported
 from engine.interchange.store.access import BY_SEQ, COLUMNS, Logged, read_row
 from engine.interchange.store.search.bundle import address_with, page_pairs, write_searchset
-from engine.interchange.store.search.criterion import Kind
+from engine.interchange.store.search.criterion import ParameterKind
 from engine.interchange.store.search.date import span
-from engine.interchange.store.search.page import FORMAT, TOTALS, Page, Paging, Pairs, take_page
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.store.search.page import FORMAT, TOTALS, Paging, Pairs, ResultPage, take_page
+from engine.interchange.tokens.oauth.role import RoleRule
 
 NAME: Final = "AuditEvent"
 PATIENT: Final = re.compile(rf"(?:Patient/)?(?:{ID.pattern})")
 PAGING: Final = Paging()
 # The search parameters, by R4's names.
 PARAMETERS: Final = {
-    "_id": Kind.ID,
-    "address": Kind.STRING,
-    "altid": Kind.TOKEN,
-    "date": Kind.DATE,
-    "outcome": Kind.TOKEN,
-    "patient": Kind.REFERENCE,
-    "subtype": Kind.TOKEN,
+    "_id": ParameterKind.ID,
+    "address": ParameterKind.STRING,
+    "altid": ParameterKind.TOKEN,
+    "date": ParameterKind.DATE,
+    "outcome": ParameterKind.TOKEN,
+    "patient": ParameterKind.REFERENCE,
+    "subtype": ParameterKind.TOKEN,
 }
 COMPARED: Final = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 MOST_DIGITS: Final = 18
@@ -50,7 +50,7 @@ Test = tuple[str, Values]
 Criteria = tuple[tuple[str, str], ...]
 
 
-async def read(service: Service, request: Request) -> Answer:
+async def read(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /AuditEvent/{id}: the row of this number in the tenant's log; 404 for none."""
     _check(request.query, FORMAT)
     row = None
@@ -60,10 +60,10 @@ async def read(service: Service, request: Request) -> Answer:
         row = read_row(found) if found else None
     if row is None:
         raise refuse(Category.NOT_FOUND, f"There is no {NAME} of this id.", location="http.id")
-    return Answer(200, write_json(audit_event(row, service.base(FhirVersion.R4))), (("etag", 'W/"1"'),))
+    return HttpAnswer(200, write_json(audit_event(row, service.base(FhirVersion.R4))), (("etag", 'W/"1"'),))
 
 
-async def search(service: Service, request: Request) -> Answer:
+async def search(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /AuditEvent: a searchset Bundle, oldest first, of the tenant's log."""
     page, criteria = take_page(request.query, PAGING)
     _check(page.form, FORMAT | {"_total"})
@@ -81,9 +81,9 @@ async def search(service: Service, request: Request) -> Answer:
     resources = [(f"{address}/{row.seq}", write_json(audit_event(row, observer))) for row in rows]
     links = [("self", address_with(address, page_pairs(criteria, page)))]
     if page.offset + len(rows) < total and rows:
-        following = Page(page.count, page.offset + len(rows), form=page.form)
+        following = ResultPage(page.count, page.offset + len(rows), form=page.form)
         links.append(("next", address_with(address, page_pairs(criteria, following))))
-    return Answer(200, write_searchset(service.new_id(), links, total, resources))
+    return HttpAnswer(200, write_searchset(service.new_id(), links, total, resources))
 
 
 def page_statement(tenant: str, criteria: Criteria) -> Test:
@@ -129,7 +129,7 @@ def _where(tenant: str, criteria: Criteria) -> tuple[str, list[Test]]:
     ]
 
 
-def _find(connection: Connection, page_of: Test, total_of: Test, page: Page) -> tuple[int, list[Logged]]:
+def _find(connection: Connection, page_of: Test, total_of: Test, page: ResultPage) -> tuple[int, list[Logged]]:
     sql, values = total_of
     total = connection.execute(sql, values).fetchone()[0]
     sql, values = page_of
@@ -177,6 +177,24 @@ def _wrong(name: str, text: str) -> RefusedError:
 
 
 INTERACTIONS: Final = (
-    Interaction(NAME, "read", Level.INSTANCE, "GET", Access.READ, Action.AUDIT, read, versions=(FhirVersion.R4,)),
-    Interaction(NAME, "search-type", Level.TYPE, "GET", Access.READ, Action.AUDIT, search, versions=(FhirVersion.R4,)),
+    Interaction(
+        NAME,
+        "read",
+        InteractionLevel.INSTANCE,
+        "GET",
+        RequiredAccess.READ,
+        RoleRule.AUDIT,
+        read,
+        versions=(FhirVersion.R4,),
+    ),
+    Interaction(
+        NAME,
+        "search-type",
+        InteractionLevel.TYPE,
+        "GET",
+        RequiredAccess.READ,
+        RoleRule.AUDIT,
+        search,
+        versions=(FhirVersion.R4,),
+    ),
 )

@@ -5,11 +5,11 @@ from functools import partial
 
 from engine import fault
 from engine.database.connection import Connection
-from engine.interchange.store.access import Access, append
+from engine.interchange.store.access import AccessRow, append
 from engine.interchange.store.store import Store
 from engine.interchange.store.writer import StoreFailedError
 
-Rows = tuple[Access, ...]
+Rows = tuple[AccessRow, ...]
 Waiting = list[tuple[Rows, "asyncio.Future[None]"]]
 
 
@@ -74,6 +74,6 @@ class Recorder:
             asyncio.get_running_loop().call_soon(self._write)
 
 
-def _add(connection: Connection, rows: list[Access]) -> None:
+def _add(connection: Connection, rows: list[AccessRow]) -> None:
     append(connection, rows)
     fault.point("F30")

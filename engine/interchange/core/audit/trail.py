@@ -7,21 +7,21 @@ from typing import NamedTuple
 
 from engine.errors import UsageError
 from engine.interchange.core.audit.recorder import Recorder
-from engine.interchange.store.access import Fault, Logged, by_command, faults, last, logged
+from engine.interchange.store.access import AccessLogFault, Logged, by_command, faults, last, logged
 from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
 
 
-class Proof(NamedTuple):
+class AccessLogProof(NamedTuple):
     """How many rows there are, the last one as `number:hash`, and what is wrong."""
 
     rows: int
     anchor: str
-    faults: tuple[Fault, ...]
+    faults: tuple[AccessLogFault, ...]
 
 
-def verify_log(database: Place, anchor: str = "") -> Proof:
+def verify_log(database: Place, anchor: str = "") -> AccessLogProof:
     """Follow the chain of the log; StartError where there is none.
 
     `anchor` is what an earlier proof ended with, kept elsewhere: that row must still be there as it was. Without one,
@@ -37,10 +37,10 @@ def verify_log(database: Place, anchor: str = "") -> Proof:
                 raise UsageError(f"--anchor {anchor}: expected NUMBER:HASH, as audit verify prints it")
             row = next(logged(connection, int(number) - 1), None)
             if row is None or row.seq != int(number) or row.hash.hex() != expected:
-                found.append(Fault(int(number), "the anchored row is gone, or another one"))
+                found.append(AccessLogFault(int(number), "the anchored row is gone, or another one"))
     finally:
         connection.close()
-    return Proof(seq, f"{seq}:{digest.hex()}" if seq else "", tuple(found))
+    return AccessLogProof(seq, f"{seq}:{digest.hex()}" if seq else "", tuple(found))
 
 
 def export_log(

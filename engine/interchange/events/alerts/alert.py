@@ -6,8 +6,8 @@ from typing import Final
 from engine.fhir.json import Json
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.rest.subscriptions.criteria import CLINICAL_ALERTS
-from engine.interchange.store.notification import Event, announce
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.notification import NotificationEvent, announce
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 CLINICAL_ALERT: Final = "clinical-alert"
 LEADING_INDICATOR: Final = "leading-indicator"
@@ -20,10 +20,14 @@ def alert(transaction: Transaction, name: str, patient_id: str, *parts: Json) ->
         {"name": "patient", "valueReference": {"reference": f"Patient/{patient_id}"}},
         *parts,
     ]
-    announce(transaction, CLINICAL_ALERTS, Event(name, write_json({"resourceType": "Parameters", "parameter": told})))
+    announce(
+        transaction,
+        CLINICAL_ALERTS,
+        NotificationEvent(name, write_json({"resourceType": "Parameters", "parameter": told})),
+    )
 
 
-def with_visit(visit: Stored | None) -> Iterator[Json]:
+def with_visit(visit: StoredVersion | None) -> Iterator[Json]:
     """Yield the part that holds a visit, if there is one."""
     if visit is not None:
         yield {"name": "encounter", "resource": visit.resource()}

@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.core.service import Service
-from engine.interchange.events.alerts.network import Exchange, NetworkDocument, NetworkQuery, available, queried
+from engine.interchange.events.alerts.network import NetworkDocument, NetworkProtocol, NetworkQuery, available, queried
 
 TENANTS_OF: Final = (
     "SELECT tenant.name FROM resource JOIN tenant ON tenant.number=resource.tenant"
@@ -26,9 +26,9 @@ async def network_query(service: Service, body: JsonObject) -> JsonObject:
     "organization": name}`, perhaps with `tenant` and `at`. NetworkHookError for what is not understood.
     """
     patient, source, at = _read(service, body)
-    known = [one for one in Exchange if one == body.get("transaction")]
+    known = [one for one in NetworkProtocol if one == body.get("transaction")]
     if not known:
-        raise NetworkHookError(f"transaction is one of {', '.join(Exchange)}")
+        raise NetworkHookError(f"transaction is one of {', '.join(NetworkProtocol)}")
     told = queried(service, _tenant(service, body, patient), NetworkQuery(patient, known[0], *source, at))
     return {"status": "done", "told": await told}
 

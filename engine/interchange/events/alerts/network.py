@@ -14,12 +14,12 @@ from engine.interchange.core.service import Service
 from engine.interchange.events.alerts.alert import CLINICAL_ALERT, LEADING_INDICATOR, alert, with_visit
 from engine.interchange.events.alerts.patient_compartment import find_visit, is_of, last_visit, living
 from engine.interchange.events.alerts.roster import enrolled
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 TREATMENT: Final = "TREATMENT"
 
 
-class Exchange(StrEnum):
+class NetworkProtocol(StrEnum):
     """How an organization asked (ITI-55, ITI-38)."""
 
     PATIENT_DISCOVERY = "patient-discovery"
@@ -31,7 +31,7 @@ class NetworkQuery:
     """Another organization asked for a patient; `purpose` is the purpose of use that it gave."""
 
     patient: str
-    exchange: Exchange
+    exchange: NetworkProtocol
     purpose: str
     network: str
     organization: str
@@ -100,7 +100,7 @@ def _source(seen: NetworkQuery | NetworkDocument) -> tuple[dict[str, str], ...]:
     )
 
 
-def _enrolled(settings: Tenant, transaction: Transaction, patient_id: str) -> Stored | None:
+def _enrolled(settings: Tenant, transaction: Transaction, patient_id: str) -> StoredVersion | None:
     """Return a patient, or the survivor, who is enrolled; None for anybody else."""
     found = living(transaction, patient_id)
     if found is None or not enrolled(transaction, settings.clinical_alerts.enrollment, found.id):
@@ -108,7 +108,7 @@ def _enrolled(settings: Tenant, transaction: Transaction, patient_id: str) -> St
     return found
 
 
-def _visit(transaction: Transaction, encounter_id: str, patient: Stored) -> Stored | None:
+def _visit(transaction: Transaction, encounter_id: str, patient: StoredVersion) -> StoredVersion | None:
     """Return the visit of this id if it is the patient's, the patient's latest one where none is named."""
     if not encounter_id:
         return last_visit(transaction, patient)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 # The visits of a patient, latest first: by the start of their period, those without one by their creation.
 VISITS: Final = (
@@ -12,7 +12,7 @@ VISITS: Final = (
 )
 
 
-def living(transaction: Transaction, patient_id: str) -> Stored | None:
+def living(transaction: Transaction, patient_id: str) -> StoredVersion | None:
     """Return a patient's record, the survivor's where it was merged away; None for nobody, and for a deleted one."""
     found = transaction.get("Patient", patient_id)
     if found is not None and found.survivor:
@@ -20,18 +20,18 @@ def living(transaction: Transaction, patient_id: str) -> Stored | None:
     return found if found is not None and found.survivor is None else None
 
 
-def find_visit(transaction: Transaction, encounter_id: str) -> Stored | None:
+def find_visit(transaction: Transaction, encounter_id: str) -> StoredVersion | None:
     """Return a visit by its id; None for none, and for a deleted one."""
     found = transaction.get("Encounter", encounter_id)
     return found if found is not None and found.survivor is None else None
 
 
-def is_of(visit: Stored, patient: Stored) -> bool:
+def is_of(visit: StoredVersion, patient: StoredVersion) -> bool:
     """Say whether a visit is a patient's."""
     return bool(visit.resource().get("subject", {}).get("reference") == f"Patient/{patient.id}")
 
 
-def last_visit(transaction: Transaction, patient: Stored) -> Stored | None:
+def last_visit(transaction: Transaction, patient: StoredVersion) -> StoredVersion | None:
     """Return a patient's latest visit; None for a patient without any."""
     row = transaction.connection.execute(VISITS, (transaction.tenant, f"Patient/{patient.id}")).fetchone()
     return transaction.by_key(row[0]) if row else None

@@ -10,7 +10,7 @@ from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.kernel.view import TIMESTAMP, tolerated
 from engine.interchange.rest.resource.rules import check_shape, issues
-from engine.interchange.store.transaction import Stored
+from engine.interchange.store.transaction import StoredVersion
 
 ADMIN_NOTIFY: Final = "admin-notify"
 MESSAGE_EVENTS: Final = "http://terminology.hl7.org/CodeSystem/message-events"
@@ -24,7 +24,7 @@ NAME: Final = "Clinical Data Interchange Service"
 LONGEST: Final = 400
 
 
-class Notice(NamedTuple):
+class MessageNotice(NamedTuple):
     """What a message says: its identifier, its header's, the event (A01), patient and visit ('' for none), moment."""
 
     given: str
@@ -35,7 +35,7 @@ class Notice(NamedTuple):
     timestamp: str
 
 
-def read_notice(body: JsonObject, version: FhirVersion) -> Notice:
+def read_notice(body: JsonObject, version: FhirVersion) -> MessageNotice:
     """Return what a message says; RefusedError 400 for no message, 422 for one of another event, or of nobody."""
     missing, wrong = check_shape(tolerated(body, version), BUNDLE, version)
     if missing:
@@ -55,11 +55,11 @@ def read_notice(body: JsonObject, version: FhirVersion) -> Notice:
         text = "A message is of one event: it has an entry with the Patient, and at most one with an Encounter."
         raise refuse(Category.INCOMPLETE, text, location="Bundle.entry")
     moment = body.get(TIMESTAMP) or header.get(TIMESTAMP, "")
-    return Notice(_given(body), header.get("id", ""), _trigger(header), patients[0], "".join(visits), moment)
+    return MessageNotice(_given(body), header.get("id", ""), _trigger(header), patients[0], "".join(visits), moment)
 
 
 def message_of(
-    notice: Notice, message_id: str, base: str, patient: Stored, visit: Stored | None, at: datetime
+    notice: MessageNotice, message_id: str, base: str, patient: StoredVersion, visit: StoredVersion | None, at: datetime
 ) -> bytes:
     """Return the message that subscribers are told, in R4: header, patient and visit as the service keeps them."""
     held = [patient, *([visit] if visit is not None else [])]
@@ -87,7 +87,7 @@ def message_of(
     return write_json(bundle)
 
 
-def response_to(notice: Notice, message_id: str, base: str, at: datetime) -> JsonObject:
+def response_to(notice: MessageNotice, message_id: str, base: str, at: datetime) -> JsonObject:
     """Return the message that answers one, in R4."""
     header = {
         "resourceType": HEADER,

@@ -4,20 +4,20 @@ from functools import partial
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.events.alerts.alert import CLINICAL_ALERT, alert, with_visit
 from engine.interchange.events.alerts.patient_compartment import find_visit, is_of, living
 from engine.interchange.events.alerts.roster import enrolled
-from engine.interchange.events.messages.message import BUNDLE, Notice, message_of, read_notice, response_to
+from engine.interchange.events.messages.message import BUNDLE, MessageNotice, message_of, read_notice, response_to
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.subscriptions import criteria
-from engine.interchange.store.message import Message, add_message, forget_messages, is_known
-from engine.interchange.store.notification import Event, announce
-from engine.interchange.store.transaction import Follower, Stored, Transaction
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.store.message import MessageRow, add_message, forget_messages, is_known
+from engine.interchange.store.notification import NotificationEvent, announce
+from engine.interchange.store.transaction import Follower, StoredVersion, Transaction
+from engine.interchange.tokens.oauth.role import RoleRule
 
 CODE: Final = "process-message"
 NOTIFIED: Final = "adt-notify"
@@ -25,7 +25,7 @@ NOTIFIED: Final = "adt-notify"
 ALERTED: Final = frozenset({"A01", "A03", "A04"})
 
 
-async def process(service: Service, request: Request) -> Answer:
+async def process(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST /$process-message: 200 with the response message; one that came before changes nothing.
 
     RefusedError: 400 for no message, 422 for another event than admin-notify, and for a patient who is not here.
@@ -34,10 +34,10 @@ async def process(service: Service, request: Request) -> Answer:
     tenant = request.principal.tenant
     await service.store.write(tenant, partial(_take, service, tenant, notice))
     made = response_to(notice, service.new_id(), request.base, service.clock())
-    return Answer(200, to_version(write_json(made), BUNDLE, request.version))
+    return HttpAnswer(200, to_version(write_json(made), BUNDLE, request.version))
 
 
-def _take(service: Service, tenant: str, notice: Notice, transaction: Transaction) -> None:
+def _take(service: Service, tenant: str, notice: MessageNotice, transaction: Transaction) -> None:
     if is_known(transaction, notice.given):
         return
     patient = _patient(transaction, notice.patient)
@@ -46,15 +46,15 @@ def _take(service: Service, tenant: str, notice: Notice, transaction: Transactio
     body = b""
     if enrolled(transaction, settings.adt.enrollment, patient.id):
         body = message_of(notice, message_id, service.base(FhirVersion.R4), patient, visit, transaction.at)
-        announce(transaction, criteria.ADMIN_NOTIFY, Event(NOTIFIED, body))
-    add_message(transaction, Message(message_id, notice.given, notice.event, patient.id, body))
+        announce(transaction, criteria.ADMIN_NOTIFY, NotificationEvent(NOTIFIED, body))
+    add_message(transaction, MessageRow(message_id, notice.given, notice.event, patient.id, body))
     alerts = settings.clinical_alerts
     if alerts.enabled and notice.event in ALERTED and enrolled(transaction, alerts.enrollment, patient.id):
         event = {"name": "event", "valueCode": notice.event}
         alert(transaction, CLINICAL_ALERT, patient.id, event, *with_visit(visit))
 
 
-def _patient(transaction: Transaction, patient_id: str) -> Stored:
+def _patient(transaction: Transaction, patient_id: str) -> StoredVersion:
     """Return the patient of a message, the survivor of one who was merged; RefusedError (422) for nobody."""
     found = living(transaction, patient_id)
     if found is None:
@@ -63,7 +63,7 @@ def _patient(transaction: Transaction, patient_id: str) -> Stored:
     return found
 
 
-def _visit(transaction: Transaction, encounter_id: str, patient: Stored) -> Stored | None:
+def _visit(transaction: Transaction, encounter_id: str, patient: StoredVersion) -> StoredVersion | None:
     """Return the visit of a message, None without one; RefusedError (422) for one of another patient."""
     found = find_visit(transaction, encounter_id)
     if found is not None and not is_of(found, patient):
@@ -82,10 +82,10 @@ FOLLOWERS: Final[dict[str, Follower]] = {"Patient": _patient_gone}
 INTERACTION: Final = Interaction(
     BUNDLE,
     CODE,
-    Level.SYSTEM,
+    InteractionLevel.SYSTEM,
     "POST",
-    Access.WRITE,
-    Action.CLINICAL,
+    RequiredAccess.WRITE,
+    RoleRule.CLINICAL,
     process,
     operation=f"${CODE}",
     tenant_wide=True,

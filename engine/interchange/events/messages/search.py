@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from engine.fhir.primitives import ID
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.events.messages.message import ADMIN_NOTIFY, BUNDLE
 from engine.interchange.kernel.outcome import Category, refuse, unsupported
@@ -13,26 +13,26 @@ from engine.interchange.kernel.view import to_version
 from engine.interchange.store.message import MessageQuery, find_message, find_messages
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.search.bundle import address_with, page_pairs, write_searchset
-from engine.interchange.store.search.criterion import Kind
-from engine.interchange.store.search.page import FORMAT, Page, Paging, take_page
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.store.search.criterion import ParameterKind
+from engine.interchange.store.search.page import FORMAT, Paging, ResultPage, take_page
+from engine.interchange.tokens.oauth.role import RoleRule
 
 EVENT: Final = "message.event"
 PATIENT: Final = "patient"
 # The search parameters; `message.event` is a chain of HL7's, and takes events of HL7 v2 (A01) too.
-PARAMETERS: Final = {"_id": Kind.ID, EVENT: Kind.TOKEN, PATIENT: Kind.REFERENCE}
+PARAMETERS: Final = {"_id": ParameterKind.ID, EVENT: ParameterKind.TOKEN, PATIENT: ParameterKind.REFERENCE}
 PAGING: Final = Paging()
 
 
-async def read(service: Service, request: Request) -> Answer:
+async def read(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /Bundle/{id}: a message; 404 for none."""
     found = service.store.read(request.principal.tenant, partial(find_message, message_id=request.id))
     if found is None:
         raise refuse(Category.NOT_FOUND, "There is no message of this id.", location="http.id")
-    return Answer(200, to_version(found, BUNDLE, request.version), (("etag", 'W/"1"'),))
+    return HttpAnswer(200, to_version(found, BUNDLE, request.version), (("etag", 'W/"1"'),))
 
 
-async def search(service: Service, request: Request) -> Answer:
+async def search(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /Bundle: a searchset Bundle of messages, oldest first."""
     page, criteria = take_page(request.query, PAGING)
     unknown = next((name for name, _ in (*page.form, *criteria) if name not in FORMAT | PARAMETERS.keys()), None)
@@ -53,10 +53,10 @@ async def search(service: Service, request: Request) -> Answer:
     address = f"{request.base}/{BUNDLE}"
     links = [("self", address_with(address, page_pairs(criteria, page)))]
     if found and page.offset + len(found) < total:
-        following = Page(page.count, page.offset + len(found), form=page.form)
+        following = ResultPage(page.count, page.offset + len(found), form=page.form)
         links.append(("next", address_with(address, page_pairs(criteria, following))))
     resources = [(f"{address}/{one.id}", to_version(one.body, BUNDLE, request.version)) for one in found]
-    return Answer(200, write_searchset(service.new_id(), links, total, resources))
+    return HttpAnswer(200, write_searchset(service.new_id(), links, total, resources))
 
 
 def _events(given: dict[str, str]) -> tuple[str, ...]:
@@ -68,6 +68,6 @@ def _events(given: dict[str, str]) -> tuple[str, ...]:
 
 
 INTERACTIONS: Final = tuple(
-    Interaction(BUNDLE, code, level, "GET", Access.READ, Action.CHART, run, tenant_wide=True)
-    for code, level, run in (("read", Level.INSTANCE, read), ("search-type", Level.TYPE, search))
+    Interaction(BUNDLE, code, level, "GET", RequiredAccess.READ, RoleRule.CHART, run, tenant_wide=True)
+    for code, level, run in (("read", InteractionLevel.INSTANCE, read), ("search-type", InteractionLevel.TYPE, search))
 )

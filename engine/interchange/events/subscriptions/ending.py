@@ -7,7 +7,7 @@ from engine.fhir.json import JsonObject
 from engine.interchange.core.service import Service
 from engine.interchange.events.subscriptions.settling import END_PASSED, OFF
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
-from engine.interchange.store.notification import Outcome, end_waiting
+from engine.interchange.store.notification import NotificationOutcome, end_waiting
 from engine.interchange.store.subscription import drop_subscription, find_subscription, over, switch_off
 from engine.interchange.store.transaction import Follower, Transaction, milliseconds
 
@@ -25,7 +25,13 @@ def end_subscription(transaction: Transaction, subscription_id: str, reason: str
     if row is None or not row.active or stored is None or stored.deleted:
         return False
     switch_off(transaction, subscription_id)
-    end_waiting(transaction.connection, transaction.tenant, subscription_id, milliseconds(transaction.at), Outcome.OFF)
+    end_waiting(
+        transaction.connection,
+        transaction.tenant,
+        subscription_id,
+        milliseconds(transaction.at),
+        NotificationOutcome.OFF,
+    )
     transaction.update(stored, {**stored.resource(), "status": OFF, "error": reason})
     return True
 
@@ -44,7 +50,11 @@ def follower(transaction: Transaction, before: JsonObject | None, after: JsonObj
     if before is not None and after is None:
         drop_subscription(transaction, before["id"])
         end_waiting(
-            transaction.connection, transaction.tenant, before["id"], milliseconds(transaction.at), Outcome.DELETED
+            transaction.connection,
+            transaction.tenant,
+            before["id"],
+            milliseconds(transaction.at),
+            NotificationOutcome.DELETED,
         )
 
 

@@ -15,10 +15,10 @@ from engine.interchange.rest.subscriptions.criteria import parse_criteria
 from engine.interchange.store import subscription as rows
 from engine.interchange.store.clause import Arguments, with_probes
 from engine.interchange.store.index import Index
-from engine.interchange.store.notification import Event, enqueue
-from engine.interchange.store.search.criterion import Criterion, Kind, Search
+from engine.interchange.store.notification import NotificationEvent, enqueue
+from engine.interchange.store.search.criterion import Criterion, ParameterKind, SearchQuery
 from engine.interchange.store.subscription import Subscribed
-from engine.interchange.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 from engine.telemetry import logger
 
 # What a resource must have among its rows, as one of the values of one parameter.
@@ -30,7 +30,7 @@ THE_ONE: Final = "key = ?"
 MOST_KEYS: Final = 100
 
 
-class Watched(NamedTuple):
+class WatchedSubscription(NamedTuple):
     """A subscription, and the condition on a resource that it matches; its arguments come behind the key."""
 
     id: str
@@ -44,10 +44,10 @@ class Watched(NamedTuple):
 class OfType:
     """The subscriptions to one type: those told apart by a key of theirs, and those that each write is matched with."""
 
-    keyed: dict[Key, list[Watched]] = field(default_factory=dict)
-    others: list[Watched] = field(default_factory=list)
+    keyed: dict[Key, list[WatchedSubscription]] = field(default_factory=dict)
+    others: list[WatchedSubscription] = field(default_factory=list)
 
-    def candidates(self, keys: Callable[[], set[Key]]) -> list[Watched]:
+    def candidates(self, keys: Callable[[], set[Key]]) -> list[WatchedSubscription]:
         """Return those that a resource with such rows may match, each once."""
         if not self.keyed:
             return self.others
@@ -61,7 +61,7 @@ class SubscriptionMatcher:
     def __init__(self) -> None:
         self._known: dict[int, tuple[str, dict[str, OfType]]] = {}
 
-    def on_write(self, transaction: Transaction, stored: Stored, index: Callable[[], Index]) -> None:
+    def on_write(self, transaction: Transaction, stored: StoredVersion, index: Callable[[], Index]) -> None:
         """Queue a version that was just written for each subscription that it matches."""
         of_type = self._of(transaction).get(stored.type)
         if of_type is None:
@@ -77,7 +77,9 @@ class SubscriptionMatcher:
                 found = transaction.connection.execute(one.condition, (stored.key, *one.arguments)).fetchone()
                 known[asked] = found is not None
             if known[asked]:
-                enqueue(transaction, one.id, one.version, Event(f"{stored.type}/{stored.id}", stored=stored))
+                enqueue(
+                    transaction, one.id, one.version, NotificationEvent(f"{stored.type}/{stored.id}", stored=stored)
+                )
 
     def watches(self, transaction: Transaction, type_name: str) -> bool:
         """Say whether a subscription asks for writes of a type."""
@@ -105,7 +107,7 @@ def _compiled(transaction: Transaction) -> dict[str, OfType]:
             continue
         search = follow_merges(transaction, search)
         where, arguments = with_probes(THE_ONE, (), sorted(search.criteria, key=lambda criterion: criterion.rank))
-        watched = Watched(one.id, one.version, one.end_ms, MATCH.format(where=where), arguments)
+        watched = WatchedSubscription(one.id, one.version, one.end_ms, MATCH.format(where=where), arguments)
         of_type = found.setdefault(one.type, OfType())
         keys = _anchor(search)
         for key in keys:
@@ -115,7 +117,7 @@ def _compiled(transaction: Transaction) -> dict[str, OfType]:
     return found
 
 
-def _search(row: Subscribed) -> Search | None:
+def _search(row: Subscribed) -> SearchQuery | None:
     """Return what the criteria of a row ask for; None for those of another release, which this one cannot read."""
     version = FhirVersion.STU3 if row.version == "STU3" else FhirVersion.R4
     try:
@@ -125,7 +127,7 @@ def _search(row: Subscribed) -> Search | None:
         return None
 
 
-def _anchor(search: Search) -> frozenset[Key]:
+def _anchor(search: SearchQuery) -> frozenset[Key]:
     """Return the values of the most telling criterion without which nothing matches; none where there is no such."""
     for criterion in sorted(search.criteria, key=lambda one: one.rank):
         keys = _values(criterion)
@@ -138,10 +140,10 @@ def _values(criterion: Criterion) -> frozenset[Key]:
     parameter = criterion.parameter
     if criterion.missing is not None or parameter.also:
         return frozenset()
-    if parameter.kind is Kind.REFERENCE:
+    if parameter.kind is ParameterKind.REFERENCE:
         return frozenset((parameter.rows, str(one)) for _, arguments in criterion.tests for one in arguments)
     # Of a code or number, the first argument is itself, unless only its system is asked for.
-    coded = parameter.kind in {Kind.TOKEN, Kind.IDENTIFIER}
+    coded = parameter.kind in {ParameterKind.TOKEN, ParameterKind.IDENTIFIER}
     if coded and all(test.startswith(("code = ?", "value = ?")) for test, _ in criterion.tests):
         return frozenset((parameter.rows, str(arguments[0])) for _, arguments in criterion.tests)
     return frozenset()

@@ -8,17 +8,17 @@ from engine.config.service import Tenant
 from engine.config.text import is_host
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Request
+from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.core.service import Service
 from engine.interchange.events.subscriptions.header import Lines, masked, settle_lines
 from engine.interchange.events.subscriptions.sealing import NONCE_BYTES, seal, unseal
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
 from engine.interchange.rest.subscriptions.criteria import Criteria, parse_criteria
-from engine.interchange.store.notification import Outcome, end_waiting
+from engine.interchange.store.notification import NotificationOutcome, end_waiting
 from engine.interchange.store.search.date import span
 from engine.interchange.store.subscription import Subscribed, find_subscription, other_active, put_subscription
-from engine.interchange.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 from engine.interchange.tokens.oauth.rights import may
 from engine.interchange.tokens.oauth.scope import allows
 from engine.interchange.tokens.oauth.vault import Principal
@@ -34,7 +34,7 @@ END_PASSED: Final = "Its end has passed."
 
 
 def settle_subscription(
-    service: Service, transaction: Transaction, request: Request, resource: JsonObject, live: Stored | None
+    service: Service, transaction: Transaction, request: FhirRequest, resource: JsonObject, live: StoredVersion | None
 ) -> JsonObject:
     """Return a Subscription as it is kept: active at once, its header lines without their values.
 
@@ -56,7 +56,13 @@ def settle_subscription(
     if active:
         _check_number(service.configuration.tenants[request.principal.tenant], transaction, request.id)
     elif former is not None and former.active:
-        end_waiting(transaction.connection, transaction.tenant, request.id, milliseconds(transaction.at), Outcome.OFF)
+        end_waiting(
+            transaction.connection,
+            transaction.tenant,
+            request.id,
+            milliseconds(transaction.at),
+            NotificationOutcome.OFF,
+        )
     row = Subscribed(
         transaction.tenant,
         request.id,
@@ -132,7 +138,7 @@ def _end(resource: JsonObject) -> int | None:
     return found[1] if found is not None else None
 
 
-def _kept_error(live: Stored | None) -> str:
+def _kept_error(live: StoredVersion | None) -> str:
     """Return why the service has switched a subscription off, as long as it stays so."""
     return str(live.resource().get("error", "")) if live is not None else ""
 

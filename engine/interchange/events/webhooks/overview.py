@@ -16,7 +16,7 @@ from engine.errors import UsageError
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
 from engine.interchange.store import notification
 from engine.interchange.store.access import append, by_command
-from engine.interchange.store.notification import LISTED, Outcome, PendingNotification
+from engine.interchange.store.notification import LISTED, NotificationOutcome, PendingNotification
 from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.store import Store
 from engine.interchange.store.subscription import find_subscription
@@ -34,11 +34,11 @@ WAITING: Final = "waiting"
 # What is listed where nothing else is asked for: what waits, and what was given up.
 TO_SEE: Final = "(n.ended_ms IS NULL OR n.outcome='dropped')"
 # Deliveries of these can be asked for again.
-AGAIN: Final = frozenset({Outcome.DROPPED, Outcome.OFF})
+AGAIN: Final = frozenset({NotificationOutcome.DROPPED, NotificationOutcome.OFF})
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class EventAttempt:
     """One time that an event was sent: HTTP's status, 0 where there was no answer. Moments are ISO texts."""
 
     attempt: int
@@ -49,7 +49,7 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EventOverview:
     """An event as operators see it: X-Service-EventId, moments and statuses, nothing of what it tells.
 
     `server` is where it goes, without the path; '' for a subscription that was deleted. `due_at` is '' once it ended.
@@ -66,10 +66,12 @@ class Seen:
     ended_at: str
     tries: int
     server: str = ""
-    attempts: tuple[Tried, ...] = ()
+    attempts: tuple[EventAttempt, ...] = ()
 
 
-def list_events(database: Place, tenant: str = "", subscription: str = "", state: str = "") -> tuple[Seen, ...]:
+def list_events(
+    database: Place, tenant: str = "", subscription: str = "", state: str = ""
+) -> tuple[EventOverview, ...]:
     """Return events in the order of their making, the last MOST of them: of a state, else those that need a look.
 
     '' is any tenant, any subscription. StartError for no database.
@@ -84,7 +86,7 @@ def list_events(database: Place, tenant: str = "", subscription: str = "", state
         connection.close()
 
 
-def show_event(database: Place, number: int) -> Seen:
+def show_event(database: Place, number: int) -> EventOverview:
     """Return an event with each time that it was sent; UsageError for none."""
     connection = open_known(database)
     try:
@@ -95,7 +97,7 @@ def show_event(database: Place, number: int) -> Seen:
 
 def retry_events(
     database: Place, clock: Callable[[], datetime], number: int = 0, subscription: str = ""
-) -> tuple[Seen, ...]:
+) -> tuple[EventOverview, ...]:
     """Let an event be sent again that was given up, or all such of a subscription, and record that.
 
     One that waits is sent at once. UsageError: there is none, or its subscription is not active.
@@ -107,7 +109,7 @@ def retry_events(
         connection.close()
     store = Store(database, (), clock, {}, alone=False)
 
-    async def write() -> tuple[Seen, ...]:
+    async def write() -> tuple[EventOverview, ...]:
         return tuple([await store.write(one.tenant, partial(_again, owed=one)) for one in found])
 
     try:
@@ -116,7 +118,7 @@ def retry_events(
         store.close()
 
 
-def _again(transaction: Transaction, owed: PendingNotification) -> Seen:
+def _again(transaction: Transaction, owed: PendingNotification) -> EventOverview:
     present = _one(transaction.connection, owed.number)
     if present.outcome and present.outcome not in AGAIN:
         raise UsageError(f"event {owed.number} is {present.outcome}: only one that waits or was given up is sent again")
@@ -150,16 +152,18 @@ def _one(connection: Connection, number: int) -> PendingNotification:
     return PendingNotification(*row)
 
 
-def _whole(connection: Connection, owed: PendingNotification) -> Seen:
+def _whole(connection: Connection, owed: PendingNotification) -> EventOverview:
     tenant = int(connection.execute("SELECT number FROM tenant WHERE name=?", (owed.tenant,)).fetchone()[0])
     row = find_subscription(connection, tenant, owed.subscription)
     told = notification.tries(connection, owed.number)
-    attempts = tuple(Tried(one.attempt, iso(one.began_ms), iso(one.ended_ms), one.status, one.reason) for one in told)
+    attempts = tuple(
+        EventAttempt(one.attempt, iso(one.began_ms), iso(one.ended_ms), one.status, one.reason) for one in told
+    )
     return replace(_seen(owed), server=urlsplit(row.endpoint).netloc if row is not None else "", attempts=attempts)
 
 
-def _seen(owed: PendingNotification) -> Seen:
-    return Seen(
+def _seen(owed: PendingNotification) -> EventOverview:
+    return EventOverview(
         number=owed.number,
         tenant=owed.tenant,
         subscription=owed.subscription,

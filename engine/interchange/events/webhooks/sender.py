@@ -22,7 +22,7 @@ from engine.interchange.events.webhooks.settling import Settled, settle
 from engine.interchange.jobs.queue_worker import LaneWork, QueueWorker, WorkQueue
 from engine.interchange.kernel.outbound import OutboundError
 from engine.interchange.store import notification
-from engine.interchange.store.notification import Attempt, QueuedNotification, Subscriber
+from engine.interchange.store.notification import QueuedNotification, SendAttempt, Subscriber
 from engine.interchange.store.transaction import milliseconds
 from engine.telemetry import logger
 
@@ -44,7 +44,7 @@ UNREADABLE: Final = "its header lines cannot be opened: write the subscription a
 GONE: Final = "the version is no longer kept"
 
 
-class Sender:
+class WebhookSender:
     """Sends the webhooks of a service; `run` does so until it is cancelled or the store fails for good."""
 
     def __init__(self, service: Service) -> None:
@@ -104,7 +104,7 @@ class Sender:
             await asyncio.sleep(REST_SECONDS)
         return False
 
-    async def _send(self, subscriber: Subscriber, owed: QueuedNotification) -> Attempt:
+    async def _send(self, subscriber: Subscriber, owed: QueuedNotification) -> SendAttempt:
         """Send an event once, and return what came of it."""
         began_ms = milliseconds(self._service.clock())
         status = 0
@@ -117,7 +117,7 @@ class Sender:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this event's, and that is tried again
             logger().error("webhook not sent", error=type(error).__name__, file=place_of(error))
             reason = "the service had an internal error while it was being sent"
-        return Attempt(owed.number, began_ms, milliseconds(self._service.clock()), status, reason)
+        return SendAttempt(owed.number, began_ms, milliseconds(self._service.clock()), status, reason)
 
     async def _post(self, subscriber: Subscriber, owed: QueuedNotification) -> tuple[int, str]:
         """Return the status that a subscriber answers, or 0 and why nothing can be sent."""
@@ -138,7 +138,7 @@ class Sender:
             return await peer.post_to(address, subscriber.endpoint, headers, body), ""
 
     async def _settle(
-        self, subscriber: Subscriber, owed: tuple[QueuedNotification, ...], attempts: list[Attempt]
+        self, subscriber: Subscriber, owed: tuple[QueuedNotification, ...], attempts: list[SendAttempt]
     ) -> bool:
         """Keep what came of some events, and say whether their subscription may go on."""
         settled = await self._worker.write(

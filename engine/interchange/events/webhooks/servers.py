@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final, NamedTuple
 
-from engine.interchange.kernel.outbound import Outbound, Peer
+from engine.interchange.kernel.outbound import Outbound, OutboundPeer
 
 # Requests to one server of a tenant at the same time.
 AT_ONCE: Final = 8
@@ -27,9 +27,11 @@ class ServerAddress(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class _Server:
+class WebhookServer:
+    """The connections to one server; `users` are the sends under way, `used` is the time of the last one."""
+
     stack: AsyncExitStack
-    peer: Peer
+    peer: OutboundPeer
     turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     users: int = 0
     used: float = 0.0
@@ -41,17 +43,17 @@ class Servers:
     def __init__(self, outbound: Outbound, seconds: float) -> None:
         self._outbound = outbound
         self._seconds = seconds
-        self._known: dict[ServerAddress, _Server] = {}
+        self._known: dict[ServerAddress, WebhookServer] = {}
 
     @asynccontextmanager
-    async def turn(self, place: ServerAddress) -> AsyncIterator[Peer]:
+    async def turn(self, place: ServerAddress) -> AsyncIterator[OutboundPeer]:
         """Wait for a turn with a server, and keep it for as long as the block lasts; OutboundError."""
         server = self._known.get(place)
         if server is None:
             stack = AsyncExitStack()
             peer = await stack.enter_async_context(self._outbound.peer(place.ca_bundle, self._seconds, beside=True))
             # Somebody else may have come first meanwhile; one that nobody uses has no connection to close.
-            server = self._known.setdefault(place, _Server(stack, peer))
+            server = self._known.setdefault(place, WebhookServer(stack, peer))
         server.users += 1
         try:
             async with server.turns:

@@ -8,7 +8,7 @@ from engine.interchange.events.subscriptions.ending import end_subscription
 from engine.interchange.events.webhooks.delivery import TAKEN
 from engine.interchange.store import notification
 from engine.interchange.store import subscription as rows
-from engine.interchange.store.notification import Attempt, Outcome, QueuedNotification, Subscriber
+from engine.interchange.store.notification import NotificationOutcome, QueuedNotification, SendAttempt, Subscriber
 from engine.interchange.store.subscription import Subscribed
 from engine.interchange.store.transaction import Transaction, milliseconds
 
@@ -34,7 +34,10 @@ class Settled(NamedTuple):
 
 
 def settle(
-    transaction: Transaction, subscriber: Subscriber, owed: Sequence[QueuedNotification], attempts: Sequence[Attempt]
+    transaction: Transaction,
+    subscriber: Subscriber,
+    owed: Sequence[QueuedNotification],
+    attempts: Sequence[SendAttempt],
 ) -> Settled:
     """Keep what came of some events of a subscription, in the order of their attempts."""
     connection, tenant = transaction.connection, transaction.tenant
@@ -43,11 +46,11 @@ def settle(
     reason = ""
     for one, attempt in zip(owed, attempts, strict=True):
         if attempt.status in TAKEN:
-            notification.end(connection, attempt, Outcome.DELIVERED)
+            notification.end(connection, attempt, NotificationOutcome.DELIVERED)
             rows.succeeded(connection, tenant, subscriber.id, attempt.ended_ms)
             outcomes.append("delivered")
         elif one.body is None:
-            notification.end(connection, attempt, Outcome.GONE)
+            notification.end(connection, attempt, NotificationOutcome.GONE)
             outcomes.append("gone")
         else:
             failed += 1
@@ -56,7 +59,7 @@ def settle(
             last = one.tries + 1 >= MOST_TRIES
             dropped += last
             if last:
-                notification.end(connection, attempt, Outcome.DROPPED)
+                notification.end(connection, attempt, NotificationOutcome.DROPPED)
             else:
                 notification.again(connection, attempt, attempt.began_ms + RETRY_MS)
             outcomes.append("dropped" if last else "failed")

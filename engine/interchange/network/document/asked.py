@@ -1,7 +1,7 @@
 """Whose documents an operation is about: the patient in its address, its parameters or its body."""
 
 from engine.fhir.json import JsonObject
-from engine.interchange.core.exchange import Request
+from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, unsupported
 from engine.interchange.rest.resource.context import outside_compartment
@@ -10,7 +10,7 @@ from engine.interchange.store.search.page import FORMAT
 from engine.interchange.store.transaction import Transaction
 
 
-def patient_asked(service: Service, request: Request) -> str:
+def patient_asked(service: Service, request: FhirRequest) -> str:
     """Return the id of the live patient that a request names; RefusedError 400, 403, 404 or 410.
 
     The instance level of Patient and DocumentReference names one by itself; each other naming must be the same.
@@ -46,7 +46,7 @@ def live_patient(transaction: Transaction, patient: str) -> str:
     return patient
 
 
-def _in_query(request: Request) -> list[str]:
+def _in_query(request: FhirRequest) -> list[str]:
     unknown = next((name for name, _ in request.query if name != "patient" and name not in FORMAT), None)
     if unknown is not None:
         raise unsupported(unknown)
@@ -81,7 +81,7 @@ def _id(value: str, base_url: str) -> str:
     return patient
 
 
-def _of_document(transaction: Transaction, request: Request) -> str:
+def _of_document(transaction: Transaction, request: FhirRequest) -> str:
     stored = transaction.get(request.type, request.id)
     if stored is None:
         raise refuse(Category.NOT_FOUND, f"{request.type}/{request.id[:64]} does not exist.", location="http.id")

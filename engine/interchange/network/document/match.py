@@ -6,13 +6,13 @@ from typing import Final
 from engine.fhir.json import JsonObject
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.resource.elements import values
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 ROWS: Final = "DocumentReference.identifier"
 Number = tuple[str, str]
 
 
-def find_document(transaction: Transaction, document: JsonObject) -> Stored | None:
+def find_document(transaction: Transaction, document: JsonObject) -> StoredVersion | None:
     """Return the document of the same patient that a document is, None for none; RefusedError (422) for several.
 
     By its masterIdentifier, else by any identifier, else by the address of an attachment.
@@ -34,22 +34,22 @@ def find_document(transaction: Transaction, document: JsonObject) -> Stored | No
     return None
 
 
-def _numbered(transaction: Transaction, patient: str, numbers: Iterable[Number]) -> Iterator[Stored]:
+def _numbered(transaction: Transaction, patient: str, numbers: Iterable[Number]) -> Iterator[StoredVersion]:
     for system, value in numbers:
         yield from _of(patient, map(transaction.by_key, transaction.holders(ROWS, system, value)))
 
 
-def _attached(transaction: Transaction, patient: str, document: JsonObject) -> Iterator[Stored]:
+def _attached(transaction: Transaction, patient: str, document: JsonObject) -> Iterator[StoredVersion]:
     for url in sorted(set(_urls(document))):
         same = (one for one in transaction.referrers(url) if one.type == "DocumentReference")
         yield from (one for one in _of(patient, same) if url in set(_urls(one.resource())))
 
 
-def _of(patient: str, documents: Iterable[Stored]) -> Iterator[Stored]:
+def _of(patient: str, documents: Iterable[StoredVersion]) -> Iterator[StoredVersion]:
     return (one for one in documents if one.resource().get("subject", {}).get("reference") == patient)
 
 
-def _shares(stored: Stored, numbers: list[Number], elements: tuple[str, ...]) -> bool:
+def _shares(stored: StoredVersion, numbers: list[Number], elements: tuple[str, ...]) -> bool:
     return any(one in numbers for one in _numbers(stored.resource(), *elements))
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
@@ -17,9 +17,9 @@ from engine.interchange.rest.patient.index import IDENTIFIER
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.draft import check_chart, read_draft
 from engine.interchange.rest.resource.rules import check_shape, issues
-from engine.interchange.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 from engine.interchange.tokens.oauth.rights import may_see
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
 NAME: Final = "DocumentReference"
 SUBJECT: Final = f"{NAME}.subject"
@@ -27,12 +27,12 @@ SUBJECT: Final = f"{NAME}.subject"
 SPARED: Final = frozenset({f"{NAME}.type", f"{NAME}.indexed"})
 
 
-async def merge(service: Service, request: Request) -> Answer:
+async def merge(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST /DocumentReference/$merge: 200 for a new version of what matches, else 201."""
     draft = await read_draft(service, request, _check)
     new_id = service.new_id()
 
-    def work(transaction: Transaction) -> tuple[int, Stored]:
+    def work(transaction: Transaction) -> tuple[int, StoredVersion]:
         document = draft.resource
         document["subject"]["reference"] = _patient(transaction, document["subject"])
         stored = find_document(transaction, document)
@@ -41,7 +41,7 @@ async def merge(service: Service, request: Request) -> Answer:
         former = stored.resource() if stored is not None else {}
         document.setdefault("date", former.get("date", transaction.at.isoformat(timespec="milliseconds")))
         if stored is not None:
-            return 200, transaction.update(stored, document, Change.POST)
+            return 200, transaction.update(stored, document, VersionMethod.POST)
         return 201, transaction.create(NAME, new_id, document)
 
     status, stored = await service.store.write(request.principal.tenant, work)
@@ -88,10 +88,10 @@ def _patient(transaction: Transaction, subject: JsonObject) -> str:
 INTERACTION: Final = Interaction(
     NAME,
     "merge-document",
-    Level.TYPE,
+    InteractionLevel.TYPE,
     "POST",
-    Access.WRITE,
-    Action.CLINICAL,
+    RequiredAccess.WRITE,
+    RoleRule.CLINICAL,
     merge,
     operation="$merge",
     versions=(FhirVersion.STU3,),

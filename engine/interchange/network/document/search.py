@@ -5,20 +5,21 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
-from engine.interchange.jobs.job import Job, JobFailedError, Report, Result
+from engine.interchange.jobs.job import JobFailedError, JobResult, Report
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Issue
 from engine.interchange.network.document.asked import live_patient, patient_asked
 from engine.interchange.network.document.source_document import SourceDocument, as_bundle, found_in
 from engine.interchange.network.patient360.connectors.configured import connectors_of
-from engine.interchange.network.patient360.connectors.connector import Connector, Subject, subject_of
+from engine.interchange.network.patient360.connectors.connector import DocumentSource, RequestedPatient, subject_of
 from engine.interchange.network.patient360.connectors.failing import reason_of
 from engine.interchange.rest.everything.operation import SCOPES
+from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
 KIND: Final = "cq-search"
 NO_SOURCES: Final = "The tenant has no source to ask: name some in its connectors, or let a sandbox invent (mocked)."
@@ -26,7 +27,7 @@ NO_SOURCES: Final = "The tenant has no source to ask: name some in its connector
 LONGEST_SECONDS: Final = 3600.0
 
 
-async def search(service: Service, request: Request) -> Answer:
+async def search(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer $cq-search: 200 with the Bundle where the sources were fast, else 202 with a handle.
 
     RefusedError: 400 without a patient, 404, 410, and 422 where all sources have failed meanwhile.
@@ -34,10 +35,10 @@ async def search(service: Service, request: Request) -> Answer:
     patient = patient_asked(service, request)
     wait = 0 if request.prefer.respond_async else service.configuration.cq.sync_wait_s
     answer = await ask(service, request, KIND, patient, {}, wait)
-    return Answer(answer.status, answer.body, answer.headers, patients=(patient,))
+    return HttpAnswer(answer.status, answer.body, answer.headers, patients=(patient,))
 
 
-async def work(service: Service, job: Job, report: Report) -> Result:
+async def work(service: Service, job: AsyncJob, report: Report) -> JobResult:
     """Ask every source of the tenant, all at once, and return what they have; JobFailedError where none answers."""
 
     def look(transaction: Transaction) -> JsonObject:
@@ -57,10 +58,10 @@ async def work(service: Service, job: Job, report: Report) -> Result:
     await report({"sourcesTotal": len(sources), "sourcesFailed": len(failed), "documentsFound": len(documents)})
     address = f"{service.base(job.version)}/DocumentReference/${KIND}"
     bundle = as_bundle(service.new_id(), address, subject, documents, failed, job.version)
-    return Result(await asyncio.to_thread(write_json, bundle))
+    return JobResult(await asyncio.to_thread(write_json, bundle))
 
 
-async def _asked(source: Connector, subject: Subject) -> tuple[list[SourceDocument], str]:
+async def _asked(source: DocumentSource, subject: RequestedPatient) -> tuple[list[SourceDocument], str]:
     """Return what one source has of the patient, and why it failed, '' where it did not."""
     found: list[SourceDocument] = []
     try:
@@ -81,14 +82,14 @@ INTERACTIONS: Final = tuple(
         KIND,
         level,
         method,
-        Access.READ,
-        Action.CHART,
+        RequiredAccess.READ,
+        RoleRule.CHART,
         search,
         operation=f"${KIND}",
         versions=(FhirVersion.R4, FhirVersion.STU3),
         flags=flags,
     )
     for type_name, flags in (("DocumentReference", frozenset[str]()), ("Patient", SCOPES))
-    for level in (Level.TYPE, Level.INSTANCE)
+    for level in (InteractionLevel.TYPE, InteractionLevel.INSTANCE)
     for method in ("GET", "POST")
 )

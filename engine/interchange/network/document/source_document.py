@@ -12,7 +12,7 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.interchange.clinical.patient360.facts import UnreadableDocumentError
-from engine.interchange.network.patient360.connectors.connector import CCDA, Document, Subject
+from engine.interchange.network.patient360.connectors.connector import CCDA, RequestedPatient, RetrievedDocument
 from engine.interchange.network.patient360.connectors.read import read_document
 from engine.interchange.network.patient360.match import matches
 from engine.interchange.store.search.date import span
@@ -34,7 +34,7 @@ class SourceDocument:
     resource: JsonObject
 
 
-def found_in(document: Document, subject: Subject) -> SourceDocument | None:
+def found_in(document: RetrievedDocument, subject: RequestedPatient) -> SourceDocument | None:
     """Return a document as it is shown; None for one that cannot be read, or is not the patient's.
 
     Takes CPU time: call it off the event loop.
@@ -78,7 +78,7 @@ def _identifier(number: str) -> JsonObject:
 def as_bundle(
     bundle_id: str,
     address: str,
-    subject: Subject,
+    subject: RequestedPatient,
     found: Iterable[SourceDocument],
     failed: Iterable[str],
     version: FhirVersion,

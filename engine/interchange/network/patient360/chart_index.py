@@ -7,14 +7,14 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.network.patient360.deduplicate import FACTS, Key, in_error, key_of
-from engine.interchange.network.patient360.record import Ledger, Record, Words, hashes, read_record
+from engine.interchange.network.patient360.record import Ledger, ProvenanceRecord, Words, hashes, read_record
 from engine.interchange.rest.everything.chart import chart_keys, records
-from engine.interchange.rest.everything.parameters import Wanted
+from engine.interchange.rest.everything.parameters import ChartPart
 from engine.interchange.store.history import former_version
 from engine.interchange.store.search.date import NEVER
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
-WANTED: Final = Wanted(types=frozenset(FACTS))
+WANTED: Final = ChartPart(types=frozenset(FACTS))
 # Resources that one statement reads.
 PAGE: Final = 500
 Number = tuple[str, str, str, str]
@@ -37,7 +37,7 @@ class Backing:
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class ChartIndexEntry:
     """A resource of the chart that states a fact: as it is to be, and the version of it that is kept (0: none yet).
 
     `edited`: somebody here has changed what was imported, or it was not imported in the first place.
@@ -78,14 +78,14 @@ class ChartIndex:
     by the id of the DocumentReference, `hashes` lead from the SHA-256 of a document to that.
     """
 
-    by_key: dict[Key, Entry] = field(default_factory=dict)
-    errors: dict[tuple[str, Key], Entry] = field(default_factory=dict)
-    by_number: dict[Number, list[Entry]] = field(default_factory=lambda: defaultdict(list))
-    documents: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    by_key: dict[Key, ChartIndexEntry] = field(default_factory=dict)
+    errors: dict[tuple[str, Key], ChartIndexEntry] = field(default_factory=dict)
+    by_number: dict[Number, list[ChartIndexEntry]] = field(default_factory=lambda: defaultdict(list))
+    documents: dict[tuple[str, str], ChartIndexEntry] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
     imports: dict[str, Ledger] = field(default_factory=dict)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ChartIndexEntry) -> None:
         """Know an entry by its key, and by its numbers for each organization that stands behind it."""
         organizations = {one.organization for one in entry.backings}
         if in_error(entry.resource):
@@ -97,7 +97,7 @@ class ChartIndex:
                 if entry not in self.by_number[number]:
                     self.by_number[number].append(entry)
 
-    def drop_key(self, entry: Entry) -> None:
+    def drop_key(self, entry: ChartIndexEntry) -> None:
         """Know an entry by its key no longer."""
         if self.by_key.get(entry.key) is entry:
             del self.by_key[entry.key]
@@ -112,15 +112,15 @@ def numbers(organization: str, resource: JsonObject) -> set[Number]:
     }
 
 
-def read_standing(transaction: Transaction, patient: Stored, words: Words) -> ChartIndex:
+def read_standing(transaction: Transaction, patient: StoredVersion, words: Words) -> ChartIndex:
     """Return what stands in the chart of a live patient; a large chart takes a while."""
     keys = chart_keys(transaction, patient, WANTED)
     kept = [one for at in range(0, len(keys), PAGE) for one in records(transaction, patient, keys[at : at + PAGE])]
     standing = ChartIndex()
-    entries: dict[str, tuple[Stored, Entry]] = {}
+    entries: dict[str, tuple[StoredVersion, ChartIndexEntry]] = {}
     for stored in kept:
         resource = stored.resource()
-        entry = Entry(stored.type, stored.id, stored.version, resource, key_of(resource))
+        entry = ChartIndexEntry(stored.type, stored.id, stored.version, resource, key_of(resource))
         entries[entry.reference] = stored, entry
         if stored.type == "DocumentReference":
             _add_document(standing, transaction, entry, words)
@@ -137,7 +137,7 @@ def read_standing(transaction: Transaction, patient: Stored, words: Words) -> Ch
     return standing
 
 
-def _add_document(standing: ChartIndex, transaction: Transaction, entry: Entry, words: Words) -> None:
+def _add_document(standing: ChartIndex, transaction: Transaction, entry: ChartIndexEntry, words: Words) -> None:
     number = entry.resource.get("masterIdentifier", {})
     if "value" in number:
         standing.documents[number.get("system", ""), number["value"]] = entry
@@ -150,14 +150,14 @@ def _add_document(standing: ChartIndex, transaction: Transaction, entry: Entry, 
             standing.imports[entry.id] = Ledger(found)
 
 
-def _records(transaction: Transaction, document: Entry, words: Words) -> Iterable[Record]:
+def _records(transaction: Transaction, document: ChartIndexEntry, words: Words) -> Iterable[ProvenanceRecord]:
     for referrer in transaction.referrers(document.reference):
         found = read_record(words, referrer.resource(), referrer.updated_ms) if referrer.type == "Provenance" else None
         if found is not None and found.document_id == document.id:
             yield found
 
 
-def changed_here(transaction: Transaction, stored: Stored, written: int) -> bool:
+def changed_here(transaction: Transaction, stored: StoredVersion, written: int) -> bool:
     """Say whether a resource is not as an import wrote it last, as the version `written`.
 
     A merge of patients writes versions in which nothing but the patient is another one.

@@ -17,32 +17,32 @@ from engine import fault
 from engine.database.sqlite import SqliteError
 from engine.errors import ServiceError, place_of
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.patient360.facts import Facts, UnreadableDocumentError
+from engine.interchange.clinical.patient360.facts import DocumentFacts, UnreadableDocumentError
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.job import CancelledJobError, Job, State
+from engine.interchange.jobs.job import CancelledJobError
 from engine.interchange.jobs.subject import subject
-from engine.interchange.network.patient360.chart_index import Backing, ChartIndex, Entry, read_standing
-from engine.interchange.network.patient360.connectors.connector import Document
+from engine.interchange.network.patient360.chart_index import Backing, ChartIndex, ChartIndexEntry, read_standing
+from engine.interchange.network.patient360.connectors.connector import RetrievedDocument
 from engine.interchange.network.patient360.deduplicate import Key
 from engine.interchange.network.patient360.match import matches
 from engine.interchange.network.patient360.own import in_our_terms
-from engine.interchange.network.patient360.plan import FactOutcome, Plan, Source, Step, make_plan
+from engine.interchange.network.patient360.plan import FactOutcome, ImportedDocument, ImportPlan, ImportStep, make_plan
 from engine.interchange.network.patient360.record import (
     MOST_TARGETS,
     Ledger,
-    Record,
-    Target,
+    ProvenanceRecord,
+    ProvenanceTarget,
     Words,
     binary,
     digest,
     document_reference,
     stated,
 )
-from engine.interchange.store.job import find_job
-from engine.interchange.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.job import AsyncJob, JobState, find_job
+from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 from engine.telemetry import logger
 
-Reader = Callable[[Document], Facts]
+Reader = Callable[[RetrievedDocument], DocumentFacts]
 
 # Facts of one transaction: it takes some 3 ms, as long as which all other writes wait, and reads, which are recorded.
 BATCH: Final = 5
@@ -50,7 +50,7 @@ BATCH: Final = 5
 TRIES: Final = 3
 
 
-class Ended(StrEnum):
+class DocumentOutcome(StrEnum):
     """What became of a document."""
 
     IMPORTED = "imported"
@@ -59,10 +59,10 @@ class Ended(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ImportOutcome:
     """What became of a document, why it was not imported, and what came of its facts."""
 
-    ended: Ended
+    ended: DocumentOutcome
     reason: str = ""
     counts: Counter[FactOutcome] = field(default_factory=Counter)
     invalid: int = 0
@@ -76,12 +76,12 @@ class ChangedMeanwhileError(ServiceError):
 class Ready:
     """An import as it is to be written; `beside` is what the DocumentReference and the facts refer to."""
 
-    document: Document
+    document: RetrievedDocument
     document_id: str
     occurred: str
     ledger: Ledger
     beside: tuple[JsonObject, ...]
-    plan: Plan
+    plan: ImportPlan
     invalid: int
 
 
@@ -90,17 +90,17 @@ class Importer:
     """Imports documents into the chart of one job's patient, one after the other."""
 
     service: Service
-    job: Job
+    job: AsyncJob
     read: Reader
     words: Words
     standing: ChartIndex | None = None
     seen: set[str] = field(default_factory=set)
 
-    async def take(self, document: Document) -> Outcome:
+    async def take(self, document: RetrievedDocument) -> ImportOutcome:
         """Import a document, or say why not; JobFailedError where the patient is no longer there."""
         for _ in range(TRIES):
             ready = await self._ready(document)
-            if isinstance(ready, Outcome):
+            if isinstance(ready, ImportOutcome):
                 return ready
             try:
                 ledger = await self._write(ready)
@@ -109,10 +109,12 @@ class Importer:
                 continue
             self.seen.add(digest(document.body))
             begun_before = ready.ledger.updated_ms >= milliseconds(self.job.asked_at)
-            return Outcome(Ended.IMPORTED, "", _counted(ledger) if begun_before else ready.plan.counts, ready.invalid)
-        return Outcome(Ended.FAILED, "chart-busy")
+            return ImportOutcome(
+                DocumentOutcome.IMPORTED, "", _counted(ledger) if begun_before else ready.plan.counts, ready.invalid
+            )
+        return ImportOutcome(DocumentOutcome.FAILED, "chart-busy")
 
-    async def _ready(self, document: Document) -> Ready | Outcome:
+    async def _ready(self, document: RetrievedDocument) -> Ready | ImportOutcome:
         """Prepare a document; a fault of ours that one brings to light is that document's end, and no other's."""
         try:
             async with self.service.imports:
@@ -123,9 +125,9 @@ class Importer:
             name, place = type(error).__name__, place_of(error)
             logger().error("document failed", job=self.job.id, error=name, file=place)
             self.standing = None
-            return Outcome(Ended.FAILED, "service-fault")
+            return ImportOutcome(DocumentOutcome.FAILED, "service-fault")
 
-    def _prepare(self, document: Document) -> Ready | Outcome:
+    def _prepare(self, document: RetrievedDocument) -> Ready | ImportOutcome:
         store, tenant = self.service.store, self.job.tenant
         patient = store.read(tenant, self._look)
         standing = self.standing or ChartIndex()
@@ -135,48 +137,50 @@ class Importer:
         try:
             facts = self.read(document)
         except UnreadableDocumentError as error:
-            return Outcome(Ended.FAILED, str(error.reason))
+            return ImportOutcome(DocumentOutcome.FAILED, str(error.reason))
         if not matches(facts.identity, patient.resource()):
-            return Outcome(Ended.FAILED, "patient-mismatch")
+            return ImportOutcome(DocumentOutcome.FAILED, "patient-mismatch")
         return store.read(tenant, lambda transaction: self._planned(transaction, standing, document, facts))
 
-    def _look(self, transaction: Transaction) -> Stored:
+    def _look(self, transaction: Transaction) -> StoredVersion:
         """Return the patient, and know what stands in the chart."""
         patient = subject(transaction, self.job)
         if self.standing is None:
             self.standing = read_standing(transaction, patient, self.words)
         return patient
 
-    def _known(self, standing: ChartIndex, hashed: str) -> Outcome | None:
+    def _known(self, standing: ChartIndex, hashed: str) -> ImportOutcome | None:
         """Return what became of a document whose bytes are here already; None where they are not, or not to their end.
 
         One that was imported after the job was asked for is the job's own, from before the process ended.
         """
         ledger = standing.imports.get(standing.hashes.get(hashed, ""))
         if hashed in self.seen:
-            return Outcome(Ended.SKIPPED, "duplicate-document")
+            return ImportOutcome(DocumentOutcome.SKIPPED, "duplicate-document")
         if ledger is None or not ledger.done:
             return None
         self.seen.add(hashed)
         if ledger.updated_ms >= milliseconds(self.job.asked_at):
-            return Outcome(Ended.IMPORTED, "", _counted(ledger))
-        return Outcome(Ended.SKIPPED, "known-document")
+            return ImportOutcome(DocumentOutcome.IMPORTED, "", _counted(ledger))
+        return ImportOutcome(DocumentOutcome.SKIPPED, "known-document")
 
     def _planned(
-        self, transaction: Transaction, standing: ChartIndex, document: Document, facts: Facts
-    ) -> Ready | Outcome:
+        self, transaction: Transaction, standing: ChartIndex, document: RetrievedDocument, facts: DocumentFacts
+    ) -> Ready | ImportOutcome:
         number = self.words.number(document, facts)
         kept = standing.documents.get((number["system"], number["value"]))
         ledger = standing.imports.get(kept.id) if kept is not None else None
         occurred = facts.at or document.at
         if ledger is not None and ledger.organization != document.organization:
-            return Outcome(Ended.SKIPPED, "duplicate-document")
+            return ImportOutcome(DocumentOutcome.SKIPPED, "duplicate-document")
         if ledger is not None and stated(occurred) < ledger.occurred_ms:
-            return Outcome(Ended.SKIPPED, "older-document")
+            return ImportOutcome(DocumentOutcome.SKIPPED, "older-document")
         entry = kept or _new_document(self.service.new_id(), document.organization, number["value"], occurred)
         standing.documents[number["system"], number["value"]] = entry
         own = in_our_terms(transaction, facts, document.organization, self.job.patient, self.words, occurred)
-        plan = make_plan(standing, own.facts, Source(document.organization, number["value"]), self.service.new_id)
+        plan = make_plan(
+            standing, own.facts, ImportedDocument(document.organization, number["value"]), self.service.new_id
+        )
         beside = own.directory
         if not (entry.edited or standing.hashes.get(digest(document.body)) == entry.id):
             attached = {**binary(document, self.job.patient), "id": self.service.new_id()}
@@ -185,9 +189,11 @@ class Importer:
             beside = (*beside, attached)
             plan.lead(entry, made, stated(occurred))
         elif entry.edited:
-            plan.targets[entry.reference] = Target(entry.reference, 0, stated(occurred))
+            plan.targets[entry.reference] = ProvenanceTarget(entry.reference, 0, stated(occurred))
         if ledger is None:
-            first = Record(self.service.new_id(), 0, 0, document.organization, entry.id, occurred, (), done=False)
+            first = ProvenanceRecord(
+                self.service.new_id(), 0, 0, document.organization, entry.id, occurred, (), done=False
+            )
             ledger = Ledger((first,))
         return Ready(document, entry.id, occurred, ledger, beside, plan, own.invalid)
 
@@ -214,11 +220,11 @@ class Importer:
 
     def _write_batch(
         self,
-        records: list[Record],
-        steps: list[Step],
+        records: list[ProvenanceRecord],
+        steps: list[ImportStep],
         beside: tuple[JsonObject, ...],
         transaction: Transaction,
-    ) -> dict[str, Record]:
+    ) -> dict[str, ProvenanceRecord]:
         """Write a batch, and return its records as they are kept, by their ids."""
         subject(transaction, self.job)
         _check_attempt(transaction, self.job)
@@ -228,7 +234,7 @@ class Importer:
             _put(transaction, step)
         return {one.id: self._put_record(transaction, one) for one in records}
 
-    def _put_record(self, transaction: Transaction, record: Record) -> Record:
+    def _put_record(self, transaction: Transaction, record: ProvenanceRecord) -> ProvenanceRecord:
         made = record.provenance(self.words, transaction.at.isoformat(timespec="milliseconds"))
         before = transaction.get("Provenance", record.id)
         create = partial(transaction.create, "Provenance", record.id)
@@ -236,10 +242,10 @@ class Importer:
         return replace(record, updated_ms=kept.updated_ms, version=kept.version)
 
 
-def _check_attempt(transaction: Transaction, job: Job) -> None:
+def _check_attempt(transaction: Transaction, job: AsyncJob) -> None:
     """Raise CancelledJobError where this attempt is over: the next one may be writing the same facts already."""
     kept = find_job(transaction, job.id)
-    if kept is not None and (kept.state, kept.job.attempts) != (State.RUNNING, job.attempts):
+    if kept is not None and (kept.state, kept.job.attempts) != (JobState.RUNNING, job.attempts):
         raise CancelledJobError
 
 
@@ -255,7 +261,7 @@ def _counted(ledger: Ledger) -> Counter[FactOutcome]:
     )
 
 
-def _batches(plan: Plan) -> list[tuple[list[Step], list[Target]]]:
+def _batches(plan: ImportPlan) -> list[tuple[list[ImportStep], list[ProvenanceTarget]]]:
     """Return what is written at once: the document first, what only needs to be stood behind last."""
     steps = list(plan.steps.values())
     known = [one for name, one in plan.targets.items() if name not in plan.steps]
@@ -265,11 +271,11 @@ def _batches(plan: Plan) -> list[tuple[list[Step], list[Target]]]:
     return made or [([], [])]
 
 
-def _new_document(new_id: str, organization: str, number: str, occurred: str) -> Entry:
+def _new_document(new_id: str, organization: str, number: str, occurred: str) -> ChartIndexEntry:
     """Return an entry for a document that is not here yet; what it says comes with its step."""
     turn = (stated(occurred), organization, number)
     key = Key("DocumentReference", "", "", new_id)
-    return Entry("DocumentReference", new_id, 0, {}, key, [Backing(turn, 1)], edited=False)
+    return ChartIndexEntry("DocumentReference", new_id, 0, {}, key, [Backing(turn, 1)], edited=False)
 
 
 def _put_beside(transaction: Transaction, resource: JsonObject) -> None:
@@ -281,7 +287,7 @@ def _put_beside(transaction: Transaction, resource: JsonObject) -> None:
         transaction.bring_back(stored, resource)
 
 
-def _put(transaction: Transaction, step: Step) -> None:
+def _put(transaction: Transaction, step: ImportStep) -> None:
     """Write a step; ChangedMeanwhileError where another version stands there than the one that it replaces."""
     entry = step.entry
     stored = transaction.get(entry.type, entry.id)

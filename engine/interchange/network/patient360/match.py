@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.patient360.facts import Identity
+from engine.interchange.clinical.patient360.facts import DocumentIdentity
 from engine.interchange.clinical.patient360.terms import canonical_system
 from engine.interchange.store.search.text import fold
 
@@ -27,7 +27,7 @@ DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 UNKNOWN: Final = frozenset({"", "unknown"})
 
 
-def matches(identity: Identity, patient: JsonObject) -> bool:
+def matches(identity: DocumentIdentity, patient: JsonObject) -> bool:
     """Say whether the person whom a document names is the patient (R4)."""
     born = identity.birth_date
     if DAY.fullmatch(born) is None or born != patient.get("birthDate"):
@@ -38,7 +38,7 @@ def matches(identity: Identity, patient: JsonObject) -> bool:
     return _share_a_number(identity, patient) if sexes & UNKNOWN else len(sexes) == 1
 
 
-def _named(identity: Identity, name: JsonObject) -> bool:
+def _named(identity: DocumentIdentity, name: JsonObject) -> bool:
     families = sorted(_words((identity.family,))), sorted(_words((name.get("family", ""),)))
     if not families[0] or families[0] != families[1]:
         return False
@@ -65,7 +65,7 @@ def _words(texts: Iterable[str]) -> list[str]:
     return [word for word in words if word not in SUFFIXES] or words
 
 
-def _share_a_number(identity: Identity, patient: JsonObject) -> bool:
+def _share_a_number(identity: DocumentIdentity, patient: JsonObject) -> bool:
     own = {
         (canonical_system(one["system"]), one["value"])
         for one in patient.get("identifier", ())

@@ -5,22 +5,22 @@ from typing import Final
 
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse, unsupported
 from engine.interchange.network.patient360.retrieve import KIND
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.search.page import FORMAT
-from engine.interchange.store.transaction import Stored, Transaction
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.store.transaction import StoredVersion, Transaction
+from engine.interchange.tokens.oauth.role import RoleRule
 
 NAME: Final = "patient"
 # The scope that suffices beside those of all types (specification, Scopes); `patient360` reads only.
 SCOPES: Final = frozenset({"patient.write"})
 
 
-async def retrieve(service: Service, request: Request) -> Answer:
+async def retrieve(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST, or GET, /DocumentReference/$p360-retrieve: 202 with the handle of the retrieval.
 
     While one of the patient is under way, it is that one's. RefusedError: 400 without `Prefer: respond-async` or
@@ -34,7 +34,7 @@ async def retrieve(service: Service, request: Request) -> Answer:
     return await ask(service, request, KIND, patient_id, {})
 
 
-def _patient_id(request: Request, base_url: str) -> str:
+def _patient_id(request: FhirRequest, base_url: str) -> str:
     """Return whom a request names in its address or its body; RefusedError (400) for nobody, or for two."""
     unknown = next((name for name, _ in request.query if name not in {NAME, *FORMAT}), None)
     if unknown is not None:
@@ -79,7 +79,7 @@ def _check(patient_id: str, transaction: Transaction) -> None:
         raise RefusedError(Category.INCOMPLETE, missing)
 
 
-def _gone(stored: Stored) -> RefusedError:
+def _gone(stored: StoredVersion) -> RefusedError:
     if stored.deleted:
         return refuse(Category.DELETED, f"Patient/{stored.id} was deleted.", location=f"http.{NAME}")
     text = f"Patient/{stored.id} was merged into Patient/{stored.survivor}; ask for that one."
@@ -106,10 +106,10 @@ INTERACTIONS: Final = tuple(
     Interaction(
         "DocumentReference",
         KIND,
-        Level.TYPE,
+        InteractionLevel.TYPE,
         method,
-        Access.WRITE,
-        Action.MERGE,
+        RequiredAccess.WRITE,
+        RoleRule.MERGE,
         retrieve,
         operation=f"${KIND}",
         versions=(FhirVersion.STU3,),

@@ -8,7 +8,7 @@ from typing import Final
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clinical.medication import REFERENCE, with_concept
-from engine.interchange.clinical.patient360.facts import PATIENT, Facts
+from engine.interchange.clinical.patient360.facts import PATIENT, DocumentFacts
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.network.patient360.deduplicate import FACTS
 from engine.interchange.network.patient360.reading_references import is_expression
@@ -46,7 +46,7 @@ class Own:
 
 
 def in_our_terms(
-    transaction: Transaction, facts: Facts, organization: str, patient_id: str, words: Words, stated_at: str
+    transaction: Transaction, facts: DocumentFacts, organization: str, patient_id: str, words: Words, stated_at: str
 ) -> Own:
     """Return what a document says as resources of this service; `stated_at` is for facts that do not say when."""
     table: dict[str, str] = {PATIENT: f"Patient/{patient_id}"}

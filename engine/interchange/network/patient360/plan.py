@@ -16,11 +16,18 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from engine.fhir.json import JsonObject
-from engine.interchange.network.patient360.chart_index import Backing, ChartIndex, Entry, Number, Turn, numbers
+from engine.interchange.network.patient360.chart_index import (
+    Backing,
+    ChartIndex,
+    ChartIndexEntry,
+    Number,
+    Turn,
+    numbers,
+)
 from engine.interchange.network.patient360.combine import differs, filled, led, withdrawn
 from engine.interchange.network.patient360.deduplicate import EVENTS, Key, in_error, key_of
 from engine.interchange.network.patient360.own import Incoming, references, resolved
-from engine.interchange.network.patient360.record import Target, stated
+from engine.interchange.network.patient360.record import ProvenanceTarget, stated
 
 
 class FactOutcome(StrEnum):
@@ -33,25 +40,25 @@ class FactOutcome(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-class Move(NamedTuple):
+class FactPlacement(NamedTuple):
     """The resource that stands for a fact, None for none; whether the fact leads there, or adds what is lacking."""
 
-    entry: Entry | None
+    entry: ChartIndexEntry | None
     came: FactOutcome
     leads: bool = False
     adds: bool = False
 
 
 @dataclass(slots=True)
-class Step:
+class ImportStep:
     """One resource to write: as it is to be, and the version that it replaces, 0 for a new one."""
 
-    entry: Entry
+    entry: ChartIndexEntry
     content: JsonObject
     replaces: int
 
 
-class Source(NamedTuple):
+class ImportedDocument(NamedTuple):
     """Whose document it is, and its number, which is the same wherever and whenever it is imported."""
 
     organization: str
@@ -59,33 +66,35 @@ class Source(NamedTuple):
 
 
 @dataclass(slots=True)
-class Plan:
+class ImportPlan:
     """What the import of one document writes, in an order in which what is referred to comes first."""
 
     standing: ChartIndex
-    source: Source
+    source: ImportedDocument
     new_id: Callable[[], str]
-    steps: dict[str, Step] = field(default_factory=dict)
-    targets: dict[str, Target] = field(default_factory=dict)
+    steps: dict[str, ImportStep] = field(default_factory=dict)
+    targets: dict[str, ProvenanceTarget] = field(default_factory=dict)
     counts: Counter[FactOutcome] = field(default_factory=Counter)
 
-    def lead(self, entry: Entry, content: JsonObject, stated_ms: int) -> None:
+    def lead(self, entry: ChartIndexEntry, content: JsonObject, stated_ms: int) -> None:
         """Write the document itself first, and let it stand behind its DocumentReference too."""
         self.standing.drop_key(entry)
         entry.resource, entry.key = content, key_of(content)
         self.standing.add(entry)
-        step = Step(entry, content, entry.version)
+        step = ImportStep(entry, content, entry.version)
         entry.version += 1
         self.steps = {entry.reference: step, **self.steps}
-        self.targets = {entry.reference: Target(entry.reference, entry.version, stated_ms), **self.targets}
+        self.targets = {entry.reference: ProvenanceTarget(entry.reference, entry.version, stated_ms), **self.targets}
 
 
-def make_plan(standing: ChartIndex, facts: tuple[Incoming, ...], source: Source, new_id: Callable[[], str]) -> Plan:
+def make_plan(
+    standing: ChartIndex, facts: tuple[Incoming, ...], source: ImportedDocument, new_id: Callable[[], str]
+) -> ImportPlan:
     """Return what a document's facts do to a chart; `standing` is then the chart as it will be."""
-    plan = Plan(standing, source, new_id)
+    plan = ImportPlan(standing, source, new_id)
     facts = _identified(facts)
     taken: set[int] = set()
-    moves: list[Move] = []
+    moves: list[FactPlacement] = []
     for fact in facts:
         key = key_of(fact.resource)
         prior = _prior(standing, fact, key, source.organization)
@@ -107,7 +116,7 @@ def make_plan(standing: ChartIndex, facts: tuple[Incoming, ...], source: Source,
     return plan
 
 
-def _choose(plan: Plan, fact: Incoming, key: Key, prior: Entry | None) -> Move:
+def _choose(plan: ImportPlan, fact: Incoming, key: Key, prior: ChartIndexEntry | None) -> FactPlacement:
     turn = _turn(plan, fact)
     same = plan.standing.by_key.get(key)
     error = in_error(fact.resource)
@@ -115,51 +124,51 @@ def _choose(plan: Plan, fact: Incoming, key: Key, prior: Entry | None) -> Move:
         if prior is not None and prior is not same and _may_replace(prior, turn):
             _withdraw(plan, prior, fact.stated_at)
         # What another document tells of one that was imported changes nothing of that.
-        return Move(same, FactOutcome.KNOWN) if same.id in plan.standing.imports else _said_again(same, turn)
+        return FactPlacement(same, FactOutcome.KNOWN) if same.id in plan.standing.imports else _said_again(same, turn)
     if prior is None and error and same is not None and same.only_of(turn[1]):
         prior = same
     prior = prior or _taken_back(plan.standing.errors.get((turn[1], key)), turn, error=error)
     if prior is None or not (prior.edited or turn <= prior.newest_of(turn[1]) or prior.only_of(turn[1])):
         if prior is not None and error:
-            return Move(None, FactOutcome.KNOWN)
-        entry = Entry(key.type, plan.new_id(), 0, fact.resource, key, [Backing(turn, 1)], edited=False)
+            return FactPlacement(None, FactOutcome.KNOWN)
+        entry = ChartIndexEntry(key.type, plan.new_id(), 0, fact.resource, key, [Backing(turn, 1)], edited=False)
         plan.standing.add(entry)
-        return Move(entry, FactOutcome.WITHDRAWN if error else FactOutcome.ADDED, leads=True)
+        return FactPlacement(entry, FactOutcome.WITHDRAWN if error else FactOutcome.ADDED, leads=True)
     if prior.edited:
-        return Move(prior, FactOutcome.KEPT)
+        return FactPlacement(prior, FactOutcome.KEPT)
     if not _may_replace(prior, turn):
-        return Move(prior, FactOutcome.KNOWN)
+        return FactPlacement(prior, FactOutcome.KNOWN)
     plan.standing.drop_key(prior)
     prior.key = key
     if not error:
         plan.standing.by_key[key] = prior
-    return Move(prior, FactOutcome.KNOWN, leads=True)
+    return FactPlacement(prior, FactOutcome.KNOWN, leads=True)
 
 
-def _taken_back(found: Entry | None, turn: Turn, *, error: bool) -> Entry | None:
+def _taken_back(found: ChartIndexEntry | None, turn: Turn, *, error: bool) -> ChartIndexEntry | None:
     """Return what was entered in error, if a statement of the same fact is about that; the same document may differ."""
     return found if found is not None and (error or found.edited or turn != found.newest_of(turn[1])) else None
 
 
-def _said_again(same: Entry, turn: Turn) -> Move:
+def _said_again(same: ChartIndexEntry, turn: Turn) -> FactPlacement:
     """Return what is done where a resource states the fact already."""
     if same.edited:
         imported = any(one.version for one in same.backings)
-        return Move(same, FactOutcome.KEPT if imported and turn > same.lead else FactOutcome.KNOWN)
+        return FactPlacement(same, FactOutcome.KEPT if imported and turn > same.lead else FactOutcome.KNOWN)
     if turn > same.lead:
-        return Move(same, FactOutcome.KNOWN, leads=True)
-    return Move(same, FactOutcome.KNOWN, adds=turn == same.lead or not same.only_of(turn[1]))
+        return FactPlacement(same, FactOutcome.KNOWN, leads=True)
+    return FactPlacement(same, FactOutcome.KNOWN, adds=turn == same.lead or not same.only_of(turn[1]))
 
 
-def _may_replace(prior: Entry, turn: Turn) -> bool:
+def _may_replace(prior: ChartIndexEntry, turn: Turn) -> bool:
     return not prior.edited and turn > prior.newest_of(turn[1]) and prior.only_of(turn[1])
 
 
-def _turn(plan: Plan, fact: Incoming) -> Turn:
+def _turn(plan: ImportPlan, fact: Incoming) -> Turn:
     return stated(fact.stated_at), *plan.source
 
 
-def _prior(standing: ChartIndex, fact: Incoming, key: Key, organization: str) -> Entry | None:
+def _prior(standing: ChartIndex, fact: Incoming, key: Key, organization: str) -> ChartIndexEntry | None:
     """Return the resource that an earlier version of a fact became; None for none, and where it is not sure which."""
     found = {
         id(entry): entry
@@ -170,36 +179,36 @@ def _prior(standing: ChartIndex, fact: Incoming, key: Key, organization: str) ->
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def _carry_out(plan: Plan, entry: Entry, move: Move, said: JsonObject, stated_at: str) -> None:
+def _carry_out(plan: ImportPlan, entry: ChartIndexEntry, move: FactPlacement, said: JsonObject, stated_at: str) -> None:
     before, came = entry.resource, move.came
     turn = (stated(stated_at), *plan.source)
     if entry.version == 0 and entry.reference not in plan.steps:
         entry.resource = said
-        plan.steps[entry.reference] = Step(entry, said, 0)
+        plan.steps[entry.reference] = ImportStep(entry, said, 0)
     elif move.leads or move.adds:
         alone = move.leads and entry.only_of(plan.source.organization)
         lead, other = (said, before) if move.leads else (before, said)
         entry.resource = led(said, before) if alone else filled(lead, other)
         if differs(entry.resource, before):
             came = FactOutcome.UPDATED if entry.version else came
-            plan.steps.setdefault(entry.reference, Step(entry, said, entry.version)).content = entry.resource
+            plan.steps.setdefault(entry.reference, ImportStep(entry, said, entry.version)).content = entry.resource
     plan.counts[came] += 1
     _stand_behind(plan, entry, turn, stated_at, kept=move.came is FactOutcome.KEPT)
 
 
-def _withdraw(plan: Plan, entry: Entry, stated_at: str) -> None:
+def _withdraw(plan: ImportPlan, entry: ChartIndexEntry, stated_at: str) -> None:
     """Enter in error what its only source has corrected to what another resource states."""
     entry.resource = withdrawn(entry.resource)
-    plan.steps[entry.reference] = Step(entry, entry.resource, entry.version)
+    plan.steps[entry.reference] = ImportStep(entry, entry.resource, entry.version)
     plan.counts[FactOutcome.WITHDRAWN] += 1
     _stand_behind(plan, entry, (stated(stated_at), *plan.source), stated_at, kept=False)
 
 
-def _stand_behind(plan: Plan, entry: Entry, turn: Turn, stated_at: str, *, kept: bool) -> None:
+def _stand_behind(plan: ImportPlan, entry: ChartIndexEntry, turn: Turn, stated_at: str, *, kept: bool) -> None:
     """Let the document stand behind a resource, with the version that it writes, and know that by what it now says."""
     step = plan.steps.get(entry.reference)
     version = step.replaces + 1 if step is not None else 0
-    plan.targets[entry.reference] = Target(entry.reference, version, turn[0], stated_at, kept)
+    plan.targets[entry.reference] = ProvenanceTarget(entry.reference, version, turn[0], stated_at, kept)
     plan.standing.drop_key(entry)
     entry.backings.append(Backing(turn, version))
     entry.key = key_of(entry.resource)
@@ -225,10 +234,10 @@ def _count(resource: JsonObject, identifier: JsonObject, counted: Counter[Number
     return counted["", resource["resourceType"], identifier.get("system", ""), identifier.get("value", "")]
 
 
-def _in_order(steps: dict[str, Step]) -> dict[str, Step]:
+def _in_order(steps: dict[str, ImportStep]) -> dict[str, ImportStep]:
     """Return steps so that what they refer to comes before them; circles stay in the order in which they came."""
     named = {name: [one for one in references(step.content) if one in steps] for name, step in steps.items()}
-    ordered: dict[str, Step] = {}
+    ordered: dict[str, ImportStep] = {}
     seen: set[str] = set()
     for first in steps:
         path = [first] if first not in seen else []

@@ -11,17 +11,17 @@ from engine.interchange.clinical.patient360.facts import (
     MOST_BYTES,
     MOST_FACTS,
     PATIENT,
-    Facts,
-    Identity,
-    Reason,
+    DocumentFacts,
+    DocumentIdentity,
     UnreadableDocumentError,
+    UnreadableReason,
     fact_id,
 )
 from engine.interchange.kernel.exact import TooDeepError, read_strictly
 from engine.interchange.kernel.view import to_stored, tolerated
 from engine.interchange.network.patient360.reading_references import (
     ABSOLUTE,
-    Entry,
+    BundleEntry,
     addresses,
     leads,
     names_a,
@@ -46,7 +46,7 @@ BESIDE: Final = frozenset({"meta", "text", "implicitRules"})
 OF_FACT: Final = ("lastUpdated", "security")
 
 
-def read_bundle(body: bytes, version: FhirVersion, most_bytes: int = MOST_BYTES) -> Facts:
+def read_bundle(body: bytes, version: FhirVersion, most_bytes: int = MOST_BYTES) -> DocumentFacts:
     """Return the facts of a Bundle of the type searchset, collection, document or transaction.
 
     Its Patient is the identity. Resources that are not valid, of a kind that is not kept, in nobody's chart, or whose
@@ -63,9 +63,9 @@ def read_bundle(body: bytes, version: FhirVersion, most_bytes: int = MOST_BYTES)
     names = {address: PATIENT for one in people for address in addresses(one)}
     seed = hashlib.sha256(body).digest()
     resources = _facts([one for one in entries if one.resource["resourceType"] not in HEADER], names, seed)
-    composition = next((one for one in entries if one.resource["resourceType"] == "Composition"), Entry("", {}))
+    composition = next((one for one in entries if one.resource["resourceType"] == "Composition"), BundleEntry("", {}))
     own = bundle.get("identifier", {})
-    return Facts(
+    return DocumentFacts(
         identity=_identity(people),
         document_id="|".join(filter(None, (own.get("system"), own.get("value")))),
         title=composition.resource.get("title", ""),
@@ -80,20 +80,20 @@ def read_bundle(body: bytes, version: FhirVersion, most_bytes: int = MOST_BYTES)
 def _bundle(body: bytes, version: FhirVersion, most_bytes: int) -> Resource:
     """Return the Bundle that bytes are; UnreadableDocumentError for what is none, or of a type that is not read."""
     if len(body) > most_bytes:
-        raise UnreadableDocumentError(Reason.TOO_LARGE)
+        raise UnreadableDocumentError(UnreadableReason.TOO_LARGE)
     try:
         found = read_strictly(body)
     except TooDeepError:
-        raise UnreadableDocumentError(Reason.TOO_DEEP) from None
+        raise UnreadableDocumentError(UnreadableReason.TOO_DEEP) from None
     except (ValueError, RecursionError):
-        raise UnreadableDocumentError(Reason.NOT_JSON) from None
+        raise UnreadableDocumentError(UnreadableReason.NOT_JSON) from None
     shell: JsonObject = {name: found[name] for name in SHELL if name in found} if isinstance(found, dict) else {}
     if shell.get("resourceType") != "Bundle" or defects(shell, version) or shell.get("type") not in STATES:
-        raise UnreadableDocumentError(Reason.NOT_A_DOCUMENT)
+        raise UnreadableDocumentError(UnreadableReason.NOT_A_DOCUMENT)
     if not isinstance(found.get("entry", []), list):
-        raise UnreadableDocumentError(Reason.NOT_A_DOCUMENT)
+        raise UnreadableDocumentError(UnreadableReason.NOT_A_DOCUMENT)
     if len(found.get("entry", [])) > MOST_FACTS:
-        raise UnreadableDocumentError(Reason.TOO_LARGE)
+        raise UnreadableDocumentError(UnreadableReason.TOO_LARGE)
     bundle: Resource = found
     return bundle
 
@@ -108,7 +108,7 @@ def _sources(bundle: Resource) -> Iterator[tuple[str, Resource]]:
                 yield (address if isinstance(address, str) else ""), source
 
 
-def _entry(address: str, source: Resource, version: FhirVersion) -> Entry | None:
+def _entry(address: str, source: Resource, version: FhirVersion) -> BundleEntry | None:
     """Return a resource of the version in the shape of R4; None for one that is not valid in both."""
     if source["resourceType"] not in resource_types(version):
         return None
@@ -120,16 +120,16 @@ def _entry(address: str, source: Resource, version: FhirVersion) -> Entry | None
         made["resourceType"] not in resource_types(FhirVersion.R4) or defects(made, FhirVersion.R4)
     ):
         return None
-    return Entry(address, made)
+    return BundleEntry(address, made)
 
 
-def _facts(entries: list[Entry], names: dict[str, str], seed: bytes) -> tuple[Resource, ...]:
+def _facts(entries: list[BundleEntry], names: dict[str, str], seed: bytes) -> tuple[Resource, ...]:
     """Return what is read of entries: one of each address, in the patient's chart or in none; `names` gets theirs.
 
     UnreadableDocumentError for what is in the chart of another patient.
     """
     ranked = sorted((one for one in entries if one.resource["resourceType"] in RANKS), key=_rank)
-    facts: list[tuple[Entry, str]] = []
+    facts: list[tuple[BundleEntry, str]] = []
     for one in ranked:
         own = addresses(one)
         if _is_charted(one, names) and _is_reachable(one) and not (own and own[0] in names):
@@ -146,28 +146,28 @@ def _facts(entries: list[Entry], names: dict[str, str], seed: bytes) -> tuple[Re
     return tuple({**_fact(one, names, medicines), "id": made} for one, made in facts)
 
 
-def _rank(entry: Entry) -> int:
+def _rank(entry: BundleEntry) -> int:
     return RANKS[entry.resource["resourceType"]]
 
 
-def _is_charted(entry: Entry, names: Mapping[str, str]) -> bool:
+def _is_charted(entry: BundleEntry, names: Mapping[str, str]) -> bool:
     """Say whether an entry is in the patient's chart, or of a type that is in none."""
     holder = KEPT[entry.resource["resourceType"]].patient
     reference = entry.resource.get(holder, {}) if holder else {}
     if not holder or any(names.get(address) == PATIENT for address in leads(reference, entry)):
         return True
     if names_a("Patient", reference):
-        raise UnreadableDocumentError(Reason.TWO_PATIENTS)
+        raise UnreadableDocumentError(UnreadableReason.TWO_PATIENTS)
     return False
 
 
-def _is_reachable(entry: Entry) -> bool:
+def _is_reachable(entry: BundleEntry) -> bool:
     """Say whether the content of a document is in it, or has an address that means the same elsewhere."""
     attached = (one.get("attachment", {}) for one in entry.resource.get("content", ()))
     return all(ABSOLUTE.fullmatch(one["url"]) for one in attached if "url" in one and "data" not in one)
 
 
-def _fact(entry: Entry, names: Mapping[str, str], medicines: Mapping[str, Json]) -> Resource:
+def _fact(entry: BundleEntry, names: Mapping[str, str], medicines: Mapping[str, Json]) -> Resource:
     resource = _with_medicine(entry, medicines)
     holder = KEPT[resource["resourceType"]].patient
     rest = {name: part for name, part in resource.items() if name not in BESIDE and name.lstrip("_") != holder}
@@ -176,7 +176,7 @@ def _fact(entry: Entry, names: Mapping[str, str], medicines: Mapping[str, Json])
     return made
 
 
-def _with_medicine(entry: Entry, medicines: Mapping[str, Json]) -> Resource:
+def _with_medicine(entry: BundleEntry, medicines: Mapping[str, Json]) -> Resource:
     """Return a resource with the code of the Medication that it refers to, in the Bundle or in itself."""
     reference = entry.resource.get(REFERENCE)
     if reference is None:
@@ -192,26 +192,26 @@ def _with_medicine(entry: Entry, medicines: Mapping[str, Json]) -> Resource:
     return with_concept({**rest, **({"contained": left} if left else {})}, code)
 
 
-def _identity(people: list[Entry]) -> Identity:
+def _identity(people: list[BundleEntry]) -> DocumentIdentity:
     """Return who the Patients of a Bundle are; UnreadableDocumentError for none, and for two."""
     found = [_told(one.resource) for one in people]
     if not found:
-        raise UnreadableDocumentError(Reason.NO_PATIENT)
+        raise UnreadableDocumentError(UnreadableReason.NO_PATIENT)
     if any((one.given, one.family, one.birth_date, one.gender) != _person(found[0]) for one in found):
-        raise UnreadableDocumentError(Reason.TWO_PATIENTS)
+        raise UnreadableDocumentError(UnreadableReason.TWO_PATIENTS)
     numbers = dict.fromkeys(number for one in found for number in one.identifiers)
-    return Identity(*_person(found[0]), tuple(numbers))
+    return DocumentIdentity(*_person(found[0]), tuple(numbers))
 
 
-def _person(one: Identity) -> tuple[tuple[str, ...], str, str, str]:
+def _person(one: DocumentIdentity) -> tuple[tuple[str, ...], str, str, str]:
     return one.given, one.family, one.birth_date, one.gender
 
 
-def _told(patient: Resource) -> Identity:
+def _told(patient: Resource) -> DocumentIdentity:
     names = patient.get("name", [])
     name: Resource = next((one for one in names if one.get("use") == "official"), next(iter(names), {}))
     numbers = ((one.get("system", ""), one.get("value", "")) for one in patient.get("identifier", ()))
-    return Identity(
+    return DocumentIdentity(
         given=tuple(one for one in name.get("given", ()) if one),
         family=name.get("family", "") or name.get("text", ""),
         birth_date=patient.get("birthDate", ""),
@@ -220,7 +220,7 @@ def _told(patient: Resource) -> Identity:
     )
 
 
-def _custodian(composition: Entry, entries: list[Entry]) -> str:
+def _custodian(composition: BundleEntry, entries: list[BundleEntry]) -> str:
     """Return the name of the organization that a document is from: as the reference shows it, else its own."""
     reference = composition.resource.get("custodian", {})
     wanted = set(leads(reference, composition))

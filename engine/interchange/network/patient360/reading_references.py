@@ -17,20 +17,20 @@ ABSOLUTE: Final = re.compile(r"(https?://|urn:)\S+")
 VERSION: Final = "/_history/"
 
 
-class Entry(NamedTuple):
+class BundleEntry(NamedTuple):
     """A resource of a Bundle in the shape of R4, and its address there (`fullUrl`); '' for none."""
 
     address: str
     resource: Resource
 
 
-def addresses(entry: Entry) -> list[str]:
+def addresses(entry: BundleEntry) -> list[str]:
     """Return by what references may name an entry: its address, and its type and id."""
     name, own = entry.resource["resourceType"], entry.resource.get("id", "")
     return [one for one in (_plain(entry.address), f"{name}/{own}" if own else "") if one]
 
 
-def leads(reference: Json, entry: Entry) -> Iterator[str]:
+def leads(reference: Json, entry: BundleEntry) -> Iterator[str]:
     """Yield the addresses that a Reference in an entry may mean; one of its own server comes first."""
     text = _plain(reference.get("reference", "")) if isinstance(reference, dict) else ""
     named = TYPED.fullmatch(text)
@@ -49,7 +49,7 @@ def names_a(type_name: str, reference: Json) -> bool:
     return named is not None and named[2] == type_name
 
 
-def relinked(part: Any, entry: Entry, names: Mapping[str, str]) -> Any:
+def relinked(part: Any, entry: BundleEntry, names: Mapping[str, str]) -> Any:
     """Return a part of an entry's resource with every reference that leads to something named called by that name.
 
     One that leads out of the Bundle becomes a logical reference, which says what the source called it; one into the

@@ -16,8 +16,8 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.clinical.patient360.facts import Facts, Section
-from engine.interchange.network.patient360.connectors.connector import Document
+from engine.interchange.clinical.patient360.facts import DocumentFacts, DocumentSection
+from engine.interchange.network.patient360.connectors.connector import RetrievedDocument
 from engine.interchange.store.references import local_target
 from engine.interchange.store.search.date import NEVER, span
 
@@ -67,7 +67,7 @@ class Words(NamedTuple):
         """Return the address that stands for an organization, for `meta.source`."""
         return f"{self.system}/source/{quote(organization, safe='')}"
 
-    def number(self, document: Document, facts: Facts) -> dict[str, str]:
+    def number(self, document: RetrievedDocument, facts: DocumentFacts) -> dict[str, str]:
         """Return what a document is known by: its own id where it has one, else the source's, with the source."""
         if URN.fullmatch(facts.document_id):
             return {"system": "urn:ietf:rfc:3986", "value": facts.document_id}
@@ -76,7 +76,7 @@ class Words(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ProvenanceTarget:
     """One resource that a document stands behind: `Type/id`, the version that it wrote (0: none), when it was stated.
 
     `stated_ms`: milliseconds, NEVER where that is not known. `kept`: ours was changed here, and stayed.
@@ -101,7 +101,7 @@ def digest(body: bytes) -> str:
 
 
 def document_reference(
-    words: Words, document: Document, facts: Facts, patient_id: str, binary_id: str, now: str
+    words: Words, document: RetrievedDocument, facts: DocumentFacts, patient_id: str, binary_id: str, now: str
 ) -> JsonObject:
     """Return the DocumentReference of a document whose bytes are a Binary; it is of `now` where it has no moment."""
     own = document.organization
@@ -121,7 +121,7 @@ def document_reference(
     return made | ({"text": narrative(facts.narrative)} if facts.narrative else {})
 
 
-def _attachment(words: Words, document: Document, facts: Facts, binary_id: str) -> JsonObject:
+def _attachment(words: Words, document: RetrievedDocument, facts: DocumentFacts, binary_id: str) -> JsonObject:
     # FHIR's own hash is SHA-1; the one to rely on stands beside it.
     sha_1 = b64encode(sha1(document.body, usedforsecurity=False).digest()).decode()
     return {
@@ -142,7 +142,7 @@ def hashes(resource: JsonObject, words: Words) -> set[str]:
     return {part["valueString"] for part in beside if part.get("url") == words.extension("sha-256")}
 
 
-def narrative(sections: tuple[Section, ...]) -> JsonObject:
+def narrative(sections: tuple[DocumentSection, ...]) -> JsonObject:
     """Return what people read in a document as the narrative of its DocumentReference."""
     room = MOST_NARRATIVE
     parts: list[str] = []
@@ -155,7 +155,7 @@ def narrative(sections: tuple[Section, ...]) -> JsonObject:
     return {"status": "additional", "div": f'<div xmlns="http://www.w3.org/1999/xhtml">{"".join(parts)}</div>'}
 
 
-def binary(document: Document, patient_id: str) -> JsonObject:
+def binary(document: RetrievedDocument, patient_id: str) -> JsonObject:
     """Return the Binary of a document's bytes, as they came."""
     return {
         "resourceType": "Binary",
@@ -166,7 +166,7 @@ def binary(document: Document, patient_id: str) -> JsonObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ProvenanceRecord:
     """A Provenance of a document, read: who stands behind what, and when that was stated ('' for unknown).
 
     `done`: it does not say that more of the document is to come. `version` 0: it is not kept yet.
@@ -178,7 +178,7 @@ class Record:
     organization: str
     document_id: str
     occurred: str
-    targets: tuple[Target, ...]
+    targets: tuple[ProvenanceTarget, ...]
     done: bool
 
     def provenance(self, words: Words, recorded: str) -> JsonObject:
@@ -203,7 +203,7 @@ class Record:
         return () if self.done else (words.importing,)
 
 
-def _told(words: Words, target: Target, occurred: str) -> JsonObject:
+def _told(words: Words, target: ProvenanceTarget, occurred: str) -> JsonObject:
     beside = []
     if target.stated_at and stated(target.stated_at) != stated(occurred):
         beside.append({"url": words.extension("stated-at"), "valueDateTime": target.stated_at})
@@ -217,7 +217,7 @@ def _told(words: Words, target: Target, occurred: str) -> JsonObject:
 class Ledger:
     """All that is recorded of one document; there is always one record."""
 
-    records: tuple[Record, ...]
+    records: tuple[ProvenanceRecord, ...]
 
     @property
     def organization(self) -> str:
@@ -239,7 +239,9 @@ class Ledger:
         """Whether it is imported to its end."""
         return all(one.done for one in self.records)
 
-    def noted(self, targets: Iterable[Target], occurred: str, new_id: Callable[[], str], *, done: bool) -> "Ledger":
+    def noted(
+        self, targets: Iterable[ProvenanceTarget], occurred: str, new_id: Callable[[], str], *, done: bool
+    ) -> "Ledger":
         """Return it with some more targets, or others in the place of those of the same resource.
 
         A version that the document wrote stays known where it has nothing to write any more.
@@ -266,14 +268,14 @@ class Ledger:
         )
 
 
-def read_record(words: Words, resource: JsonObject, updated_ms: int) -> Record | None:
+def read_record(words: Words, resource: JsonObject, updated_ms: int) -> ProvenanceRecord | None:
     """Return what a Provenance says of an import; None for one that tells of something else."""
     tags = resource["meta"].get("tag", ())
     entities = [local_target(one["what"].get("reference", "")) for one in resource.get("entity", ())]
     if words.external not in tags or len(entities) != 1:
         return None
     occurred = resource.get("occurredDateTime", "")
-    return Record(
+    return ProvenanceRecord(
         id=resource["id"],
         version=int(resource["meta"]["versionId"]),
         updated_ms=updated_ms,
@@ -285,11 +287,11 @@ def read_record(words: Words, resource: JsonObject, updated_ms: int) -> Record |
     )
 
 
-def _target(words: Words, one: JsonObject, occurred: str) -> Target:
+def _target(words: Words, one: JsonObject, occurred: str) -> ProvenanceTarget:
     beside = {part["url"]: part for part in one.get("extension", ())}
     _, _, version = one["reference"].partition(HISTORY)
     stated_at = beside.get(words.extension("stated-at"), {}).get("valueDateTime", "") or occurred
-    return Target(
+    return ProvenanceTarget(
         local_target(one["reference"]),
         int(version) if version.isdecimal() else 0,
         stated(stated_at),

@@ -7,20 +7,21 @@ from typing import Final
 
 from engine import fault
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.job import Job, JobFailedError, Report, Result, Work
+from engine.interchange.jobs.job import JobFailedError, JobResult, Report, Work
 from engine.interchange.jobs.subject import subject
 from engine.interchange.kernel.outcome import Issue
 from engine.interchange.network.patient360.connectors.connector import (
-    Connector,
-    Document,
-    Subject,
+    DocumentSource,
+    RequestedPatient,
+    RetrievedDocument,
     subject_of,
 )
 from engine.interchange.network.patient360.connectors.failing import reason_of
 from engine.interchange.network.patient360.importing import Importer, Reader
 from engine.interchange.network.patient360.record import Words
-from engine.interchange.network.patient360.tally import Tally
+from engine.interchange.network.patient360.tally import DocumentTally
 from engine.interchange.network.patient360.turns import TURNS
+from engine.interchange.store.job import AsyncJob
 
 KIND: Final = "p360-retrieve"
 # Documents that wait to be imported, of all sources: more are not held in memory.
@@ -28,15 +29,15 @@ WAITING: Final = 4
 # How long a source may take at most, whatever it allows itself; that its documents wait here does not count.
 SOURCE_SECONDS: Final = 3600.0
 
-Sources = Callable[[Service, str], Sequence[Connector]]
+Sources = Callable[[Service, str], Sequence[DocumentSource]]
 # A document, or None at the end of a source.
-Queue = asyncio.Queue[Document | None]
+Queue = asyncio.Queue[RetrievedDocument | None]
 
 
 def retrieval(sources: Sources, read: Reader) -> Work:
     """Return the work of a retrieval from the sources of a tenant."""
 
-    async def work(service: Service, job: Job, report: Report) -> Result:
+    async def work(service: Service, job: AsyncJob, report: Report) -> JobResult:
         with TURNS.shorter():
             return await _retrieve(service, job, report, sources(service, job.tenant), read)
 
@@ -44,14 +45,14 @@ def retrieval(sources: Sources, read: Reader) -> Work:
 
 
 async def _retrieve(
-    service: Service, job: Job, report: Report, connectors: Sequence[Connector], read: Reader
-) -> Result:
+    service: Service, job: AsyncJob, report: Report, connectors: Sequence[DocumentSource], read: Reader
+) -> JobResult:
     if not connectors:
         text = "No source is configured for this tenant; name one in its sources, or set network_mode: mocked."
         raise JobFailedError(Issue(text, "http"))
     patient = await asyncio.to_thread(service.store.read, job.tenant, lambda inner: subject(inner, job))
     asked = subject_of(job.tenant, patient.resource())
-    tally = Tally(sum(one.organizations for one in connectors))
+    tally = DocumentTally(sum(one.organizations for one in connectors))
     importer = Importer(service, job, read, Words(service.configuration.service_identifier_system))
     queue: Queue = asyncio.Queue(WAITING)
     tasks = [asyncio.create_task(_ask(one, asked, queue, tally)) for one in connectors]
@@ -73,14 +74,14 @@ async def _retrieve(
         raise JobFailedError(*(Issue(text, "http") for text in tally.failures.values()))
     # Whoever was merged away since the last document is told so.
     await asyncio.to_thread(service.store.read, job.tenant, lambda inner: subject(inner, job))
-    return Result(tally.parameters(job.patient))
+    return JobResult(tally.parameters(job.patient))
 
 
-async def _ask(connector: Connector, asked: Subject, queue: Queue, tally: Tally) -> None:
+async def _ask(connector: DocumentSource, asked: RequestedPatient, queue: Queue, tally: DocumentTally) -> None:
     """Hand over what a source has; one that fails, or takes too long, fails alone."""
     left = SOURCE_SECONDS
     documents = aiter(connector.retrieve(asked))
-    document: Document | None = None
+    document: RetrievedDocument | None = None
     try:
         while True:
             began = monotonic()

@@ -7,16 +7,16 @@ from typing import Final
 
 from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.exact import write_json
-from engine.interchange.network.patient360.importing import Ended, Outcome
+from engine.interchange.network.patient360.importing import DocumentOutcome, ImportOutcome
 from engine.interchange.network.patient360.plan import FactOutcome
 
 COMPLETED: Final = "completed"
 PARTIAL: Final = "partial"
 FAILED: Final = "failed"
 DOCUMENTS: Final = {
-    "documentsImported": Ended.IMPORTED,
-    "documentsSkipped": Ended.SKIPPED,
-    "documentsFailed": Ended.FAILED,
+    "documentsImported": DocumentOutcome.IMPORTED,
+    "documentsSkipped": DocumentOutcome.SKIPPED,
+    "documentsFailed": DocumentOutcome.FAILED,
 }
 FACTS: Final = {
     "factsAdded": FactOutcome.ADDED,
@@ -28,15 +28,15 @@ FACTS: Final = {
 
 
 @dataclass(slots=True)
-class Count:
+class DocumentCount:
     """What came of the documents of one organization, or of all."""
 
-    ended: Counter[Ended] = field(default_factory=Counter)
-    reasons: Counter[tuple[Ended, str]] = field(default_factory=Counter)
+    ended: Counter[DocumentOutcome] = field(default_factory=Counter)
+    reasons: Counter[tuple[DocumentOutcome, str]] = field(default_factory=Counter)
     facts: Counter[FactOutcome] = field(default_factory=Counter)
     invalid: int = 0
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ImportOutcome) -> None:
         """Count a document."""
         self.ended[outcome.ended] += 1
         self.facts += outcome.counts
@@ -55,18 +55,18 @@ class Count:
 
 
 @dataclass(slots=True)
-class Tally:
+class DocumentTally:
     """Counts by organization; `failures` are the texts of the sources that failed, by their names."""
 
     organizations: int
-    total: Count = field(default_factory=Count)
-    by_organization: dict[str, Count] = field(default_factory=dict)
+    total: DocumentCount = field(default_factory=DocumentCount)
+    by_organization: dict[str, DocumentCount] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
-    def add(self, organization: str, outcome: Outcome) -> None:
+    def add(self, organization: str, outcome: ImportOutcome) -> None:
         """Count a document of an organization."""
         self.total.add(outcome)
-        self.by_organization.setdefault(organization, Count()).add(outcome)
+        self.by_organization.setdefault(organization, DocumentCount()).add(outcome)
 
     def progress(self) -> Mapping[str, int | str]:
         """Return what of it a handle may show while it goes on."""
@@ -88,7 +88,7 @@ class Tally:
         return write_json({"resourceType": "Parameters", "parameter": parts})
 
 
-def _organization(name: str, count: Count) -> JsonObject:
+def _organization(name: str, count: DocumentCount) -> JsonObject:
     reasons = [
         {
             "name": "reason",

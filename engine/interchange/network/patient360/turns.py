@@ -11,7 +11,7 @@ from typing import Final
 SECONDS: Final = 0.0005
 
 
-class Turns:
+class PollingTurns:
     """Shorter turns for as long as anybody asks for them."""
 
     def __init__(self) -> None:
@@ -36,4 +36,4 @@ class Turns:
                     sys.setswitchinterval(self._usual)
 
 
-TURNS: Final = Turns()
+TURNS: Final = PollingTurns()

@@ -6,12 +6,12 @@ from typing import Any, Final, NamedTuple
 
 from engine.fhir.json import Json, JsonObject
 from engine.interchange.orders.compendium.condition import same_coding
-from engine.interchange.orders.compendium.entry import Entry
+from engine.interchange.orders.compendium.entry import OrderEntry
 from engine.interchange.orders.compendium.questionnaire_item import (
     DISPLAY,
     GROUP,
-    Given,
     QuestionnaireItem,
+    ResponseIndex,
     by_link_id,
     items_of,
     value_of,
@@ -41,7 +41,7 @@ ELEMENTS: Final[Mapping[str, tuple[str, ...]]] = {
 MOST_TOLD: Final = 20
 
 
-class Problem(NamedTuple):
+class AnswerProblem(NamedTuple):
     """An answer that does not fit: where it stands in the response (`item[0].answer[0]`), and what would.
 
     `link_id` is that of the item in the Questionnaire, '' where it has none such.
@@ -59,23 +59,23 @@ def unanswered(questionnaire: JsonObject, response: JsonObject | None, *, collec
     asked, nor what stands below a question without an answer. A group is answered once anything in it is.
     """
     asked = items_of(questionnaire)
-    given = Given(response or {})
-    entry = Entry(by_link_id(asked), given, collected=collected)
+    given = ResponseIndex(response or {})
+    entry = OrderEntry(by_link_id(asked), given, collected=collected)
     return tuple(dict.fromkeys(entry.missing(asked, (("", given.root),))))
 
 
-def wrong(questionnaire: JsonObject, response: JsonObject) -> tuple[Problem, ...]:
+def wrong(questionnaire: JsonObject, response: JsonObject) -> tuple[AnswerProblem, ...]:
     """Return every answer that does not fit a Questionnaire, in their order; what is missing is none of it."""
     return tuple(_items(by_link_id(items_of(questionnaire)), response, ""))
 
 
-def _items(asked: Mapping[str, QuestionnaireItem], holder: JsonObject, above: str) -> Iterator[Problem]:
+def _items(asked: Mapping[str, QuestionnaireItem], holder: JsonObject, above: str) -> Iterator[AnswerProblem]:
     seen: Counter[str] = Counter()
     for number, item in enumerate(holder.get("item", ())):
         place = f"{above}item[{number}]"
         one = asked.get(item.get("linkId", ""))
         if one is None or not one.link_id:
-            yield Problem(place, "", "the linkId of an item of the Questionnaire")
+            yield AnswerProblem(place, "", "the linkId of an item of the Questionnaire")
             continue
         seen[one.link_id] += 1
         yield from _answers(one, item, place, seen[one.link_id])
@@ -84,14 +84,14 @@ def _items(asked: Mapping[str, QuestionnaireItem], holder: JsonObject, above: st
             yield from _items(asked, answer, f"{place}.answer[{at}].")
 
 
-def _answers(one: QuestionnaireItem, item: JsonObject, place: str, times: int) -> Iterator[Problem]:
+def _answers(one: QuestionnaireItem, item: JsonObject, place: str, times: int) -> Iterator[AnswerProblem]:
     answers = item.get("answer", ())
     if not one.repeats and (times > 1 or len(answers) > 1):
-        yield Problem(place, one.link_id, "one answer" if answers else "the item once")
+        yield AnswerProblem(place, one.link_id, "one answer" if answers else "the item once")
     for number, answer in enumerate(answers):
         expected = _expected(one, *value_of(answer))
         if expected:
-            yield Problem(f"{place}.answer[{number}]", one.link_id, expected)
+            yield AnswerProblem(f"{place}.answer[{number}]", one.link_id, expected)
 
 
 def _expected(one: QuestionnaireItem, name: str, value: Json) -> str:

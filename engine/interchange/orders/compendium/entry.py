@@ -5,7 +5,13 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.orders.compendium.condition import holds
-from engine.interchange.orders.compendium.questionnaire_item import DISPLAY, GROUP, Given, QuestionnaireItem, by_link_id
+from engine.interchange.orders.compendium.questionnaire_item import (
+    DISPLAY,
+    GROUP,
+    QuestionnaireItem,
+    ResponseIndex,
+    by_link_id,
+)
 
 # The repetitions that an item stands in: the linkId of what repeats, and the part of the response; the root first.
 Context = tuple[tuple[str, JsonObject], ...]
@@ -16,10 +22,10 @@ ANY: Final = "any"
 ALL: Final = "all"
 
 
-class Entry:
+class OrderEntry:
     """One order entry: what is asked of whom, given the answers."""
 
-    def __init__(self, asked: dict[str, QuestionnaireItem], given: Given, *, collected: bool) -> None:
+    def __init__(self, asked: dict[str, QuestionnaireItem], given: ResponseIndex, *, collected: bool) -> None:
         self.asked = asked
         self.given = given
         self.collected = collected

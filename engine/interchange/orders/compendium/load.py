@@ -19,12 +19,12 @@ from engine.config.service import ServiceConfiguration
 from engine.config.wording import nearest
 from engine.errors import UsageError
 from engine.interchange.orders.compendium.files.read import Compendium
-from engine.interchange.orders.compendium.made import QUESTIONNAIRE, TEST, Wanted, wanted
+from engine.interchange.orders.compendium.made import QUESTIONNAIRE, TEST, WantedResource, wanted
 from engine.interchange.orders.compendium.settle import (
     ORGANIZATION,
-    File,
-    Move,
-    Outcome,
+    CompendiumFile,
+    ResourceChange,
+    SettleOutcome,
     left_over,
     make,
     move_for,
@@ -51,11 +51,11 @@ class Summary:
     """How many resources of each type became what."""
 
     laboratory: str
-    counts: dict[str, Counter[Outcome]] = field(
+    counts: dict[str, Counter[SettleOutcome]] = field(
         default_factory=lambda: {name: Counter() for name in (ORGANIZATION, TEST, QUESTIONNAIRE)}
     )
 
-    def note(self, type_name: str, outcome: Outcome) -> None:
+    def note(self, type_name: str, outcome: SettleOutcome) -> None:
         """Count one resource."""
         self.counts[type_name][outcome] += 1
 
@@ -78,7 +78,7 @@ def load(
     open_known(database).close()
     environment = configuration.environment
     store = Store(database, configuration.tenants, clock, INDEXERS, alone=False, environment=environment)
-    file = File(compendium.laboratory, configuration.service_identifier_system)
+    file = CompendiumFile(compendium.laboratory, configuration.service_identifier_system)
     try:
         return asyncio.run(_Load(store, tenant, file, clock, report).run(compendium))
     finally:
@@ -92,7 +92,7 @@ class _Load:
         self,
         store: Store,
         tenant: str,
-        file: File,
+        file: CompendiumFile,
         clock: Callable[[], datetime],
         report: Callable[[int, int], None],
     ) -> None:
@@ -116,12 +116,12 @@ class _Load:
         await self._bring([partial(organization_move, file=self.file)])
         return self.summary
 
-    async def _bring(self, moves: Sequence[Callable[[Transaction], Move]]) -> None:
+    async def _bring(self, moves: Sequence[Callable[[Transaction], ResourceChange]]) -> None:
         """Look at some resources on one snapshot, and change those that are not as they should be."""
         found = self.store.read(self.tenant, lambda transaction: [one(transaction) for one in moves])
-        todo = [one for one, move in zip(moves, found, strict=True) if move.outcome is not Outcome.UNCHANGED]
+        todo = [one for one, move in zip(moves, found, strict=True) if move.outcome is not SettleOutcome.UNCHANGED]
         for move in found:
-            if move.outcome is Outcome.UNCHANGED:
+            if move.outcome is SettleOutcome.UNCHANGED:
                 self.summary.note(move.type, move.outcome)
         while todo:
             began = time.monotonic()
@@ -132,10 +132,12 @@ class _Load:
             # As long as the writer was held, it is free for others.
             await asyncio.sleep(time.monotonic() - began)
 
-    def _commit(self, moves: Sequence[Callable[[Transaction], Move]], transaction: Transaction) -> list[Move]:
+    def _commit(
+        self, moves: Sequence[Callable[[Transaction], ResourceChange]], transaction: Transaction
+    ) -> list[ResourceChange]:
         """Make the first changes, as many as one commit has time for; looked at again, for others write, too."""
         until = time.monotonic() + COMMIT_SECONDS
-        made: list[Move] = []
+        made: list[ResourceChange] = []
         for one in moves:
             move = one(transaction)
             make(transaction, move)
@@ -148,15 +150,15 @@ class _Load:
         return made
 
 
-def _move(transaction: Transaction, *, file: File, one: Wanted) -> Move:
+def _move(transaction: Transaction, *, file: CompendiumFile, one: WantedResource) -> ResourceChange:
     return move_for(transaction, file, one)
 
 
-def _left_over(transaction: Transaction, *, file: File, codes: Mapping[str, frozenset[str]]) -> list[int]:
+def _left_over(transaction: Transaction, *, file: CompendiumFile, codes: Mapping[str, frozenset[str]]) -> list[int]:
     return list(left_over(transaction, file, codes))
 
 
-def _codes(every: Sequence[Wanted]) -> dict[str, frozenset[str]]:
+def _codes(every: Sequence[WantedResource]) -> dict[str, frozenset[str]]:
     return {name: frozenset(one.code for one in every if one.type == name) for name in (TEST, QUESTIONNAIRE)}
 
 

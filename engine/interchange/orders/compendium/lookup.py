@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from engine.fhir.json import JsonObject
 from engine.interchange.store.search.text import short
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 SYSTEM: Final = "urn:uuid:f:"
 TESTS: Final = "ActivityDefinition.code"
@@ -70,11 +70,11 @@ def _questionnaire(transaction: Transaction, laboratory: str, code: str) -> str:
     return row[0] if row is not None else ""
 
 
-def carriers(transaction: Transaction, parameter: str, laboratory: str, code: str) -> Iterator[Stored]:
+def carriers(transaction: Transaction, parameter: str, laboratory: str, code: str) -> Iterator[StoredVersion]:
     """Yield the live resources that carry the code of a test, oldest first; `parameter` names their index rows."""
     arguments = (transaction.tenant, parameter, short(code), short(system_of(laboratory)))
     for row in transaction.connection.execute(CARRIERS, arguments).fetchall():
-        yield Stored(*row)
+        yield StoredVersion(*row)
 
 
 def title_of(definition: JsonObject, laboratory: str, code: str) -> str:

@@ -8,9 +8,15 @@ from engine.fhir.json import JsonObject
 from engine.fhir.primitives import ID
 from engine.interchange.kernel.extension import url
 from engine.interchange.orders.compendium.files.asking import ids_of, placed_questions
-from engine.interchange.orders.compendium.files.authored import Kind, Laboratory, Question, Required, Specimen
+from engine.interchange.orders.compendium.files.authored import (
+    AuthoredLaboratory,
+    AuthoredQuestion,
+    ItemType,
+    Required,
+    Specimen,
+)
 from engine.interchange.orders.compendium.files.examine import Asking
-from engine.interchange.orders.compendium.files.when import UCUM, Condition, condition
+from engine.interchange.orders.compendium.files.when import UCUM, EnableWhen, condition
 from engine.interchange.orders.compendium.lookup import ACTIVE, system_of
 from engine.interchange.orders.compendium.questionnaire_item import WHEN_COLLECTED
 
@@ -23,7 +29,7 @@ HELP_CONTROL: Final = {"coding": [{"system": "http://hl7.org/fhir/questionnaire-
 HASH_DIGITS: Final = 24
 
 
-class Wanted(NamedTuple):
+class WantedResource(NamedTuple):
     """A resource as the file wants it, without an id: it is known by its type and the code of its test."""
 
     type: str
@@ -44,15 +50,15 @@ def ids_for(laboratory: str, code: str) -> tuple[str, str]:
     return (spoken if ID.fullmatch(spoken) else sure), sure
 
 
-def wanted(asking: Asking, laboratory: Laboratory, sis: str) -> Iterator[Wanted]:
+def wanted(asking: Asking, laboratory: AuthoredLaboratory, sis: str) -> Iterator[WantedResource]:
     """Yield the questions of a test, if it asks any, and the test."""
     code = asking.test.code
     if asking.questions:
-        yield Wanted(QUESTIONNAIRE, code, _questionnaire(asking, laboratory, sis))
-    yield Wanted(TEST, code, _definition(asking, laboratory, sis))
+        yield WantedResource(QUESTIONNAIRE, code, _questionnaire(asking, laboratory, sis))
+    yield WantedResource(TEST, code, _definition(asking, laboratory, sis))
 
 
-def _definition(asking: Asking, laboratory: Laboratory, sis: str) -> JsonObject:
+def _definition(asking: Asking, laboratory: AuthoredLaboratory, sis: str) -> JsonObject:
     test = asking.test
     codings = [_own_coding(asking, laboratory), *([{"system": LOINC, "code": test.loinc}] if test.loinc else [])]
     specimen = [_specimen(test.specimen, sis)] if test.specimen else []
@@ -75,11 +81,11 @@ def _specimen(specimen: Specimen, sis: str) -> JsonObject:
     return {"url": url(sis, "activitydefinition-specimen"), "valueCodeableConcept": concept}
 
 
-def _own_coding(asking: Asking, laboratory: Laboratory) -> dict[str, str]:
+def _own_coding(asking: Asking, laboratory: AuthoredLaboratory) -> dict[str, str]:
     return {"system": system_of(laboratory.id), "code": asking.test.code, "display": asking.test.title}
 
 
-def _questionnaire(asking: Asking, laboratory: Laboratory, sis: str) -> JsonObject:
+def _questionnaire(asking: Asking, laboratory: AuthoredLaboratory, sis: str) -> JsonObject:
     known = {one.question.id: one.question for one in placed_questions(asking.questions)}
     return {
         "resourceType": QUESTIONNAIRE,
@@ -93,7 +99,7 @@ def _questionnaire(asking: Asking, laboratory: Laboratory, sis: str) -> JsonObje
     }
 
 
-def _item(question: Question, known: dict[str, Question], sis: str) -> JsonObject:
+def _item(question: AuthoredQuestion, known: dict[str, AuthoredQuestion], sis: str) -> JsonObject:
     conditions = [_enable_when(name, text, known) for name, texts in question.when.items() for text in texts]
     alternatives = any(len(texts) > 1 for texts in question.when.values())
     items = [*_help(question), *(_item(one, known, sis) for one in question.items)]
@@ -113,14 +119,14 @@ def _item(question: Question, known: dict[str, Question], sis: str) -> JsonObjec
     return {"id": question.id, "linkId": question.id, **said}
 
 
-def _enable_when(name: str, text: str, known: dict[str, Question]) -> JsonObject:
+def _enable_when(name: str, text: str, known: dict[str, AuthoredQuestion]) -> JsonObject:
     made = condition(known[name], text)
     # Files with a problem are not loaded.
-    assert isinstance(made, Condition)  # noqa: S101
+    assert isinstance(made, EnableWhen)  # noqa: S101
     return {"question": name, "operator": made.operator, made.element: made.value}
 
 
-def _extensions(question: Question, sis: str) -> list[JsonObject]:
+def _extensions(question: AuthoredQuestion, sis: str) -> list[JsonObject]:
     made: list[JsonObject] = []
     if question.required is Required.WHEN_COLLECTED:
         made.append({"url": sis + "/fhir" + WHEN_COLLECTED, "valueBoolean": True})
@@ -129,10 +135,12 @@ def _extensions(question: Question, sis: str) -> list[JsonObject]:
     return made
 
 
-def _help(question: Question) -> list[JsonObject]:
+def _help(question: AuthoredQuestion) -> list[JsonObject]:
     """Return the text that helps with a question as FHIR has it: an item for reading below it."""
     if not question.help:
         return []
     link_id = ids_of(question)[1]
     control = [{"url": ITEM_CONTROL, "valueCodeableConcept": HELP_CONTROL}]
-    return [{"id": link_id, "linkId": link_id, "extension": control, "text": question.help, "type": Kind.DISPLAY.value}]
+    return [
+        {"id": link_id, "linkId": link_id, "extension": control, "text": question.help, "type": ItemType.DISPLAY.value}
+    ]

@@ -4,14 +4,14 @@ from typing import Final
 
 from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.extension import url
-from engine.interchange.orders.compendium.files.authored import Address, Laboratory
+from engine.interchange.orders.compendium.files.authored import AuthoredLaboratory, LaboratoryAddress
 
 NPI: Final = "http://hl7.org/fhir/sid/us-npi"
 CLIA: Final = "urn:oid:2.16.840.1.113883.4.7"
 ORDERING: Final = "organization-orderingEnabled"
 
 
-def organization(laboratory: Laboratory, kept: JsonObject | None, sis: str) -> JsonObject:
+def organization(laboratory: AuthoredLaboratory, kept: JsonObject | None, sis: str) -> JsonObject:
     """Return the Organization as the file wants it; of the `kept` one stays all of which the file says nothing.
 
     Numbers of other systems stay beside the file's, other extensions and other ways of contact likewise.
@@ -31,13 +31,13 @@ def organization(laboratory: Laboratory, kept: JsonObject | None, sis: str) -> J
     return {**before, **{name: value for name, value in said.items() if value}}
 
 
-def _identifiers(laboratory: Laboratory) -> list[Json]:
+def _identifiers(laboratory: AuthoredLaboratory) -> list[Json]:
     known = {CLIA: laboratory.clia, NPI: laboratory.npi}
     numbers = [{"system": system, "value": value} for system, value in known.items() if value]
     return [*numbers, *({"system": one.system, "value": one.value} for one in laboratory.identifiers)]
 
 
-def _address(address: Address) -> JsonObject:
+def _address(address: LaboratoryAddress) -> JsonObject:
     parts: JsonObject = {
         "line": list(address.line),
         "city": address.city,

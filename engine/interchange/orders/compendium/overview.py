@@ -20,7 +20,7 @@ from engine.interchange.orders.compendium.questionnaire_item import Questionnair
 from engine.interchange.rest.resource.elements import values
 from engine.interchange.store.place import Place, open_known
 from engine.interchange.store.search.text import fold, short
-from engine.interchange.store.transaction import EPOCH, Stored, Transaction
+from engine.interchange.store.transaction import EPOCH, StoredVersion, Transaction
 
 TENANTS: Final = "SELECT name, number FROM tenant"
 # The systems of tests are few, however many tests there are: from each the index leads to the next.
@@ -120,7 +120,7 @@ def _systems(transaction: Transaction) -> Iterator[str]:
         yield last
 
 
-def _tests(transaction: Transaction, laboratory: str) -> Iterator[Stored]:
+def _tests(transaction: Transaction, laboratory: str) -> Iterator[StoredVersion]:
     arguments = (transaction.tenant, TESTS, short(system_of(laboratory)))
     for (key,) in transaction.connection.execute(OF_SYSTEM, arguments).fetchall():
         yield transaction.by_key(key)
@@ -134,7 +134,7 @@ def _laboratory(transaction: Transaction, laboratory: str) -> LaboratorySeen:
     return LaboratorySeen(laboratory, kept.get("name", ""), enabled, len(statuses), statuses.count(ACTIVE))
 
 
-def _test(transaction: Transaction, laboratory: str, stored: Stored) -> TestSeen:
+def _test(transaction: Transaction, laboratory: str, stored: StoredVersion) -> TestSeen:
     definition = stored.resource()
     code = _code(definition, laboratory)
     numbers = [one["code"] for one in values(definition, "code.coding") if one.get("system") == LOINC]
@@ -151,7 +151,7 @@ def _test(transaction: Transaction, laboratory: str, stored: Stored) -> TestSeen
     )
 
 
-def _active(stored: Stored) -> bool:
+def _active(stored: StoredVersion) -> bool:
     return bool(stored.resource().get("status") == ACTIVE)
 
 

@@ -74,7 +74,7 @@ def _when_collected(item: JsonObject) -> bool:
     )
 
 
-class Given:
+class ResponseIndex:
     """A response, and where its items stand: each part of it is read through once, however often it is asked."""
 
     def __init__(self, response: JsonObject) -> None:

@@ -6,13 +6,13 @@ from typing import Final, NamedTuple
 
 from engine.errors import UsageError
 from engine.fhir.json import JsonObject
-from engine.interchange.orders.compendium.files.authored import Laboratory
+from engine.interchange.orders.compendium.files.authored import AuthoredLaboratory
 from engine.interchange.orders.compendium.lookup import QUESTIONS, TESTS, carriers, system_of
-from engine.interchange.orders.compendium.made import QUESTIONNAIRE, TEST, Wanted, ids_for, tag
+from engine.interchange.orders.compendium.made import QUESTIONNAIRE, TEST, WantedResource, ids_for, tag
 from engine.interchange.orders.compendium.organization import organization
 from engine.interchange.rest.resource.definition import rows_of
 from engine.interchange.store.search.text import short
-from engine.interchange.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 
 ORGANIZATION: Final = "Organization"
 CODES: Final = {TEST: TESTS, QUESTIONNAIRE: QUESTIONS}
@@ -22,7 +22,7 @@ GIVEN: Final = frozenset({"versionId", "lastUpdated"})
 OF_FILE: Final = "SELECT key FROM token_index WHERE tenant=? AND parameter=? AND code=? AND system=? ORDER BY key"
 
 
-class Outcome(StrEnum):
+class SettleOutcome(StrEnum):
     """What became of a resource."""
 
     CREATED = "created"
@@ -31,20 +31,20 @@ class Outcome(StrEnum):
     RETIRED = "retired"
 
 
-class Move(NamedTuple):
+class ResourceChange(NamedTuple):
     """A change to be made: of a stored resource, or of a new one where `stored` is None or deleted."""
 
-    outcome: Outcome
+    outcome: SettleOutcome
     type: str
     id: str
-    stored: Stored | None
+    stored: StoredVersion | None
     resource: JsonObject
 
 
-class File(NamedTuple):
+class CompendiumFile(NamedTuple):
     """Whose file it is: the laboratory, and the service's identifier system."""
 
-    laboratory: Laboratory
+    laboratory: AuthoredLaboratory
     sis: str
 
     @property
@@ -53,7 +53,7 @@ class File(NamedTuple):
         return tag(self.sis, self.laboratory.id)
 
 
-def move_for(transaction: Transaction, file: File, one: Wanted) -> Move:
+def move_for(transaction: Transaction, file: CompendiumFile, one: WantedResource) -> ResourceChange:
     """Return what brings a test or its questions to what the file says.
 
     Among several resources of its code it is the one that came from a file, else the oldest. UsageError: others have
@@ -62,32 +62,32 @@ def move_for(transaction: Transaction, file: File, one: Wanted) -> Move:
     found = list(carriers(transaction, CODES[one.type], file.laboratory.id, one.code))
     kept = next((stored for stored in found if file.tag in _tags(stored.resource())), found[0] if found else None)
     if kept is not None:
-        return _change(kept, one.resource, Outcome.UPDATED)
+        return _change(kept, one.resource, SettleOutcome.UPDATED)
     for resource_id in ids_for(file.laboratory.id, one.code):
         stored = transaction.get(one.type, resource_id)
         if stored is None or stored.deleted:
-            return Move(Outcome.CREATED, one.type, resource_id, stored, one.resource)
+            return ResourceChange(SettleOutcome.CREATED, one.type, resource_id, stored, one.resource)
     # A client chose both for other tests.
     raise UsageError(f"{one.type}/{resource_id} is another test's, and test {one.code} needs its id: delete it there")
 
 
-def retirement(transaction: Transaction, key: int) -> Move:
+def retirement(transaction: Transaction, key: int) -> ResourceChange:
     """Return what retires a test or its questions."""
     stored = transaction.by_key(key)
-    return _change(stored, {**_own(stored), "status": RETIRED}, Outcome.RETIRED)
+    return _change(stored, {**_own(stored), "status": RETIRED}, SettleOutcome.RETIRED)
 
 
-def organization_move(transaction: Transaction, file: File) -> Move:
+def organization_move(transaction: Transaction, file: CompendiumFile) -> ResourceChange:
     """Return what brings the laboratory's Organization to what the file says."""
     laboratory = file.laboratory
     stored = transaction.get(ORGANIZATION, laboratory.id)
     if stored is None or stored.deleted:
         new = organization(laboratory, None, file.sis)
-        return Move(Outcome.CREATED, ORGANIZATION, laboratory.id, stored, new)
-    return _change(stored, organization(laboratory, _own(stored), file.sis), Outcome.UPDATED)
+        return ResourceChange(SettleOutcome.CREATED, ORGANIZATION, laboratory.id, stored, new)
+    return _change(stored, organization(laboratory, _own(stored), file.sis), SettleOutcome.UPDATED)
 
 
-def left_over(transaction: Transaction, file: File, codes: Mapping[str, frozenset[str]]) -> Iterator[int]:
+def left_over(transaction: Transaction, file: CompendiumFile, codes: Mapping[str, frozenset[str]]) -> Iterator[int]:
     """Yield the keys of what came from the laboratory's file and is not in it; `codes` are those in it, by type."""
     system = system_of(file.laboratory.id)
     mark = file.tag
@@ -99,24 +99,24 @@ def left_over(transaction: Transaction, file: File, codes: Mapping[str, frozense
                 yield key
 
 
-def make(transaction: Transaction, move: Move) -> None:
+def make(transaction: Transaction, move: ResourceChange) -> None:
     """Make a change."""
-    if move.outcome is Outcome.UNCHANGED:
+    if move.outcome is SettleOutcome.UNCHANGED:
         return
     if move.stored is None:
-        transaction.create(move.type, move.id, move.resource, Change.NEW)
+        transaction.create(move.type, move.id, move.resource, VersionMethod.NEW)
     elif move.stored.deleted:
         transaction.bring_back(move.stored, move.resource)
     else:
         transaction.update(move.stored, move.resource)
 
 
-def _change(stored: Stored, resource: JsonObject, outcome: Outcome) -> Move:
+def _change(stored: StoredVersion, resource: JsonObject, outcome: SettleOutcome) -> ResourceChange:
     same = _own(stored) == resource
-    return Move(Outcome.UNCHANGED if same else outcome, stored.type, stored.id, stored, resource)
+    return ResourceChange(SettleOutcome.UNCHANGED if same else outcome, stored.type, stored.id, stored, resource)
 
 
-def _own(stored: Stored) -> JsonObject:
+def _own(stored: StoredVersion) -> JsonObject:
     """Return a stored resource without what the service gave it."""
     resource = stored.resource()
     meta = {name: value for name, value in resource.pop("meta", {}).items() if name not in GIVEN}

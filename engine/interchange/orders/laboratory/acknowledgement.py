@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 from engine.errors import MessageLimitError, UndecodableMessageError, UnreadableMessageError
 from engine.hl7.message import Message, parse
 from engine.hl7.segment import Segment
-from engine.interchange.orders.laboratory.connectors.connector import Verdict
-from engine.interchange.store.transmission import Outcome
+from engine.interchange.orders.laboratory.connectors.connector import SendVerdict
+from engine.interchange.store.transmission import TransmissionOutcome
 
 # Table 0008.
 TAKEN: Final = frozenset({"AA", "CA"})
@@ -19,7 +19,7 @@ class Acknowledgement(NamedTuple):
     """MSA-1, and what it means for the order."""
 
     code: str
-    verdict: Verdict
+    verdict: SendVerdict
 
 
 def read_acknowledgement(block: bytes, control_id: str) -> Acknowledgement:
@@ -27,21 +27,29 @@ def read_acknowledgement(block: bytes, control_id: str) -> Acknowledgement:
     try:
         message = parse(block, undecodable="replace", max_segments=1000, max_repetitions=1000)
     except (UnreadableMessageError, UndecodableMessageError, MessageLimitError):
-        return Acknowledgement("", Verdict(Outcome.UNKNOWN, "no-acknowledgement", "the answer is no HL7 message"))
+        return Acknowledgement(
+            "", SendVerdict(TransmissionOutcome.UNKNOWN, "no-acknowledgement", "the answer is no HL7 message")
+        )
     code, answered = _leaf(message, "MSA", 1), _leaf(message, "MSA", 2)
     if message.first("MSA") is None:
-        return Acknowledgement("", Verdict(Outcome.UNKNOWN, "no-acknowledgement", "the answer has no MSA"))
+        return Acknowledgement(
+            "", SendVerdict(TransmissionOutcome.UNKNOWN, "no-acknowledgement", "the answer has no MSA")
+        )
     if answered != control_id:
-        return Acknowledgement("", Verdict(Outcome.UNKNOWN, "wrong-id", "the answer is to another message (MSA-2)"))
+        return Acknowledgement(
+            "", SendVerdict(TransmissionOutcome.UNKNOWN, "wrong-id", "the answer is to another message (MSA-2)")
+        )
     if code in TAKEN:
-        return Acknowledgement(code, Verdict(Outcome.ACCEPTED, code))
+        return Acknowledgement(code, SendVerdict(TransmissionOutcome.ACCEPTED, code))
     if code not in NOT_TAKEN:
-        return Acknowledgement("", Verdict(Outcome.UNKNOWN, "no-code", "the answer has no code of table 0008 (MSA-1)"))
+        return Acknowledgement(
+            "", SendVerdict(TransmissionOutcome.UNKNOWN, "no-code", "the answer has no code of table 0008 (MSA-1)")
+        )
     errors = [_error(one) for one in message.named("ERR")]
     number = next((found for found, _ in errors if found), "")
     texts = [text for _, text in errors if text] or [_leaf(message, "MSA", 3)]
     told = " ".join(" ".join(filter(None, texts)).split())[:LONGEST_TEXT]
-    return Acknowledgement(code, Verdict(Outcome.REFUSED, f"{code} {number}".strip(), told))
+    return Acknowledgement(code, SendVerdict(TransmissionOutcome.REFUSED, f"{code} {number}".strip(), told))
 
 
 def _error(segment: Segment) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from engine.fhir.json import Json, JsonObject
 Resource = JsonObject
 
 
-class Answer(NamedTuple):
+class QuestionAnswer(NamedTuple):
     """One answer: the question as a Coding (its code, or the linkId) and text, and `value` of a FHIR type (`Coding`).
 
     `number` counts the answers to one question from 1, 0 where there is one only.
@@ -23,7 +23,7 @@ class Answer(NamedTuple):
 
 def answers_in(
     response: Resource, find: Callable[[Json], Resource | None], asked_of_test: Callable[[], Resource | None]
-) -> Iterator[Answer]:
+) -> Iterator[QuestionAnswer]:
     """Yield the answers of a QuestionnaireResponse at every depth.
 
     The Questionnaire that it names, else the one of the test, says how questions and answers are coded and worded.
@@ -35,7 +35,7 @@ def answers_in(
     yield from _answers(response, dict(_questions(questionnaire or asked_of_test() or {})))
 
 
-def _answers(part: Resource, questions: dict[str, Resource]) -> Iterator[Answer]:
+def _answers(part: Resource, questions: dict[str, Resource]) -> Iterator[QuestionAnswer]:
     for item in part.get("item", ()):
         given = item.get("answer", ())
         link = str(item.get("linkId", ""))
@@ -46,7 +46,7 @@ def _answers(part: Resource, questions: dict[str, Resource]) -> Iterator[Answer]
             name = next((key for key in answer if key.startswith("value")), "")
             if name:
                 value = _worded(answer[name], question) if name == "valueCoding" else answer[name]
-                yield Answer(code, text, name.removeprefix("value"), value, number if len(given) > 1 else 0)
+                yield QuestionAnswer(code, text, name.removeprefix("value"), value, number if len(given) > 1 else 0)
             yield from _answers(answer, questions)
         yield from _answers(item, questions)
 

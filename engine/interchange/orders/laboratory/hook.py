@@ -7,14 +7,14 @@ from engine.config.laboratory import SIMULATED, Laboratory
 from engine.fhir.json import Json
 from engine.interchange.core.service import Service
 from engine.interchange.orders.laboratory import settling
-from engine.interchange.orders.laboratory.connectors.connector import Verdict
+from engine.interchange.orders.laboratory.connectors.connector import SendVerdict
 from engine.interchange.orders.laboratory.results import return_results
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import Transaction
-from engine.interchange.store.transmission import Outcome, Sent, TransmissionStatus
+from engine.interchange.store.transmission import Sent, TransmissionOutcome, TransmissionStatus
 
 EVENTS: Final = ("accept", "refuse", "transmit", "complete")
-ASKED_BY_A_TEST: Final = Verdict(Outcome.REFUSED, "AE", "a test said so")
+ASKED_BY_A_TEST: Final = SendVerdict(TransmissionOutcome.REFUSED, "AE", "a test said so")
 
 
 class LaboratoryHookError(Exception):
@@ -63,7 +63,7 @@ def _accept(
     _demand(sent, "accepted", TransmissionStatus.WAITING)
     if laboratory is None or laboratory.connector.type != SIMULATED:
         raise LaboratoryHookError(409, f"the laboratory {sent.laboratory} is not simulated: it answers for itself")
-    return _sent(service, transaction, sent, Verdict(Outcome.ACCEPTED), laboratory)
+    return _sent(service, transaction, sent, SendVerdict(TransmissionOutcome.ACCEPTED), laboratory)
 
 
 def _refuse(
@@ -98,7 +98,7 @@ def _complete(
 
 
 def _sent(
-    service: Service, transaction: Transaction, sent: Sent, verdict: Verdict, laboratory: Laboratory | None
+    service: Service, transaction: Transaction, sent: Sent, verdict: SendVerdict, laboratory: Laboratory | None
 ) -> TransmissionStatus:
     """Send an order and have its answer, both in this commit."""
     sis = service.configuration.service_identifier_system

@@ -7,7 +7,7 @@ from functools import partial
 from engine.fhir.json import JsonObject
 from engine.interchange.kernel.extension import url, value
 from engine.interchange.orders.compendium.lookup import find_test
-from engine.interchange.orders.laboratory.answers import Answer, answers_in
+from engine.interchange.orders.laboratory.answers import QuestionAnswer, answers_in
 from engine.interchange.orders.laboratory.resolving import Resolver
 from engine.interchange.orders.moving import find_order
 from engine.interchange.orders.order import performer_of, tests_of
@@ -19,7 +19,7 @@ Resource = JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class InsuranceCoverage:
     """An insurance: who insures, and who is insured (None for the patient)."""
 
     resource: Resource
@@ -36,7 +36,7 @@ class OrderedTest:
 
     id: str
     resource: Resource
-    answers: tuple[Answer, ...]
+    answers: tuple[QuestionAnswer, ...]
     specimens: tuple[Resource, ...]
     reasons: tuple[Resource, ...]
 
@@ -61,7 +61,7 @@ class LaboratoryOrder:
     performer: Resource | None
     encounter: Resource | None
     account_type: str
-    coverages: tuple[Coverage, ...]
+    coverages: tuple[InsuranceCoverage, ...]
     guarantor: Resource | None
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ def _account_type(account: Resource | None) -> str:
 
 def _coverages(
     transaction: Transaction, order: Resource, tests: tuple[OrderedTest, ...], account: Resource | None
-) -> Iterator[Coverage]:
+) -> Iterator[InsuranceCoverage]:
     """Yield the insurances of the account in its order, else those that the tests name."""
     billed = sorted((account or {}).get("coverage", ()), key=lambda one: int(one.get("priority", 1)))
     references = [one.get("coverage") for one in billed]
@@ -188,7 +188,7 @@ def _coverages(
         known.add(coverage.get("id", ""))
         find = Resolver(transaction, (coverage, *holders))
         insured = find(coverage.get("policyHolder") or coverage.get("subscriber"))
-        yield Coverage(
+        yield InsuranceCoverage(
             coverage,
             next((one for one in map(find, coverage.get("payor", ())) if one is not None), None),
             None if insured is None or insured["resourceType"] == "Patient" else insured,

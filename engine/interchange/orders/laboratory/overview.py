@@ -19,7 +19,7 @@ from engine.interchange.orders.laboratory.message.ordered import OWN_NOTE
 from engine.interchange.orders.laboratory.settling import control_id
 from engine.interchange.orders.moving import find_order, move
 from engine.interchange.orders.order import NAME, STATUS, status_of
-from engine.interchange.orders.status import Event, OrderStatus
+from engine.interchange.orders.status import OrderEvent, OrderStatus
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store import transmission
 from engine.interchange.store.access import append, by_command, patients_in
@@ -47,7 +47,7 @@ MAY_HAVE_IT: Final = "the laboratory may have it"
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class OrderAttempt:
     """One time that an order was sent. Moments are ISO texts, '' for none."""
 
     number: int
@@ -68,7 +68,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class OrderOverview:
     """An order as operators see it: ids, moments and what laboratories answered, nothing else of what it says.
 
     `since` is when it came to where it is, `control_id` that of the present attempt.
@@ -85,7 +85,7 @@ class Seen:
     attempt: int
     control_id: str
     reason: str
-    transmissions: tuple[Tried, ...] = ()
+    transmissions: tuple[OrderAttempt, ...] = ()
     history: tuple[Version, ...] = ()
 
 
@@ -97,7 +97,7 @@ class OrderQuery(NamedTuple):
     tenant: str = ""
 
 
-def list_orders(database: Place, tenant: str = "", state: str = "", laboratory: str = "") -> tuple[Seen, ...]:
+def list_orders(database: Place, tenant: str = "", state: str = "", laboratory: str = "") -> tuple[OrderOverview, ...]:
     """Return orders in the order of placing, '' for any tenant and laboratory; without a state those of LISTED.
 
     What was refused is listed as long as the order has failed. StartError for no database.
@@ -116,7 +116,7 @@ def list_orders(database: Place, tenant: str = "", state: str = "", laboratory: 
         connection.close()
 
 
-def show_order(asked: OrderQuery) -> Seen:
+def show_order(asked: OrderQuery) -> OrderOverview:
     """Return an order with its versions and each time that it was sent; UsageError for none."""
     connection = open_known(asked.database)
     try:
@@ -125,7 +125,7 @@ def show_order(asked: OrderQuery) -> Seen:
         connection.close()
 
 
-def retry_order(asked: OrderQuery, clock: Callable[[], datetime]) -> Seen:
+def retry_order(asked: OrderQuery, clock: Callable[[], datetime]) -> OrderOverview:
     """Let an order wait again that is held, and record that; UsageError where it is not held."""
 
     def work(transaction: Transaction, sent: Sent) -> None:
@@ -135,7 +135,7 @@ def retry_order(asked: OrderQuery, clock: Callable[[], datetime]) -> Seen:
     return _changed(asked, clock, work)
 
 
-def cancel_order(asked: OrderQuery, clock: Callable[[], datetime]) -> Seen:
+def cancel_order(asked: OrderQuery, clock: Callable[[], datetime]) -> OrderOverview:
     """Take an order back that waits or is held, cancel it, and record that.
 
     UsageError: it is being sent, or has ended.
@@ -150,7 +150,7 @@ def cancel_order(asked: OrderQuery, clock: Callable[[], datetime]) -> Seen:
         stored = find_order(transaction, sent.order_id)
         sis = system_of(stored.resource()) if stored is not None else ""
         if stored is not None and status_of(stored.resource(), sis) is OrderStatus.PENDING:
-            move(transaction, sis, stored, Event.CANCEL, f"{OWN_NOTE}{told}.")
+            move(transaction, sis, stored, OrderEvent.CANCEL, f"{OWN_NOTE}{told}.")
 
     return _changed(asked, clock, work)
 
@@ -162,7 +162,9 @@ def system_of(order: JsonObject) -> str:
     return next((one.removesuffix(ending) for one in addresses if one.endswith(ending)), "")
 
 
-def _changed(asked: OrderQuery, clock: Callable[[], datetime], work: Callable[[Transaction, Sent], None]) -> Seen:
+def _changed(
+    asked: OrderQuery, clock: Callable[[], datetime], work: Callable[[Transaction, Sent], None]
+) -> OrderOverview:
     """Do something to an order, with a row of the access log in the same commit; return how it is then."""
     connection = open_known(asked.database)
     try:
@@ -173,7 +175,7 @@ def _changed(asked: OrderQuery, clock: Callable[[], datetime], work: Callable[[T
         asked.database, (), clock, INDEXERS, alone=False, listeners=ChangeListeners(listener=SubscriptionMatcher())
     )
 
-    def recorded(transaction: Transaction) -> Seen:
+    def recorded(transaction: Transaction) -> OrderOverview:
         sent = _one(transaction.connection, asked)
         work(transaction, sent)
         stored = find_order(transaction, sent.order_id)
@@ -183,7 +185,7 @@ def _changed(asked: OrderQuery, clock: Callable[[], datetime], work: Callable[[T
         append(transaction.connection, (row,))
         return _whole(transaction.connection, _one(transaction.connection, asked))
 
-    async def write() -> Seen:
+    async def write() -> OrderOverview:
         return await store.write(tenant, recorded)
 
     try:
@@ -207,10 +209,11 @@ def _failed(connection: Connection, sent: Sent) -> bool:
     return status_of(order, system_of(order)) is OrderStatus.FAILED
 
 
-def _whole(connection: Connection, sent: Sent) -> Seen:
+def _whole(connection: Connection, sent: Sent) -> OrderOverview:
     told = transmission.tries_of(connection, sent)
     tries = tuple(
-        Tried(one.number, one.control_id, iso(one.began_ms), iso(one.ended_ms), one.outcome, one.reason) for one in told
+        OrderAttempt(one.number, one.control_id, iso(one.began_ms), iso(one.ended_ms), one.outcome, one.reason)
+        for one in told
     )
     return replace(_seen(sent), transmissions=tries, history=tuple(_history(connection, sent)))
 
@@ -224,13 +227,13 @@ def _history(connection: Connection, sent: Sent) -> list[Version]:
     ]
 
 
-def _seen(sent: Sent) -> Seen:
+def _seen(sent: Sent) -> OrderOverview:
     since = {
         TransmissionStatus.WAITING: sent.placed_ms,
         TransmissionStatus.SENDING: sent.sent_ms,
         TransmissionStatus.HELD: sent.sent_ms,
     }
-    return Seen(
+    return OrderOverview(
         order=sent.order_id,
         tenant=sent.tenant,
         laboratory=sent.laboratory,

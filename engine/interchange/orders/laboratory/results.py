@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.synthetic.codes import PANELS, Panel
+from engine.interchange.clinical.synthetic.codes import PANELS, LaboratoryPanel
 from engine.interchange.clinical.synthetic.draw import Draw
 from engine.interchange.clinical.synthetic.elements import coding, instant, loinc, term
 from engine.interchange.clinical.synthetic.measures import measured
@@ -82,7 +82,7 @@ def _report(
     transaction.create(REPORT, new_id(), report)
 
 
-def _panel(test: Resource, draw: Draw) -> Panel:
+def _panel(test: Resource, draw: Draw) -> LaboratoryPanel:
     """Return what a test measures: by its LOINC code, else by the words of its title, else whatever comes."""
     codings = test.get("code", {}).get("coding", ())
     codes = {one.get("code") for one in codings}
@@ -92,6 +92,6 @@ def _panel(test: Resource, draw: Draw) -> Panel:
     return coded or (titled if words & _words(titled) else draw.pick(PANELS))
 
 
-def _words(panel: Panel) -> set[str]:
+def _words(panel: LaboratoryPanel) -> set[str]:
     texts = [panel.text, *(one.text for one in panel.tests)]
     return {word.lower() for text in texts for word in text.split()} - EVERYWHERE

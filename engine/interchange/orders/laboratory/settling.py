@@ -7,15 +7,15 @@ from typing import Final, NamedTuple
 
 from engine import fault
 from engine.config.laboratory import SIMULATED, Laboratory
-from engine.interchange.orders.laboratory.connectors.connector import Verdict
+from engine.interchange.orders.laboratory.connectors.connector import SendVerdict
 from engine.interchange.orders.laboratory.message.ordered import OWN_NOTE
 from engine.interchange.orders.laboratory.order import LaboratoryOrder, read_order
 from engine.interchange.orders.moving import find_order, move
 from engine.interchange.orders.order import status_of
-from engine.interchange.orders.status import Event, OrderStatus
+from engine.interchange.orders.status import OrderEvent, OrderStatus
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import EPOCH, Transaction
-from engine.interchange.store.transmission import Outcome, Sent, TransmissionStatus
+from engine.interchange.store.transmission import Sent, TransmissionOutcome, TransmissionStatus
 
 SHORTEST_WAIT: Final = timedelta(seconds=5)
 LONGEST_WAIT: Final = timedelta(minutes=5)
@@ -28,7 +28,7 @@ OVERTAKEN: Final = {
 }
 
 
-class Taken(NamedTuple):
+class SendingOrder(NamedTuple):
     """An order that is being sent, with all that the laboratory is told."""
 
     sent: Sent
@@ -42,7 +42,7 @@ def control_id(sent: Sent) -> str:
     return b32encode(digest).decode()[:CONTROL_ID_LENGTH]
 
 
-def take(transaction: Transaction, head: Sent, sis: str) -> Taken | None:
+def take(transaction: Transaction, head: Sent, sis: str) -> SendingOrder | None:
     """Note that an order is being sent; None where it is not to be sent: it has moved on, or cannot be told."""
     sent = transmission.find_sent(transaction, head.order_id)
     if sent is None or sent.number != head.number or sent.standing is not TransmissionStatus.WAITING:
@@ -56,7 +56,7 @@ def take(transaction: Transaction, head: Sent, sis: str) -> Taken | None:
     named = control_id(sent)
     begun = transmission.begin(transaction, sent, named)
     fault.point("F38")
-    return Taken(begun, order, named) if begun is not None else None
+    return SendingOrder(begun, order, named) if begun is not None else None
 
 
 def overtaken(transaction: Transaction, sent: Sent, sis: str) -> bool:
@@ -71,13 +71,17 @@ def overtaken(transaction: Transaction, sent: Sent, sis: str) -> bool:
 
 
 def settle(
-    transaction: Transaction, sent: Sent, verdict: Verdict, laboratory: Laboratory | None, sis: str
+    transaction: Transaction, sent: Sent, verdict: SendVerdict, laboratory: Laboratory | None, sis: str
 ) -> TransmissionStatus:
     """Note what came of sending an order, and move the order; return where it stands now."""
     transmission.tried(transaction, sent, verdict.outcome, _told(verdict))
     to = _standing(transaction, sent, verdict, laboratory)
-    due = transaction.at + _wait(transaction, sent) if verdict.outcome is Outcome.UNREACHABLE else transaction.at
-    told = "" if verdict.outcome in {Outcome.ACCEPTED, Outcome.NEVER_HAD_IT} else _told(verdict)
+    due = (
+        transaction.at + _wait(transaction, sent)
+        if verdict.outcome is TransmissionOutcome.UNREACHABLE
+        else transaction.at
+    )
+    told = "" if verdict.outcome in {TransmissionOutcome.ACCEPTED, TransmissionOutcome.NEVER_HAD_IT} else _told(verdict)
     moved = transmission.move(transaction, sent, to, told, due=due)
     if moved is None:
         return sent.standing
@@ -91,20 +95,20 @@ def settle(
 
 def accepted(transaction: Transaction, sent: Sent, laboratory: Laboratory | None, sis: str) -> None:
     """Let an order be sent that is pending, and a simulated laboratory begin to work."""
-    _move_order(transaction, sent, Event.TRANSMITTED, sis, OrderStatus.PENDING)
+    _move_order(transaction, sent, OrderEvent.TRANSMITTED, sis, OrderStatus.PENDING)
     settings = laboratory.connector if laboratory is not None else None
     if settings is not None and settings.type == SIMULATED and settings.results:
         transmission.expect_results(transaction, sent, transaction.at + timedelta(seconds=settings.result_delay_s))
 
 
-def refused(transaction: Transaction, sent: Sent, verdict: Verdict, sis: str) -> None:
+def refused(transaction: Transaction, sent: Sent, verdict: SendVerdict, sis: str) -> None:
     """Let an order fail that is pending or sent, with a note that says so."""
     note = f"{OWN_NOTE}the laboratory has refused the order ({verdict.code or 'no code'})."
-    _move_order(transaction, sent, Event.REFUSED, sis, OrderStatus.PENDING, OrderStatus.SENT, note=note)
+    _move_order(transaction, sent, OrderEvent.REFUSED, sis, OrderStatus.PENDING, OrderStatus.SENT, note=note)
 
 
 def _move_order(
-    transaction: Transaction, sent: Sent, event: Event, sis: str, *states: OrderStatus, note: str = ""
+    transaction: Transaction, sent: Sent, event: OrderEvent, sis: str, *states: OrderStatus, note: str = ""
 ) -> None:
     """Move an order that is in one of these states; results may have come before the answer."""
     stored = find_order(transaction, sent.order_id)
@@ -113,16 +117,16 @@ def _move_order(
 
 
 def _standing(
-    transaction: Transaction, sent: Sent, verdict: Verdict, laboratory: Laboratory | None
+    transaction: Transaction, sent: Sent, verdict: SendVerdict, laboratory: Laboratory | None
 ) -> TransmissionStatus:
-    if verdict.outcome is Outcome.UNREACHABLE:
+    if verdict.outcome is TransmissionOutcome.UNREACHABLE:
         waited = transaction.at - (EPOCH + timedelta(milliseconds=sent.placed_ms))
         patient = laboratory is None or waited < timedelta(seconds=laboratory.give_up_s)
         return TransmissionStatus.WAITING if patient else TransmissionStatus.HELD
     return {
-        Outcome.ACCEPTED: TransmissionStatus.ACCEPTED,
-        Outcome.REFUSED: TransmissionStatus.REFUSED,
-        Outcome.NEVER_HAD_IT: TransmissionStatus.WAITING,
+        TransmissionOutcome.ACCEPTED: TransmissionStatus.ACCEPTED,
+        TransmissionOutcome.REFUSED: TransmissionStatus.REFUSED,
+        TransmissionOutcome.NEVER_HAD_IT: TransmissionStatus.WAITING,
     }.get(verdict.outcome, TransmissionStatus.HELD)
 
 
@@ -132,5 +136,5 @@ def _wait(transaction: Transaction, sent: Sent) -> timedelta:
     return min(max(waited, SHORTEST_WAIT), LONGEST_WAIT)
 
 
-def _told(verdict: Verdict) -> str:
+def _told(verdict: SendVerdict) -> str:
     return ": ".join(filter(None, (verdict.code, verdict.reason)))

@@ -18,11 +18,11 @@ from engine.interchange.core.service import Service
 from engine.interchange.jobs.queue_worker import QueueWorker, WorkQueue
 from engine.interchange.orders.laboratory import settling
 from engine.interchange.orders.laboratory.connectors.connected import connected
-from engine.interchange.orders.laboratory.connectors.connector import CANNOT_BE_ASKED, Verdict, stay
+from engine.interchange.orders.laboratory.connectors.connector import CANNOT_BE_ASKED, SendVerdict, stay
 from engine.interchange.orders.laboratory.results import return_results
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import EPOCH
-from engine.interchange.store.transmission import Outcome, Sent, TransmissionStatus
+from engine.interchange.store.transmission import Sent, TransmissionOutcome, TransmissionStatus
 from engine.interchange.store.writer import StoreFailedError
 from engine.telemetry import logger
 
@@ -33,7 +33,9 @@ HELD_SECONDS: Final = 10.0
 AT_ONCE: Final = 32
 RESULTS_AT_ONCE: Final = 20
 SIMULATED_DELAY_SECONDS: Final = 2.0
-NOT_CONNECTED: Final = Verdict(Outcome.UNREACHABLE, "not-connected", "the laboratory is not configured (laboratories)")
+NOT_CONNECTED: Final = SendVerdict(
+    TransmissionOutcome.UNREACHABLE, "not-connected", "the laboratory is not configured (laboratories)"
+)
 
 
 class Transmitter:
@@ -129,12 +131,12 @@ class Transmitter:
             # Another process may be the one who sends by now: it finds this order as one that was left behind.
             raise StoreFailedError
         verdict = await self._transmitted(taken)
-        if verdict.outcome is Outcome.UNKNOWN:
+        if verdict.outcome is TransmissionOutcome.UNKNOWN:
             verdict = await self._asked(taken.sent, verdict)
         fault.point("F41")
         return await self._settle(taken.sent, verdict, began)
 
-    async def _transmitted(self, taken: settling.Taken) -> Verdict:
+    async def _transmitted(self, taken: settling.SendingOrder) -> SendVerdict:
         laboratory = self._laboratory(taken.sent)
         if laboratory is None:
             return NOT_CONNECTED
@@ -142,20 +144,24 @@ class Transmitter:
             return await connected(self._service, laboratory).transmit(taken.order, taken.control_id)
         except asyncio.CancelledError:
             stay()
-            return Verdict(Outcome.UNKNOWN, "stopped", "the service was stopped while it was being sent")
+            return SendVerdict(
+                TransmissionOutcome.UNKNOWN, "stopped", "the service was stopped while it was being sent"
+            )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is not known what has left
             logger().error("order not sent", error=type(error).__name__, file=place_of(error))
-            return Verdict(Outcome.UNKNOWN, "fault", "the service had an internal error while it was being sent")
+            return SendVerdict(
+                TransmissionOutcome.UNKNOWN, "fault", "the service had an internal error while it was being sent"
+            )
 
-    async def _asked(self, sent: Sent, otherwise: Verdict = CANNOT_BE_ASKED) -> Verdict:
+    async def _asked(self, sent: Sent, otherwise: SendVerdict = CANNOT_BE_ASKED) -> SendVerdict:
         """Return what the laboratory says of an order of which nobody knows whether it has it."""
         laboratory = self._laboratory(sent)
         if laboratory is None:
             return otherwise
         said = await connected(self._service, laboratory).ask(settling.control_id(sent))
-        return otherwise if said.outcome is Outcome.UNKNOWN else said
+        return otherwise if said.outcome is TransmissionOutcome.UNKNOWN else said
 
-    async def _settle(self, sent: Sent, verdict: Verdict, began: float) -> TransmissionStatus:
+    async def _settle(self, sent: Sent, verdict: SendVerdict, began: float) -> TransmissionStatus:
         sis = self._service.configuration.service_identifier_system
         note = partial(settling.settle, sent=sent, verdict=verdict, laboratory=self._laboratory(sent), sis=sis)
         standing = await self._worker.write(sent.tenant, note)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_strictly
 from engine.interchange.kernel.outcome import Category, refuse
 
@@ -63,13 +63,13 @@ def content_of(resource: JsonObject, version: FhirVersion) -> bytes:
     return b64decode(resource.get(ELEMENT[version], ""))
 
 
-def wants_resource(request: Request, media_type: str) -> bool:
+def wants_resource(request: FhirRequest, media_type: str) -> bool:
     """Say whether a Binary of a media type is to be shown as FHIR; what is asked for otherwise is its content."""
     accepted = {part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")}
     return bool(request.query) or FHIR_JSON in accepted or (accepted == {JSON} and not media_type.startswith(JSON))
 
 
-def raw_answer(content: Content, headers: tuple[tuple[str, str], ...]) -> Answer:
+def raw_answer(content: Content, headers: tuple[tuple[str, str], ...]) -> HttpAnswer:
     """Return content as it is, as the answer to a read; what is no media type stands in no header."""
     media_type = content.media_type if MEDIA_TYPE.fullmatch(content.media_type) else UNKNOWN
-    return Answer(200, content.body, (*headers, *FILE), media_type, content.patients)
+    return HttpAnswer(200, content.body, (*headers, *FILE), media_type, content.patients)

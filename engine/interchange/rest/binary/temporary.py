@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, refuse, unsupported
@@ -18,7 +18,7 @@ from engine.interchange.store import temporary
 from engine.interchange.store.search.page import FORMAT
 from engine.interchange.store.temporary import Temporary
 from engine.interchange.store.transaction import Transaction, milliseconds
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
 # How the id of a temporary Binary begins; no other one does.
 PREFIX: Final = "tmp-"
@@ -33,7 +33,7 @@ def new_temporary(body: bytes, content_type: str, until: datetime, *, patient: s
     return Temporary(PREFIX + secrets.token_hex(16), patient, content_type, body, milliseconds(until))
 
 
-async def read_temporary(service: Service, request: Request) -> Answer:
+async def read_temporary(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /Binary/tmp-…: 200 with the content, 404 for what is not the tenant's, 410 once it has expired."""
 
     unknown = next((name for name, _ in request.query if name not in FORMAT), None)
@@ -54,7 +54,7 @@ async def read_temporary(service: Service, request: Request) -> Answer:
         raise refuse(Category.GONE, text, location="http.id")
     headers = (("etag", f'"{sha256(found.body).hexdigest()}"'),)
     if wants_resource(request, found.content_type):
-        return Answer(200, _resource(found, request.version), headers, patients=(found.patient,))
+        return HttpAnswer(200, _resource(found, request.version), headers, patients=(found.patient,))
     return raw_answer(Content(found.content_type, found.body, (found.patient,)), headers)
 
 
@@ -66,10 +66,10 @@ def _resource(found: Temporary, version: FhirVersion) -> bytes:
 INTERACTION: Final = Interaction(
     "Binary",
     "read-temporary",
-    Level.INSTANCE,
+    InteractionLevel.INSTANCE,
     "GET",
-    Access.READ,
-    Action.CHART,
+    RequiredAccess.READ,
+    RoleRule.CHART,
     read_temporary,
     operation=PREFIX,
     flags=SCOPES,

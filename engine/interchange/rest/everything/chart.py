@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Final
 
-from engine.interchange.rest.everything.parameters import Wanted
+from engine.interchange.rest.everything.parameters import ChartPart
 from engine.interchange.rest.resource.catalogue import CHART, SUPPORTING
 from engine.interchange.rest.resource.definition import CARE
 from engine.interchange.store.query import MOST_BYTES
 from engine.interchange.store.search.date import EVER, NEVER
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 CHART_ROWS: Final = {one.patient_rows: one.name for one in CHART}
 CHARTED: Final = frozenset(CHART_ROWS.values())
@@ -43,7 +43,7 @@ Arguments = tuple[str | int, ...]
 Keys = dict[str, list[int]]
 
 
-def chart_keys(transaction: Transaction, patient: Stored, wanted: Wanted) -> tuple[int, ...]:
+def chart_keys(transaction: Transaction, patient: StoredVersion, wanted: ChartPart) -> tuple[int, ...]:
     """Return the keys of all that is wanted: the Patient, the chart by type, what these refer to.
 
     Each type in order of creation. `types` and `since_ms` choose among what the care within the days consists of and
@@ -70,18 +70,18 @@ def fitting(transaction: Transaction, keys: Sequence[int]) -> int:
     return max(1, sum(size <= MOST_BYTES for size in sums))
 
 
-def records(transaction: Transaction, patient: Stored, keys: Sequence[int]) -> list[Stored]:
+def records(transaction: Transaction, patient: StoredVersion, keys: Sequence[int]) -> list[StoredVersion]:
     """Return the resources under some keys, in that order, without those that are no longer of the patient's chart."""
     if not keys:
         return []
     statement = RECORDS.format(keys=_marks(keys))
     target = f"Patient/{patient.id}"
     rows = transaction.connection.execute(statement, (target, transaction.tenant, *keys)).fetchall()
-    found = {row[0]: Stored(*row[:-1]) for row in rows if row[-1] or row[1] not in CHARTED}
+    found = {row[0]: StoredVersion(*row[:-1]) for row in rows if row[-1] or row[1] not in CHARTED}
     return [found[key] for key in keys if key in found]
 
 
-def chart_condition(tenant: int, patient_id: str, wanted: Wanted, types: Iterable[str]) -> tuple[str, Arguments]:
+def chart_condition(tenant: int, patient_id: str, wanted: ChartPart, types: Iterable[str]) -> tuple[str, Arguments]:
     """Return the condition on rows of references that some types of a chart meet, and its arguments."""
     rows = tuple(row for row, name in CHART_ROWS.items() if name in types)
     condition = IN_CHART.format(rows=_marks(rows))
@@ -91,7 +91,7 @@ def chart_condition(tenant: int, patient_id: str, wanted: Wanted, types: Iterabl
     return condition + IN_DAYS, (*arguments, CARE, CARE, wanted.last_ms, wanted.first_ms)
 
 
-def _add_chart(found: Keys, transaction: Transaction, patient: Stored, wanted: Wanted) -> None:
+def _add_chart(found: Keys, transaction: Transaction, patient: StoredVersion, wanted: ChartPart) -> None:
     chart, arguments = chart_condition(transaction.tenant, patient.id, wanted, wanted.types)
     statement = OWN.format(chart=chart)
     if wanted.since_ms != NEVER:
@@ -100,7 +100,7 @@ def _add_chart(found: Keys, transaction: Transaction, patient: Stored, wanted: W
         found[CHART_ROWS[parameter]].append(key)
 
 
-def _add_support(found: Keys, transaction: Transaction, patient: Stored, wanted: Wanted) -> None:
+def _add_support(found: Keys, transaction: Transaction, patient: StoredVersion, wanted: ChartPart) -> None:
     """Add what the chart refers to, and what that refers to in turn, until nothing new is named."""
     execute = transaction.connection.execute
     chart, arguments = chart_condition(transaction.tenant, patient.id, wanted, CHARTED)

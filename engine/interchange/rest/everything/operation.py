@@ -6,26 +6,26 @@ from functools import partial
 from typing import Final
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.kernel.seal import Payload, seal, unseal
 from engine.interchange.kernel.view import to_version
 from engine.interchange.rest.everything.chart import chart_keys, fitting, records
-from engine.interchange.rest.everything.parameters import CURSOR, Question, read_question
+from engine.interchange.rest.everything.parameters import CURSOR, EverythingRequest, read_question
 from engine.interchange.store.continuation import Snapshot, find_snapshot, keep_snapshot, kept_until
 from engine.interchange.store.parameters import as_query
 from engine.interchange.store.search.bundle import address_with, write_searchset
 from engine.interchange.store.search.page import Pairs
-from engine.interchange.store.transaction import Stored, Transaction, milliseconds
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
+from engine.interchange.tokens.oauth.role import RoleRule
 
 # Scopes that open a whole chart by themselves; one of a single type does not.
 SCOPES: Final = frozenset({"patient.read", "patient360"})
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SnapshotPage:
     """One page of a snapshot: its resources' keys, of at most `count`, and where the next page starts, 0 for none."""
 
     snapshot: Snapshot
@@ -44,12 +44,12 @@ class Links:
     now_ms: int
     validity_ms: int
 
-    def cursor(self, page: Page) -> str:
+    def cursor(self, page: SnapshotPage) -> str:
         """Return what the link to the page after this one carries."""
         payload = (page.snapshot.digest.hex(), page.following, page.count)
         return seal(self.secret, self.bound, payload, self.now_ms + self.validity_ms)
 
-    def follow(self, transaction: Transaction, cursor: str) -> Page:
+    def follow(self, transaction: Transaction, cursor: str) -> SnapshotPage:
         """Return the page that a link leads to; RefusedError 400 or 410."""
         digest, position, count = unseal(self.secret, self.bound, cursor, self.now_ms, f"http.{CURSOR}")
         snapshot = find_snapshot(transaction, bytes.fromhex(str(digest)))
@@ -59,7 +59,7 @@ class Links:
         return _page(transaction, snapshot, snapshot.keys, int(position), int(count))
 
 
-async def everything(service: Service, request: Request) -> Answer:
+async def everything(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /Patient/{id}/$everything: a searchset Bundle; 404, and 410 for a merged-away patient or an old link.
 
     A thread reads the chart, so that a large one keeps nobody waiting.
@@ -83,10 +83,10 @@ async def everything(service: Service, request: Request) -> Answer:
         # For twice the time of a link, so that following a chart seldom writes.
         until_ms = links.now_ms + 2 * validity_ms
         await service.store.write(tenant, partial(keep_snapshot, fleeting, links.now_ms, until_ms))
-    return Answer(200, body)
+    return HttpAnswer(200, body)
 
 
-def find_patient(transaction: Transaction, patient_id: str) -> Stored:
+def find_patient(transaction: Transaction, patient_id: str) -> StoredVersion:
     """Return a live patient; RefusedError 404 or 410.
 
     A merged-away one is refused even in the midst of its pages: what follows is the survivor's, whose chart has more.
@@ -102,21 +102,25 @@ def find_patient(transaction: Transaction, patient_id: str) -> Stored:
     return stored
 
 
-def _asked(transaction: Transaction, patient: Stored, question: Question, links: Links) -> Page:
+def _asked(transaction: Transaction, patient: StoredVersion, question: EverythingRequest, links: Links) -> SnapshotPage:
     if question.cursor is not None:
         return links.follow(transaction, question.cursor)
     keys = chart_keys(transaction, patient, question.wanted)
     return _page(transaction, Snapshot.of(transaction.tenant, patient.key, keys), keys, 0, question.count)
 
 
-def _page(transaction: Transaction, snapshot: Snapshot, keys: tuple[int, ...], position: int, count: int) -> Page:
+def _page(
+    transaction: Transaction, snapshot: Snapshot, keys: tuple[int, ...], position: int, count: int
+) -> SnapshotPage:
     own = keys[position : position + count]
     own = own[: fitting(transaction, own)]
     after = position + len(own)
-    return Page(snapshot, len(keys), count, own, after if count and after < len(keys) else 0)
+    return SnapshotPage(snapshot, len(keys), count, own, after if count and after < len(keys) else 0)
 
 
-def _bundle(bundle_id: str, request: Request, page: Page, found: list[Stored], links: Links, form: Pairs) -> bytes:
+def _bundle(
+    bundle_id: str, request: FhirRequest, page: SnapshotPage, found: list[StoredVersion], links: Links, form: Pairs
+) -> bytes:
     address = f"{request.base}/Patient/{request.id}/$everything"
     relations = [("self", address_with(address, request.query))]
     if page.following:
@@ -131,7 +135,7 @@ def _bundle(bundle_id: str, request: Request, page: Page, found: list[Stored], l
     return write_searchset(bundle_id, relations, page.total, resources)
 
 
-async def everything_by_post(service: Service, request: Request) -> Answer:
+async def everything_by_post(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST /Patient/{id}/$everything: the parameters of address and body together, as GET takes them."""
     return await everything(service, replace(request, query=(*request.query, *as_query(request.body))))
 
@@ -140,10 +144,10 @@ INTERACTIONS: Final = tuple(
     Interaction(
         "Patient",
         "everything",
-        Level.INSTANCE,
+        InteractionLevel.INSTANCE,
         method,
-        Access.READ,
-        Action.CHART,
+        RequiredAccess.READ,
+        RoleRule.CHART,
         run,
         operation="$everything",
         flags=SCOPES,

@@ -24,7 +24,7 @@ Given = Mapping[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ChartPart:
     """The part of a chart that is asked for.
 
     `types` by their names in R4; `first_ms` and `last_ms` bound the care, inclusive; only what was changed after
@@ -38,19 +38,19 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class EverythingRequest:
     """A request for $everything: a first page of `count` resources, or the page that `cursor` leads to (None: none).
 
     `form` are the parameters that the link to the next page keeps.
     """
 
-    wanted: Wanted
+    wanted: ChartPart
     count: int
     cursor: str | None
     form: Pairs
 
 
-def read_question(query: Pairs, version: FhirVersion) -> Question:
+def read_question(query: Pairs, version: FhirVersion) -> EverythingRequest:
     """Return what a query asks for; RefusedError (400) for what is unknown, repeated or malformed."""
     given = {name: [value for other, value in query if other == name] for name, _ in query}
     _check_names(given)
@@ -60,9 +60,9 @@ def read_question(query: Pairs, version: FhirVersion) -> Question:
     if first_ms > last_ms:
         raise _bad("start", "start is after end.")
     since = given["_since"][0] if "_since" in given else None
-    wanted = Wanted(_types(given.get("_type"), version), first_ms, last_ms, read_since(since))
+    wanted = ChartPart(_types(given.get("_type"), version), first_ms, last_ms, read_since(since))
     form = tuple(pair for pair in query if pair[0] in FORMAT)
-    return Question(wanted, page.count, given[CURSOR][0] if CURSOR in given else None, form)
+    return EverythingRequest(wanted, page.count, given[CURSOR][0] if CURSOR in given else None, form)
 
 
 def _check_names(given: Given) -> None:

@@ -6,30 +6,35 @@ import orjson
 
 from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.exact import write_json
-from engine.interchange.store.transaction import Change, Stored
+from engine.interchange.store.transaction import StoredVersion, VersionMethod
 
 # Method and status of a request by the change that it made.
 REQUESTS: Final = {
-    Change.POST: ("POST", "201"),
-    Change.NEW: ("PUT", "201"),
-    Change.PUT: ("PUT", "200"),
-    Change.PATCH: ("PATCH", "200"),
-    Change.DELETE: ("DELETE", "204"),
+    VersionMethod.POST: ("POST", "201"),
+    VersionMethod.NEW: ("PUT", "201"),
+    VersionMethod.PUT: ("PUT", "200"),
+    VersionMethod.PATCH: ("PATCH", "200"),
+    VersionMethod.DELETE: ("DELETE", "204"),
 }
 INCOMPLETE: Final = "history-incomplete"
 
 
-class Entry(NamedTuple):
+class HistoryEntry(NamedTuple):
     """One version: the base address asked, the type's name there, what is kept, and its body as that base shows it."""
 
     base: str
     name: str
-    stored: Stored
+    stored: StoredVersion
     body: bytes
 
 
 def history_bundle(
-    bundle_id: str, links: list[tuple[str, str]], total: int | None, entries: list[Entry], first: int, system: str
+    bundle_id: str,
+    links: list[tuple[str, str]],
+    total: int | None,
+    entries: list[HistoryEntry],
+    first: int,
+    system: str,
 ) -> bytes:
     """Return a Bundle of versions, with a `total` where one is told.
 
@@ -49,7 +54,7 @@ def history_bundle(
     return write_json(bundle)
 
 
-def _entry(entry: Entry) -> Json:
+def _entry(entry: HistoryEntry) -> Json:
     stored = entry.stored
     place = f"{entry.name}/{stored.id}"
     method, status = REQUESTS[_change(stored)]
@@ -65,8 +70,8 @@ def _entry(entry: Entry) -> Json:
     return made
 
 
-def _change(stored: Stored) -> Change:
-    change = Change(stored.change)
-    if change is Change.UNKNOWN:
-        return Change.POST if stored.version == 1 else Change.PUT
+def _change(stored: StoredVersion) -> VersionMethod:
+    change = VersionMethod(stored.change)
+    if change is VersionMethod.UNKNOWN:
+        return VersionMethod.POST if stored.version == 1 else VersionMethod.PUT
     return change

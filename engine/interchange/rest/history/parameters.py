@@ -16,7 +16,7 @@ FORM: Final = FORMAT | PART
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class HistoryRequest:
     """A first page of `count` versions made since a moment (milliseconds), or the page that `cursor` leads to.
 
     `form` are the parameters that the link to the next page keeps.
@@ -28,7 +28,7 @@ class Question:
     form: Pairs
 
 
-def read_question(query: Pairs) -> Question:
+def read_question(query: Pairs) -> HistoryRequest:
     """Return what a query asks for; RefusedError (400) for what is unknown, repeated or malformed."""
     given: dict[str, str] = {}
     for name, value in query:
@@ -42,7 +42,7 @@ def read_question(query: Pairs) -> Question:
     page, _ = take_page(tuple(pair for pair in query if pair[0] == COUNT), PAGES)
     count = 0 if given.get("_summary") == "count" else page.count
     form = tuple(pair for pair in query if pair[0] in FORM)
-    return Question(read_since(given.get(SINCE)), count, given.get(CURSOR), form)
+    return HistoryRequest(read_since(given.get(SINCE)), count, given.get(CURSOR), form)
 
 
 def _bad(name: str, text: str) -> RefusedError:

@@ -4,7 +4,7 @@ import re
 from typing import Final, NoReturn
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.reply import resource_answer, version_headers
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
@@ -14,25 +14,25 @@ from engine.interchange.rest.resource.context import belongs, outside_compartmen
 from engine.interchange.rest.resource.precondition import is_known
 from engine.interchange.rest.resource.read import absent, asked_part
 from engine.interchange.store.history import former_version, last_unknown
-from engine.interchange.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 
 NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
-async def vread(service: Service, request: Request) -> Answer:
+async def vread(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /{type}/{id}/_history/{vid}: 200, 304, 404, and 410 for a deletion and for what is kept no longer."""
     part = asked_part(request)
     kept_ms = kept_since(service.tenant(request.principal.tenant), service.clock())
     stored = service.store.read(request.principal.tenant, lambda inner: _find(inner, request, kept_ms))
-    if stored.change == Change.DELETE:
+    if stored.change == VersionMethod.DELETE:
         text = f"Version {stored.version} of {_name(request)} is its deletion."
         raise refuse(Category.DELETED, text, location="http.vid")
     if is_known(request, stored):
-        return Answer(304, b"", version_headers(stored))
+        return HttpAnswer(304, b"", version_headers(stored))
     return resource_answer(stored, request, part.shown if part is not None else to_version)
 
 
-def _find(transaction: Transaction, request: Request, kept_ms: int) -> Stored:
+def _find(transaction: Transaction, request: FhirRequest, kept_ms: int) -> StoredVersion:
     present = transaction.get(request.type, request.id)
     if present is None:
         raise absent(request)
@@ -47,12 +47,12 @@ def _find(transaction: Transaction, request: Request, kept_ms: int) -> Stored:
     return former
 
 
-def _missing(transaction: Transaction, request: Request, present: Stored, number: int) -> NoReturn:
+def _missing(transaction: Transaction, request: FhirRequest, present: StoredVersion, number: int) -> NoReturn:
     if number <= last_unknown(transaction, present):
         text = f"Version {number} of {_name(request)} is from before versions were kept."
         raise refuse(Category.NOT_FOUND, text, location="http.vid")
     raise refuse(Category.GONE, f"Version {number} of {_name(request)} is kept no longer.", location="http.vid")
 
 
-def _name(request: Request) -> str:
+def _name(request: FhirRequest) -> str:
     return f"{name_in(request.version, request.type)}/{request.id[:64]}"

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.seal import Payload, seal, unseal
 from engine.interchange.kernel.view import to_version
-from engine.interchange.rest.history.bundle import Entry, history_bundle
-from engine.interchange.rest.history.parameters import CURSOR, Question, read_question
+from engine.interchange.rest.history.bundle import HistoryEntry, history_bundle
+from engine.interchange.rest.history.parameters import CURSOR, HistoryRequest, read_question
 from engine.interchange.rest.history.retention import kept_since
 from engine.interchange.rest.resource.context import belongs
 from engine.interchange.rest.resource.projection import read_projection
 from engine.interchange.rest.resource.read import absent
 from engine.interchange.store.history import (
     HistoryPosition,
-    Span,
+    HistorySpan,
     Versions,
     first_kept,
     versions_of_one,
@@ -26,17 +26,17 @@ from engine.interchange.store.history import (
 from engine.interchange.store.search.bundle import address_with
 from engine.interchange.store.search.date import EVER
 from engine.interchange.store.search.page import Pairs
-from engine.interchange.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 
 START: Final = HistoryPosition(EVER, EVER, EVER)
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class HistoryWalk:
     """One walk through a history at one moment: what its links are bound to, and what of the history is kept."""
 
     service: Service
-    request: Request
+    request: FhirRequest
     kept_ms: int
 
     @property
@@ -45,7 +45,7 @@ class Walk:
         one = self.request
         return ("history", one.principal.tenant, one.version, one.type, one.id)
 
-    def asked(self) -> tuple[Question, HistoryPosition | None]:
+    def asked(self) -> tuple[HistoryRequest, HistoryPosition | None]:
         """Return what is asked for, and behind which version; RefusedError 400 or 410 for a bad link."""
         question = read_question(self.request.query)
         if question.cursor is None:
@@ -53,9 +53,9 @@ class Walk:
         now_ms = milliseconds(self.service.clock())
         secret = self.service.seal_secret
         since, count, *place = map(int, unseal(secret, self.bound, question.cursor, now_ms, f"http.{CURSOR}"))
-        return Question(since, count, question.cursor, question.form), HistoryPosition(*place)
+        return HistoryRequest(since, count, question.cursor, question.form), HistoryPosition(*place)
 
-    def link(self, question: Question, last: Stored) -> Pairs:
+    def link(self, question: HistoryRequest, last: StoredVersion) -> Pairs:
         """Return the parameters of the link to the page behind a version."""
         place = (question.since_ms, question.count, last.updated_ms, last.key, last.version)
         expires_ms = milliseconds(self.service.clock()) + self.service.configuration.cursor_validity_s * 1000
@@ -63,16 +63,16 @@ class Walk:
         return ((CURSOR, cursor), *question.form)
 
 
-async def history_of_one(service: Service, request: Request) -> Answer:
+async def history_of_one(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /{type}/{id}/_history: a history Bundle; 404 for what there never was."""
     walk = _walk(service, request)
     question, after = walk.asked()
 
-    def look(transaction: Transaction) -> tuple[Versions, list[Stored], int]:
+    def look(transaction: Transaction) -> tuple[Versions, list[StoredVersion], int]:
         present = transaction.get(request.type, request.id)
         if present is None:
             raise absent(request)
-        span = Span(question.since_ms, walk.kept_ms)
+        span = HistorySpan(question.since_ms, walk.kept_ms)
         found = versions_of_one(transaction, present, span, question.count, after)
         left = [one for one in found.page if belongs(transaction, request, one)]
         return found, left, first_kept(transaction, present, walk.kept_ms)
@@ -81,24 +81,26 @@ async def history_of_one(service: Service, request: Request) -> Answer:
     return _answer(walk, question, found, left, f"/{request.id}", first)
 
 
-async def history_of_type(service: Service, request: Request) -> Answer:
+async def history_of_type(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /{type}/_history: a history Bundle of all resources of the type."""
     walk = _walk(service, request)
     question, after = walk.asked()
 
     def look(transaction: Transaction) -> Versions:
-        span = Span(question.since_ms, walk.kept_ms)
+        span = HistorySpan(question.since_ms, walk.kept_ms)
         return versions_of_type(transaction, request.type, span, question.count, after or START)
 
     found = await asyncio.to_thread(service.store.read, request.principal.tenant, look)
     return _answer(walk, question, found, list(found.page), "", 1)
 
 
-def _walk(service: Service, request: Request) -> Walk:
-    return Walk(service, request, kept_since(service.tenant(request.principal.tenant), service.clock()))
+def _walk(service: Service, request: FhirRequest) -> HistoryWalk:
+    return HistoryWalk(service, request, kept_since(service.tenant(request.principal.tenant), service.clock()))
 
 
-def _answer(walk: Walk, question: Question, found: Versions, shows: list[Stored], of: str, first: int) -> Answer:
+def _answer(
+    walk: HistoryWalk, question: HistoryRequest, found: Versions, shows: list[StoredVersion], of: str, first: int
+) -> HttpAnswer:
     """Return a page of history with those of its versions that the token `shows`; others are not counted either."""
     request, service = walk.request, walk.service
     name = name_in(request.version, request.type)
@@ -109,8 +111,9 @@ def _answer(walk: Walk, question: Question, found: Versions, shows: list[Stored]
     part = read_projection(question.form, request.type, request.version)
     show = part.shown if part is not None else to_version
     entries = [
-        Entry(request.base, name, one, show(one.body, one.type, request.version) if one.body else b"") for one in shows
+        HistoryEntry(request.base, name, one, show(one.body, one.type, request.version) if one.body else b"")
+        for one in shows
     ]
     total = found.total if not request.within else None
     system = service.configuration.service_identifier_system
-    return Answer(200, history_bundle(service.new_id(), links, total, entries, first, system))
+    return HttpAnswer(200, history_bundle(service.new_id(), links, total, entries, first, system))

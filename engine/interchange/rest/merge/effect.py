@@ -1,13 +1,13 @@
 """The effect of a merge, in one transaction: tombstone, link, reserved identifiers, re-pointed references."""
 
 from engine.fhir.json import JsonObject
-from engine.interchange.rest.merge.pair import Pair
+from engine.interchange.rest.merge.pair import MergePair
 from engine.interchange.store.redirected import redirected
 from engine.interchange.store.references import repoint
 from engine.interchange.store.transaction import Transaction
 
 
-def merge(transaction: Transaction, pair: Pair) -> None:
+def merge(transaction: Transaction, pair: MergePair) -> None:
     """Let the target take the place of the source.
 
     The target's content stays as it is but for a link. The source is kept as inactive, with a link to the target;

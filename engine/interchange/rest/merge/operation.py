@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from engine.fhir.json import JsonObject
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import read_resource, write_json
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
@@ -15,10 +15,10 @@ from engine.interchange.rest.merge.pair import find_pair
 from engine.interchange.rest.merge.preview import preview
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.rights import may_see
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
 
-async def merge_patients(service: Service, request: Request) -> Answer:
+async def merge_patients(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST /Patient/$merge: 200 with the differences, or with `info: merged` once it is done."""
     order = parse_order(request.body, service.configuration.base_url)
     tenant = request.principal.tenant
@@ -33,7 +33,7 @@ async def merge_patients(service: Service, request: Request) -> Answer:
     return _parameters([{"name": "info", "valueString": "merged"}])
 
 
-def _demand_reading(service: Service, request: Request) -> None:
+def _demand_reading(service: Service, request: FhirRequest) -> None:
     """Refuse (403) to show what differs to a token that may not read patients."""
     if not may_see(service.configuration, request.principal, "Patient"):
         text = "The token has no scope for read access to Patient; a preview shows what stands in both records."
@@ -41,7 +41,7 @@ def _demand_reading(service: Service, request: Request) -> None:
         raise RefusedError(Category.FORBIDDEN, (Issue(text, "http.Authorization"),), challenge)
 
 
-def _preview(service: Service, request: Request, order: MergeOrder, transaction: Transaction) -> Answer:
+def _preview(service: Service, request: FhirRequest, order: MergeOrder, transaction: Transaction) -> HttpAnswer:
     found = find_pair(transaction, order)
     pair = (found.source, found.target)
     source, target = (shown_value(stored.body, request) for stored in pair)
@@ -49,17 +49,24 @@ def _preview(service: Service, request: Request, order: MergeOrder, transaction:
     return replace(_parameters(differences), patients=tuple(one.id for one in pair))
 
 
-def shown_value(body: bytes, request: Request) -> JsonObject:
+def shown_value(body: bytes, request: FhirRequest) -> JsonObject:
     """Return a kept Patient as a value in the version of the request."""
     value: JsonObject = read_resource(to_version(body, "Patient", request.version))
     return value
 
 
-def _parameters(parameters: list[JsonObject]) -> Answer:
+def _parameters(parameters: list[JsonObject]) -> HttpAnswer:
     resource: JsonObject = {"resourceType": "Parameters"}
-    return Answer(200, write_json({**resource, "parameter": parameters} if parameters else resource))
+    return HttpAnswer(200, write_json({**resource, "parameter": parameters} if parameters else resource))
 
 
 INTERACTION = Interaction(
-    "Patient", "merge", Level.TYPE, "POST", Access.WRITE, Action.MERGE, merge_patients, operation="$merge"
+    "Patient",
+    "merge",
+    InteractionLevel.TYPE,
+    "POST",
+    RequiredAccess.WRITE,
+    RoleRule.MERGE,
+    merge_patients,
+    operation="$merge",
 )

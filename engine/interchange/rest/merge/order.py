@@ -14,7 +14,7 @@ ANSWERS: Final[dict[Json, bool]] = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class MergeSide:
     """One of the two patients, named by its id or by an identifier; `parameter` is where it was named."""
 
     parameter: str
@@ -27,8 +27,8 @@ class Side:
 class MergeOrder:
     """Source, target, and whether nothing is to be written."""
 
-    source: Side
-    target: Side
+    source: MergeSide
+    target: MergeSide
     preview: bool
 
 
@@ -66,7 +66,7 @@ def _by_name(parameters: Json) -> dict[str, JsonObject]:
     return given
 
 
-def _side(side: str, given: dict[str, JsonObject], base_url: str) -> Side:
+def _side(side: str, given: dict[str, JsonObject], base_url: str) -> MergeSide:
     literal, logical = given.get(f"{side}-patient"), given.get(f"{side}-patient-identifier")
     if literal is not None and logical is not None:
         text = f"Name the {side} either by reference or by identifier."
@@ -76,22 +76,22 @@ def _side(side: str, given: dict[str, JsonObject], base_url: str) -> Side:
     return _logical(f"{side}-patient-identifier", logical or {})
 
 
-def _literal(name: str, parameter: JsonObject, base_url: str) -> Side:
+def _literal(name: str, parameter: JsonObject, base_url: str) -> MergeSide:
     value = parameter.get("valueReference")
     reference = value.get("reference") if isinstance(value, dict) else None
     inner = relative(reference, base_url) if isinstance(reference, str) else None
     type_name, _, patient_id = (inner or "").partition("/")
     if type_name != "Patient" or not patient_id or "/" in patient_id:
         raise refuse(Category.BAD_VALUE, f"{name} must be a reference of the form Patient/<id>.", location=name)
-    return Side(name, id=patient_id)
+    return MergeSide(name, id=patient_id)
 
 
-def _logical(name: str, parameter: JsonObject) -> Side:
+def _logical(name: str, parameter: JsonObject) -> MergeSide:
     identifier = parameter.get("valueIdentifier")
     parts = [identifier.get(part) for part in ("system", "value")] if isinstance(identifier, dict) else [None, None]
     if not all(isinstance(part, str) and part for part in parts):
         raise refuse(Category.REQUIRED, f"{name} needs a valueIdentifier with system and value.", location=name)
-    return Side(name, system=str(parts[0]), value=str(parts[1]))
+    return MergeSide(name, system=str(parts[0]), value=str(parts[1]))
 
 
 def _preview(parameter: JsonObject | None) -> bool:

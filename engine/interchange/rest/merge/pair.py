@@ -3,20 +3,20 @@
 from dataclasses import dataclass
 
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
-from engine.interchange.rest.merge.order import MergeOrder, Side
+from engine.interchange.rest.merge.order import MergeOrder, MergeSide
 from engine.interchange.rest.patient.index import IDENTIFIER
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class MergePair:
     """Source and target, both live and not the same."""
 
-    source: Stored
-    target: Stored
+    source: StoredVersion
+    target: StoredVersion
 
 
-def find_pair(transaction: Transaction, order: MergeOrder) -> Pair:
+def find_pair(transaction: Transaction, order: MergeOrder) -> MergePair:
     """Return both records; RefusedError (422): unknown, ambiguous, deleted, merged away, inactive target, the same."""
     found = {side.parameter: _look_up(transaction, side) for side in (order.source, order.target)}
     unknown = [Issue(f"{name} names no patient.", name) for name, stored in found.items() if stored is None]
@@ -36,10 +36,10 @@ def find_pair(transaction: Transaction, order: MergeOrder) -> Pair:
     if target.resource().get("active") is False:
         text = f"Patient/{target.id} is inactive."
         raise refuse(Category.RULE, text, location=order.target.parameter, detail="inactive-target")
-    return Pair(source, target)
+    return MergePair(source, target)
 
 
-def _look_up(transaction: Transaction, side: Side) -> Stored | None:
+def _look_up(transaction: Transaction, side: MergeSide) -> StoredVersion | None:
     if side.id:
         return transaction.get("Patient", side.id)
     holders = transaction.holders(IDENTIFIER, side.system, side.value)

@@ -10,10 +10,10 @@ import orjson
 from engine.fhir.json import JsonObject
 from engine.interchange.rest.resource.definition import DIRECTORY_PAGES, Definition, every_type
 from engine.interchange.rest.resource.rows import indexer
-from engine.interchange.store.index import IdentifierRow, Index, TokenRow
-from engine.interchange.store.search.criterion import Kind, Parameter, Rank
+from engine.interchange.store.index import IdentifierRow, Index, TokenIndexRow
+from engine.interchange.store.search.criterion import Parameter, ParameterKind, Rank
 from engine.interchange.store.search.text import short
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
 GENDER_SYSTEM: Final = "http://hl7.org/fhir/administrative-gender"
 IDENTIFIER: Final = "Patient.identifier"
@@ -52,40 +52,53 @@ REFERENCES: Final = (
 PATIENT: Final = Definition(
     "Patient",
     (
-        Parameter("identifier", Kind.IDENTIFIER, IDENTIFIER, Rank.ONE),
-        Parameter("birthdate", Kind.DATE, "Patient.birthdate", Rank.FEW, ("birthDate",)),
+        Parameter("identifier", ParameterKind.IDENTIFIER, IDENTIFIER, Rank.ONE),
+        Parameter("birthdate", ParameterKind.DATE, "Patient.birthdate", Rank.FEW, ("birthDate",)),
         *(
             Parameter(
-                name, Kind.STRING, f"Patient.{name}", Rank.SOME, elements, tuple(f"Patient.{one}" for one in also)
+                name,
+                ParameterKind.STRING,
+                f"Patient.{name}",
+                Rank.SOME,
+                elements,
+                tuple(f"Patient.{one}" for one in also),
             )
             for name, elements, also in TEXTS
         ),
         Parameter(
             "address-use",
-            Kind.TOKEN,
+            ParameterKind.TOKEN,
             "Patient.address-use",
             Rank.MOST,
             ("address.use",),
             implied="http://hl7.org/fhir/",
         ),
-        Parameter("telecom", Kind.CONTACT, TELECOM, Rank.FEW, ("telecom",)),
-        *(Parameter(name, Kind.CONTACT, TELECOM, Rank.FEW, system=name) for name in ("phone", "email")),
+        Parameter("telecom", ParameterKind.CONTACT, TELECOM, Rank.FEW, ("telecom",)),
+        *(Parameter(name, ParameterKind.CONTACT, TELECOM, Rank.FEW, system=name) for name in ("phone", "email")),
         *(
-            Parameter(name, Kind.TOKEN, f"Patient.{name}", Rank.MOST, elements, codes=("true", "false"))
+            Parameter(name, ParameterKind.TOKEN, f"Patient.{name}", Rank.MOST, elements, codes=("true", "false"))
             for name, elements in (("active", ("active",)), ("deceased", ()))
         ),
-        Parameter("death-date", Kind.DATE, "Patient.death-date", Rank.FEW, ("deceasedDateTime",)),
-        Parameter("language", Kind.TOKEN, "Patient.language", Rank.MANY, ("communication.language",)),
+        Parameter("death-date", ParameterKind.DATE, "Patient.death-date", Rank.FEW, ("deceasedDateTime",)),
+        Parameter("language", ParameterKind.TOKEN, "Patient.language", Rank.MANY, ("communication.language",)),
         *(
-            Parameter(name, Kind.REFERENCE, f"Patient.{name}", rank, (element,), targets=targets, merged=name == "link")
+            Parameter(
+                name,
+                ParameterKind.REFERENCE,
+                f"Patient.{name}",
+                rank,
+                (element,),
+                targets=targets,
+                merged=name == "link",
+            )
             for name, rank, element, targets in REFERENCES
         ),
-        Parameter("gender", Kind.TOKEN, "Patient.gender", Rank.MOST, ("gender",), (), GENDERS, GENDER_SYSTEM),
+        Parameter("gender", ParameterKind.TOKEN, "Patient.gender", Rank.MOST, ("gender",), (), GENDERS, GENDER_SYSTEM),
         *every_type("Patient"),
     ),
-    reading=Action.PATIENT,
-    writing=Action.PATIENT,
-    creating=Action.PATIENT,
+    reading=RoleRule.PATIENT,
+    writing=RoleRule.PATIENT,
+    creating=RoleRule.PATIENT,
     paging=DIRECTORY_PAGES,
 )
 BY_PARAMETERS: Final = indexer(PATIENT)
@@ -97,9 +110,9 @@ CONDITIONAL: Final = {
 def index_patient(patient: JsonObject) -> Index:
     """Return the index rows of a valid Patient (R4)."""
     made = BY_PARAMETERS(patient)
-    demographic = TokenRow(DEMOGRAPHICS, short(demographics(patient)), "")
+    demographic = TokenIndexRow(DEMOGRAPHICS, short(demographics(patient)), "")
     dead = "deceasedDateTime" in patient or patient.get("deceasedBoolean") is True
-    deceased = TokenRow(DECEASED, "true" if dead else "false", "")
+    deceased = TokenIndexRow(DECEASED, "true" if dead else "false", "")
     return replace(made, tokens=made.tokens | {demographic, deceased}, identifiers=frozenset(_identifiers(patient)))
 
 

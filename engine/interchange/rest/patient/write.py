@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 from engine.fhir.json import JsonObject
-from engine.interchange.core.exchange import Request
+from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.patient.index import DEMOGRAPHICS, IDENTIFIER, demographics, is_record_number
-from engine.interchange.rest.resource.draft import Draft
-from engine.interchange.store.transaction import Change, Stored, Transaction
+from engine.interchange.rest.resource.draft import DraftResource
+from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 
 
 def with_global_id(patient: JsonObject, patient_id: str, system: str) -> JsonObject:
@@ -45,14 +45,18 @@ def check_duplicates(transaction: Transaction, patient: JsonObject, limit: int) 
 
 
 def creator(
-    service: Service, request: Request, draft: Draft, patient_id: str, change: Change = Change.POST
-) -> Callable[[Transaction, Stored | None], Stored]:
+    service: Service,
+    request: FhirRequest,
+    draft: DraftResource,
+    patient_id: str,
+    change: VersionMethod = VersionMethod.POST,
+) -> Callable[[Transaction, StoredVersion | None], StoredVersion]:
     """Return the work that creates a Patient, or brings back a deleted one: conflicts first, then what is wrong."""
     system = service.configuration.service_identifier_system
     limit = service.tenant(request.principal.tenant).duplicate_patient_limit
     patient = with_global_id(draft.resource, patient_id, system)
 
-    def create(transaction: Transaction, deleted: Stored | None = None) -> Stored:
+    def create(transaction: Transaction, deleted: StoredVersion | None = None) -> StoredVersion:
         check_record_numbers(transaction, patient, None)
         if not request.prefer.create_always:
             check_duplicates(transaction, patient, limit)

@@ -32,19 +32,19 @@ from engine.interchange.rest.resource.roster import ROSTER
 from engine.interchange.rest.resource.rows import indexer
 from engine.interchange.rest.resource.subscription import SUBSCRIBING
 from engine.interchange.store.indexing import digest
-from engine.interchange.store.search.criterion import Kind, Parameter, Rank
+from engine.interchange.store.search.criterion import Parameter, ParameterKind, Rank
 from engine.interchange.store.search.date import READING
 from engine.interchange.store.transaction import Indexer
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
-CLINICAL_STATUS: Final = Parameter("clinical-status", Kind.TOKEN, "", Rank.MOST, ("clinicalStatus",))
+CLINICAL_STATUS: Final = Parameter("clinical-status", ParameterKind.TOKEN, "", Rank.MOST, ("clinicalStatus",))
 # Prefixes that DocumentReference takes although it does not tell them apart (specification, generic search rule 4).
 LENIENT: Final = (("ne", "eq"), ("sa", "ge"), ("eb", "le"))
 
 
 def _lenient(definition: Definition) -> Definition:
     """Return a type whose dates take prefixes that they do not tell apart."""
-    dates = {Kind.DATE, Kind.UPDATED}
+    dates = {ParameterKind.DATE, ParameterKind.UPDATED}
     own = (replace(one, prefixes=LENIENT) if one.kind in dates else one for one in definition.parameters)
     return replace(definition, parameters=tuple(own))
 
@@ -98,7 +98,7 @@ CHART: Final = (
         date("authoredOn", name="authoredon"),
         ENCOUNTER,
         to("requester", *PERFORMERS, rank=Rank.SOME),
-        creating=Action.PRESCRIBE,
+        creating=RoleRule.PRESCRIBE,
         statuses=frozenset({"active", "completed"}),
     ),
     chart(
@@ -172,7 +172,7 @@ ORGANIZATION: Final = directory(
     to("partof", "Organization", element="partOf"),
     Parameter(
         "ordering-enabled",
-        Kind.TOKEN,
+        ParameterKind.TOKEN,
         "",
         Rank.MANY,
         ("extension(organization-orderingEnabled).value[x]",),
@@ -210,20 +210,23 @@ OTHERS: Final = (
     Definition(
         "Binary",
         named("Binary", (patient("securityContext"),)),
-        reading=Action.CHART,
-        writing=Action.CLINICAL,
-        creating=Action.CLINICAL,
+        reading=RoleRule.CHART,
+        writing=RoleRule.CLINICAL,
+        creating=RoleRule.CLINICAL,
         patient="securityContext",
     ),
     Definition(
         "Provenance",
         named(
             "Provenance",
-            (patient("target"), Parameter("target", Kind.REFERENCE, "", Rank.ONE, ("target",), targets=("Patient",))),
+            (
+                patient("target"),
+                Parameter("target", ParameterKind.REFERENCE, "", Rank.ONE, ("target",), targets=("Patient",)),
+            ),
         ),
-        reading=Action.CHART,
-        writing=Action.CLINICAL,
-        creating=Action.CLINICAL,
+        reading=RoleRule.CHART,
+        writing=RoleRule.CLINICAL,
+        creating=RoleRule.CLINICAL,
     ),
 )
 KEPT: Final = {one.name: one for one in (PATIENT, *CHART, *SUPPORTING, *OTHERS, *ORDERING, SUBSCRIBING, ROSTER)}

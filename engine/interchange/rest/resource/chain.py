@@ -10,13 +10,13 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import r4_name
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, repeatable
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.store.search.criterion import Criterion, Kind, Linked, Parameter, Rank, Search
+from engine.interchange.store.search.criterion import Criterion, Linked, Parameter, ParameterKind, Rank, SearchQuery
 from engine.interchange.store.search.page import Pairs
 from engine.interchange.store.search.parse import parse_search
 
 HAS: Final = "_has:"
 # A criterion on the ids of the resources themselves, for which what refers to them decides.
-REFERRED: Final = Parameter("_has", Kind.ID, "", Rank.MOST)
+REFERRED: Final = Parameter("_has", ParameterKind.ID, "", Rank.MOST)
 
 May = Callable[[str, str], bool]
 
@@ -62,7 +62,11 @@ def _chain(
     head, _, inner = name.partition(".")
     link, _, type_name = head.partition(":")
     parameter = parameters.get(link)
-    if parameter is None or parameter.kind is not Kind.REFERENCE or (type_name and r4_name(type_name) not in KEPT):
+    if (
+        parameter is None
+        or parameter.kind is not ParameterKind.REFERENCE
+        or (type_name and r4_name(type_name) not in KEPT)
+    ):
         raise _refuse(Category.UNSUPPORTED, name, f"The chain {repeatable(name)} does not begin with a reference.")
     targets = (r4_name(type_name),) if type_name else tuple(one for one in parameter.targets if one in KEPT)
     wanted = inner.partition(":")[0]
@@ -76,14 +80,14 @@ def _has(name: str, value: str, base_url: str, version: FhirVersion, may: May) -
     source = r4_name(parts[1])
     definition = KEPT.get(source)
     link = definition.search_parameters(version).get(parts[2]) if definition and len(parts) == 4 else None
-    if link is None or link.kind is not Kind.REFERENCE:
+    if link is None or link.kind is not ParameterKind.REFERENCE:
         text = "_has names a type, one of its search parameters that is a reference, and another one."
         raise _refuse(Category.UNSUPPORTED, name, text)
     searches = (_search(name, source, ((parts[3], value),), base_url, version, may),)
     return Criterion(REFERRED, (), _rank(searches), linked=Linked(searches, link.rows))
 
 
-def _search(name: str, type_name: str, pairs: Pairs, base_url: str, version: FhirVersion, may: May) -> Search:
+def _search(name: str, type_name: str, pairs: Pairs, base_url: str, version: FhirVersion, may: May) -> SearchQuery:
     found = parse_search(type_name, KEPT[type_name].search_parameters(version), pairs, base_url, version)
     if not may(type_name, "s"):
         text = f"The token does not allow to search {type_name}, as {repeatable(name)} asks."
@@ -91,7 +95,7 @@ def _search(name: str, type_name: str, pairs: Pairs, base_url: str, version: Fhi
     return found
 
 
-def _rank(searches: tuple[Search, ...]) -> Rank:
+def _rank(searches: tuple[SearchQuery, ...]) -> Rank:
     return min(Rank.MOST, max(one.rank for search in searches for one in search.criteria))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
@@ -14,14 +14,14 @@ from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.precondition import match_condition, parse_criteria
 from engine.interchange.rest.resource.update import Replacement
 from engine.interchange.store.search.criterion import Parameter
-from engine.interchange.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 from engine.interchange.tokens.oauth.rights import may_see
 
 # By what a Patient is named in the condition of an update or delete: its numbers, beside what a create may ask for.
 PATIENT: Final = frozenset({*CONDITIONAL, "identifier"})
 
 
-def conditional(request: Request) -> Mapping[str, Parameter]:
+def conditional(request: FhirRequest) -> Mapping[str, Parameter]:
     """Return the search parameters that the condition of an update or delete may name."""
     parameters = KEPT[request.type].search_parameters(request.version)
     if request.type != "Patient":
@@ -29,21 +29,21 @@ def conditional(request: Request) -> Mapping[str, Parameter]:
     return {name: one for name, one in parameters.items() if name in PATIENT}
 
 
-def updating_matching(replacement: Replacement) -> Callable[[Service, Request], Awaitable[Answer]]:
+def updating_matching(replacement: Replacement) -> Callable[[Service, FhirRequest], Awaitable[HttpAnswer]]:
     """Return what answers PUT /{type}?{criteria}, for a type whose replacement is given."""
 
-    async def update(service: Service, request: Request) -> Answer:
+    async def update(service: Service, request: FhirRequest) -> HttpAnswer:
         """201 where none matches, 200 for one, 412 for several; 400 for a body of another id than the match."""
         wanted = parse_criteria(request, conditional(request), service.configuration.base_url)
         if not isinstance(request.body, dict):
             raise refuse(Category.STRUCTURE, "The body is no JSON object.", location="http.body")
         new_id = service.new_id()
 
-        def work(transaction: Transaction) -> tuple[int, Stored]:
+        def work(transaction: Transaction) -> tuple[int, StoredVersion]:
             match = match_condition(transaction, wanted, "http.query")
             target = _target(transaction, request, match) or new_id
             meant = replace(request, id=target, query=(), body={**request.body, "id": target})
-            return replacement(service, meant, Change.PUT)(transaction)
+            return replacement(service, meant, VersionMethod.PUT)(transaction)
 
         status, stored = await service.store.write(request.principal.tenant, work)
         # Of what was there before some may be kept: an order's status, say.
@@ -55,7 +55,7 @@ def updating_matching(replacement: Replacement) -> Callable[[Service, Request], 
     return update
 
 
-def _target(transaction: Transaction, request: Request, match: Stored | None) -> str:
+def _target(transaction: Transaction, request: FhirRequest, match: StoredVersion | None) -> str:
     """Return the id that is written, '' for a new one; RefusedError where the body says another one."""
     given = request.body.get("id")
     if given is not None and not isinstance(given, str):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.core.exchange import Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, Interaction, InteractionLevel
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.binary.patient_compartment import owners
@@ -19,8 +19,8 @@ from engine.interchange.rest.resource.pages import read_page_request
 from engine.interchange.rest.resource.roster import GROUP
 from engine.interchange.rest.resource.subscription import CRITERIA, SUBSCRIPTION, patients_of
 from engine.interchange.store.references import local_target, relative
-from engine.interchange.store.transaction import Stored, Transaction
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.store.transaction import StoredVersion, Transaction
+from engine.interchange.tokens.oauth.role import RoleRule
 from engine.interchange.tokens.oauth.scope import ANY, allows, wide
 from engine.interchange.tokens.oauth.vault import Principal
 
@@ -35,18 +35,18 @@ REQUIRED: Final = "required"
 OF_NOBODY: Final = frozenset({SUBSCRIPTION, GROUP})
 
 
-class Known(NamedTuple):
+class KnownRecord(NamedTuple):
     """Whose record it is, by id, under the survivor's too once that was merged; and what the address names.
 
     `owners` are the patients whose it is, of what says so in other resources: a Binary.
     """
 
     ids: tuple[str, ...]
-    stored: Stored | None
+    stored: StoredVersion | None
     owners: frozenset[str] = frozenset()
 
 
-def restrict_to_patient(service: Service, request: Request, interaction: Interaction, access: str) -> Request:
+def restrict_to_patient(service: Service, request: FhirRequest, interaction: Interaction, access: str) -> FhirRequest:
     """Restrict a request to the patient of its token; RefusedError (403) where it reaches beyond that patient.
 
     A token without a patient, or whose scopes reach further (`user/`, `system/`), is not restricted, unless its client
@@ -93,38 +93,40 @@ def reached_by(interaction: Interaction) -> str:
     return ANY if interaction.flags or interaction.tenant_wide else interaction.type
 
 
-Step = Callable[[Service, Request, Definition, Known], Request]
+Step = Callable[[Service, FhirRequest, Definition, KnownRecord], FhirRequest]
 
 
 def _step(interaction: Interaction, definition: Definition) -> Step:
     """Return how an interaction stays with one patient; RefusedError for one that cannot."""
     code, level = interaction.code, interaction.level
-    directory = definition.reading is Action.DIRECTORY and not definition.patient and definition.name != "Patient"
-    if level is Level.INSTANCE and code in READS:
+    directory = definition.reading is RoleRule.DIRECTORY and not definition.patient and definition.name != "Patient"
+    if level is InteractionLevel.INSTANCE and code in READS:
         return _allow if directory else _check_instance
-    if code == "search-type" and level is Level.TYPE and definition.name not in OF_NOBODY:
+    if code == "search-type" and level is InteractionLevel.TYPE and definition.name not in OF_NOBODY:
         return _searched_freely if directory else _searched
     if code in {"everything", "export-ccda", "submit", "chart"}:
         return _check_instance
     if code == "cq-search":
-        return _check_instance if level is Level.INSTANCE else _check_parameters
-    if not directory and level is Level.INSTANCE and code in CHANGES:
+        return _check_instance if level is InteractionLevel.INSTANCE else _check_parameters
+    if not directory and level is InteractionLevel.INSTANCE and code in CHANGES:
         return _changed
-    if code == "create" and level is Level.TYPE and definition.name != "Patient" and not directory:
+    if code == "create" and level is InteractionLevel.TYPE and definition.name != "Patient" and not directory:
         return _created
     raise outside_compartment()
 
 
-def _allow(_service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
+def _allow(_service: Service, request: FhirRequest, _definition: Definition, _known: KnownRecord) -> FhirRequest:
     return request
 
 
-def _check_parameters(_service: Service, request: Request, _definition: Definition, known: Known) -> Request:
+def _check_parameters(
+    _service: Service, request: FhirRequest, _definition: Definition, known: KnownRecord
+) -> FhirRequest:
     """Let an operation check the patients that its parameters name."""
     return replace(request, within=known.ids)
 
 
-def _check_instance(_service: Service, request: Request, definition: Definition, known: Known) -> Request:
+def _check_instance(_service: Service, request: FhirRequest, definition: Definition, known: KnownRecord) -> FhirRequest:
     """Allow reads of the patient's resources, and of ids that do not exist."""
     stored = known.stored
     # What was deleted has no body any more that could say whose it was.
@@ -133,7 +135,7 @@ def _check_instance(_service: Service, request: Request, definition: Definition,
     return replace(request, within=known.ids)
 
 
-def belongs(transaction: Transaction, request: Request, version: Stored) -> bool:
+def belongs(transaction: Transaction, request: FhirRequest, version: StoredVersion) -> bool:
     """Say whether a version may be shown: to a token for one patient, only what was that patient's.
 
     A record that was merged into the patient's is that patient's too; a deletion has nothing to show.
@@ -150,7 +152,7 @@ def belongs(transaction: Transaction, request: Request, version: Stored) -> bool
     return bool(survivors) and survivors <= {*request.within}
 
 
-def _changed(service: Service, request: Request, definition: Definition, known: Known) -> Request:
+def _changed(service: Service, request: FhirRequest, definition: Definition, known: KnownRecord) -> FhirRequest:
     _check_instance(service, request, definition, known)
     element = _element(definition)
     if isinstance(request.body, list):
@@ -162,7 +164,7 @@ def _changed(service: Service, request: Request, definition: Definition, known: 
     return replace(request, within=known.ids)
 
 
-def _created(service: Service, request: Request, definition: Definition, known: Known) -> Request:
+def _created(service: Service, request: FhirRequest, definition: Definition, known: KnownRecord) -> FhirRequest:
     """Let a body in that is of the patient; what it lacks or misshapes is told by the interaction itself."""
     body = request.body
     if "if-none-exist" in request.headers or not isinstance(body, dict) or body.get("resourceType") == "Parameters":
@@ -177,7 +179,7 @@ def _created(service: Service, request: Request, definition: Definition, known: 
     return replace(request, within=known.ids)
 
 
-def _searched(service: Service, request: Request, definition: Definition, known: Known) -> Request:
+def _searched(service: Service, request: FhirRequest, definition: Definition, known: KnownRecord) -> FhirRequest:
     """Limit a search to the patient; RefusedError where it names another one, or leads beyond."""
     query = read_page_request(service, request).query
     _searched_freely(service, request, definition, known)
@@ -199,7 +201,9 @@ def _searched(service: Service, request: Request, definition: Definition, known:
     return request if given else replace(request, query=(*query, (name, known.ids[-1])))
 
 
-def _searched_freely(service: Service, request: Request, _definition: Definition, _known: Known) -> Request:
+def _searched_freely(
+    service: Service, request: FhirRequest, _definition: Definition, _known: KnownRecord
+) -> FhirRequest:
     # Also of a link to a page: whoever made it may have been allowed more.
     query = read_page_request(service, request).query
     if any("." in key or key.partition(":")[0] in BEYOND for key, _ in query):
@@ -207,10 +211,10 @@ def _searched_freely(service: Service, request: Request, _definition: Definition
     return request
 
 
-def _look_up(transaction: Transaction, request: Request) -> Known:
+def _look_up(transaction: Transaction, request: FhirRequest) -> KnownRecord:
     stored = transaction.get(request.type, request.id) if request.id else None
     whose = owners(transaction, stored.id, stored.resource()) if stored is not None and _lives_in(stored) else ()
-    return Known(_ids(transaction, request.principal.patient), stored, frozenset(whose))
+    return KnownRecord(_ids(transaction, request.principal.patient), stored, frozenset(whose))
 
 
 def _ids(transaction: Transaction, patient_id: str) -> tuple[str, ...]:
@@ -220,12 +224,12 @@ def _ids(transaction: Transaction, patient_id: str) -> tuple[str, ...]:
     return (patient_id, survivor) if survivor else (patient_id,)
 
 
-def _lives_in(stored: Stored) -> bool:
+def _lives_in(stored: StoredVersion) -> bool:
     """Say whether other resources say whose a resource is."""
     return stored.type == "Binary" and not stored.deleted
 
 
-def _owns(known: Known, definition: Definition, resource_id: str, resource: JsonObject) -> bool:
+def _owns(known: KnownRecord, definition: Definition, resource_id: str, resource: JsonObject) -> bool:
     if definition.name == "Patient":
         return resource_id in known.ids
     if definition.name == "Binary":
@@ -233,7 +237,7 @@ def _owns(known: Known, definition: Definition, resource_id: str, resource: Json
     return _only(known, set(_named(resource, definition)))
 
 
-def _only(known: Known, references: set[str]) -> bool:
+def _only(known: KnownRecord, references: set[str]) -> bool:
     """Say whether these references name the patient, and no other one."""
     patients = {local_target(one) for one in references if one.startswith("Patient/")}
     return bool(patients) and patients <= {f"Patient/{one}" for one in known.ids}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.rest.resource.catalogue import KEPT
@@ -12,11 +12,11 @@ from engine.interchange.rest.resource.links import check_links
 from engine.interchange.rest.resource.precondition import match_condition, parse_condition
 from engine.interchange.rest.resource.rules import check_resource
 from engine.interchange.rest.resource.settling import Settle, unchanged
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 
 
-async def create(service: Service, request: Request, settle: Settle = unchanged) -> Answer:
+async def create(service: Service, request: FhirRequest, settle: Settle = unchanged) -> HttpAnswer:
     """Answer POST /{type}: 201; with If-None-Exist 200 for one match and 412 for several.
 
     `settle` says as what it is kept.
@@ -27,7 +27,7 @@ async def create(service: Service, request: Request, settle: Settle = unchanged)
     draft = await read_draft(service, request, partial(check_resource, definition))
     new_id = service.new_id()
 
-    def work(transaction: Transaction) -> tuple[int, Stored]:
+    def work(transaction: Transaction) -> tuple[int, StoredVersion]:
         match = match_condition(transaction, condition)
         if match is not None:
             return 200, match

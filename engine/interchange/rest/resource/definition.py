@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.store.search.criterion import Kind, Parameter, Rank
+from engine.interchange.store.search.criterion import Parameter, ParameterKind, Rank
 from engine.interchange.store.search.page import Paging
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
 # Rows under which every resource with a care date stands, for $everything.
 CARE: Final = "care"
@@ -30,9 +30,9 @@ class Definition:
 
     name: str
     parameters: tuple[Parameter, ...]
-    reading: Action
-    writing: Action
-    creating: Action
+    reading: RoleRule
+    writing: RoleRule
+    creating: RoleRule
     patient: str = ""
     charted: bool = False
     scoped: bool = False
@@ -58,11 +58,16 @@ def rows_of(type_name: str, parameter: str) -> str:
 def every_type(type_name: str) -> tuple[Parameter, ...]:
     """Return the search parameters that every type has."""
     return (
-        Parameter("_id", Kind.ID, "", Rank.ONE),
-        Parameter("_lastUpdated", Kind.UPDATED, "", Rank.MOST),
+        Parameter("_id", ParameterKind.ID, "", Rank.ONE),
+        Parameter("_lastUpdated", ParameterKind.UPDATED, "", Rank.MOST),
         *(
             Parameter(
-                f"_{name}", Kind.TOKEN, rows_of(type_name, f"_{name}"), Rank.MANY, (f"meta.{name}",), repeatable=True
+                f"_{name}",
+                ParameterKind.TOKEN,
+                rows_of(type_name, f"_{name}"),
+                Rank.MANY,
+                (f"meta.{name}",),
+                repeatable=True,
             )
             for name in ("tag", "security")
         ),

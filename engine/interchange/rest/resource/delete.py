@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse, unsupported
 from engine.interchange.rest.binary.patient_compartment import owners
@@ -13,11 +13,11 @@ from engine.interchange.rest.resource.conditional import conditional
 from engine.interchange.rest.resource.precondition import match_condition, parse_criteria, parse_expected
 from engine.interchange.store.references import attachments_in
 from engine.interchange.store.search.page import FORMAT
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 from engine.interchange.tokens.oauth.scope import allows
 
 # Refuses to delete a resource of its type; the text is the service's identifier system.
-DeletionRule = Callable[[Stored, str], None]
+DeletionRule = Callable[[StoredVersion, str], None]
 
 CASCADE: Final = "_cascade"
 # Without this in its body nothing has content attached that is kept here.
@@ -29,7 +29,7 @@ OWN: Final = frozenset(one.patient_rows for one in KEPT.values() if one.patient)
 OF_PATIENT: Final = "SELECT key, parameter FROM reference_index WHERE tenant=? AND target=? ORDER BY key"
 
 
-async def delete(service: Service, request: Request, rules: Mapping[str, DeletionRule]) -> Answer:
+async def delete(service: Service, request: FhirRequest, rules: Mapping[str, DeletionRule]) -> HttpAnswer:
     """Answer DELETE /{type}/{id}: 204, also where there is nothing; 409 where others refer to it; 412 (STU3: 409).
 
     `rules` are asked by the type of each resource that goes.
@@ -40,7 +40,7 @@ async def delete(service: Service, request: Request, rules: Mapping[str, Deletio
     strict = service.tenant(request.principal.tenant).scope_enforcement == "strict"
     sis = service.configuration.service_identifier_system
 
-    def work(transaction: Transaction) -> Stored | None:
+    def work(transaction: Transaction) -> StoredVersion | None:
         stored = transaction.get(request.type, request.id)
         expected.check(stored, request.version)
         if stored is None or stored.deleted:
@@ -48,19 +48,19 @@ async def delete(service: Service, request: Request, rules: Mapping[str, Deletio
         return delete_one(transaction, request, stored, sis, rules, cascading=cascading, strict=strict)
 
     stored = await service.store.write(request.principal.tenant, work)
-    return Answer(204, b"", (("etag", f'W/"{stored.version}"'),) if stored is not None else ())
+    return HttpAnswer(204, b"", (("etag", f'W/"{stored.version}"'),) if stored is not None else ())
 
 
 def delete_one(
     transaction: Transaction,
-    request: Request,
-    stored: Stored,
+    request: FhirRequest,
+    stored: StoredVersion,
     sis: str,
     rules: Mapping[str, DeletionRule],
     *,
     cascading: bool = False,
     strict: bool = True,
-) -> Stored:
+) -> StoredVersion:
     """Delete a live resource, `cascading` with all that is the patient's; `strict`: as the token's scopes allow it.
 
     `sis` is the service's identifier system; `rules` may refuse a resource by its type.
@@ -84,7 +84,7 @@ def delete_one(
     return transaction.delete(stored)
 
 
-async def delete_matching(service: Service, request: Request, rules: Mapping[str, DeletionRule]) -> Answer:
+async def delete_matching(service: Service, request: FhirRequest, rules: Mapping[str, DeletionRule]) -> HttpAnswer:
     """Answer DELETE /{type}?{criteria}: as DELETE of the one that matches; 204 for none, 412 for several."""
     wanted = parse_criteria(request, conditional(request), service.configuration.base_url, but=CASCADE)
     expected = parse_expected(request)
@@ -99,16 +99,16 @@ async def delete_matching(service: Service, request: Request, rules: Mapping[str
             delete_one(transaction, request, stored, sis, rules, cascading=cascading, strict=strict)
 
     await service.store.write(request.principal.tenant, work)
-    return Answer(204)
+    return HttpAnswer(204)
 
 
-def _check_query(request: Request) -> None:
+def _check_query(request: FhirRequest) -> None:
     unknown = next((name for name, _ in request.query if name not in {CASCADE, *FORMAT}), None)
     if unknown is not None:
         raise unsupported(unknown)
 
 
-def _cascading(request: Request) -> bool:
+def _cascading(request: FhirRequest) -> bool:
     """Say whether a patient's chart is to go along; RefusedError (400) for other cascades and for other types."""
     asked = [value for name, value in request.query if name == CASCADE]
     if asked and (asked != ["delete"] or request.type != "Patient"):
@@ -117,7 +117,9 @@ def _cascading(request: Request) -> bool:
     return bool(asked)
 
 
-def _attached(transaction: Transaction, patient: Stored, taken: Iterable[Stored]) -> Iterator[Stored]:
+def _attached(
+    transaction: Transaction, patient: StoredVersion, taken: Iterable[StoredVersion]
+) -> Iterator[StoredVersion]:
     """Yield the content that is attached to what a patient takes along, where it is nobody else's."""
     for one in taken:
         for url in attachments_in(one.resource()) if ATTACHED in one.body else ():
@@ -128,7 +130,7 @@ def _attached(transaction: Transaction, patient: Stored, taken: Iterable[Stored]
                 yield binary
 
 
-def _check_survivor(transaction: Transaction, stored: Stored) -> None:
+def _check_survivor(transaction: Transaction, stored: StoredVersion) -> None:
     """Refuse to delete a merged-away record while its survivor lives, who answers to its numbers (422)."""
     standing = transaction.standing(stored.type, str(stored.survivor))
     if standing is not None and standing.survivor is None:
@@ -136,7 +138,7 @@ def _check_survivor(transaction: Transaction, stored: Stored) -> None:
         raise refuse(Category.RULE, text, location="http.id", detail="already-merged")
 
 
-def _check_rights(request: Request, types: set[str]) -> None:
+def _check_rights(request: FhirRequest, types: set[str]) -> None:
     """Refuse (403) a cascade over types of which the token may delete none."""
     denied = sorted(name for name in types if not allows(request.principal.scopes, name, "d"))
     if denied:
@@ -146,7 +148,12 @@ def _check_rights(request: Request, types: set[str]) -> None:
 
 
 def _check_referrers(
-    transaction: Transaction, request: Request, taken: dict[int, Stored], staying: frozenset[str], *, strict: bool
+    transaction: Transaction,
+    request: FhirRequest,
+    taken: dict[int, StoredVersion],
+    staying: frozenset[str],
+    *,
+    strict: bool,
 ) -> None:
     """Refuse (409) to delete what others refer to that stay.
 

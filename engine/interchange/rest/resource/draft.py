@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Request
+from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.kernel.view import to_stored, tolerated
@@ -24,13 +24,13 @@ from engine.interchange.store.references import (
     local_target,
     normalise_references,
 )
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 Check = Callable[[JsonObject, FhirVersion], RefusedError | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DraftResource:
     """A resource as it came in, in the kept shape; `invalid` is the refusal whose turn comes after conflicts."""
 
     resource: JsonObject
@@ -40,7 +40,7 @@ class Draft:
     version: FhirVersion
     within: tuple[str, ...] = ()
 
-    def judge(self, transaction: Transaction, stored: Stored | None = None) -> None:
+    def judge(self, transaction: Transaction, stored: StoredVersion | None = None) -> None:
         """Raise what makes the body unprocessable (422); `stored` is the resource that it replaces or brings back."""
         if self.invalid is not None:
             raise self.invalid
@@ -49,7 +49,7 @@ class Draft:
         if self.within:
             self._check_attached(transaction, stored)
 
-    def _check_attached(self, transaction: Transaction, stored: Stored | None) -> None:
+    def _check_attached(self, transaction: Transaction, stored: StoredVersion | None) -> None:
         """Refuse (403) to attach content of others, to which the token for one patient would so come."""
         before = attachments_in(stored.resource()) if stored is not None and not stored.deleted else set()
         for one in attachments_in(self.resource) - before:
@@ -61,14 +61,14 @@ class Draft:
                 raise outside_compartment()
 
 
-async def read_draft(service: Service, request: Request, check: Check) -> Draft:
+async def read_draft(service: Service, request: FhirRequest, check: Check) -> DraftResource:
     """Return the body of a request as a draft; RefusedError for one that is malformed or incomplete."""
     if request.large:
         return await asyncio.to_thread(make_draft, service, request, check)
     return make_draft(service, request, check)
 
 
-def make_draft(service: Service, request: Request, check: Check) -> Draft:
+def make_draft(service: Service, request: FhirRequest, check: Check) -> DraftResource:
     """Do the work of `read_draft` in the calling thread."""
     body = named(tolerated(request.body, request.version))
     invalid = check(body, request.version)
@@ -79,7 +79,7 @@ def make_draft(service: Service, request: Request, check: Check) -> Draft:
         invalid = invalid or refusal
     invalid = invalid or _of_a_part(body)
     strays = find_strays(body, references, request.version)
-    return Draft(to_stored(body, request.version), invalid, references, strays, request.version, request.within)
+    return DraftResource(to_stored(body, request.version), invalid, references, strays, request.version, request.within)
 
 
 def _of_a_part(body: JsonObject) -> RefusedError | None:

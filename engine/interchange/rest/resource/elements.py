@@ -9,7 +9,7 @@ from engine.fhir.json import JsonObject
 EXTENSION: Final = re.compile(r"extension\(([\w-]+)\)")
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One step down: an element by name, a choice by the start of its name, or extensions by the end of their url."""
 
     name: str
@@ -18,7 +18,7 @@ class Step(NamedTuple):
 
 
 @cache
-def steps(path: str) -> tuple[Step, ...]:
+def steps(path: str) -> tuple[PathStep, ...]:
     """Return the steps of a path."""
     return tuple(_step(part) for part in path.split("."))
 
@@ -44,14 +44,14 @@ def start(path: str) -> str:
     return "" if first.choice else first.name
 
 
-def _step(part: str) -> Step:
+def _step(part: str) -> PathStep:
     match = EXTENSION.fullmatch(part)
     if match:
-        return Step("extension", extension=f"/{match[1]}")
-    return Step(part.removesuffix("[x]"), part.endswith("[x]"))
+        return PathStep("extension", extension=f"/{match[1]}")
+    return PathStep(part.removesuffix("[x]"), part.endswith("[x]"))
 
 
-def _down(part: JsonObject, step: Step, below: list[Any]) -> None:
+def _down(part: JsonObject, step: PathStep, below: list[Any]) -> None:
     """Append what stands one step below an object."""
     for value in _choices(part, step.name) if step.choice else (part[step.name],) if step.name in part else ():
         items = value if isinstance(value, list) else (value,)

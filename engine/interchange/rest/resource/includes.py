@@ -13,9 +13,9 @@ from engine.fhir.versions.names import r4_name
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.store.query import MOST_BYTES
-from engine.interchange.store.search.criterion import Kind
+from engine.interchange.store.search.criterion import ParameterKind
 from engine.interchange.store.search.page import INCLUDES, Pairs
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 # What one answer includes at most.
 MOST: Final = 1_000
@@ -49,7 +49,7 @@ def _read(name: str, value: str, type_name: str, version: FhirVersion) -> Includ
     source, target, reverse = r4_name(source), r4_name(target), name == "_revinclude"
     definition = KEPT.get(source)
     parameter = definition.search_parameters(version).get(parameter_name) if definition else None
-    if parameter is None or parameter.kind is not Kind.REFERENCE:
+    if parameter is None or parameter.kind is not ParameterKind.REFERENCE:
         raise _refuse(name, f"{name} names a type and one of its search parameters that is a reference.")
     if (target if reverse else source) not in {type_name, ""} or (target and target not in KEPT):
         raise _refuse(name, f"What {name} names does not go with the type that is searched.")
@@ -57,14 +57,14 @@ def _read(name: str, value: str, type_name: str, version: FhirVersion) -> Includ
 
 
 def included(
-    transaction: Transaction, matches: Sequence[Stored], includes: tuple[Include, ...], may: May
-) -> list[Stored]:
+    transaction: Transaction, matches: Sequence[StoredVersion], includes: tuple[Include, ...], may: May
+) -> list[StoredVersion]:
     """Return what comes along with some matches, each once and none of them; RefusedError (400) where it is too much.
 
     `may` says what may be read of a type. Deleted resources are left out.
     """
     seen = {one.key for one in matches}
-    found: list[Stored] = []
+    found: list[StoredVersion] = []
     size = sum(len(one.body) for one in matches)
     for include in includes:
         for one in (
@@ -83,7 +83,9 @@ def included(
     return found
 
 
-def _forward(transaction: Transaction, matches: Iterable[Stored], include: Include, may: May) -> Iterator[Stored]:
+def _forward(
+    transaction: Transaction, matches: Iterable[StoredVersion], include: Include, may: May
+) -> Iterator[StoredVersion]:
     seen: set[str] = set()
     for match in matches:
         for (target,) in transaction.connection.execute(NAMED, (match.key, include.rows)).fetchall():
@@ -96,7 +98,9 @@ def _forward(transaction: Transaction, matches: Iterable[Stored], include: Inclu
                     yield stored
 
 
-def _reverse(transaction: Transaction, matches: Iterable[Stored], include: Include, may: May) -> Iterator[Stored]:
+def _reverse(
+    transaction: Transaction, matches: Iterable[StoredVersion], include: Include, may: May
+) -> Iterator[StoredVersion]:
     if not may(include.type, "s"):
         return
     for match in matches:

@@ -4,51 +4,51 @@ from dataclasses import replace
 from typing import Final
 
 from engine.interchange.rest.resource.definition import CHART_PAGES, Definition, every_type, rows_of
-from engine.interchange.store.search.criterion import Kind, Parameter, Rank
+from engine.interchange.store.search.criterion import Parameter, ParameterKind, Rank
 from engine.interchange.store.search.page import Paging
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
-STATUS: Final = Parameter("status", Kind.TOKEN, "", Rank.MOST, ("status",), implied="http://hl7.org/fhir/")
-CODE: Final = Parameter("code", Kind.TOKEN, "", Rank.SOME, ("code",))
-CATEGORY: Final = Parameter("category", Kind.TOKEN, "", Rank.MANY, ("category",))
-TYPE: Final = Parameter("type", Kind.TOKEN, "", Rank.MANY, ("type",))
-ENCOUNTER: Final = Parameter("encounter", Kind.REFERENCE, "", Rank.ONE, ("encounter",), targets=("Encounter",))
-IDENTIFIER: Final = Parameter("identifier", Kind.IDENTIFIER, "", Rank.ONE, ("identifier",))
-SUBJECT: Final = Parameter("subject", Kind.REFERENCE, "patient", Rank.ONE, targets=("Patient",))
+STATUS: Final = Parameter("status", ParameterKind.TOKEN, "", Rank.MOST, ("status",), implied="http://hl7.org/fhir/")
+CODE: Final = Parameter("code", ParameterKind.TOKEN, "", Rank.SOME, ("code",))
+CATEGORY: Final = Parameter("category", ParameterKind.TOKEN, "", Rank.MANY, ("category",))
+TYPE: Final = Parameter("type", ParameterKind.TOKEN, "", Rank.MANY, ("type",))
+ENCOUNTER: Final = Parameter("encounter", ParameterKind.REFERENCE, "", Rank.ONE, ("encounter",), targets=("Encounter",))
+IDENTIFIER: Final = Parameter("identifier", ParameterKind.IDENTIFIER, "", Rank.ONE, ("identifier",))
+SUBJECT: Final = Parameter("subject", ParameterKind.REFERENCE, "patient", Rank.ONE, targets=("Patient",))
 ADDRESS_USE: Final = Parameter(
-    "address-use", Kind.TOKEN, "", Rank.MOST, ("address.use",), implied="http://hl7.org/fhir/"
+    "address-use", ParameterKind.TOKEN, "", Rank.MOST, ("address.use",), implied="http://hl7.org/fhir/"
 )
 PERFORMERS: Final = ("Practitioner", "PractitionerRole", "Organization", "Patient", "RelatedPerson")
 
 
 def date(*elements: str, name: str = "date") -> Parameter:
     """Return a parameter of dates that stand at some elements."""
-    return Parameter(name, Kind.DATE, "", Rank.FEW, elements)
+    return Parameter(name, ParameterKind.DATE, "", Rank.FEW, elements)
 
 
 def to(name: str, *targets: str, element: str = "", rank: Rank = Rank.FEW) -> Parameter:
     """Return a parameter of references to some types, at the element that it is named after unless another is given."""
-    return Parameter(name, Kind.REFERENCE, "", rank, (element or name,), targets=targets)
+    return Parameter(name, ParameterKind.REFERENCE, "", rank, (element or name,), targets=targets)
 
 
 def text(name: str, *elements: str) -> Parameter:
     """Return a parameter of texts that stand at some elements."""
-    return Parameter(name, Kind.STRING, "", Rank.SOME, elements)
+    return Parameter(name, ParameterKind.STRING, "", Rank.SOME, elements)
 
 
 def code(name: str, element: str, rank: Rank = Rank.MANY) -> Parameter:
     """Return a parameter of the codes that stand at an element."""
-    return Parameter(name, Kind.TOKEN, "", rank, (element,))
+    return Parameter(name, ParameterKind.TOKEN, "", rank, (element,))
 
 
 def uri(name: str, rank: Rank = Rank.ONE) -> Parameter:
     """Return a parameter of the address or version that stands at the element of its name."""
-    return Parameter(name, Kind.URI, "", rank, (name,))
+    return Parameter(name, ParameterKind.URI, "", rank, (name,))
 
 
 def number(name: str, element: str) -> Parameter:
     """Return a parameter of the identifiers that stand at an element."""
-    return Parameter(name, Kind.IDENTIFIER, "", Rank.ONE, (element,))
+    return Parameter(name, ParameterKind.IDENTIFIER, "", Rank.ONE, (element,))
 
 
 def address() -> tuple[Parameter, ...]:
@@ -61,7 +61,7 @@ def address() -> tuple[Parameter, ...]:
 
 def patient(element: str, name: str = "patient") -> Parameter:
     """Return the parameter of the patient whom an element names."""
-    return Parameter(name, Kind.REFERENCE, "", Rank.ONE, (element,), targets=("Patient",))
+    return Parameter(name, ParameterKind.REFERENCE, "", Rank.ONE, (element,), targets=("Patient",))
 
 
 def named(type_name: str, parameters: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
@@ -84,7 +84,7 @@ def chart(
     *parameters: Parameter,
     scoped: bool = True,
     charted: bool = True,
-    creating: Action = Action.CLINICAL,
+    creating: RoleRule = RoleRule.CLINICAL,
     statuses: frozenset[str] = frozenset(),
 ) -> Definition:
     """Return a clinical type whose patient an element names, for each resource of it where it is `charted`."""
@@ -93,8 +93,8 @@ def chart(
     return Definition(
         name,
         own,
-        reading=Action.CHART,
-        writing=Action.CLINICAL,
+        reading=RoleRule.CHART,
+        writing=RoleRule.CLINICAL,
         creating=creating,
         patient=element,
         charted=charted,
@@ -112,9 +112,9 @@ def billing(
     return Definition(
         name,
         own,
-        reading=Action.DIRECTORY,
-        writing=Action.BILLING,
-        creating=Action.BILLING,
+        reading=RoleRule.DIRECTORY,
+        writing=RoleRule.BILLING,
+        creating=RoleRule.BILLING,
         patient=element,
         charted=charted,
         scoped=charted,
@@ -126,7 +126,7 @@ def directory(name: str, *parameters: Parameter, paging: Paging = CHART_PAGES) -
     """Return a type of nobody's chart, which everybody reads."""
     own = named(name, (IDENTIFIER, *parameters))
     return Definition(
-        name, own, reading=Action.DIRECTORY, writing=Action.CLINICAL, creating=Action.CLINICAL, paging=paging
+        name, own, reading=RoleRule.DIRECTORY, writing=RoleRule.CLINICAL, creating=RoleRule.CLINICAL, paging=paging
     )
 
 

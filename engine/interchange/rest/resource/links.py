@@ -5,10 +5,10 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Request
+from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.store.references import local_target
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 SINCE: Final = "2025-06-01"
 RESULTS: Final = frozenset({"DiagnosticReport", "Observation"})
@@ -17,7 +17,9 @@ ORDERS: Final = frozenset({"CarePlan", "MedicationRequest", "RequestGroup", "Ser
 DETAIL: Final = "cross-patient-link"
 
 
-def check_links(transaction: Transaction, request: Request, resource: JsonObject, stored: Stored | None = None) -> None:
+def check_links(
+    transaction: Transaction, request: FhirRequest, resource: JsonObject, stored: StoredVersion | None = None
+) -> None:
     """Refuse to link a result to another patient's order, and to part the patients of two that are linked (422).
 
     Only what this write changes of `stored` is judged: what an older API version linked can be corrected and unlinked.
@@ -43,7 +45,7 @@ def _check_result(transaction: Transaction, type_name: str, result: JsonObject, 
         raise RefusedError(Category.RULE, wrong)
 
 
-def _check_order(transaction: Transaction, request: Request, order: Stored, patient: str) -> None:
+def _check_order(transaction: Transaction, request: FhirRequest, order: StoredVersion, patient: str) -> None:
     name = f"{order.type}/{order.id}"
     for referrer in transaction.referrers(name):
         result = referrer.resource() if referrer.type in RESULTS else {}

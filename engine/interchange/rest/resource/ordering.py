@@ -18,7 +18,7 @@ from engine.interchange.rest.resource.line import (
     to,
     uri,
 )
-from engine.interchange.store.search.criterion import Kind, Parameter, Rank
+from engine.interchange.store.search.criterion import Parameter, ParameterKind, Rank
 
 # What of an order the service itself says: where it stands, which FHIR's statuses do not tell.
 ORDER_STATUS: Final = "extension(requestgroup-orderStatus).valueCoding"
@@ -43,7 +43,9 @@ ORDERING: Final = (
         "QuestionnaireResponse",
         "subject",
         (),
-        Parameter("questionnaire", Kind.CANONICAL, "", Rank.SOME, ("questionnaire",), targets=("Questionnaire",)),
+        Parameter(
+            "questionnaire", ParameterKind.CANONICAL, "", Rank.SOME, ("questionnaire",), targets=("Questionnaire",)
+        ),
         STATUS,
         date("authored", name="authored"),
         to("author", *PERFORMERS, "Device", rank=Rank.SOME),

@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from engine.interchange.core.exchange import Request
+from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.kernel.seal import Payload, seal, unseal
 from engine.interchange.store.continuation import DIGEST_BYTES, Snapshot, find_snapshot, keep_snapshot, kept_until
 from engine.interchange.store.search.bundle import address_with, page_pairs
-from engine.interchange.store.search.page import FORM, Page, Pairs
+from engine.interchange.store.search.page import FORM, Pairs, ResultPage
 from engine.interchange.store.transaction import milliseconds
 
 PAGE: Final = "_page"
@@ -32,7 +32,7 @@ class PageRequest(NamedTuple):
     sealed: bool
 
 
-def read_page_request(service: Service, request: Request) -> PageRequest:
+def read_page_request(service: Service, request: FhirRequest) -> PageRequest:
     """Return what a search asks for; RefusedError 400 for a changed continuation, 410 for an expired one."""
     given = [value for name, value in request.query if name == PAGE]
     if not given:
@@ -53,7 +53,13 @@ def read_page_request(service: Service, request: Request) -> PageRequest:
 
 
 async def links(
-    service: Service, request: Request, address: str, criteria: Pairs, pages: tuple[Page, Page | None], *, sealed: bool
+    service: Service,
+    request: FhirRequest,
+    address: str,
+    criteria: Pairs,
+    pages: tuple[ResultPage, ResultPage | None],
+    *,
+    sealed: bool,
 ) -> list[tuple[str, str]]:
     """Return the links to a page, to the one that follows it, None after the last, and to the one before it.
 
@@ -69,13 +75,13 @@ async def links(
     return found
 
 
-def _before(page: Page) -> Page | None:
+def _before(page: ResultPage) -> ResultPage | None:
     if page.cursored or not page.offset or not page.count:
         return None
     return replace(page, offset=max(page.offset - page.count, 0))
 
 
-async def _sealed(service: Service, request: Request, criteria: Pairs, following: Page) -> str:
+async def _sealed(service: Service, request: FhirRequest, criteria: Pairs, following: ResultPage) -> str:
     """Keep what a search asks for and return the continuation that leads to its next page."""
     tenant, now_ms = request.principal.tenant, milliseconds(service.clock())
     validity_ms = service.configuration.cursor_validity_s * 1000
@@ -91,5 +97,5 @@ async def _sealed(service: Service, request: Request, criteria: Pairs, following
     return seal(service.seal_secret, _bound(request), place, now_ms + validity_ms)
 
 
-def _bound(request: Request) -> Payload:
+def _bound(request: FhirRequest) -> Payload:
     return ("search", request.principal.tenant, request.version, request.type)

@@ -9,7 +9,7 @@ from jsonpointer import JsonPointer, JsonPointerException
 
 from engine.fhir.json import Json
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import read_resource
@@ -19,17 +19,17 @@ from engine.interchange.rest.resource.json_patch import patched
 from engine.interchange.rest.resource.precondition import parse_expected
 from engine.interchange.rest.resource.read import absent, deleted
 from engine.interchange.rest.resource.update import Replacement
-from engine.interchange.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 from engine.interchange.tokens.oauth.rights import may_see
 
 # What the service gives a resource, and no client changes.
 IMMUTABLE: Final = (("resourceType",), ("id",), ("meta", "versionId"), ("meta", "lastUpdated"))
 
 
-def patching(replacement: Replacement) -> Callable[[Service, Request], Awaitable[Answer]]:
+def patching(replacement: Replacement) -> Callable[[Service, FhirRequest], Awaitable[HttpAnswer]]:
     """Return what answers PATCH /{type}/{id}, for a type whose replacement is given."""
 
-    async def patch(service: Service, request: Request) -> Answer:
+    async def patch(service: Service, request: FhirRequest) -> HttpAnswer:
         """200; 404, 410; 409 for a failing test; 412 (STU3: 409) for a stale If-Match; else as an update."""
         expected = parse_expected(request)
         seen = may_see(service.configuration, request.principal, request.type, own=bool(request.within))
@@ -37,7 +37,7 @@ def patching(replacement: Replacement) -> Callable[[Service, Request], Awaitable
             text = "A test asks what stands there: the token has no scope for read access to it."
             raise refuse(Category.FORBIDDEN, text, location="http.body")
 
-        def work(transaction: Transaction) -> tuple[int, Stored]:
+        def work(transaction: Transaction) -> tuple[int, StoredVersion]:
             stored = transaction.get(request.type, request.id)
             if stored is None:
                 raise absent(request)
@@ -45,7 +45,7 @@ def patching(replacement: Replacement) -> Callable[[Service, Request], Awaitable
                 raise deleted(request, stored)
             expected.check(stored, request.version)
             body = _result(request, stored)
-            return replacement(service, replace(request, body=body), Change.PATCH)(transaction)
+            return replacement(service, replace(request, body=body), VersionMethod.PATCH)(transaction)
 
         status, stored = await service.store.write(request.principal.tenant, work)
         return written_answer(status, stored, request, location=False, seen=seen)
@@ -57,7 +57,7 @@ def _tests(patch: Json) -> bool:
     return isinstance(patch, list) and any(isinstance(step, dict) and step.get("op") == "test" for step in patch)
 
 
-def _result(request: Request, stored: Stored) -> Json:
+def _result(request: FhirRequest, stored: StoredVersion) -> Json:
     """Return the resource that a patch makes, in the client's version; RefusedError where it touches what is ours."""
     before = read_resource(to_version(stored.body, stored.type, request.version))
     after = patched(before, request.body)

@@ -12,13 +12,13 @@ from urllib.parse import parse_qsl
 from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Request
+from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.store.query import find
-from engine.interchange.store.search.criterion import Parameter, Search
+from engine.interchange.store.search.criterion import Parameter, SearchQuery
 from engine.interchange.store.search.page import FORM, Pairs
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 TAG: Final = re.compile(r'(?:W/)?"([^"]*)"')
 TAGS: Final = re.compile(rf"{TAG.pattern}(?:\s*,\s*{TAG.pattern})*")
@@ -32,7 +32,7 @@ def check_id(resource_id: str) -> None:
         raise refuse(Category.BAD_VALUE, text, location="http.id")
 
 
-def check_same_id(request: Request) -> None:
+def check_same_id(request: FhirRequest) -> None:
     """Refuse a body whose id is not the one in the address."""
     if request.body.get("id") != request.id:
         location = f"{name_in(request.version, request.type)}.id"
@@ -40,7 +40,7 @@ def check_same_id(request: Request) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class Precondition:
     """What a write expects of the kept version: to be one of If-Match, and none of If-None-Match; None for any.
 
     `*` stands for every version that there is.
@@ -49,7 +49,7 @@ class Expected:
     match: frozenset[str] | None
     none_match: frozenset[str] | None
 
-    def check(self, stored: Stored | None, version: FhirVersion) -> None:
+    def check(self, stored: StoredVersion | None, version: FhirVersion) -> None:
         """Refuse the write where the kept version is another than expected.
 
         For If-Match with 412, in STU3 409. For If-None-Match with 412, also where it is `*` and there is one: clients
@@ -67,7 +67,7 @@ class Expected:
             raise refuse(Category.PRECONDITION, text, location="http.If-None-Match")
 
 
-def parse_expected(request: Request) -> Expected:
+def parse_expected(request: FhirRequest) -> Precondition:
     """Return what a write expects; RefusedError for a header that cannot be read: passing it over might overwrite."""
     found: list[frozenset[str] | None] = []
     for name in ("If-Match", "If-None-Match"):
@@ -77,7 +77,7 @@ def parse_expected(request: Request) -> Expected:
             text = f'{name} must be of the form W/"3", "3", a list of these, or *.'
             raise refuse(Category.BAD_VALUE, text, location=f"http.{name}")
         found.append(tags)
-    return Expected(*found)
+    return Precondition(*found)
 
 
 def read_tags(header: str) -> frozenset[str] | None:
@@ -88,7 +88,7 @@ def read_tags(header: str) -> frozenset[str] | None:
     return frozenset(TAG.findall(text)) if TAGS.fullmatch(text) else None
 
 
-def is_known(request: Request, stored: Stored) -> bool:
+def is_known(request: FhirRequest, stored: StoredVersion) -> bool:
     """Say whether a client has the kept version already; False for a header that cannot be read.
 
     It says so by If-None-Match, and only where it sends none by If-Modified-Since, which knows no parts of a second.
@@ -100,18 +100,18 @@ def is_known(request: Request, stored: Stored) -> bool:
     return since is not None and _unchanged(since, stored)
 
 
-def _unchanged(since: str, stored: Stored) -> bool:
+def _unchanged(since: str, stored: StoredVersion) -> bool:
     try:
         return stored.updated_at.replace(microsecond=0) <= parsedate_to_datetime(since).replace(tzinfo=UTC)
     except ValueError:
         return False
 
 
-def _among(tags: frozenset[str], stored: Stored | None) -> bool:
+def _among(tags: frozenset[str], stored: StoredVersion | None) -> bool:
     return stored is not None and not tags.isdisjoint({ANY, str(stored.version)})
 
 
-def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_url: str) -> Search | None:
+def parse_condition(request: FhirRequest, parameters: Mapping[str, Parameter], base_url: str) -> SearchQuery | None:
     """Return the search that a create depends on, None where there is none; only `parameters` are allowed.
 
     It stands in If-None-Exist; some clients put it in the address instead, where ignoring it would make duplicates.
@@ -121,7 +121,7 @@ def parse_condition(request: Request, parameters: Mapping[str, Parameter], base_
     return condition_search(request.type, request.version, pairs, parameters, base_url) if pairs else None
 
 
-def condition_pairs(request: Request) -> Pairs:
+def condition_pairs(request: FhirRequest) -> Pairs:
     """Return the criteria that a create depends on as they were sent, empty where there are none; RefusedError."""
     header, pairs = request.headers.get("if-none-exist"), tuple(_criteria(request))
     if header is None and not pairs:
@@ -138,12 +138,14 @@ def condition_pairs(request: Request) -> Pairs:
 
 def condition_search(
     type_name: str, version: FhirVersion, pairs: Pairs, parameters: Mapping[str, Parameter], base_url: str
-) -> Search:
+) -> SearchQuery:
     """Return the search of the criteria that a create depends on; RefusedError (400)."""
     return _search(type_name, version, pairs, parameters, base_url, "http.If-None-Exist")
 
 
-def parse_criteria(request: Request, parameters: Mapping[str, Parameter], base_url: str, but: str = "") -> Search:
+def parse_criteria(
+    request: FhirRequest, parameters: Mapping[str, Parameter], base_url: str, but: str = ""
+) -> SearchQuery:
     """Return the search in the address of a conditional update or delete; only `parameters` are allowed.
 
     `but` is a parameter that is no criterion. RefusedError: there is no criterion, or another one.
@@ -162,7 +164,7 @@ def _search(
     parameters: Mapping[str, Parameter],
     base_url: str,
     location: str,
-) -> Search:
+) -> SearchQuery:
     if any(name.partition(":")[0] not in parameters for name, _ in pairs):
         text = f"A condition of a write supports only {', '.join(parameters)}."
         raise refuse(Category.BAD_VALUE, text, location=location)
@@ -172,7 +174,7 @@ def _search(
         raise RefusedError(Category.BAD_VALUE, refusal.issues) from refusal
 
 
-def _pairs(header: str, request: Request) -> tuple[tuple[str, str], ...]:
+def _pairs(header: str, request: FhirRequest) -> tuple[tuple[str, str], ...]:
     """Return the criteria in If-None-Exist; RefusedError where they cannot be read: a lost one makes duplicates.
 
     They stand alone, or as HAPI's client sends them behind the type or its address. A header may hold UTF-8 as it is,
@@ -194,13 +196,13 @@ def _pairs(header: str, request: Request) -> tuple[tuple[str, str], ...]:
         raise refuse(Category.BAD_VALUE, "If-None-Exist cannot be read.", location="http.If-None-Exist") from error
 
 
-def _criteria(request: Request) -> Iterator[tuple[str, str]]:
+def _criteria(request: FhirRequest) -> Iterator[tuple[str, str]]:
     return ((name, value) for name, value in request.query if name not in FORM)
 
 
 def match_condition(
-    transaction: Transaction, condition: Search | None, location: str = "http.If-None-Exist"
-) -> Stored | None:
+    transaction: Transaction, condition: SearchQuery | None, location: str = "http.If-None-Exist"
+) -> StoredVersion | None:
     """Return the one resource that a condition matches, None for none; RefusedError (412) for several."""
     if condition is None:
         return None

@@ -5,7 +5,7 @@ from typing import Final
 from engine.interchange.rest.resource.definition import Definition
 from engine.interchange.rest.resource.line import CODE, IDENTIFIER, TYPE, code, named, text, to
 from engine.interchange.store.search.criterion import Rank
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
 GROUP: Final = "Group"
 ROSTER: Final = Definition(
@@ -21,7 +21,7 @@ ROSTER: Final = Definition(
             code("actual", "actual", Rank.MOST),
         ),
     ),
-    reading=Action.CHART,
-    writing=Action.CLINICAL,
-    creating=Action.CLINICAL,
+    reading=RoleRule.CHART,
+    writing=RoleRule.CLINICAL,
+    creating=RoleRule.CLINICAL,
 )

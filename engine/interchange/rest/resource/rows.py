@@ -8,19 +8,19 @@ from engine.fhir.json import Json, JsonObject
 from engine.fhir.versions.addresses import system_in_r4
 from engine.interchange.rest.resource.definition import CARE, Definition
 from engine.interchange.rest.resource.elements import start, values
-from engine.interchange.store.index import DateRow, IdentifierRow, Index, ReferenceRow, StringRow, TokenRow
+from engine.interchange.store.index import DateRow, IdentifierRow, Index, ReferenceRow, StringRow, TokenIndexRow
 from engine.interchange.store.references import local_target, references_in
-from engine.interchange.store.search.criterion import Kind, Parameter
+from engine.interchange.store.search.criterion import Parameter, ParameterKind
 from engine.interchange.store.search.date import EVER, NEVER, Span, span
 from engine.interchange.store.search.text import LONGEST, contact, fold, short
 
 # The kinds whose rows are those of codes.
-TOKENS: Final = (Kind.TOKEN, Kind.CONTACT, Kind.URI, Kind.CANONICAL)
+TOKENS: Final = (ParameterKind.TOKEN, ParameterKind.CONTACT, ParameterKind.URI, ParameterKind.CANONICAL)
 # Addresses of attachments, by type.
 ATTACHED: Final = {"DocumentReference": "content.attachment.url"}
 
 
-class Source(NamedTuple):
+class IndexedParameter(NamedTuple):
     """A search parameter, what makes its rows of a value, and its paths, each behind the element that begins it."""
 
     parameter: Parameter
@@ -31,15 +31,15 @@ class Source(NamedTuple):
 def indexer(definition: Definition) -> Callable[[JsonObject], Index]:
     """Return what makes the index rows of a valid resource (R4) of a type."""
     sources = tuple(
-        Source(one, ROWS[one.kind], tuple((start(path), path) for path in one.elements))
+        IndexedParameter(one, ROWS[one.kind], tuple((start(path), path) for path in one.elements))
         for one in definition.parameters
         if one.kind in ROWS
     )
     return partial(_index, definition, sources)
 
 
-def _index(definition: Definition, sources: tuple[Source, ...], resource: JsonObject) -> Index:
-    made: dict[Kind, set[Any]] = {kind: set() for kind in ROWS}
+def _index(definition: Definition, sources: tuple[IndexedParameter, ...], resource: JsonObject) -> Index:
+    made: dict[ParameterKind, set[Any]] = {kind: set() for kind in ROWS}
     # Several parameters read the same elements.
     seen: dict[str, list[Any]] = {}
     for parameter, rows, paths in sources:
@@ -54,17 +54,17 @@ def _index(definition: Definition, sources: tuple[Source, ...], resource: JsonOb
                 own.update(rows(parameter, value))
         if parameter.default and not any(row[0] == parameter.rows for row in own):
             own.update(rows(parameter, parameter.default))
-    made[Kind.DATE].update(DateRow(CARE, *period) for period in care_dates(definition, resource))
-    named = {row.target for row in made[Kind.REFERENCE]}
+    made[ParameterKind.DATE].update(DateRow(CARE, *period) for period in care_dates(definition, resource))
+    named = {row.target for row in made[ParameterKind.REFERENCE]}
     others = {local_target(reference) for reference in references_in(resource)} - named
     # Documents are found by what they have attached, wherever that is.
     others |= {short(url) for url in values(resource, ATTACHED.get(definition.name, ""))}
     return Index(
-        strings=frozenset(made[Kind.STRING]),
+        strings=frozenset(made[ParameterKind.STRING]),
         tokens=frozenset().union(*(made[kind] for kind in TOKENS)),
-        dates=frozenset(made[Kind.DATE]),
-        identifiers=frozenset(made[Kind.IDENTIFIER]),
-        references=frozenset(made[Kind.REFERENCE] | {ReferenceRow("", target) for target in others if target}),
+        dates=frozenset(made[ParameterKind.DATE]),
+        identifiers=frozenset(made[ParameterKind.IDENTIFIER]),
+        references=frozenset(made[ParameterKind.REFERENCE] | {ReferenceRow("", target) for target in others if target}),
     )
 
 
@@ -98,22 +98,22 @@ def _strings(parameter: Parameter, value: Json) -> Iterator[StringRow]:
         yield StringRow(parameter.rows, fold(value)[:LONGEST], value[:LONGEST])
 
 
-def _tokens(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+def _tokens(parameter: Parameter, value: Json) -> Iterator[TokenIndexRow]:
     if isinstance(value, bool):
-        yield TokenRow(parameter.rows, "true" if value else "false", parameter.system)
+        yield TokenIndexRow(parameter.rows, "true" if value else "false", parameter.system)
     elif isinstance(value, str):
-        yield TokenRow(parameter.rows, short(value), parameter.system)
+        yield TokenIndexRow(parameter.rows, short(value), parameter.system)
     elif isinstance(value, dict):
         for coding in value.get("coding", (value,)):
             if coding.get("code"):
                 # Found by either address: the row has R4's, whatever base the resource came by.
                 system = system_in_r4(coding.get("system", ""))
-                yield TokenRow(parameter.rows, short(coding["code"]), short(system))
+                yield TokenIndexRow(parameter.rows, short(coding["code"]), short(system))
 
 
-def _contacts(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+def _contacts(parameter: Parameter, value: Json) -> Iterator[TokenIndexRow]:
     if isinstance(value, dict) and contact(value.get("value", "")):
-        yield TokenRow(parameter.rows, short(contact(value["value"])), short(value.get("system", "")))
+        yield TokenIndexRow(parameter.rows, short(contact(value["value"])), short(value.get("system", "")))
 
 
 def _dates(parameter: Parameter, value: Json) -> Iterator[DateRow]:
@@ -131,24 +131,24 @@ def _references(parameter: Parameter, value: Json) -> Iterator[ReferenceRow]:
         yield ReferenceRow(parameter.rows, target)
 
 
-def _uris(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+def _uris(parameter: Parameter, value: Json) -> Iterator[TokenIndexRow]:
     if isinstance(value, str) and value:
-        yield TokenRow(parameter.rows, short(value), "")
+        yield TokenIndexRow(parameter.rows, short(value), "")
 
 
-def _canonicals(parameter: Parameter, value: Json) -> Iterator[TokenRow]:
+def _canonicals(parameter: Parameter, value: Json) -> Iterator[TokenIndexRow]:
     """Yield the rows of an address of a definition, under which it is found with its version and without."""
     if isinstance(value, str) and value:
-        yield from (TokenRow(parameter.rows, short(one), "") for one in {value, value.partition("|")[0]})
+        yield from (TokenIndexRow(parameter.rows, short(one), "") for one in {value, value.partition("|")[0]})
 
 
-ROWS: Final[dict[Kind, Callable[[Parameter, Json], Iterator[Any]]]] = {
-    Kind.STRING: _strings,
-    Kind.TOKEN: _tokens,
-    Kind.CONTACT: _contacts,
-    Kind.URI: _uris,
-    Kind.CANONICAL: _canonicals,
-    Kind.DATE: _dates,
-    Kind.IDENTIFIER: _identifiers,
-    Kind.REFERENCE: _references,
+ROWS: Final[dict[ParameterKind, Callable[[Parameter, Json], Iterator[Any]]]] = {
+    ParameterKind.STRING: _strings,
+    ParameterKind.TOKEN: _tokens,
+    ParameterKind.CONTACT: _contacts,
+    ParameterKind.URI: _uris,
+    ParameterKind.CANONICAL: _canonicals,
+    ParameterKind.DATE: _dates,
+    ParameterKind.IDENTIFIER: _identifiers,
+    ParameterKind.REFERENCE: _references,
 }

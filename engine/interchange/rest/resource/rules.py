@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from engine.fhir.defect import MOST, Defect, Kind
+from engine.fhir.defect import MOST, Defect, DefectKind
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.narrative import narrative_defects
 from engine.fhir.schema import FhirVersion, defects
@@ -27,11 +27,11 @@ def check_shape(body: Json, name: str, version: FhirVersion) -> tuple[tuple[Defe
             Category.STRUCTURE, f"The body must be a resource of type {name}.", location=f"{name}.resourceType"
         )
     found = (*defects(body, version), *islice(narrative_defects(body, name), MOST))
-    misshapen = [defect for defect in found if defect.kind is Kind.STRUCTURE]
+    misshapen = [defect for defect in found if defect.kind is DefectKind.STRUCTURE]
     if misshapen:
         raise RefusedError(Category.STRUCTURE, issues(misshapen))
-    wrong = issues(defect for defect in found if defect.kind is Kind.VALUE)
-    missing = tuple(defect for defect in found if defect.kind is Kind.REQUIRED)
+    wrong = issues(defect for defect in found if defect.kind is DefectKind.VALUE)
+    missing = tuple(defect for defect in found if defect.kind is DefectKind.REQUIRED)
     return missing, RefusedError(Category.INVALID, wrong) if wrong else None
 
 
@@ -50,7 +50,9 @@ def check_resource(definition: Definition, body: JsonObject, version: FhirVersio
 def issues(found: Iterable[Defect]) -> tuple[Issue, ...]:
     """Return defects as issues."""
     return tuple(
-        Issue(f"{defect.path}: {defect.text}.", defect.path, "missing-field" if defect.kind is Kind.REQUIRED else "")
+        Issue(
+            f"{defect.path}: {defect.text}.", defect.path, "missing-field" if defect.kind is DefectKind.REQUIRED else ""
+        )
         for defect in found
     )
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, left_out, refuse, repeatable
 from engine.interchange.kernel.view import to_version
@@ -17,14 +17,14 @@ from engine.interchange.rest.resource.chain import HAS, is_known, linked_criteri
 from engine.interchange.rest.resource.definition import Definition
 from engine.interchange.rest.resource.includes import included
 from engine.interchange.rest.resource.pages import links, read_page_request
-from engine.interchange.rest.resource.shape import Shape, read_shape
+from engine.interchange.rest.resource.shape import AnswerShape, read_shape
 from engine.interchange.store.query import SearchPage, find, is_kept
 from engine.interchange.store.search.bundle import write_searchset
-from engine.interchange.store.search.criterion import Criterion, Kind, Parameter, Search
-from engine.interchange.store.search.cursor import Walk, walk_of
-from engine.interchange.store.search.page import Page, Pairs, take_page
+from engine.interchange.store.search.criterion import Criterion, Parameter, ParameterKind, SearchQuery
+from engine.interchange.store.search.cursor import CursorWalk, walk_of
+from engine.interchange.store.search.page import Pairs, ResultPage, take_page
 from engine.interchange.store.search.parse import parse_search
-from engine.interchange.store.transaction import Stored, Transaction, milliseconds
+from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 from engine.interchange.tokens.oauth.rights import may
 
 # What limits a search of a chart's type to patients, or names the resources themselves.
@@ -34,7 +34,7 @@ LIMITING: Final = frozenset({"patient", "subject", "beneficiary", "_id", "identi
 NEAR: Final = 200
 
 
-async def search(service: Service, request: Request) -> Answer:
+async def search(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /{type}, POST /{type}/_search, GET /Patient/{id}/{type}: a searchset Bundle in order of creation."""
     definition = KEPT[request.type]
     asked = read_page_request(service, request)
@@ -55,10 +55,10 @@ async def search(service: Service, request: Request) -> Answer:
     told = left_out(unknown, request.version) if unknown else None
     entries = (_entries(request, shape, found.records), _entries(request, shape, along) if along else ())
     total = found.total if shape.counted else None
-    return Answer(200, write_searchset(service.new_id(), relations, total, *entries, told))
+    return HttpAnswer(200, write_searchset(service.new_id(), relations, total, *entries, told))
 
 
-def _wanted(service: Service, request: Request, parameters: Mapping[str, Parameter], pairs: Pairs) -> Search:
+def _wanted(service: Service, request: FhirRequest, parameters: Mapping[str, Parameter], pairs: Pairs) -> SearchQuery:
     """Return the search that parameters ask for, of the type's own resources and of those linked to them."""
     base_url = service.configuration.base_url
     linked = [pair for pair in pairs if "." in pair[0] or pair[0].startswith(HAS)]
@@ -72,14 +72,19 @@ def _wanted(service: Service, request: Request, parameters: Mapping[str, Paramet
 
 
 async def _found(
-    service: Service, request: Request, wanted: Search, page: Page, shape: Shape, walk: Walk | None
-) -> tuple[SearchPage, list[Stored]]:
+    service: Service,
+    request: FhirRequest,
+    wanted: SearchQuery,
+    page: ResultPage,
+    shape: AnswerShape,
+    walk: CursorWalk | None,
+) -> tuple[SearchPage, list[StoredVersion]]:
     """Return the matches of a page, and what comes along with them."""
     tenant = request.principal.tenant
     after = walk.start(page) if walk else 0
     count = 0 if shape.count_only else page.count
 
-    def look(transaction: Transaction) -> tuple[SearchPage, list[Stored]]:
+    def look(transaction: Transaction) -> tuple[SearchPage, list[StoredVersion]]:
         followed = follow_merges(transaction, wanted)
         found = find(
             transaction,
@@ -94,7 +99,7 @@ async def _found(
             return found, []
         return found, included(transaction, found.records, shape.includes, partial(_may, service, request))
 
-    def work() -> tuple[SearchPage, list[Stored]]:
+    def work() -> tuple[SearchPage, list[StoredVersion]]:
         return service.store.read(tenant, look)
 
     # What takes long is looked for beside the event loop; the way there and back costs as much as a short search.
@@ -102,7 +107,7 @@ async def _found(
     return work() if quick and not shape.includes else await asyncio.to_thread(work)
 
 
-def _entries(request: Request, shape: Shape, records: Sequence[Stored]) -> list[tuple[str, bytes]]:
+def _entries(request: FhirRequest, shape: AnswerShape, records: Sequence[StoredVersion]) -> list[tuple[str, bytes]]:
     """Return addresses and bodies of some resources, as the client's version shows them."""
     show = shape.part.shown if shape.part is not None else to_version
     version = request.version
@@ -110,7 +115,7 @@ def _entries(request: Request, shape: Shape, records: Sequence[Stored]) -> list[
     return [(addresses[one.type] + one.id, show(one.body, one.type, version)) for one in records]
 
 
-def _may(service: Service, request: Request, type_name: str, access: str) -> bool:
+def _may(service: Service, request: FhirRequest, type_name: str, access: str) -> bool:
     return may(service.configuration, request.principal, type_name, access, KEPT[type_name].reading)
 
 
@@ -123,16 +128,16 @@ def _known(criteria: Pairs, parameters: Mapping[str, Parameter]) -> tuple[Pairs,
     )
 
 
-def _walk(service: Service, request: Request, page: Page, criteria: Pairs) -> Walk | None:
+def _walk(service: Service, request: FhirRequest, page: ResultPage, criteria: Pairs) -> CursorWalk | None:
     """Return the walk that a page by cursor belongs to, None for a page by offset."""
     if not page.cursored:
         return None
     bound = walk_of(request.principal.tenant, request.version, request.type, page, criteria)
     now_ms = milliseconds(service.clock())
-    return Walk(service.seal_secret, bound, now_ms, service.configuration.cursor_validity_s)
+    return CursorWalk(service.seal_secret, bound, now_ms, service.configuration.cursor_validity_s)
 
 
-def _following(walk: Walk | None, page: Page, found: SearchPage) -> Page | None:
+def _following(walk: CursorWalk | None, page: ResultPage, found: SearchPage) -> ResultPage | None:
     if not found.more:
         return None
     if walk is not None:
@@ -140,7 +145,7 @@ def _following(walk: Walk | None, page: Page, found: SearchPage) -> Page | None:
     return replace(page, offset=page.offset + len(found.records))
 
 
-def _last_by_offset(definition: Definition, following: Page | None) -> tuple[Issue, ...]:
+def _last_by_offset(definition: Definition, following: ResultPage | None) -> tuple[Issue, ...]:
     """Return what is told with the last page that offsets reach: its link leads to a refusal, not to the end."""
     depth = definition.paging.depth
     if depth is None or following is None or following.cursored or following.offset + following.count < depth:
@@ -149,18 +154,18 @@ def _last_by_offset(definition: Definition, following: Page | None) -> tuple[Iss
     return (Issue(f"{text} Search again with _paging=cursor, which has no limit.", "http._offset"),)
 
 
-def follow_merges(transaction: Transaction, wanted: Search) -> Search:
+def follow_merges(transaction: Transaction, wanted: SearchQuery) -> SearchQuery:
     """Return a search whose references to merged-away patients name their survivors: no chart looks empty."""
-    if not any(one.parameter.kind is Kind.REFERENCE or one.linked for one in wanted.criteria):
+    if not any(one.parameter.kind is ParameterKind.REFERENCE or one.linked for one in wanted.criteria):
         return wanted
-    return Search(wanted.type, tuple(_followed(transaction, one) for one in wanted.criteria))
+    return SearchQuery(wanted.type, tuple(_followed(transaction, one) for one in wanted.criteria))
 
 
 def _followed(transaction: Transaction, criterion: Criterion) -> Criterion:
     if criterion.linked is not None:
         searches = tuple(follow_merges(transaction, one) for one in criterion.linked.searches)
         return replace(criterion, linked=replace(criterion.linked, searches=searches))
-    if criterion.parameter.kind is not Kind.REFERENCE or criterion.parameter.merged:
+    if criterion.parameter.kind is not ParameterKind.REFERENCE or criterion.parameter.merged:
         return criterion
     tests = tuple((test, tuple(_survivor(transaction, str(one)) for one in values)) for test, values in criterion.tests)
     return replace(criterion, tests=tests)
@@ -172,7 +177,7 @@ def _survivor(transaction: Transaction, target: str) -> str:
     return f"Patient/{standing.survivor}" if standing is not None and standing.survivor else target
 
 
-def _check_scope(definition: Definition, wanted: Search, version: FhirVersion) -> None:
+def _check_scope(definition: Definition, wanted: SearchQuery, version: FhirVersion) -> None:
     plain = (one for one in wanted.criteria if one.missing is None)
     given = {one.parameter.name for one in plain if one.linked is None or names_a_patient(one)}
     if definition.scoped and not given & LIMITING:

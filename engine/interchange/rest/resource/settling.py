@@ -3,17 +3,21 @@
 from collections.abc import Callable
 
 from engine.fhir.json import JsonObject
-from engine.interchange.core.exchange import Request
+from engine.interchange.core.exchange import FhirRequest
 from engine.interchange.core.service import Service
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 # Of what a client writes, and the live resource that it replaces (None for a new one, whose id the request has), makes
 # what is kept; or refuses.
-Settle = Callable[[Service, Transaction, Request, JsonObject, Stored | None], JsonObject]
+Settle = Callable[[Service, Transaction, FhirRequest, JsonObject, StoredVersion | None], JsonObject]
 
 
 def unchanged(
-    _service: Service, _transaction: Transaction, _request: Request, resource: JsonObject, _live: Stored | None
+    _service: Service,
+    _transaction: Transaction,
+    _request: FhirRequest,
+    resource: JsonObject,
+    _live: StoredVersion | None,
 ) -> JsonObject:
     """Return a resource as it came in."""
     return resource

@@ -8,12 +8,12 @@ from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.includes import Include, read_includes
 from engine.interchange.rest.resource.projection import Projection, read_projection
-from engine.interchange.store.search.page import TOTALS, Page
+from engine.interchange.store.search.page import TOTALS, ResultPage
 from engine.interchange.store.search.sort import SortKey, parse_sort
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class AnswerShape:
     """The shape of an answer: `part` None for whole resources, `order` empty for that of creation.
 
     `counted`: with a total; `count_only`: with nothing else.
@@ -26,10 +26,10 @@ class Shape:
     count_only: bool = False
 
 
-PLAIN: Final = Shape()
+PLAIN: Final = AnswerShape()
 
 
-def read_shape(page: Page, type_name: str, version: FhirVersion) -> Shape:
+def read_shape(page: ResultPage, type_name: str, version: FhirVersion) -> AnswerShape:
     """Return the shape that a page's parameters ask for; RefusedError for what is not there."""
     if not page.form:
         return PLAIN
@@ -41,7 +41,7 @@ def read_shape(page: Page, type_name: str, version: FhirVersion) -> Shape:
         text = "_sort goes with paging by _offset: a walk by cursor has the order of creation."
         raise refuse(Category.BAD_VALUE, text, location="http._sort")
     count_only = given.get("_summary") == "count"
-    return Shape(
+    return AnswerShape(
         part=read_projection(page.form, type_name, version),
         order=parse_sort(given["_sort"], KEPT[type_name].search_parameters(version)) if "_sort" in given else (),
         includes=read_includes(page.form, type_name, version),

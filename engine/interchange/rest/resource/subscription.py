@@ -5,9 +5,9 @@ from urllib.parse import parse_qsl
 
 from engine.interchange.rest.resource.definition import Definition
 from engine.interchange.rest.resource.line import STATUS, code, named, text
-from engine.interchange.store.search.criterion import Kind, Parameter, Rank
+from engine.interchange.store.search.criterion import Parameter, ParameterKind, Rank
 from engine.interchange.store.search.text import split
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
 SUBSCRIPTION: Final = "Subscription"
 ENDPOINT: Final = "channel.endpoint"
@@ -23,13 +23,13 @@ SUBSCRIBING: Final = Definition(
             STATUS,
             code("type", "channel.type"),
             code("payload", "channel.payload"),
-            Parameter("url", Kind.URI, "", Rank.ONE, (ENDPOINT,)),
+            Parameter("url", ParameterKind.URI, "", Rank.ONE, (ENDPOINT,)),
             text(CRITERIA, CRITERIA),
         ),
     ),
-    reading=Action.SUBSCRIBE,
-    writing=Action.SUBSCRIBE,
-    creating=Action.SUBSCRIBE,
+    reading=RoleRule.SUBSCRIBE,
+    writing=RoleRule.SUBSCRIBE,
+    creating=RoleRule.SUBSCRIBE,
 )
 
 

@@ -11,7 +11,7 @@ from engine.interchange.kernel.exact import read_resource
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
 from engine.interchange.kernel.view import to_version
 from engine.interchange.store.references import Reference, placed_references
-from engine.interchange.store.transaction import Stored
+from engine.interchange.store.transaction import StoredVersion
 
 INDEX: Final = re.compile(r"\[\d+\]")
 # What an element may name here although HL7's definitions do not list it: a result, the order as a whole.
@@ -51,7 +51,7 @@ def find_strays(resource: JsonObject, references: tuple[Reference, ...], version
     return tuple(found)
 
 
-def check_strays(strays: tuple[Stray, ...], stored: Stored | None, version: FhirVersion) -> None:
+def check_strays(strays: tuple[Stray, ...], stored: StoredVersion | None, version: FhirVersion) -> None:
     """Refuse references to a wrong type (422).
 
     Only what this write changes of `stored` is judged: what the other version allows, or was kept before, can be
@@ -69,7 +69,7 @@ def check_strays(strays: tuple[Stray, ...], stored: Stored | None, version: Fhir
         raise RefusedError(Category.INVALID, wrong)
 
 
-def _known(stored: Stored, version: FhirVersion) -> set[tuple[str, str, str]]:
+def _known(stored: StoredVersion, version: FhirVersion) -> set[tuple[str, str, str]]:
     resource = read_resource(to_version(stored.body, stored.type, version))
     strays = find_strays(resource, placed_references(resource), version)
     return {(one.element, one.target, one.type) for one in strays}

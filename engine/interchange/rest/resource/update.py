@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.rest.resource.catalogue import KEPT
@@ -13,24 +13,24 @@ from engine.interchange.rest.resource.links import check_links
 from engine.interchange.rest.resource.precondition import check_id, check_same_id, parse_expected
 from engine.interchange.rest.resource.rules import check_resource
 from engine.interchange.rest.resource.settling import Settle, unchanged
-from engine.interchange.store.transaction import Change, Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.tokens.oauth.role import demand
 
-Work = Callable[[Transaction], tuple[int, Stored]]
+Work = Callable[[Transaction], tuple[int, StoredVersion]]
 # Makes of a request the work that replaces a resource by its body, once what needs no store has been checked.
-Replacement = Callable[[Service, Request, Change], Work]
+Replacement = Callable[[Service, FhirRequest, VersionMethod], Work]
 
 
-def updating(replacement: Replacement) -> Callable[[Service, Request], Awaitable[Answer]]:
+def updating(replacement: Replacement) -> Callable[[Service, FhirRequest], Awaitable[HttpAnswer]]:
     """Return what answers PUT /{type}/{id}, for a type whose replacement is given."""
 
-    async def update(service: Service, request: Request) -> Answer:
+    async def update(service: Service, request: FhirRequest) -> HttpAnswer:
         """200, 201 where it did not exist, 412 (STU3: 409) for a stale If-Match."""
         if request.large:
-            work = await asyncio.to_thread(replacement, service, request, Change.PUT)
+            work = await asyncio.to_thread(replacement, service, request, VersionMethod.PUT)
         else:
-            work = replacement(service, request, Change.PUT)
+            work = replacement(service, request, VersionMethod.PUT)
         status, stored = await service.store.write(request.principal.tenant, work)
         # Of what was there before some may be kept: an order's status, say.
         seen = status == 201 or may_see(
@@ -41,7 +41,7 @@ def updating(replacement: Replacement) -> Callable[[Service, Request], Awaitable
     return update
 
 
-def replacing(service: Service, request: Request, change: Change, settle: Settle = unchanged) -> Work:
+def replacing(service: Service, request: FhirRequest, change: VersionMethod, settle: Settle = unchanged) -> Work:
     """Return the work that replaces a resource of a type without rules of its own, or creates it; RefusedError (400).
 
     `settle` says as what it is kept.
@@ -52,7 +52,7 @@ def replacing(service: Service, request: Request, change: Change, settle: Settle
     draft = make_draft(service, request, partial(check_resource, definition))
     check_same_id(request)
 
-    def work(transaction: Transaction) -> tuple[int, Stored]:
+    def work(transaction: Transaction) -> tuple[int, StoredVersion]:
         stored = transaction.get(request.type, request.id)
         live = None if stored is None or stored.deleted else stored
         if live is None:
@@ -67,6 +67,6 @@ def replacing(service: Service, request: Request, change: Change, settle: Settle
         check_status(definition, resource, request.version)
         if stored is not None:
             return 201, transaction.bring_back(stored, resource)
-        return 201, transaction.create(request.type, request.id, resource, Change.NEW)
+        return 201, transaction.create(request.type, request.id, resource, VersionMethod.NEW)
 
     return work

@@ -11,7 +11,7 @@ from typing import Final
 
 from engine.fhir.json import Json
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Issue, RefusedError, outcome, success
@@ -27,7 +27,7 @@ SECONDARY_VALIDATOR: Final = "engine.fhir.secondary_validator"
 OWN_CHECK: Final[dict[str, Check]] = {"Patient": check_patient}
 
 
-async def validate(service: Service, request: Request) -> Answer:
+async def validate(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST /{type}/$validate: 200 with an OperationOutcome, of faults or of none; nothing is written.
 
     The body is the resource, or `Parameters` that carry it. What depends on other records (duplicates, record numbers)
@@ -51,7 +51,7 @@ async def validate(service: Service, request: Request) -> Answer:
     else:
         warnings = await asyncio.to_thread(_second_opinion, request.body, request.version)
         told = success(f"The {request.type} can be kept.", warnings)
-    return Answer(200, write_json(told))
+    return HttpAnswer(200, write_json(told))
 
 
 def _second_opinion(body: Json, version: FhirVersion) -> tuple[Issue, ...]:

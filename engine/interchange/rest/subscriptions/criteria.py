@@ -8,10 +8,10 @@ from engine.fhir.versions.names import name_in
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, repeatable
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.store.references import relative
-from engine.interchange.store.search.criterion import Kind, Search
+from engine.interchange.store.search.criterion import ParameterKind, SearchQuery
 from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.search.text import split
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 
 PLACE: Final = "Subscription.criteria"
 # Types whose writes may be told.
@@ -43,11 +43,11 @@ class Criteria(NamedTuple):
 
     type: str
     text: str
-    search: Search | None
+    search: SearchQuery | None
     reads: tuple[str, ...]
 
     @property
-    def actions(self) -> tuple[tuple[str, Action], ...]:
+    def actions(self) -> tuple[tuple[str, RoleRule], ...]:
         """Each type that is read, with what a role must permit for it."""
         return tuple((one, KEPT[one].reading) for one in self.reads)
 
@@ -73,7 +73,7 @@ def parse_criteria(text: str, version: FhirVersion, base_url: str = "") -> Crite
         search = parse_search(type_name, parameters, pairs, base_url, version)
     except RefusedError as refusal:
         raise _wrong(" ".join(one.diagnostics for one in refusal.issues)) from refusal
-    references = {key for key, one in parameters.items() if one.kind is Kind.REFERENCE}
+    references = {key for key, one in parameters.items() if one.kind is ParameterKind.REFERENCE}
     local = [(key, _local(value, base_url) if key.partition(":")[0] in references else value) for key, value in pairs]
     kept = f"{name}?{urlencode(local)}" if local else name
     return Criteria(type_name, kept, search, (type_name,))

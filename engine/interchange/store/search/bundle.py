@@ -9,7 +9,7 @@ import orjson
 
 from engine.fhir.json import JsonObject
 from engine.interchange.kernel.exact import write_json
-from engine.interchange.store.search.page import Page, Pairs
+from engine.interchange.store.search.page import Pairs, ResultPage
 
 # What may not stand in a query as it is (RFC 3986, section 3.4), or separates its parts.
 ESCAPED: Final = re.compile(r"[^A-Za-z0-9._~/:,-]+")
@@ -55,7 +55,7 @@ def _escaped(text: str) -> str:
     return ESCAPED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 
 
-def page_pairs(criteria: Pairs, page: Page) -> Pairs:
+def page_pairs(criteria: Pairs, page: ResultPage) -> Pairs:
     """Return the parameters that ask for a page of a search."""
     pairs = [*criteria, *page.form, ("_count", str(page.count))]
     if page.cursored:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 
-class Kind(StrEnum):
+class ParameterKind(StrEnum):
     """The kinds of search parameters, each with its own index."""
 
     ID = "id"
@@ -45,7 +45,7 @@ class Parameter:
     """
 
     name: str
-    kind: Kind
+    kind: ParameterKind
     rows: str
     rank: Rank
     elements: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Linked:
     They are those that it refers to; with `rows` those that refer to it by these rows of references.
     """
 
-    searches: tuple["Search", ...]
+    searches: tuple["SearchQuery", ...]
     rows: str = ""
 
 
@@ -89,7 +89,7 @@ class Criterion:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class SearchQuery:
     """All criteria of a search of one type; every one must hold."""
 
     type: str

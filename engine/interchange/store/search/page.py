@@ -33,7 +33,7 @@ class Paging:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ResultPage:
     """The part of a result that is asked for; `cursor` is None on the first page of a walk by cursor, and by offset.
 
     `form` are the parameters that say what of the matches is shown, with what, and how it is written.
@@ -46,10 +46,10 @@ class Page:
     form: Pairs = ()
 
 
-def take_page(pairs: Pairs, paging: Paging) -> tuple[Page, Pairs]:
+def take_page(pairs: Pairs, paging: Paging) -> tuple[ResultPage, Pairs]:
     """Return the page that a query asks for and the rest of its parameters; RefusedError beyond the limits."""
     if not any(name in NO_CRITERIA for name, _ in pairs):
-        return Page(paging.usual), pairs
+        return ResultPage(paging.usual), pairs
     given = _once((name, value) for name, value in pairs if name in NO_CRITERIA)
     cursored = _cursored(given, paging)
     count = _whole(given, "_count", paging.usual)
@@ -63,7 +63,7 @@ def take_page(pairs: Pairs, paging: Paging) -> tuple[Page, Pairs]:
         raise refuse(Category.TOO_COSTLY, "Maximum search depth exceeded", location="http._offset")
     form = tuple((name, value) for name, value in pairs if name in SHAPE)
     rest = tuple((name, value) for name, value in pairs if name not in NO_CRITERIA)
-    return Page(min(count, paging.most), offset, cursored, given.get("_cursor"), form), rest
+    return ResultPage(min(count, paging.most), offset, cursored, given.get("_cursor"), form), rest
 
 
 def _cursored(given: Mapping[str, str], paging: Paging) -> bool:

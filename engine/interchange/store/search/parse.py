@@ -11,7 +11,7 @@ from engine.fhir.versions.codes import CODES
 from engine.fhir.versions.direction import Direction
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, repeatable
 from engine.interchange.store.references import relative
-from engine.interchange.store.search.criterion import Criterion, Kind, Parameter, Rank, Search
+from engine.interchange.store.search.criterion import Criterion, Parameter, ParameterKind, Rank, SearchQuery
 from engine.interchange.store.search.date import Span, span
 from engine.interchange.store.search.text import HIGHEST, LONGEST, contact, fold, short, split, unescape
 
@@ -50,7 +50,7 @@ def parse_search(
     pairs: Pairs,
     base_url: str,
     version: FhirVersion = FhirVersion.R4,
-) -> Search:
+) -> SearchQuery:
     """Return the search that query parameters ask for; RefusedError for what is unknown, repeated or malformed.
 
     `base_url` is the service's own, for references that are given as absolute addresses. Codes and their systems are
@@ -67,19 +67,21 @@ def parse_search(
             raise _repeated(type_name, name, parameter.kind, (seen[name], value), charted="patient" in parameters)
         seen[name] = value
         criteria.append(_criterion(parameter, modifier, value, base_url, version))
-    return Search(type_name, tuple(criteria))
+    return SearchQuery(type_name, tuple(criteria))
 
 
-def _repeated(type_name: str, name: str, kind: Kind, values: tuple[str, str], *, charted: bool) -> RefusedError:
+def _repeated(
+    type_name: str, name: str, kind: ParameterKind, values: tuple[str, str], *, charted: bool
+) -> RefusedError:
     """Return the refusal of a parameter that is given twice, with how the search at hand can be written.
 
     `charted`: the type is searched by patient. Of the values only dates of a chart are told again.
     """
     told = f"The search parameter {name} is given more than once. {REPEATABLE}"
-    if kind not in {Kind.DATE, Kind.UPDATED}:
+    if kind not in {ParameterKind.DATE, ParameterKind.UPDATED}:
         return _refuse(Category.BAD_VALUE, name, f"{told} For any of several values write {name}=a,b.")
     told += f" For a span write {name} once, with a month or a year (2024-05), or several of them (2024-05,2024-06)"
-    if kind is Kind.DATE and charted:
+    if kind is ParameterKind.DATE and charted:
         days = sorted(found[1] for value in values if (found := DAY.fullmatch(value)))
         first, last = days if len(days) == len(values) else ("FIRST-DAY", "LAST-DAY")
         told += f"; or GET Patient/ID/$everything?_type={type_name}&start={first}&end={last}, whose days both count"
@@ -95,28 +97,28 @@ def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str, v
     if len(values) > MAX_VALUES:
         text = f"The search parameter {parameter.name} has more than {MAX_VALUES} values."
         raise _refuse(Category.TOO_COSTLY, parameter.name, text)
-    if modifier and not (parameter.kind is Kind.STRING and modifier in {"exact", "contains"}):
+    if modifier and not (parameter.kind is ParameterKind.STRING and modifier in {"exact", "contains"}):
         raise _refuse(
             Category.UNSUPPORTED,
             parameter.name,
             f"The modifier {repeatable(modifier)} is not supported on {parameter.name}; {MODIFIERS}.",
         )
-    if parameter.kind in {Kind.DATE, Kind.UPDATED}:
+    if parameter.kind in {ParameterKind.DATE, ParameterKind.UPDATED}:
         return _dates(parameter, values)
-    if parameter.kind in {Kind.TOKEN, Kind.IDENTIFIER}:
+    if parameter.kind in {ParameterKind.TOKEN, ParameterKind.IDENTIFIER}:
         return _tokens(parameter, values, version)
     rank = Rank.MANY if modifier == "contains" else parameter.rank
     return Criterion(parameter, tuple(_test(parameter, modifier, item, base_url) for item in values), rank)
 
 
 def _test(parameter: Parameter, modifier: str, item: str, base_url: str) -> Test:
-    if parameter.kind is Kind.STRING:
+    if parameter.kind is ParameterKind.STRING:
         return _string(parameter, modifier, unescape(item))
-    if parameter.kind is Kind.REFERENCE:
+    if parameter.kind is ParameterKind.REFERENCE:
         return _reference(parameter, item, base_url)
-    if parameter.kind in {Kind.URI, Kind.CANONICAL}:
+    if parameter.kind in {ParameterKind.URI, ParameterKind.CANONICAL}:
         return _uri(parameter, unescape(item), base_url)
-    if parameter.kind is Kind.CONTACT:
+    if parameter.kind is ParameterKind.CONTACT:
         return _contact(parameter, item)
     if ID.fullmatch(item) is None:
         raise _refuse(Category.BAD_VALUE, parameter.name, f"The value of {parameter.name} is no id of a resource.")
@@ -157,7 +159,7 @@ def _uri(parameter: Parameter, value: str, base_url: str) -> Test:
     """Return the test of an address; that of a definition kept here is any of those that lead to it."""
     if value.split() != [value]:
         raise _refuse(Category.BAD_VALUE, parameter.name, f"The value of {parameter.name} has a blank in it.")
-    if parameter.kind is Kind.URI:
+    if parameter.kind is ParameterKind.URI:
         return "code = ?", (short(value),)
     target = relative(value, base_url) or ""
     local = target if "/" in target else f"{parameter.targets[0]}/{value}" if ":" not in value else ""
@@ -184,14 +186,14 @@ def _dates(parameter: Parameter, values: list[str]) -> Criterion:
         elif len(text) < 10:
             rank = max(rank, Rank.MANY)
         test, arguments = DATE_TESTS[prefix](at)
-        if parameter.kind is Kind.UPDATED:
+        if parameter.kind is ParameterKind.UPDATED:
             test = test.replace("low", "updated_ms").replace("high", "updated_ms")
         tests.append((test, arguments))
     return Criterion(parameter, tuple(tests), rank)
 
 
 def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Criterion:
-    column = "value" if parameter.kind is Kind.IDENTIFIER else "code"
+    column = "value" if parameter.kind is ParameterKind.IDENTIFIER else "code"
     aliases, former = dict(parameter.aliases), _codes(parameter) if version is FhirVersion.STU3 else {}
     tests: list[Test] = []
     rank = parameter.rank
@@ -206,7 +208,7 @@ def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Cr
         if parameter.codes and code not in parameter.codes:
             text = f"{parameter.name} is one of {', '.join(parameter.codes)}."
             raise _refuse(Category.BAD_VALUE, parameter.name, text)
-        either = parameter.kind is Kind.TOKEN or version is FhirVersion.STU3
+        either = parameter.kind is ParameterKind.TOKEN or version is FhirVersion.STU3
         system = system_in_r4(given) if either else given
         code, system = short(code), short(system)
         if len(parts) == 1 or (implied and code):
@@ -223,7 +225,7 @@ def _check_blanks(parameter: Parameter, system: str, code: str) -> None:
     """Refuse what no system, code or value can be, and would find nothing: blanks around it, and any in a system."""
     if system and system.split() != [system]:
         raise _refuse(Category.BAD_VALUE, parameter.name, f"The system of {parameter.name} has a blank in it.")
-    if code != code.strip() or (parameter.kind is Kind.TOKEN and CONTROL.search(code)):
+    if code != code.strip() or (parameter.kind is ParameterKind.TOKEN and CONTROL.search(code)):
         text = f"The value of {parameter.name} begins or ends with a blank, or has a control character."
         raise _refuse(Category.BAD_VALUE, parameter.name, text)
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
-from engine.interchange.store.search.criterion import Kind, Parameter
+from engine.interchange.store.search.criterion import Parameter, ParameterKind
 
 # Kinds whose values have an order that means something to people.
-ORDERED: Final = frozenset({Kind.STRING, Kind.DATE, Kind.TOKEN, Kind.UPDATED, Kind.ID})
+ORDERED: Final = frozenset(
+    {ParameterKind.STRING, ParameterKind.DATE, ParameterKind.TOKEN, ParameterKind.UPDATED, ParameterKind.ID}
+)
 MOST_KEYS: Final = 5
 
 

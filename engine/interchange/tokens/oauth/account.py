@@ -9,10 +9,10 @@ from engine.config.account import AUTHORIZATION_CODE, Client
 from engine.config.service import ServiceConfiguration
 from engine.interchange.tokens.oauth.code import Authorization
 from engine.interchange.tokens.oauth.scope import PERSONAL, narrowed
-from engine.interchange.tokens.oauth.vault import Principal, Token
+from engine.interchange.tokens.oauth.vault import Principal, StoredToken
 
 
-def former_principal(configuration: ServiceConfiguration, token: Token) -> Principal | None:
+def former_principal(configuration: ServiceConfiguration, token: StoredToken) -> Principal | None:
     """Return for whom a token was that opens nothing any more, for the access log; None where its client is gone."""
     client = configuration.clients.get(token.client)
     if client is None:
@@ -22,7 +22,7 @@ def former_principal(configuration: ServiceConfiguration, token: Token) -> Princ
     return Principal(token.client, token.user, client.tenant, role, (), token.api_version, token.patient)
 
 
-def principal_of(configuration: ServiceConfiguration, token: Token) -> Principal | None:
+def principal_of(configuration: ServiceConfiguration, token: StoredToken) -> Principal | None:
     """Return who a token speaks for.
 
     None where its client or user is gone or disabled, or they are no longer of one tenant, and where the client has no

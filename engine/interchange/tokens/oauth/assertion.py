@@ -57,7 +57,7 @@ class Assertion:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedClaims:
     """What an assertion must say of itself: who issued it, for which address, and for how long at most."""
 
     issuer: str
@@ -75,7 +75,7 @@ def claimed_subject(text: str) -> str:
     return subject if isinstance(subject, str) else ""
 
 
-def verify(text: str, client: Client, expected: Expected, now: datetime) -> Assertion:
+def verify(text: str, client: Client, expected: ExpectedClaims, now: datetime) -> Assertion:
     """Return what a client's assertion says; RefusedAssertionError where signature, claims or time are wrong."""
     claims = _signed(text, client)
     options: JsonObject = {name: {"essential": True} for name in ("sub", "aud", "exp")}

@@ -48,7 +48,7 @@ class Authorization(NamedTuple):
     nonce: str = ""
 
 
-class Exchange(NamedTuple):
+class CodeExchange(NamedTuple):
     """How a client asks to have its code exchanged; `verifier` is '' without PKCE.
 
     `left` returns what may still be given of what the person allowed, '' for nothing.
@@ -61,7 +61,7 @@ class Exchange(NamedTuple):
     left: Callable[[Authorization], str]
 
 
-class Codes:
+class AuthorizationCodes:
     """Issues authorization codes and exchanges them for tokens; only their digests are kept."""
 
     def __init__(self, store: Store, vault: Vault, clock: Callable[[], datetime], new_code: Callable[[], str]) -> None:
@@ -83,7 +83,7 @@ class Codes:
         await self._store.write_raw(work)
         return code
 
-    async def exchange(self, code: str, asked: Exchange) -> tuple[Issued, str] | None:
+    async def exchange(self, code: str, asked: CodeExchange) -> tuple[Issued, str] | None:
         """Return the tokens for a code, and its nonce; None: it is unknown, used, expired or not theirs.
 
         A second use revokes what the first one gave (RFC 6749 section 4.1.2). A try that does not fit leaves the code
@@ -113,7 +113,7 @@ class Codes:
         return issued
 
 
-def fits(given: Authorization, asked: Exchange) -> bool:
+def fits(given: Authorization, asked: CodeExchange) -> bool:
     """Say whether redirect address and verifier are those of the authorization.
 
     A verifier without a challenge is refused too: somebody has taken the challenge out (RFC 9700 section 4.8).

@@ -14,7 +14,7 @@ WINDOW: Final = timedelta(minutes=1)
 CAPACITY: Final = 10_000
 
 
-class Proofs:
+class WrongProofs:
     """The wrong proofs of the last minute, in memory: the latest 10,000 counts; `client` is '' for an unknown one."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:

@@ -1,12 +1,14 @@
 """What a token may read beside what it asks for: scopes and role together."""
 
 from engine.config.service import ServiceConfiguration
-from engine.interchange.tokens.oauth.role import Action, permits
+from engine.interchange.tokens.oauth.role import RoleRule, permits
 from engine.interchange.tokens.oauth.scope import allows, wide
 from engine.interchange.tokens.oauth.vault import Principal
 
 
-def may(configuration: ServiceConfiguration, principal: Principal, type_name: str, access: str, action: Action) -> bool:
+def may(
+    configuration: ServiceConfiguration, principal: Principal, type_name: str, access: str, action: RoleRule
+) -> bool:
     """Say whether a token may do with a type what letters of `cruds` name; `action` is what its role must permit.
 
     What comes along or is linked may be anybody's, so that scopes for one patient's record (`patient/`) open nothing

@@ -7,7 +7,7 @@ from engine.config.account import Role
 from engine.interchange.kernel.outcome import Category, refuse
 
 
-class Action(StrEnum):
+class RoleRule(StrEnum):
     """What a role allows or denies as a whole."""
 
     PATIENT = "Patient read, search, create and update"
@@ -26,25 +26,25 @@ EVERYONE: Final = frozenset(Role)
 CLINICIANS: Final = EVERYONE - {Role.ADMINISTRATIVE}
 # System Integration: the scopes alone decide.
 ALLOWED: Final = {
-    Action.PATIENT: EVERYONE,
-    Action.MERGE: CLINICIANS,
-    Action.CHART: CLINICIANS,
-    Action.CLINICAL: CLINICIANS,
-    Action.DELETE: frozenset({Role.PHYSICIAN, Role.SYSTEM_INTEGRATION}),
-    Action.PRESCRIBE: CLINICIANS - {Role.NURSE},
-    Action.BILLING: EVERYONE,
-    Action.AUDIT: frozenset({Role.SYSTEM_INTEGRATION}),
-    Action.SUBSCRIBE: frozenset({Role.PHYSICIAN, Role.SYSTEM_INTEGRATION}),
-    Action.DIRECTORY: EVERYONE,
+    RoleRule.PATIENT: EVERYONE,
+    RoleRule.MERGE: CLINICIANS,
+    RoleRule.CHART: CLINICIANS,
+    RoleRule.CLINICAL: CLINICIANS,
+    RoleRule.DELETE: frozenset({Role.PHYSICIAN, Role.SYSTEM_INTEGRATION}),
+    RoleRule.PRESCRIBE: CLINICIANS - {Role.NURSE},
+    RoleRule.BILLING: EVERYONE,
+    RoleRule.AUDIT: frozenset({Role.SYSTEM_INTEGRATION}),
+    RoleRule.SUBSCRIBE: frozenset({Role.PHYSICIAN, Role.SYSTEM_INTEGRATION}),
+    RoleRule.DIRECTORY: EVERYONE,
 }
 
 
-def permits(role: Role, action: Action) -> bool:
+def permits(role: Role, action: RoleRule) -> bool:
     """Say whether a role permits an action."""
     return role in ALLOWED[action]
 
 
-def demand(role: Role, action: Action) -> None:
+def demand(role: Role, action: RoleRule) -> None:
     """Refuse (403) what a role does not permit."""
     if not permits(role, action):
         raise refuse(Category.FORBIDDEN, f"The role {role} may not do this.", location="http.Authorization")

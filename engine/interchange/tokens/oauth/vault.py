@@ -45,7 +45,7 @@ class TokenKind(StrEnum):
     REFRESH = "refresh"
 
 
-class Token(NamedTuple):
+class StoredToken(NamedTuple):
     """What is known of a token; `user` is '' where it speaks for the client itself, `scope` is as it was granted.
 
     `patient` is the id of the one whom it is for, `grant` that by which it was given; '' for none.
@@ -109,7 +109,7 @@ class Vault:
         self._clock = clock
         self._new_token = new_token
         self._access_seconds, self._refresh_seconds = lifetimes
-        self._cache: dict[bytes, Token] = {}
+        self._cache: dict[bytes, StoredToken] = {}
 
     async def issue(self, bearer: Bearer, *, refresh: bool) -> Issued:
         """Return a new access token, and a refresh token where asked for, once they are on disk."""
@@ -142,7 +142,7 @@ class Vault:
             self.forget()
         return issued
 
-    def find(self, token: str) -> Token | None:
+    def find(self, token: str) -> StoredToken | None:
         """Return what is known of a token, expired ones too; None for an unknown or revoked one."""
         digest = digest_of(token)
         known = self._cache.get(digest)
@@ -158,11 +158,11 @@ class Vault:
             self._cache[digest] = known
         return known
 
-    def find_any(self, token: str) -> Token | None:
+    def find_any(self, token: str) -> StoredToken | None:
         """Return what is known of a token, whatever became of it; None for one that is unknown, or forgotten."""
         return _get(self._store.reader(), digest_of(token)) if token else None
 
-    def seconds_left(self, token: Token) -> int:
+    def seconds_left(self, token: StoredToken) -> int:
         """Return the whole seconds until a token expires, 0 or less once it has."""
         return (token.expires_ms - milliseconds(self._clock())) // 1000
 
@@ -210,6 +210,6 @@ def digest_of(token: str) -> bytes:
     return sha256(token.encode("utf-8", "replace")).digest()
 
 
-def _get(connection: Connection, digest: bytes) -> Token | None:
+def _get(connection: Connection, digest: bytes) -> StoredToken | None:
     row = connection.execute(GET, (digest,)).fetchone()
-    return Token(*row) if row else None
+    return StoredToken(*row) if row else None

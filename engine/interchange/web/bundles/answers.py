@@ -8,15 +8,15 @@ from typing import Final
 import orjson
 
 from engine.fhir.json import JsonObject
-from engine.interchange.core.exchange import Answer
+from engine.interchange.core.exchange import HttpAnswer
 from engine.interchange.core.reply import HISTORY
 from engine.interchange.kernel.exact import write_json
-from engine.interchange.web.bundles.step import Kind, Step
+from engine.interchange.web.bundles.step import BundleKind, BundleStep
 
 OUTCOME: Final = b'{"resourceType":"OperationOutcome"'
 
 
-def write_answers(bundle_id: str, kind: Kind, base: str, answered: list[tuple[Step, Answer]]) -> bytes:
+def write_answers(bundle_id: str, kind: BundleKind, base: str, answered: list[tuple[BundleStep, HttpAnswer]]) -> bytes:
     """Return the Bundle of some steps' answers; `base` is the address of the base."""
     bundle: JsonObject = {"resourceType": "Bundle", "id": bundle_id, "type": f"{kind}-response"}
     if answered:
@@ -24,7 +24,7 @@ def write_answers(bundle_id: str, kind: Kind, base: str, answered: list[tuple[St
     return write_json(bundle)
 
 
-def _entry(base: str, step: Step, answer: Answer) -> JsonObject:
+def _entry(base: str, step: BundleStep, answer: HttpAnswer) -> JsonObject:
     headers = dict(answer.headers)
     place = headers.get("location") or headers.get("content-location", "")
     made: JsonObject = {"fullUrl": unversioned(place)} if place else {}
@@ -47,7 +47,7 @@ def unversioned(place: str) -> str:
     return place.partition(f"/{HISTORY}/")[0]
 
 
-def _address(base: str, step: Step) -> JsonObject:
+def _address(base: str, step: BundleStep) -> JsonObject:
     """Return the fullUrl of the resource that a step names, in whichever version; nothing for a search or history."""
     parts = step.path.split("/")
     return {"fullUrl": "/".join((base, *parts[:2]))} if len(parts) in {2, 4} else {}

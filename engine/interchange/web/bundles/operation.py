@@ -2,22 +2,24 @@
 
 import asyncio
 
-from engine.interchange.core.exchange import Access, Answer
+from engine.interchange.core.exchange import HttpAnswer, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import RefusedError, outcome
 from engine.interchange.store.access import PENDING, Pending
 from engine.interchange.web.bundles.answers import write_answers
-from engine.interchange.web.bundles.plan import Sender, carried_out, phase_of, planned, routed
+from engine.interchange.web.bundles.plan import BundleSender, carried_out, phase_of, planned, routed
 from engine.interchange.web.bundles.recording import EntryLog
-from engine.interchange.web.bundles.step import Kind, Step
+from engine.interchange.web.bundles.step import BundleKind, BundleStep
 from engine.interchange.web.bundles.transaction import carry_out
 
 
-async def answer_bundle(service: Service, sender: Sender, kind: Kind, steps: tuple[Step, ...], log: EntryLog) -> Answer:
+async def answer_bundle(
+    service: Service, sender: BundleSender, kind: BundleKind, steps: tuple[BundleStep, ...], log: EntryLog
+) -> HttpAnswer:
     """Return the answer: 200 with a Bundle; RefusedError for a transaction that is refused."""
-    found: dict[int, Answer] = {}
-    if kind is Kind.TRANSACTION:
+    found: dict[int, HttpAnswer] = {}
+    if kind is BundleKind.TRANSACTION:
         try:
             plans = tuple(planned(service, sender, step) for step in steps)
             found = await carry_out(service, sender, plans, log)
@@ -28,10 +30,10 @@ async def answer_bundle(service: Service, sender: Sender, kind: Kind, steps: tup
     for step in sorted(left, key=lambda one: phase_of(one.method)):
         found[step.number] = await _alone(service, sender, step, log)
     answered = [(step, found[step.number]) for step in steps]
-    return Answer(200, write_answers(service.new_id(), kind, sender.base, answered))
+    return HttpAnswer(200, write_answers(service.new_id(), kind, sender.base, answered))
 
 
-async def _alone(service: Service, sender: Sender, step: Step, log: EntryLog) -> Answer:
+async def _alone(service: Service, sender: BundleSender, step: BundleStep, log: EntryLog) -> HttpAnswer:
     """Carry out a step for itself; a refusal is its own answer. A write has its row in its own commit."""
     PENDING.set(None)
     try:
@@ -40,7 +42,7 @@ async def _alone(service: Service, sender: Sender, step: Step, log: EntryLog) ->
         # What asks for nothing there is, is no access.
         return _told(service, sender, refusal)
     pending = None
-    if interaction.access is Access.WRITE:
+    if interaction.access is RequiredAccess.WRITE:
         pending = Pending(log.row(step, interaction, resource_id))
         PENDING.set(pending)
     try:
@@ -54,6 +56,6 @@ async def _alone(service: Service, sender: Sender, step: Step, log: EntryLog) ->
     return answer
 
 
-def _told(service: Service, sender: Sender, refusal: RefusedError) -> Answer:
+def _told(service: Service, sender: BundleSender, refusal: RefusedError) -> HttpAnswer:
     told = outcome(refusal, sender.version, service.configuration.service_identifier_system)
-    return Answer(refusal.category.status, write_json(told))
+    return HttpAnswer(refusal.category.status, write_json(told))

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Answer, Interaction, Prefer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, Prefer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.access import AdmittedInteraction, admit
 from engine.interchange.tokens.oauth.vault import Principal
-from engine.interchange.web.bundles.step import Step, placed
-from engine.interchange.web.http.route import Address, Route, find_route
+from engine.interchange.web.bundles.step import BundleStep, placed
+from engine.interchange.web.http.route import FhirRoute, RequestTarget, find_route
 
 # The order in which a Bundle is carried out (FHIR, "Transaction Processing Rules").
 PHASES: Final = {"DELETE": 0, "POST": 1, "PUT": 2, "PATCH": 2}
@@ -20,12 +20,12 @@ ACCEPT: Final = {"accept": "application/fhir+json"}
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BundlePlan:
     """One step, the admission to the interaction that it asks for, and the request for that."""
 
-    step: Step
+    step: BundleStep
     admission: AdmittedInteraction
-    request: Request
+    request: FhirRequest
 
     @property
     def interaction(self) -> Interaction:
@@ -44,7 +44,7 @@ def phase_of(method: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class BundleSender:
     """Who sends a Bundle, to which base, and what he prefers."""
 
     principal: Principal
@@ -53,16 +53,18 @@ class Sender:
     prefer: Prefer
 
 
-def routed(service: Service, sender: Sender, step: Step) -> Route:
+def routed(service: Service, sender: BundleSender, step: BundleStep) -> FhirRoute:
     """Return the interaction that a step asks for; RefusedError for what is not served."""
     method = "GET" if step.method == "HEAD" else step.method
     try:
-        return find_route(Address(sender.version, tuple(step.path.split("/"))), method, service.configuration.features)
+        return find_route(
+            RequestTarget(sender.version, tuple(step.path.split("/"))), method, service.configuration.features
+        )
     except RefusedError as refusal:
         raise placed(refusal, step.number) from refusal
 
 
-def planned(service: Service, sender: Sender, step: Step) -> Plan:
+def planned(service: Service, sender: BundleSender, step: BundleStep) -> BundlePlan:
     """Return the plan of a step; RefusedError for what is not served, not allowed, or no part of a Bundle."""
     interaction, resource_id, vid, _ = routed(service, sender, step)
     try:
@@ -71,7 +73,7 @@ def planned(service: Service, sender: Sender, step: Step) -> Plan:
         admission = admit(service, sender.principal, interaction, step.query)
     except RefusedError as refusal:
         raise placed(refusal, step.number) from refusal
-    request = Request(
+    request = FhirRequest(
         version=sender.version,
         base=sender.base,
         type=interaction.type,
@@ -84,10 +86,10 @@ def planned(service: Service, sender: Sender, step: Step) -> Plan:
         body=step.body,
         vid=vid,
     )
-    return Plan(step, admission, request)
+    return BundlePlan(step, admission, request)
 
 
-async def carried_out(service: Service, plan: Plan) -> Answer:
+async def carried_out(service: Service, plan: BundlePlan) -> HttpAnswer:
     """Carry out one step and return its answer; RefusedError says in which entry it is refused."""
     try:
         return await plan.admission.answer(service, plan.request)

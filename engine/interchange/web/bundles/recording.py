@@ -6,14 +6,14 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from engine.interchange.core.audit.entry import ENTRY, entry, named_in
-from engine.interchange.core.exchange import Answer, Interaction
+from engine.interchange.core.exchange import HttpAnswer, Interaction
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import RefusedError
-from engine.interchange.store.access import Access, joined, touching
+from engine.interchange.store.access import AccessRow, joined, touching
 from engine.interchange.store.transaction import milliseconds
-from engine.interchange.web.bundles.plan import Sender, routed
-from engine.interchange.web.bundles.step import Step
+from engine.interchange.web.bundles.plan import BundleSender, routed
+from engine.interchange.web.bundles.step import BundleStep
 from engine.interchange.web.http.reached import reached
 
 REFUSED: Final = 400
@@ -28,21 +28,21 @@ class EntryLog:
     """
 
     service: Service
-    sender: Sender
+    sender: BundleSender
     base: str
     origin: tuple[str, str]
-    rows: list[Access]
+    rows: list[AccessRow]
 
     def row(
         self,
-        step: Step,
+        step: BundleStep,
         interaction: Interaction,
         resource_id: str,
-        answer: Answer | None = None,
+        answer: HttpAnswer | None = None,
         *,
         within: Service | None = None,
         touched: Iterable[str] = (),
-    ) -> Access:
+    ) -> AccessRow:
         """Return the row of an entry, with its answer if there is one yet.
 
         `within` is the service in the transaction under way, `touched` are those whose records the entry has written.
@@ -62,7 +62,7 @@ class EntryLog:
         found = reached(service, self.sender.principal.tenant, interaction, resource_id, query, text)
         return made._replace(patients=joined((*made.patients.split(), *found)))
 
-    def refuse(self, steps: Sequence[Step], refusal: RefusedError) -> None:
+    def refuse(self, steps: Sequence[BundleStep], refusal: RefusedError) -> None:
         """Add the rows of a transaction that is refused: only the entry at fault has a status of its own."""
         place = refusal.issues[0].location
         for step in steps:
@@ -70,6 +70,6 @@ class EntryLog:
                 route = routed(self.service, self.sender, step)
             except RefusedError:
                 continue
-            row = self.row(step, route.interaction, route.id, Answer(refusal.category.status))
+            row = self.row(step, route.interaction, route.id, HttpAnswer(refusal.category.status))
             at_fault = place.startswith(f"Bundle.entry[{step.number}]")
             self.rows.append(row if at_fault else row._replace(status=0))

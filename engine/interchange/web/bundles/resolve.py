@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from engine.fhir.json import Json
 from engine.fhir.versions.names import name_in, r4_name
-from engine.interchange.core.exchange import Level, Request
+from engine.interchange.core.exchange import FhirRequest, InteractionLevel
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.access import read_query
@@ -17,13 +17,13 @@ from engine.interchange.store.query import find
 from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.scope import allows
-from engine.interchange.web.bundles.plan import Plan, Sender
+from engine.interchange.web.bundles.plan import BundlePlan, BundleSender
 from engine.interchange.web.bundles.step import placed
 
 NESTED: Final = (dict, list)
 
 
-def target_of(service: Service, transaction: Transaction, plan: Plan) -> str:
+def target_of(service: Service, transaction: Transaction, plan: BundlePlan) -> str:
     """Return the id of what an entry writes: of the one that its condition matches, the body's, or a new one."""
     request, base_url = plan.request, service.configuration.base_url
     try:
@@ -33,7 +33,7 @@ def target_of(service: Service, transaction: Transaction, plan: Plan) -> str:
             parameters = CONDITIONAL if request.type == "Patient" else _parameters(request)
             match = match_condition(transaction, parse_condition(request, parameters, base_url))
             return match.id if match is not None else service.new_id()
-        if plan.interaction.level is Level.TYPE:
+        if plan.interaction.level is InteractionLevel.TYPE:
             wanted = parse_criteria(request, conditional(request), base_url)
             match = match_condition(transaction, wanted, "http.query")
             given = request.body.get("id") if isinstance(request.body, dict) else None
@@ -44,7 +44,7 @@ def target_of(service: Service, transaction: Transaction, plan: Plan) -> str:
 
 
 def resolved(
-    service: Service, transaction: Transaction, sender: Sender, plan: Plan, targets: Mapping[str, str]
+    service: Service, transaction: Transaction, sender: BundleSender, plan: BundlePlan, targets: Mapping[str, str]
 ) -> Json:
     """Return the body of an entry with its references to other entries, and its conditional ones, as `Type/id`."""
     try:
@@ -54,7 +54,7 @@ def resolved(
 
 
 def _resolved(
-    part: Json, service: Service, transaction: Transaction, sender: Sender, targets: Mapping[str, str]
+    part: Json, service: Service, transaction: Transaction, sender: BundleSender, targets: Mapping[str, str]
 ) -> Json:
     if isinstance(part, list):
         return [
@@ -75,7 +75,7 @@ def _resolved(
     return made
 
 
-def _one(service: Service, transaction: Transaction, sender: Sender, reference: str) -> str:
+def _one(service: Service, transaction: Transaction, sender: BundleSender, reference: str) -> str:
     """Return the one resource that a conditional reference (`Patient?identifier=…`) matches; others as they are."""
     name, mark, query = reference.removeprefix(f"{sender.base}/").partition("?")
     type_name = r4_name(name)
@@ -98,5 +98,5 @@ def _one(service: Service, transaction: Transaction, sender: Sender, reference: 
     return f"{name}/{found.records[0].id}"
 
 
-def _parameters(request: Request) -> Mapping[str, Any]:
+def _parameters(request: FhirRequest) -> Mapping[str, Any]:
     return KEPT[request.type].search_parameters(request.version)

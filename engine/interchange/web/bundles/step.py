@@ -23,7 +23,7 @@ HEADERS: Final = {
 WITH_RESOURCE: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
-class Kind(StrEnum):
+class BundleKind(StrEnum):
     """Whether the entries stand each for itself or all together."""
 
     BATCH = "batch"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BundleStep:
     """One request of a Bundle, by its place there, with its address below the base, and a resource or patch."""
 
     number: int
@@ -43,18 +43,18 @@ class Step:
     body: Json
 
 
-def read_bundle(body: Json, version: FhirVersion, base: str) -> tuple[Kind, tuple[Step, ...]]:
+def read_bundle(body: Json, version: FhirVersion, base: str) -> tuple[BundleKind, tuple[BundleStep, ...]]:
     """Return what a Bundle asks for; RefusedError (400) for one that is malformed, no batch, or too long."""
     if not isinstance(body, dict) or body.get("resourceType") != "Bundle":
         raise refuse(Category.STRUCTURE, "The body must be a Bundle.", location="Bundle")
-    if body.get("type") not in list(Kind):
+    if body.get("type") not in list(BundleKind):
         raise refuse(Category.BAD_VALUE, "The Bundle must be a batch or a transaction.", location="Bundle.type")
     entries = body.get("entry", [])
     if not isinstance(entries, list):
         raise refuse(Category.STRUCTURE, "entry must be a list.", location="Bundle.entry")
     if len(entries) > MOST:
         raise refuse(Category.TOO_COSTLY, f"A Bundle may have at most {MOST} entries.", location="Bundle.entry")
-    return Kind(body["type"]), tuple(_step(number, entry, version, base) for number, entry in enumerate(entries))
+    return BundleKind(body["type"]), tuple(_step(number, entry, version, base) for number, entry in enumerate(entries))
 
 
 def placed(refusal: RefusedError, number: int) -> RefusedError:
@@ -73,7 +73,7 @@ def _place(location: str, number: int) -> str:
     return f"{entry}.request"
 
 
-def _step(number: int, entry: JsonObject, version: FhirVersion, base: str) -> Step:
+def _step(number: int, entry: JsonObject, version: FhirVersion, base: str) -> BundleStep:
     where = f"Bundle.entry[{number}]"
     asked = entry.get("request") if isinstance(entry, dict) else None
     if not isinstance(asked, dict):
@@ -92,7 +92,7 @@ def _step(number: int, entry: JsonObject, version: FhirVersion, base: str) -> St
     if method == "PATCH":
         body = _patch(body, f"{where}.resource")
     headers = {HEADERS[name]: text for name, text in texts.items()}
-    return Step(number, entry.get("fullUrl", ""), method, path, query, headers, body)
+    return BundleStep(number, entry.get("fullUrl", ""), method, path, query, headers, body)
 
 
 def _patch(binary: Json, where: str) -> Json:

@@ -6,20 +6,20 @@ from functools import partial
 from typing import Final
 
 from engine.fhir.versions.names import name_in
-from engine.interchange.core.exchange import Answer
+from engine.interchange.core.exchange import HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.resource.links import ORDERS, RESULTS
-from engine.interchange.store.access import PENDING, Access
+from engine.interchange.store.access import PENDING, AccessRow
 from engine.interchange.store.references import references_in
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.web.bundles.answers import unversioned
-from engine.interchange.web.bundles.plan import READING, Plan, Sender, carried_out
+from engine.interchange.web.bundles.plan import READING, BundlePlan, BundleSender, carried_out
 from engine.interchange.web.bundles.recording import EntryLog
 from engine.interchange.web.bundles.resolve import resolved, target_of
 from engine.interchange.web.bundles.within import Within, driven
 
-Answers = dict[int, Answer]
+Answers = dict[int, HttpAnswer]
 
 GROUP: Final = "RequestGroup"
 # Within a phase patients come first, then orders, then others; what is judged by what it names comes last: orders of
@@ -30,7 +30,7 @@ RANKS: Final = {**dict.fromkeys(ORDERS, 1), GROUP: 3, **dict.fromkeys(RESULTS, 4
 QUICK: Final = frozenset({"read", "vread"})
 
 
-async def carry_out(service: Service, sender: Sender, plans: tuple[Plan, ...], log: EntryLog) -> Answers:
+async def carry_out(service: Service, sender: BundleSender, plans: tuple[BundlePlan, ...], log: EntryLog) -> Answers:
     """Return the answers by the entries' places; RefusedError, and nothing is written, where one is refused.
 
     Searches and histories are left out: all other writes would wait for them. The rows of the others in the access log
@@ -55,9 +55,9 @@ class _Run:
     service: Service
     transaction: Transaction
     log: EntryLog
-    rows: list[Access] = field(default_factory=list)
+    rows: list[AccessRow] = field(default_factory=list)
 
-    def answer(self, plan: Plan, new_id: str = "") -> Answer:
+    def answer(self, plan: BundlePlan, new_id: str = "") -> HttpAnswer:
         """Carry out one step and return its answer; `new_id` is that of what it makes."""
         inner = replace(self.service, new_id=partial(str, new_id)) if new_id else self.service
         self.transaction.touched = set()
@@ -75,7 +75,7 @@ class _Run:
         return answer
 
 
-def _carry_out(run: _Run, sender: Sender, plans: tuple[Plan, ...]) -> Answers:
+def _carry_out(run: _Run, sender: BundleSender, plans: tuple[BundlePlan, ...]) -> Answers:
     inner, transaction = run.service, run.transaction
     answers = _deleted(run, [one for one in plans if one.phase == 0])
     writes = [one for one in plans if 0 < one.phase < READING]
@@ -99,11 +99,11 @@ def _carry_out(run: _Run, sender: Sender, plans: tuple[Plan, ...]) -> Answers:
     return answers | {one.step.number: run.answer(one) for one in reads}
 
 
-def _deleted(run: _Run, plans: list[Plan]) -> Answers:
+def _deleted(run: _Run, plans: list[BundlePlan]) -> Answers:
     """Carry out the deletes; one that others still refer to waits for the deletes of these."""
     answers: Answers = {}
     while plans:
-        waiting: list[Plan] = []
+        waiting: list[BundlePlan] = []
         for plan in plans:
             try:
                 answers[plan.step.number] = run.answer(plan)
@@ -118,7 +118,7 @@ def _deleted(run: _Run, plans: list[Plan]) -> Answers:
     return answers
 
 
-def _check_once(plans: Iterable[Plan], ids: dict[int, str]) -> None:
+def _check_once(plans: Iterable[BundlePlan], ids: dict[int, str]) -> None:
     """Refuse (400) entries of one fullUrl, and those that write one resource: their order would decide about it."""
     seen: set[tuple[str, str]] = set()
     named: set[str] = set()
@@ -136,7 +136,7 @@ def _check_once(plans: Iterable[Plan], ids: dict[int, str]) -> None:
         seen.add(target)
 
 
-def _later(writes: list[Plan], targets: dict[str, str]) -> frozenset[int]:
+def _later(writes: list[BundlePlan], targets: dict[str, str]) -> frozenset[int]:
     """Return the results and laboratory orders that name what an entry puts: they are judged once that is there."""
     put = {targets.get(one.step.full_url, "") for one in writes if one.phase > 1}
     put |= {f"{one.step.path}" for one in writes if one.phase > 1}
@@ -150,11 +150,11 @@ def _later(writes: list[Plan], targets: dict[str, str]) -> frozenset[int]:
     )
 
 
-def _turn(plan: Plan, *, later: frozenset[int]) -> tuple[bool, int, int, int]:
+def _turn(plan: BundlePlan, *, later: frozenset[int]) -> tuple[bool, int, int, int]:
     return plan.step.number in later, plan.phase, RANKS.get(plan.request.type, OTHER), plan.step.number
 
 
-def _check_target(plan: Plan, answer: Answer, target: str) -> None:
+def _check_target(plan: BundlePlan, answer: HttpAnswer, target: str) -> None:
     """Refuse (412) an entry whose condition an entry before it has met: what refers to it would lead nowhere."""
     headers = dict(answer.headers)
     place = headers.get("location") or headers.get("content-location", "")

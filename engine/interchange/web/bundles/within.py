@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from engine.interchange.store.store import Store
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class Within(Store):
         """Run `work` on the transaction."""
         return work(self._inner)
 
-    def find(self, tenant: str, type_name: str, resource_id: str) -> Stored | None:  # noqa: ARG002 - of the one tenant
+    def find(self, tenant: str, type_name: str, resource_id: str) -> StoredVersion | None:  # noqa: ARG002 - of the one tenant
         """Return a resource by its id, as the transaction has it."""
         return self._inner.get(type_name, resource_id)
 

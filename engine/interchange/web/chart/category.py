@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.interchange.web.chart import clinical_tests, coded, documents, people, records, team
-from engine.interchange.web.chart.field import Shape
+from engine.interchange.web.chart.field import ObjectShape
 from engine.interchange.web.chart.items import Listing
 from engine.interchange.web.chart.items import records as listing
 
@@ -16,11 +16,11 @@ class ChartCategory:
     path: str
     title: str
     type: str
-    shape: Shape
+    shape: ObjectShape
     listing: Listing
 
 
-def _of(path: str, title: str, shape: Shape, *types: str) -> ChartCategory:
+def _of(path: str, title: str, shape: ObjectShape, *types: str) -> ChartCategory:
     """Return a category whose items are the records of some types."""
     return ChartCategory(path, title, types[0], shape, listing(types, shape))
 

@@ -10,7 +10,17 @@ from engine.interchange.orders.laboratory.order import requester_of
 from engine.interchange.orders.order import NAME as ORDER
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CODED, CONCEPT, INTERPRETATION, PROVIDER, provider, status, value_of
-from engine.interchange.web.chart.field import TEXT, Field, Resource, Shape, listed, many, moment, one, several
+from engine.interchange.web.chart.field import (
+    TEXT,
+    ChartField,
+    ObjectShape,
+    Resource,
+    listed,
+    many,
+    moment,
+    one,
+    several,
+)
 
 # So deep may panels hold panels.
 DEEPEST: Final = 3
@@ -26,17 +36,17 @@ def _range(resource: Resource, _reader: ChartReader) -> Json:
 
 
 MEASURED: Final = (
-    Field("code", TEXT, lambda resource, reader: _coded(resource, reader, 0)),
-    Field("codeSystem", TEXT, lambda resource, reader: _coded(resource, reader, 1)),
-    Field("display", TEXT, lambda resource, reader: _coded(resource, reader, 2)),
-    Field("value", TEXT, lambda resource, _: value_of(resource)[0]),
-    Field("unit", TEXT, lambda resource, _: value_of(resource)[1]),
+    ChartField("code", TEXT, lambda resource, reader: _coded(resource, reader, 0)),
+    ChartField("codeSystem", TEXT, lambda resource, reader: _coded(resource, reader, 1)),
+    ChartField("display", TEXT, lambda resource, reader: _coded(resource, reader, 2)),
+    ChartField("value", TEXT, lambda resource, _: value_of(resource)[0]),
+    ChartField("unit", TEXT, lambda resource, _: value_of(resource)[1]),
     one("interpretation", INTERPRETATION, "interpretation"),
-    Field("referenceRange", TEXT, _range),
+    ChartField("referenceRange", TEXT, _range),
     one("absentReason", CONCEPT, "dataAbsentReason"),
 )
-COMPONENT: Final = Shape("Component", MEASURED)
-OBSERVATION: Final = Shape(
+COMPONENT: Final = ObjectShape("Component", MEASURED)
+OBSERVATION: Final = ObjectShape(
     "Observation",
     (*MEASURED, status(), moment("effective", "effective", "issued"), several("components", COMPONENT, "component")),
 )
@@ -95,15 +105,15 @@ def _meaning(report: Resource, reader: ChartReader) -> Json:
     return told[0] if len(codes) == 1 else None
 
 
-TEST: Final = Shape(
+TEST: Final = ObjectShape(
     "ClinicalTest",
     (
         one("test", CONCEPT, "code"),
         status(),
         moment("effective", "effective", "issued"),
-        Field("interpretation", INTERPRETATION.link, _meaning),
-        Field("orderingProvider", PROVIDER.link, _orderer),
-        Field("observations", many(OBSERVATION.link), _observations),
+        ChartField("interpretation", INTERPRETATION.link, _meaning),
+        ChartField("orderingProvider", PROVIDER.link, _orderer),
+        ChartField("observations", many(OBSERVATION.link), _observations),
     ),
 )
 SHAPES: Final = (COMPONENT, OBSERVATION)

@@ -8,7 +8,7 @@ from engine.interchange.clinical.ccda.people import shown_name
 from engine.interchange.clinical.ccda.quantities import number, shown_quantity, shown_range
 from engine.interchange.orders.laboratory.message.datatypes import name_of, npi_of
 from engine.interchange.web.chart.chart_reader import ChartReader
-from engine.interchange.web.chart.field import TEXT, Field, Resource, Shape, element, listed, text
+from engine.interchange.web.chart.field import TEXT, ChartField, ObjectShape, Resource, element, listed, text
 
 LOINC: Final = "http://loinc.org"
 
@@ -30,13 +30,13 @@ def display_of(concept: Any) -> str:
 
 
 CODED: Final = (
-    Field("code", TEXT, lambda concept, _: coding_of(concept).get("code")),
-    Field("codeSystem", TEXT, lambda concept, _: coding_of(concept).get("system")),
-    Field("display", TEXT, lambda concept, _: display_of(concept)),
+    ChartField("code", TEXT, lambda concept, _: coding_of(concept).get("code")),
+    ChartField("codeSystem", TEXT, lambda concept, _: coding_of(concept).get("system")),
+    ChartField("display", TEXT, lambda concept, _: display_of(concept)),
 )
-CONCEPT: Final = Shape("Concept", CODED)
+CONCEPT: Final = ObjectShape("Concept", CODED)
 # Of what a result means only the code counts: it has one system.
-INTERPRETATION: Final = Shape("Interpretation", (CODED[0], CODED[2]))
+INTERPRETATION: Final = ObjectShape("Interpretation", (CODED[0], CODED[2]))
 
 
 def person_name(resource: JsonObject | None) -> str:
@@ -67,17 +67,17 @@ def provider(reference: JsonObject | None, reader: ChartReader, within: Resource
     return {name: value for name, value in told.items() if value}
 
 
-PROVIDER: Final = Shape("Provider", (text("name"), text("npi")))
+PROVIDER: Final = ObjectShape("Provider", (text("name"), text("npi")))
 
 
-def provider_at(name: str, *paths: str) -> Field:
+def provider_at(name: str, *paths: str) -> ChartField:
     """Return a field of the first provider that one of some elements names."""
 
     def read(resource: Resource, reader: ChartReader) -> Json:
         named = (part for path in paths for part in listed(resource.get(path)))
         return next(filter(None, (provider(part, reader, resource) for part in named)), None)
 
-    return Field(name, PROVIDER.link, read)
+    return ChartField(name, PROVIDER.link, read)
 
 
 def value_of(holder: Resource, stem: str = "value") -> tuple[str, str]:
@@ -111,16 +111,16 @@ VALUES: Final[dict[str, Callable[[Any], str]]] = {
 }
 
 
-def noted() -> Field:
+def noted() -> ChartField:
     """Return the field of what was noted of a record."""
-    return Field(
+    return ChartField(
         "note", TEXT, lambda resource, _: "\n".join(one.get("text", "") for one in listed(resource.get("note")))
     )
 
 
-def status(name: str = "status") -> Field:
+def status(name: str = "status") -> ChartField:
     """Return the field of a record's status."""
-    return Field("status", TEXT, element(name))
+    return ChartField("status", TEXT, element(name))
 
 
 SHAPES: Final = (CONCEPT, INTERPRETATION, PROVIDER)

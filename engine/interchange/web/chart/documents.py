@@ -5,7 +5,18 @@ from typing import Final
 from engine.fhir.json import Json
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CONCEPT, called, status
-from engine.interchange.web.chart.field import TEXT, Field, Resource, Shape, listed, many, moment, one, several, text
+from engine.interchange.web.chart.field import (
+    TEXT,
+    ChartField,
+    ObjectShape,
+    Resource,
+    listed,
+    many,
+    moment,
+    one,
+    several,
+    text,
+)
 
 BINARY: Final = "Binary/"
 SIZE: Final = {"type": "integer"}
@@ -17,14 +28,14 @@ def _address(attachment: Resource, reader: ChartReader) -> Json:
     return f"{reader.base_url}/fhir/R4/{url}" if url.startswith(BINARY) else url
 
 
-ATTACHMENT: Final = Shape(
+ATTACHMENT: Final = ObjectShape(
     "Attachment",
     (
         text("contentType"),
         text("title"),
-        Field("size", SIZE, lambda attachment, _: attachment.get("size")),
+        ChartField("size", SIZE, lambda attachment, _: attachment.get("size")),
         moment("created", "creation"),
-        Field("url", TEXT, _address),
+        ChartField("url", TEXT, _address),
     ),
 )
 
@@ -42,17 +53,17 @@ def _attachments(document: Resource, reader: ChartReader) -> Json:
     return [ATTACHMENT.of(part["attachment"], reader) for part in listed(document.get("content"))]
 
 
-DOCUMENT: Final = Shape(
+DOCUMENT: Final = ObjectShape(
     "Document",
     (
-        Field("title", TEXT, _title),
+        ChartField("title", TEXT, _title),
         one("type", CONCEPT, "type"),
         several("categories", CONCEPT, "category"),
         status(),
         moment("date", "date"),
-        Field("authors", many(TEXT), _authors),
-        Field("custodian", TEXT, lambda document, reader: called(document.get("custodian"), reader, document)),
-        Field("attachments", many(ATTACHMENT.link), _attachments),
+        ChartField("authors", many(TEXT), _authors),
+        ChartField("custodian", TEXT, lambda document, reader: called(document.get("custodian"), reader, document)),
+        ChartField("attachments", many(ATTACHMENT.link), _attachments),
     ),
 )
 SHAPES: Final = (ATTACHMENT,)

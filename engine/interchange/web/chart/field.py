@@ -17,7 +17,7 @@ MOMENT: Final = {"type": "string", "pattern": r"^\d{4}(-\d{2}(-\d{2}(T.+)?)?)?$"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ChartField:
     """One field: left out where there is nothing to read; one that is `always` there is required."""
 
     name: str
@@ -27,11 +27,11 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ObjectShape:
     """A kind of object: its name among the schemas of the OpenAPI document, and its fields in order."""
 
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[ChartField, ...]
 
     def of(self, resource: Resource, reader: ChartReader) -> JsonObject:
         """Return the object that a resource, or a part of one, makes."""
@@ -60,27 +60,27 @@ def element(name: str) -> Read:
     return lambda resource, _: resource.get(name)
 
 
-def text(name: str, path: str = "", *, always: bool = False) -> Field:
+def text(name: str, path: str = "", *, always: bool = False) -> ChartField:
     """Return a field of a text or code that stands at an element."""
-    return Field(name, TEXT, element(path or name), always)
+    return ChartField(name, TEXT, element(path or name), always)
 
 
-def one(name: str, shape: Shape, path: str) -> Field:
+def one(name: str, shape: ObjectShape, path: str) -> ChartField:
     """Return a field of one object, of the element at a path, the first where there are several."""
 
     def read(resource: Resource, reader: ChartReader) -> Json:
         found = listed(resource.get(path))
         return shape.of(found[0], reader) if found else None
 
-    return Field(name, shape.link, read)
+    return ChartField(name, shape.link, read)
 
 
-def several(name: str, shape: Shape, path: str) -> Field:
+def several(name: str, shape: ObjectShape, path: str) -> ChartField:
     """Return a field of a list of objects, one of each that stands at an element."""
-    return Field(name, many(shape.link), lambda resource, reader: _each(listed(resource.get(path)), shape, reader))
+    return ChartField(name, many(shape.link), lambda resource, reader: _each(listed(resource.get(path)), shape, reader))
 
 
-def _each(parts: list[Resource], shape: Shape, reader: ChartReader) -> list[JsonObject]:
+def _each(parts: list[Resource], shape: ObjectShape, reader: ChartReader) -> list[JsonObject]:
     return [made for part in parts if (made := shape.of(part, reader))]
 
 
@@ -91,12 +91,14 @@ def listed(value: Any) -> list[Any]:
     return [part for part in value if part is not None] if isinstance(value, list) else [value]
 
 
-def moment(name: str, *stems: str) -> Field:
+def moment(name: str, *stems: str) -> ChartField:
     """Return a field of the first moment that is there: `effective` stands for effectiveDateTime, a Period's start.
 
     What no date says is no moment: an age, a text.
     """
-    return Field(name, MOMENT, lambda resource, _: next(filter(None, (when(resource, stem) for stem in stems)), None))
+    return ChartField(
+        name, MOMENT, lambda resource, _: next(filter(None, (when(resource, stem) for stem in stems)), None)
+    )
 
 
 def when(resource: Resource, stem: str, end: str = "start") -> str:

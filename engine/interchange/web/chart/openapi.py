@@ -4,10 +4,10 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.interchange.web.chart.category import CATEGORIES, PARTS, ChartCategory
-from engine.interchange.web.chart.field import TEXT, Shape, many
+from engine.interchange.web.chart.field import TEXT, ObjectShape, many
 from engine.interchange.web.chart.items import CHANNEL
 from engine.interchange.web.chart.operation import JSON
-from engine.interchange.web.chart.origin import Channel
+from engine.interchange.web.chart.origin import RecordOrigin
 from engine.interchange.web.chart.parameters import FARTHEST, LIMIT, MOST, OFFSET, SEARCHED, USUAL
 from engine.interchange.web.chart.people import FOUND, PATIENT
 from engine.interchange.web.chart.route import PATIENTS
@@ -53,17 +53,17 @@ def openapi(base_url: str, token_url: str, version: str = VERSION) -> JsonObject
 OUTCOME: Final = {"type": "object", "description": "OperationOutcome of FHIR R4", "required": ["resourceType", "issue"]}
 
 
-def _items() -> tuple[Shape, ...]:
+def _items() -> tuple[ObjectShape, ...]:
     return FOUND, PATIENT, *(one.shape for one in CATEGORIES)
 
 
-def _item(shape: Shape) -> JsonObject:
+def _item(shape: ObjectShape) -> JsonObject:
     """Return the schema of an item: its fields, its id and its channel."""
-    own = {"id": TEXT, CHANNEL: {"type": "string", "enum": [str(one) for one in Channel]}}
+    own = {"id": TEXT, CHANNEL: {"type": "string", "enum": [str(one) for one in RecordOrigin]}}
     return {"allOf": [shape.link, {"type": "object", "properties": own, "required": ["id", CHANNEL]}]}
 
 
-def _list(shape: Shape) -> JsonObject:
+def _list(shape: ObjectShape) -> JsonObject:
     fields = {"total": {"type": "integer", "minimum": 0}, "items": many(_item(shape))}
     return {"type": "object", "properties": fields, "required": list(fields)}
 

@@ -6,14 +6,14 @@ from functools import partial
 from typing import Final, TypeVar
 
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import read_resource, write_json
 from engine.interchange.kernel.outcome import unsupported
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.rest.resource.read import absent, deleted
 from engine.interchange.rest.resource.search import search
-from engine.interchange.store.transaction import Stored, Transaction
+from engine.interchange.store.transaction import StoredVersion, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.web.chart.category import ChartCategory
 from engine.interchange.web.chart.chart_reader import ChartReader
@@ -26,7 +26,7 @@ T = TypeVar("T")
 JSON: Final = "application/json"
 
 
-async def list_items(category: ChartCategory, service: Service, request: Request) -> Answer:
+async def list_items(category: ChartCategory, service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /patients/{id}/{category}: 200, 404 for nobody, 410 once deleted; once merged the survivor's.
 
     A thread reads the chart, so that a large one keeps nobody waiting.
@@ -45,7 +45,7 @@ async def list_items(category: ChartCategory, service: Service, request: Request
     return _answer(made, patient_id)
 
 
-async def read_patient(service: Service, request: Request) -> Answer:
+async def read_patient(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /patients/{id}: the demographics, of a merged-away record its own; 404, and 410 once deleted."""
     _take_nothing(request.query)
 
@@ -56,7 +56,7 @@ async def read_patient(service: Service, request: Request) -> Answer:
     return _answer(await _read(service, request, look), request.id)
 
 
-async def find_patients(service: Service, request: Request) -> Answer:
+async def find_patients(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /patients: those that FHIR's search of Patient finds, in its order; the query is FHIR's already."""
     bundle = read_resource((await search(service, request)).body)
     ids = [entry["resource"]["id"] for entry in bundle["entry"]]
@@ -70,12 +70,12 @@ async def find_patients(service: Service, request: Request) -> Answer:
     return _answer({"total": bundle["total"], "items": items}, *(one["id"] for one in items))
 
 
-async def _read(service: Service, request: Request, look: Callable[[Transaction], T]) -> T:
+async def _read(service: Service, request: FhirRequest, look: Callable[[Transaction], T]) -> T:
     return await asyncio.to_thread(service.store.read, request.principal.tenant, look)
 
 
-def _answer(made: Json, *patients: str) -> Answer:
-    return Answer(200, write_json(made), (), JSON, patients)
+def _answer(made: Json, *patients: str) -> HttpAnswer:
+    return HttpAnswer(200, write_json(made), (), JSON, patients)
 
 
 def _take_nothing(query: tuple[tuple[str, str], ...]) -> None:
@@ -83,7 +83,7 @@ def _take_nothing(query: tuple[tuple[str, str], ...]) -> None:
         raise unsupported(name)
 
 
-def _find(transaction: Transaction, request: Request) -> Stored:
+def _find(transaction: Transaction, request: FhirRequest) -> StoredVersion:
     """Return a patient's record, a merged-away one too; RefusedError: 404 for nobody, 410 once deleted."""
     stored = transaction.get("Patient", request.id)
     if stored is None:
@@ -94,7 +94,7 @@ def _find(transaction: Transaction, request: Request) -> Stored:
 
 
 def _reader_of(
-    service: Service, request: Request, transaction: Transaction, patient_id: str, *, whole: bool = False
+    service: Service, request: FhirRequest, transaction: Transaction, patient_id: str, *, whole: bool = False
 ) -> ChartReader:
     """Return what the making of an answer sees of one patient's chart."""
     words = Words(service.configuration.service_identifier_system)

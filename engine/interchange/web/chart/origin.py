@@ -13,14 +13,14 @@ from engine.fhir.json import JsonObject
 from engine.interchange.network.patient360.chart_index import changed_here
 from engine.interchange.network.patient360.record import read_record
 from engine.interchange.orders.belonging import order_id_of
-from engine.interchange.store.transaction import Stored
+from engine.interchange.store.transaction import StoredVersion
 from engine.interchange.store.transmission import find_sent
 from engine.interchange.web.chart.chart_reader import ChartReader
 
 STATED: Final = "Provenance.target"
 
 
-class Channel(StrEnum):
+class RecordOrigin(StrEnum):
     """From where a record came."""
 
     INTERNAL = "INTERNAL"
@@ -28,26 +28,26 @@ class Channel(StrEnum):
     BOTH = "BOTH"
 
 
-def channel_of(reader: ChartReader, stored: Stored, resource: JsonObject) -> Channel:
+def channel_of(reader: ChartReader, stored: StoredVersion, resource: JsonObject) -> RecordOrigin:
     """Return from where a live resource came, with what the store knows of it."""
     written = _written_by_imports(reader, stored)
     tagged = reader.words.external in resource.get("meta", {}).get("tag", ())
     if tagged and written:
-        return Channel.BOTH if changed_here(reader.transaction, stored, max(written)) else Channel.EXTERNAL
+        return RecordOrigin.BOTH if changed_here(reader.transaction, stored, max(written)) else RecordOrigin.EXTERNAL
     if tagged:
-        return Channel.EXTERNAL
+        return RecordOrigin.EXTERNAL
     if written:
-        return Channel.BOTH
-    return Channel.EXTERNAL if _of_a_laboratory(reader, resource) else Channel.INTERNAL
+        return RecordOrigin.BOTH
+    return RecordOrigin.EXTERNAL if _of_a_laboratory(reader, resource) else RecordOrigin.INTERNAL
 
 
-def joined(channels: Iterable[Channel]) -> Channel:
+def joined(channels: Iterable[RecordOrigin]) -> RecordOrigin:
     """Return from where something came that several records say."""
     found = set(channels)
-    return found.pop() if len(found) == 1 else Channel.BOTH
+    return found.pop() if len(found) == 1 else RecordOrigin.BOTH
 
 
-def _written_by_imports(reader: ChartReader, stored: Stored) -> list[int]:
+def _written_by_imports(reader: ChartReader, stored: StoredVersion) -> list[int]:
     """Return the versions that imported documents wrote of a resource, 0 for one that only states it too."""
     reference = f"{stored.type}/{stored.id}"
     referrers = reader.transaction.referrers(reference, STATED)

@@ -4,7 +4,7 @@ from typing import Final
 
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse, unsupported
 from engine.interchange.store.search.page import Pairs
-from engine.interchange.web.chart.rows import Part
+from engine.interchange.web.chart.rows import RowRange
 
 LIMIT: Final = "limit"
 OFFSET: Final = "offset"
@@ -25,7 +25,7 @@ SEARCHED: Final = {
 }
 
 
-def take_part(query: Pairs) -> tuple[Part, Pairs]:
+def take_part(query: Pairs) -> tuple[RowRange, Pairs]:
     """Return the part of a list that a query asks for, and its other parameters; RefusedError (400) for nonsense."""
     given = dict(query)
     for name in given:
@@ -33,7 +33,7 @@ def take_part(query: Pairs) -> tuple[Part, Pairs]:
             raise refuse(Category.BAD_VALUE, "A parameter is given more than once.", location="http.query")
     limit = _whole(given.get(LIMIT, str(USUAL)), LIMIT, 1, MOST)
     offset = _whole(given.get(OFFSET, "0"), OFFSET, 0, FARTHEST)
-    return Part(limit, offset), tuple(pair for pair in query if pair[0] not in {LIMIT, OFFSET})
+    return RowRange(limit, offset), tuple(pair for pair in query if pair[0] not in {LIMIT, OFFSET})
 
 
 def as_search(query: Pairs) -> Pairs:

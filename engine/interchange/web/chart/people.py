@@ -9,9 +9,9 @@ from engine.interchange.web.chart.coded import CONCEPT, PROVIDER, person_name, p
 from engine.interchange.web.chart.field import (
     TEXT,
     YES_NO,
-    Field,
+    ChartField,
+    ObjectShape,
     Resource,
-    Shape,
     element,
     listed,
     many,
@@ -21,21 +21,21 @@ from engine.interchange.web.chart.field import (
     text,
 )
 
-NUMBER: Final = Shape("RecordNumber", (text("system"), text("value")))
-NAME: Final = Shape(
-    "Name", (text("use"), text("family"), Field("given", many(TEXT), lambda name, _: listed(name.get("given"))))
+NUMBER: Final = ObjectShape("RecordNumber", (text("system"), text("value")))
+NAME: Final = ObjectShape(
+    "Name", (text("use"), text("family"), ChartField("given", many(TEXT), lambda name, _: listed(name.get("given"))))
 )
-CONTACT: Final = Shape("Contact", (text("system"), text("value"), text("use")))
-ADDRESS: Final = Shape(
+CONTACT: Final = ObjectShape("Contact", (text("system"), text("value"), text("use")))
+ADDRESS: Final = ObjectShape(
     "Address",
     (
         text("use"),
-        Field("lines", many(TEXT), lambda address, _: listed(address.get("line"))),
+        ChartField("lines", many(TEXT), lambda address, _: listed(address.get("line"))),
         *(text(name) for name in ("city", "state", "postalCode", "country")),
     ),
 )
-LANGUAGE: Final = Shape(
-    "Language", (one("language", CONCEPT, "language"), Field("preferred", YES_NO, element("preferred")))
+LANGUAGE: Final = ObjectShape(
+    "Language", (one("language", CONCEPT, "language"), ChartField("preferred", YES_NO, element("preferred")))
 )
 
 
@@ -59,7 +59,7 @@ def _survivor(patient: Resource, _reader: ChartReader) -> Json:
     return next((part["other"].get("reference", "").removeprefix("Patient/") for part in links), None)
 
 
-def _said(name: str) -> Field:
+def _said(name: str) -> ChartField:
     """Return a field of the text of a US Core extension."""
 
     def read(patient: Resource, _reader: ChartReader) -> Json:
@@ -67,19 +67,19 @@ def _said(name: str) -> Field:
         parts = (inner for part in own for inner in listed(part.get("extension")))
         return next((inner.get("valueString") for inner in parts if inner.get("url") == "text"), None)
 
-    return Field(name, TEXT, read)
+    return ChartField(name, TEXT, read)
 
 
 BRIEF: Final = (
-    Field("name", TEXT, lambda patient, _: person_name(patient)),
+    ChartField("name", TEXT, lambda patient, _: person_name(patient)),
     moment("birthDate", "birthDate"),
     text("gender"),
-    Field("externalMrns", many(NUMBER.link), _record_numbers),
-    Field("active", YES_NO, element("active")),
-    Field("deceased", YES_NO, _deceased),
+    ChartField("externalMrns", many(NUMBER.link), _record_numbers),
+    ChartField("active", YES_NO, element("active")),
+    ChartField("deceased", YES_NO, _deceased),
 )
-FOUND: Final = Shape("PatientFound", BRIEF)
-PATIENT: Final = Shape(
+FOUND: Final = ObjectShape("PatientFound", BRIEF)
+PATIENT: Final = ObjectShape(
     "Patient",
     (
         *BRIEF,
@@ -91,8 +91,8 @@ PATIENT: Final = Shape(
         several("languages", LANGUAGE, "communication"),
         _said("race"),
         _said("ethnicity"),
-        Field("generalPractitioners", many(PROVIDER.link), _practitioners),
-        Field("mergedInto", TEXT, _survivor),
+        ChartField("generalPractitioners", many(PROVIDER.link), _practitioners),
+        ChartField("mergedInto", TEXT, _survivor),
     ),
 )
 SHAPES: Final = (NUMBER, NAME, CONTACT, ADDRESS, LANGUAGE)

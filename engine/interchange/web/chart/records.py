@@ -20,9 +20,9 @@ from engine.interchange.web.chart.coded import (
 from engine.interchange.web.chart.field import (
     TEXT,
     YES_NO,
-    Field,
+    ChartField,
+    ObjectShape,
     Resource,
-    Shape,
     element,
     listed,
     many,
@@ -34,18 +34,18 @@ from engine.interchange.web.chart.field import (
 )
 
 
-def _code(name: str) -> Field:
+def _code(name: str) -> ChartField:
     """Return a field of the code alone of a concept whose system FHIR fixes."""
-    return Field(
+    return ChartField(
         name, TEXT, lambda resource, _: coding_of(resource.get(name)).get("code") or display_of(resource.get(name))
     )
 
 
-def _ended(name: str, stem: str) -> Field:
-    return Field(name, TEXT, lambda resource, _: when(resource, stem, "end"))
+def _ended(name: str, stem: str) -> ChartField:
+    return ChartField(name, TEXT, lambda resource, _: when(resource, stem, "end"))
 
 
-PROBLEM: Final = Shape(
+PROBLEM: Final = ObjectShape(
     "Problem",
     (
         one("problem", CONCEPT, "code"),
@@ -61,7 +61,7 @@ PROBLEM: Final = Shape(
     ),
 )
 
-REACTION: Final = Shape(
+REACTION: Final = ObjectShape(
     "Reaction",
     (
         several("manifestations", CONCEPT, "manifestation"),
@@ -70,12 +70,12 @@ REACTION: Final = Shape(
         text("description"),
     ),
 )
-ALLERGY: Final = Shape(
+ALLERGY: Final = ObjectShape(
     "Allergy",
     (
         one("allergy", CONCEPT, "code"),
         text("type"),
-        Field("categories", many(TEXT), element("category")),
+        ChartField("categories", many(TEXT), element("category")),
         text("criticality"),
         _code("clinicalStatus"),
         _code("verificationStatus"),
@@ -98,20 +98,20 @@ def _dosages(resource: Resource, _reader: ChartReader) -> Json:
     return [one["text"] for one in told if one.get("text")]
 
 
-MEDICATION: Final = Shape(
+MEDICATION: Final = ObjectShape(
     "Medication",
     (
-        Field(
+        ChartField(
             "kind",
             {"type": "string", "enum": ["ordered", "stated"]},
             lambda resource, _: "ordered" if resource["resourceType"] == "MedicationRequest" else "stated",
             always=True,
         ),
-        Field("medication", CONCEPT.link, _medication),
+        ChartField("medication", CONCEPT.link, _medication),
         status(),
         text("intent"),
         moment("date", "authoredOn", "effective", "dateAsserted"),
-        Field("dosages", many(TEXT), _dosages),
+        ChartField("dosages", many(TEXT), _dosages),
         several("reasons", CONCEPT, "reasonCode"),
         provider_at("prescriber", "requester"),
         noted(),
@@ -132,20 +132,22 @@ def _given_by(resource: Resource, reader: ChartReader) -> Json:
     return next(filter(None, (provider(one, reader, resource) for one in actors)), None)
 
 
-IMMUNIZATION: Final = Shape(
+IMMUNIZATION: Final = ObjectShape(
     "Immunization",
     (
         one("vaccine", CONCEPT, "vaccineCode"),
         status(),
         one("statusReason", CONCEPT, "statusReason"),
         moment("occurrence", "occurrence"),
-        Field("primarySource", YES_NO, element("primarySource")),
+        ChartField("primarySource", YES_NO, element("primarySource")),
         text("lotNumber"),
-        Field("manufacturer", TEXT, lambda resource, reader: called(resource.get("manufacturer"), reader, resource)),
-        Field("dose", TEXT, _dose),
+        ChartField(
+            "manufacturer", TEXT, lambda resource, reader: called(resource.get("manufacturer"), reader, resource)
+        ),
+        ChartField("dose", TEXT, _dose),
         one("site", CONCEPT, "site"),
         one("route", CONCEPT, "route"),
-        Field("performer", PROVIDER.link, _given_by),
+        ChartField("performer", PROVIDER.link, _given_by),
         noted(),
     ),
 )
@@ -164,10 +166,10 @@ def _disposition(resource: Resource, reader: ChartReader) -> Json:
     return CONCEPT.of(concept, reader) if concept else None
 
 
-PARTICIPANT: Final = Shape(
-    "Participant", (Field("provider", PROVIDER.link, _takes_part), several("roles", CONCEPT, "type"))
+PARTICIPANT: Final = ObjectShape(
+    "Participant", (ChartField("provider", PROVIDER.link, _takes_part), several("roles", CONCEPT, "type"))
 )
-ENCOUNTER: Final = Shape(
+ENCOUNTER: Final = ObjectShape(
     "Encounter",
     (
         status(),
@@ -177,9 +179,11 @@ ENCOUNTER: Final = Shape(
         _ended("end", "period"),
         several("reasons", CONCEPT, "reasonCode"),
         several("participants", PARTICIPANT, "participant"),
-        Field("locations", many(TEXT), _places),
-        Field("organization", TEXT, lambda resource, reader: called(resource.get("serviceProvider"), reader, resource)),
-        Field("dischargeDisposition", CONCEPT.link, _disposition),
+        ChartField("locations", many(TEXT), _places),
+        ChartField(
+            "organization", TEXT, lambda resource, reader: called(resource.get("serviceProvider"), reader, resource)
+        ),
+        ChartField("dischargeDisposition", CONCEPT.link, _disposition),
     ),
 )
 SHAPES: Final = (REACTION, PARTICIPANT)

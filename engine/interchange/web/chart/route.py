@@ -5,25 +5,32 @@ from typing import Final, NamedTuple
 
 from engine.fhir.primitives import ID
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Access, Interaction, Level
+from engine.interchange.core.exchange import Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.rest.everything.operation import SCOPES
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 from engine.interchange.tokens.oauth.scope import PATIENT360
 from engine.interchange.web.chart.category import CATEGORIES, ChartCategory
 from engine.interchange.web.chart.operation import find_patients, list_items, read_patient
 
 CHART: Final = "chart"
 PATIENTS: Final = "patients"
-ONE: Final = (Access.READ, Action.CHART)
+ONE: Final = (RequiredAccess.READ, RoleRule.CHART)
 R4: Final = (FhirVersion.R4,)
 
 # As FHIR's search of Patient: whoever may look for people may do so here.
 SEARCH: Final = Interaction(
-    "Patient", "search-type", Level.TYPE, "GET", Access.READ, Action.PATIENT, find_patients, versions=R4
+    "Patient",
+    "search-type",
+    InteractionLevel.TYPE,
+    "GET",
+    RequiredAccess.READ,
+    RoleRule.PATIENT,
+    find_patients,
+    versions=R4,
 )
 READ: Final = Interaction(
-    "Patient", "read", Level.INSTANCE, "GET", *ONE, read_patient, versions=R4, also=frozenset({PATIENT360})
+    "Patient", "read", InteractionLevel.INSTANCE, "GET", *ONE, read_patient, versions=R4, also=frozenset({PATIENT360})
 )
 
 
@@ -37,7 +44,9 @@ class ChartRoute(NamedTuple):
 def _listing(category: ChartCategory) -> Interaction:
     """Return the interaction of a category: who may read a whole chart may read this, and nobody else."""
     run = partial(list_items, category)
-    return Interaction(category.type, CHART, Level.INSTANCE, "GET", *ONE, run, category.path, R4, flags=SCOPES)
+    return Interaction(
+        category.type, CHART, InteractionLevel.INSTANCE, "GET", *ONE, run, category.path, R4, flags=SCOPES
+    )
 
 
 # By what follows the patient's id in the address.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from engine.interchange.rest.everything.chart import chart_condition
-from engine.interchange.rest.everything.parameters import Wanted
+from engine.interchange.rest.everything.parameters import ChartPart
 from engine.interchange.rest.resource.definition import CARE
 from engine.interchange.store.transaction import Transaction
 
@@ -16,17 +16,17 @@ ALL: Final = (
 )
 SOME: Final = f"{ALL} LIMIT ? OFFSET ?"
 COUNT: Final = "SELECT count(*) FROM reference_index WHERE {chart}"
-WHOLE: Final = Wanted()
+WHOLE: Final = ChartPart()
 
 
-class Part(NamedTuple):
+class RowRange(NamedTuple):
     """Which part of a list is asked for."""
 
     limit: int
     offset: int
 
 
-def keys_of(transaction: Transaction, patient_id: str, types: Iterable[str], part: Part) -> tuple[int, list[int]]:
+def keys_of(transaction: Transaction, patient_id: str, types: Iterable[str], part: RowRange) -> tuple[int, list[int]]:
     """Return how many records of some types a chart has, and the keys of a part of them, newest first.
 
     They are the rows that $everything reads.

@@ -10,30 +10,30 @@ from engine.fhir.json import JsonObject
 from engine.interchange.store.references import local_target
 from engine.interchange.web.chart.chart_reader import ChartReader
 from engine.interchange.web.chart.coded import CONCEPT, provider
-from engine.interchange.web.chart.field import Field, Resource, Shape, listed, many, moment, text
+from engine.interchange.web.chart.field import ChartField, ObjectShape, Resource, listed, many, moment, text
 from engine.interchange.web.chart.items import CHANNEL, Items
-from engine.interchange.web.chart.origin import Channel, channel_of, joined
-from engine.interchange.web.chart.rows import Part, all_keys
+from engine.interchange.web.chart.origin import RecordOrigin, channel_of, joined
+from engine.interchange.web.chart.rows import RowRange, all_keys
 
 GENERAL: Final = {"text": "General practitioner"}
 # What makes one of the members; `seen` is the start of the visit.
-MEMBER: Final = Shape(
+MEMBER: Final = ObjectShape(
     "CareTeamMember",
     (
         text("name"),
         text("npi"),
-        Field("roles", many(CONCEPT.link), lambda member, _: member.get("roles")),
+        ChartField("roles", many(CONCEPT.link), lambda member, _: member.get("roles")),
         moment("lastSeen", "seen"),
     ),
 )
 
 
-def members(reader: ChartReader, part: Part) -> Items:
+def members(reader: ChartReader, part: RowRange) -> Items:
     """Return a part of the members, each once with all roles, and how many there are."""
     found: dict[str, JsonObject] = {}
-    channels: dict[str, list[Channel]] = {}
+    channels: dict[str, list[RecordOrigin]] = {}
 
-    def add(reference: JsonObject, within: Resource, roles: list[JsonObject], seen: str, channel: Channel) -> None:
+    def add(reference: JsonObject, within: Resource, roles: list[JsonObject], seen: str, channel: RecordOrigin) -> None:
         who = provider(reference, reader, within)
         if not who.get("name"):
             return
@@ -53,7 +53,7 @@ def members(reader: ChartReader, part: Part) -> Items:
         stored = transaction.by_key(key)
         visit = stored.resource()
         taking_part = [one for one in listed(visit.get("participant")) if "individual" in one]
-        channel = channel_of(reader, stored, visit) if taking_part else Channel.INTERNAL
+        channel = channel_of(reader, stored, visit) if taking_part else RecordOrigin.INTERNAL
         for one in taking_part:
             roles = [CONCEPT.of(role, reader) for role in listed(one.get("type"))]
             add(one["individual"], visit, roles, visit.get("period", {}).get("start", ""), channel)

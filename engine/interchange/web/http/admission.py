@@ -11,11 +11,13 @@ from engine.interchange.kernel.outcome import Category, Issue, RefusedError, ref
 from engine.interchange.rest.access import AdmittedInteraction, admit
 from engine.interchange.tokens.oauth.account import former_principal, principal_of
 from engine.interchange.tokens.oauth.vault import Principal, TokenKind
-from engine.interchange.web.http.call import WITH_BODY, Call
-from engine.interchange.web.http.route import Route, wrong_method
+from engine.interchange.web.http.call import WITH_BODY, HttpCall
+from engine.interchange.web.http.route import FhirRoute, wrong_method
 
 
-def admit_call(service: Service, call: Call, find: Callable[[], Route]) -> tuple[Route, AdmittedInteraction]:
+def admit_call(
+    service: Service, call: HttpCall, find: Callable[[], FhirRoute]
+) -> tuple[FhirRoute, AdmittedInteraction]:
     """Admit a call to what `find` returns or refuses, and note on the call what is found out of it.
 
     RefusedError, in this order: 401, 429, 404, 405, 415, 406, 403, and 400 for its parameters.
@@ -36,11 +38,11 @@ def admit_call(service: Service, call: Call, find: Callable[[], Route]) -> tuple
     return route, admit(service, principal, route.interaction, call.query)
 
 
-def _note(call: Call, route: Route) -> None:
+def _note(call: HttpCall, route: FhirRoute) -> None:
     call.interaction, call.id, call.named = route.interaction, route.id, route.named
 
 
-def _identify(service: Service, call: Call) -> Principal:
+def _identify(service: Service, call: HttpCall) -> Principal:
     """Return who calls; RefusedError (401), after which the call says whose the token was that is no longer valid."""
     authorization = call.headers.get("authorization", "")
     try:
@@ -78,7 +80,7 @@ def _throttle(service: Service, principal: Principal) -> None:
         raise RefusedError(Category.THROTTLED, (issue,), (("retry-after", str(seconds)),))
 
 
-def negotiate(call: Call, interaction: Interaction | None = None) -> None:
+def negotiate(call: HttpCall, interaction: Interaction | None = None) -> None:
     """Refuse an unsupported Content-Type (415) or Accept (406); `interaction` None for a document of the service."""
     kinds = _kinds(interaction) if interaction else WRITABLE
     raw, document = (interaction.raw, interaction.document) if interaction else (False, False)

@@ -7,34 +7,43 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from engine.interchange.core.audit.entry import Pairs
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.negotiation import encoding
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.store.access import Access as Row
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.store.access import AccessRow as Row
+from engine.interchange.tokens.oauth.role import RoleRule
 from engine.interchange.tokens.oauth.vault import Principal
-from engine.interchange.web.bundles.step import Kind
+from engine.interchange.web.bundles.step import BundleKind
 from engine.interchange.web.http.gzip import BombError, expand
-from engine.interchange.web.http.wire import Body
+from engine.interchange.web.http.wire import RequestBody
 
 WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
-async def _by_bundle(_service: Service, _request: Request) -> Answer:
+async def _by_bundle(_service: Service, _request: FhirRequest) -> HttpAnswer:
     """Never run: a Bundle's entries are interactions of their own, and each is judged for itself."""
-    return Answer(404)
+    return HttpAnswer(404)
 
 
 # What metrics and logs call a Bundle of requests.
 BUNDLES: Final = {
-    kind: Interaction("Bundle", kind, Level.TYPE, "POST", Access.WRITE, Action.PATIENT, _by_bundle, own_rights=True)
-    for kind in Kind
+    kind: Interaction(
+        "Bundle",
+        kind,
+        InteractionLevel.TYPE,
+        "POST",
+        RequiredAccess.WRITE,
+        RoleRule.PATIENT,
+        _by_bundle,
+        own_rights=True,
+    )
+    for kind in BundleKind
 }
 
 
 @dataclass(slots=True)
-class Call:
+class HttpCall:
     """One HTTP request to the FHIR door: method, path below /fhir/, query, headers, body; or one to the Chart API.
 
     `chart`: its path is below /chart/v1/.
@@ -48,7 +57,7 @@ class Call:
     path: str
     query: str
     headers: Mapping[str, str]
-    body: Body
+    body: RequestBody
     origin: tuple[str, str] = ("", "")
     principal: Principal | None = None
     interaction: Interaction | None = None
@@ -79,7 +88,7 @@ class Call:
         return tuple(pair for pair in found if "\0" not in "".join(pair))
 
 
-async def read_body(service: Service, call: Call) -> bytes:
+async def read_body(service: Service, call: HttpCall) -> bytes:
     """Return the body of a call, expanded; RefusedError for one that is too large, or not compressed as it says."""
     if call.method not in WITH_BODY:
         return b""

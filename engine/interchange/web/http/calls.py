@@ -9,13 +9,13 @@ from typing import Final
 
 from engine.errors import place_of
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Answer
+from engine.interchange.core.exchange import HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.store.access import PENDING
 from engine.interchange.store.deadline import set_deadline
 from engine.interchange.store.writer import OutcomeUnknownError, StoreAwayError, StoreBusyError, StoreFailedError
-from engine.interchange.web.http.call import BUNDLES, WITH_BODY, Call
+from engine.interchange.web.http.call import BUNDLES, WITH_BODY, HttpCall
 from engine.interchange.web.http.charts import answer_chart
 from engine.interchange.web.http.fhir_endpoint import answer_call, refused
 from engine.interchange.web.http.hooks import Hooks
@@ -42,7 +42,7 @@ class Calls:
         self._meter = meter
         self._store_failure_told = False
 
-    async def answer(self, call: Call, request_id: str) -> Answer:
+    async def answer(self, call: HttpCall, request_id: str) -> HttpAnswer:
         """Return the answer to a call, whatever happens; ConnectionError only for a client that has gone."""
         version = FhirVersion.STU3 if call.base == FhirVersion.STU3 else FhirVersion.R4
         started = perf_counter()
@@ -60,11 +60,11 @@ class Calls:
         self._meter.count(call, call.base, answer.status, perf_counter() - started)
         return answer
 
-    async def _in_time(self, call: Call, version: FhirVersion) -> Answer:
+    async def _in_time(self, call: HttpCall, version: FhirVersion) -> HttpAnswer:
         """Return the answer once its row of the access log is on disk; without that nothing is answered but 500."""
         limit = self._service.configuration.request_timeout_s
         set_deadline(limit)
-        answer: Answer | None = None
+        answer: HttpAnswer | None = None
         try:
             async with asyncio.timeout(limit):
                 answer = await self._carry_out(call)
@@ -85,7 +85,7 @@ class Calls:
             await self._record(call, failed)
         return failed
 
-    async def _record(self, call: Call, answer: Answer) -> None:
+    async def _record(self, call: HttpCall, answer: HttpAnswer) -> None:
         """Wait until the row of a call is on disk, where it still needs one.
 
         A write has its row in its own commit. Who is not known, and who calls too often, has had access to nothing; a
@@ -105,7 +105,7 @@ class Calls:
         else:
             await self._service.recorder.record(rows)
 
-    async def _carry_out(self, call: Call) -> Answer:
+    async def _carry_out(self, call: HttpCall) -> HttpAnswer:
         answering = answer_chart if call.chart else answer_call
         fault = self._hooks.match(call.method, call.address) if self._hooks is not None else None
         if fault is None:
@@ -115,14 +115,14 @@ class Calls:
         fault.apply_after_commit()
         return answer
 
-    def _failed(self, call: Call, category: Category, version: FhirVersion, error: BaseException) -> Answer:
+    def _failed(self, call: HttpCall, category: Category, version: FhirVersion, error: BaseException) -> HttpAnswer:
         call.refusal = category
         call.error = error
         answer = refused(self._service, refuse(category, TEXTS[category]), version)
         again = (("retry-after", "1"),) if category is Category.BUSY else ()
         return replace(answer, headers=(*answer.headers, *again))
 
-    def _tell(self, call: Call, status: int, request_id: str) -> None:
+    def _tell(self, call: HttpCall, status: int, request_id: str) -> None:
         found = call.interaction
         code = f"{found.type} {found.code}" if found else "none"
         error = call.error

@@ -10,29 +10,29 @@ from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.core.audit import reading as audit
-from engine.interchange.core.exchange import Interaction, Level
+from engine.interchange.core.exchange import Interaction, InteractionLevel
 from engine.interchange.core.negotiation import PATCH
 from engine.interchange.events.messages import search as messages
 from engine.interchange.events.messages.message import BUNDLE
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.store.search.criterion import Kind
+from engine.interchange.store.search.criterion import ParameterKind
 from engine.interchange.web.http.definitions import definition_of
 from engine.interchange.web.http.route import INTERACTIONS
 
 FHIR_VERSIONS: Final = {FhirVersion.R4: "4.0.1", FhirVersion.STU3: "3.0.1"}
 SINCE: Final = "2025-06-01"
 SEARCH_TYPES: Final = {
-    Kind.ID: "token",
-    Kind.STRING: "string",
-    Kind.TOKEN: "token",
-    Kind.CONTACT: "token",
-    Kind.IDENTIFIER: "token",
-    Kind.URI: "uri",
-    Kind.CANONICAL: "reference",
-    Kind.DATE: "date",
-    Kind.REFERENCE: "reference",
-    Kind.UPDATED: "date",
+    ParameterKind.ID: "token",
+    ParameterKind.STRING: "string",
+    ParameterKind.TOKEN: "token",
+    ParameterKind.CONTACT: "token",
+    ParameterKind.IDENTIFIER: "token",
+    ParameterKind.URI: "uri",
+    ParameterKind.CANONICAL: "reference",
+    ParameterKind.DATE: "date",
+    ParameterKind.REFERENCE: "reference",
+    ParameterKind.UPDATED: "date",
 }
 OPERATIONS: Final = {
     "merge": "http://hl7.org/fhir/OperationDefinition/Patient-merge",
@@ -87,7 +87,9 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, own: str, fe
         "resource": [_resource(name, served, version, own) for name in sorted({one.type for one in served})],
     }
     # STU3 names all operations here, R4 those of the whole base.
-    named = _operations([one for one in served if version is FhirVersion.STU3 or one.level is Level.SYSTEM], own)
+    named = _operations(
+        [one for one in served if version is FhirVersion.STU3 or one.level is InteractionLevel.SYSTEM], own
+    )
     if version is FhirVersion.STU3:
         rest["operation"] = [{"name": name, "definition": {"reference": found}} for name, found in named]
     else:
@@ -112,7 +114,7 @@ def _statement(version: FhirVersion, base_url: str, token_url: str, own: str, fe
 
 
 def _resource(name: str, served: list[Interaction], version: FhirVersion, own: str) -> JsonObject:
-    mine = [one for one in served if one.type == name and one.level is not Level.SYSTEM]
+    mine = [one for one in served if one.type == name and one.level is not InteractionLevel.SYSTEM]
     codes = [one.code for one in mine]
     made: JsonObject = {
         "type": name_in(version, name),
@@ -157,7 +159,7 @@ def _includes(type_name: str, version: FhirVersion) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"searchInclude": [], "searchRevInclude": []}
     for source, definition in KEPT.items():
         for name, parameter in definition.search_parameters(version).items():
-            if parameter.kind is Kind.REFERENCE:
+            if parameter.kind is ParameterKind.REFERENCE:
                 include = f"{name_in(version, source)}:{name}"
                 found["searchInclude"] += [include] if source == type_name else []
                 # What a Provenance is about may be of any type.
@@ -165,13 +167,13 @@ def _includes(type_name: str, version: FhirVersion) -> dict[str, list[str]]:
     return found
 
 
-def _kinds(name: str, version: FhirVersion) -> Mapping[str, Kind]:
+def _kinds(name: str, version: FhirVersion) -> Mapping[str, ParameterKind]:
     if name in APART:
         return APART[name]
     return {known: parameter.kind for known, parameter in KEPT[name].search_parameters(version).items()}
 
 
-def _search_parameter(type_name: str, name: str, kind: Kind, version: FhirVersion) -> JsonObject:
+def _search_parameter(type_name: str, name: str, kind: ParameterKind, version: FhirVersion) -> JsonObject:
     found = definition_of(type_name, name, version)
     return {"name": name, **({"definition": found} if found else {}), "type": SEARCH_TYPES[kind]}
 

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Answer, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.negotiation import prefer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import write_json
@@ -15,9 +15,9 @@ from engine.interchange.web.chart.operation import JSON
 from engine.interchange.web.chart.parameters import as_search
 from engine.interchange.web.chart.route import READ, SEARCH, find_chart_route
 from engine.interchange.web.http.admission import admit_call, negotiate
-from engine.interchange.web.http.call import Call
+from engine.interchange.web.http.call import HttpCall
 from engine.interchange.web.http.fhir_endpoint import refused
-from engine.interchange.web.http.route import Route, wrong_method
+from engine.interchange.web.http.route import FhirRoute, wrong_method
 
 VERSION: Final = FhirVersion.R4
 TYPE: Final = "Patient"
@@ -25,7 +25,7 @@ TYPE: Final = "Patient"
 DOCUMENT: Final = "openapi.json"
 
 
-async def answer_chart(service: Service, call: Call) -> Answer:
+async def answer_chart(service: Service, call: HttpCall) -> HttpAnswer:
     """Return the answer to a call below /chart/v1/; errors that are no refusals are the caller's to turn to 500."""
     try:
         if call.path == DOCUMENT:
@@ -36,9 +36,9 @@ async def answer_chart(service: Service, call: Call) -> Answer:
         return refused(service, refusal, VERSION)
 
 
-async def _interact(service: Service, call: Call) -> Answer:
+async def _interact(service: Service, call: HttpCall) -> HttpAnswer:
     route, admission = admit_call(service, call, partial(_route, call.path))
-    request = Request(
+    request = FhirRequest(
         version=VERSION,
         base=service.base(VERSION),
         type=TYPE,
@@ -52,15 +52,15 @@ async def _interact(service: Service, call: Call) -> Answer:
     return await admission.answer(service, request)
 
 
-def _route(path: str) -> Route:
+def _route(path: str) -> FhirRoute:
     interaction, patient_id = find_chart_route(path)
-    return Route(interaction, patient_id if interaction is READ else "", named=(patient_id,) if patient_id else ())
+    return FhirRoute(interaction, patient_id if interaction is READ else "", named=(patient_id,) if patient_id else ())
 
 
-def _document(service: Service, call: Call) -> Answer:
+def _document(service: Service, call: HttpCall) -> HttpAnswer:
     if call.method != "GET":
         raise wrong_method({"GET"})
     negotiate(call)
     check_plain(read_query(call.query))
     made = openapi(service.configuration.base_url, service.configuration.token_url)
-    return Answer(200, write_json(made), (), JSON)
+    return HttpAnswer(200, write_json(made), (), JSON)

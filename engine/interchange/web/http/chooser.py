@@ -5,15 +5,15 @@ from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
-from engine.interchange.core.exchange import Prefer, Request
+from engine.interchange.core.exchange import FhirRequest, Prefer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.exact import read_resource
 from engine.interchange.kernel.outcome import RefusedError
 from engine.interchange.rest.resource.search import search
-from engine.interchange.store.access import Access, joined
+from engine.interchange.store.access import AccessRow, joined
 from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.vault import Principal
-from engine.interchange.web.oauth.page import Person
+from engine.interchange.web.oauth.page import PatientOption
 
 # What the page asks for, by the search parameter that it is.
 FIELDS: Final = ("family", "given", "birthdate", "identifier")
@@ -26,7 +26,7 @@ MANY: Final = f"More than {MOST} patients fit; the first {MOST} are shown. Enter
 
 async def find_people(
     service: Service, principal: Principal, fields: Mapping[str, str], address: str
-) -> tuple[tuple[Person, ...], str]:
+) -> tuple[tuple[PatientOption, ...], str]:
     """Return the patients that the fields of the page find, 20 at most, and what to say of it, '' for nothing.
 
     The search is in the access log before they are shown.
@@ -36,7 +36,9 @@ async def find_people(
         return (), NOTHING
     version = FhirVersion.R4
     count = (("_count", str(MOST)),)
-    request = Request(version, service.base(version), "Patient", "", (*query, *count), {}, Prefer(), principal, None)
+    request = FhirRequest(
+        version, service.base(version), "Patient", "", (*query, *count), {}, Prefer(), principal, None
+    )
     try:
         answer = await search(service, request)
     except RefusedError:
@@ -46,7 +48,7 @@ async def find_people(
     ids = joined(one.id for one in people)
     at_ms = milliseconds(service.clock())
     who = (principal.tenant, principal.client, principal.user, principal.role, address)
-    row = Access(at_ms, *who, "", version.value, "search-type", "Patient", "", ids, "done", answer.status)
+    row = AccessRow(at_ms, *who, "", version.value, "search-type", "Patient", "", ids, "done", answer.status)
     await service.recorder.record((row,))
     return people, MANY if bundle["total"] > len(people) else "" if people else NOBODY
 
@@ -57,12 +59,12 @@ def is_patient(service: Service, tenant: str, patient_id: str) -> bool:
     return standing is not None and standing.survivor is None
 
 
-def _person(patient: JsonObject) -> Person:
+def _person(patient: JsonObject) -> PatientOption:
     name: JsonObject = next(iter(patient.get("name", ())), {})
     called = " ".join(part for part in name.get("given", ()) if part)
     numbers = [one.get("value", "") for one in patient.get("identifier", ()) if _is_record_number(one)]
     told = [f"{name.get('family', '')}, {called}", patient.get("birthDate", ""), patient.get("gender", ""), *numbers]
-    return Person(patient["id"], " · ".join(part for part in told if part))
+    return PatientOption(patient["id"], " · ".join(part for part in told if part))
 
 
 def _is_record_number(identifier: JsonObject) -> bool:

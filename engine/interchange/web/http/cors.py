@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.config.service import ServiceConfiguration
-from engine.interchange.core.exchange import Answer
+from engine.interchange.core.exchange import HttpAnswer
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -19,7 +19,7 @@ AGE_SECONDS: Final = "600"
 VARY: Final = ("vary", "origin")
 
 
-def preflight(configuration: ServiceConfiguration, method: str, headers: Mapping[str, str]) -> Answer | None:
+def preflight(configuration: ServiceConfiguration, method: str, headers: Mapping[str, str]) -> HttpAnswer | None:
     """Return the answer to a browser that asks beforehand, for an origin of any client; None for all other requests."""
     asks = method == "OPTIONS" and "access-control-request-method" in headers
     if not asks or not _known(configuration, headers.get("origin", "")):
@@ -30,7 +30,7 @@ def preflight(configuration: ServiceConfiguration, method: str, headers: Mapping
         ("access-control-allow-headers", SENT),
         ("access-control-max-age", AGE_SECONDS),
     )
-    return Answer(204, b"", (*told, VARY))
+    return HttpAnswer(204, b"", (*told, VARY))
 
 
 def let_in(configuration: ServiceConfiguration, origin: str, client: str, *, public: bool) -> Headers:

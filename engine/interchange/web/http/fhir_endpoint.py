@@ -7,7 +7,7 @@ from json import JSONDecodeError
 from engine.fhir.json import Json
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.entry import named_in
-from engine.interchange.core.exchange import Access, Answer, Interaction, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, RequiredAccess
 from engine.interchange.core.negotiation import prefer
 from engine.interchange.core.service import Service
 from engine.interchange.jobs import handle
@@ -17,18 +17,18 @@ from engine.interchange.rest.access import AdmittedInteraction, read_query
 from engine.interchange.rest.binary.content import as_resource
 from engine.interchange.store.access import PENDING, Pending
 from engine.interchange.web.bundles.operation import answer_bundle
-from engine.interchange.web.bundles.plan import Sender
+from engine.interchange.web.bundles.plan import BundleSender
 from engine.interchange.web.bundles.recording import EntryLog
-from engine.interchange.web.bundles.step import Kind, Step, read_bundle
+from engine.interchange.web.bundles.step import BundleKind, BundleStep, read_bundle
 from engine.interchange.web.http.admission import admit_call, negotiate
-from engine.interchange.web.http.call import BUNDLES, WITH_BODY, Call, read_body
+from engine.interchange.web.http.call import BUNDLES, WITH_BODY, HttpCall, read_body
 from engine.interchange.web.http.capability import capability_statement
 from engine.interchange.web.http.recording import access_of, name_refused
-from engine.interchange.web.http.route import Address, Route, find_route, read_address, wrong_method
+from engine.interchange.web.http.route import FhirRoute, RequestTarget, find_route, read_address, wrong_method
 from engine.interchange.web.http.wire import LARGE_BYTES
 
 
-async def answer_call(service: Service, call: Call) -> Answer:
+async def answer_call(service: Service, call: HttpCall) -> HttpAnswer:
     """Return the answer to a call; a refusal is an OperationOutcome. Other errors are the caller's to turn to 500."""
     address = read_address(call.path, service.configuration.stu3_path_aliases)
     try:
@@ -42,13 +42,13 @@ async def answer_call(service: Service, call: Call) -> Answer:
         return refused(service, refusal, address.version)
 
 
-def refused(service: Service, refusal: RefusedError, version: FhirVersion) -> Answer:
+def refused(service: Service, refusal: RefusedError, version: FhirVersion) -> HttpAnswer:
     """Return the answer that a refusal makes."""
     body = outcome(refusal, version, service.configuration.service_identifier_system)
-    return Answer(refusal.category.status, write_json(body), refusal.headers)
+    return HttpAnswer(refusal.category.status, write_json(body), refusal.headers)
 
 
-async def _interact(service: Service, address: Address, call: Call) -> Answer:
+async def _interact(service: Service, address: RequestTarget, call: HttpCall) -> HttpAnswer:
     find = partial(find_route, address, call.method, service.configuration.features)
     try:
         return await _carry_out(service, address, call, *admit_call(service, call, find))
@@ -58,13 +58,13 @@ async def _interact(service: Service, address: Address, call: Call) -> Answer:
 
 
 async def _carry_out(
-    service: Service, address: Address, call: Call, route: Route, admission: AdmittedInteraction
-) -> Answer:
+    service: Service, address: RequestTarget, call: HttpCall, route: FhirRoute, admission: AdmittedInteraction
+) -> HttpAnswer:
     query, principal = admission.query, admission.principal
     text = call.text = await read_body(service, call)
     if route.interaction.form:
         query, text = tuple(read_query("&".join(filter(None, (call.query, _form(text)))))), b""
-    request = Request(
+    request = FhirRequest(
         version=address.version,
         base=service.base(address.version),
         type=route.interaction.type,
@@ -82,25 +82,25 @@ async def _carry_out(
     call.named = named_in(route.interaction, route.id, request.query, told, request.base)
     if route.interaction.type == handle.NAME:
         call.named = handle.patient_of(service, request)
-    if route.interaction.access is Access.WRITE:
+    if route.interaction.access is RequiredAccess.WRITE:
         PENDING.set(Pending(access_of(service, call, principal, route.interaction, None)))
     return await admission.answer(service, request)
 
 
-async def _bundle(service: Service, version: FhirVersion, call: Call) -> Answer:
+async def _bundle(service: Service, version: FhirVersion, call: HttpCall) -> HttpAnswer:
     """Answer a batch or a transaction; which of the two, its body says."""
-    route = Route(BUNDLES[Kind.BATCH], "")
+    route = FhirRoute(BUNDLES[BundleKind.BATCH], "")
     try:
         _, admission = admit_call(service, call, lambda: route)
         text = call.text = await read_body(service, call)
         base = service.base(version)
         call.named = named_in(route.interaction, "", (), text, base)
         principal = admission.principal
-        sender = Sender(principal, version, base, prefer(call.headers.get("prefer", "")))
+        sender = BundleSender(principal, version, base, prefer(call.headers.get("prefer", "")))
         body = await _read(text)
         kind, steps = await _steps(body, version, base, large=len(text) > LARGE_BYTES)
         call.interaction = BUNDLES[kind]
-        if kind is Kind.TRANSACTION:
+        if kind is BundleKind.TRANSACTION:
             PENDING.set(Pending(access_of(service, call, principal, call.interaction, None)))
         log = EntryLog(service, sender, call.base, call.origin, call.rows)
         return await answer_bundle(service, sender, kind, steps, log)
@@ -109,7 +109,9 @@ async def _bundle(service: Service, version: FhirVersion, call: Call) -> Answer:
         raise
 
 
-async def _steps(body: Json, version: FhirVersion, base: str, *, large: bool) -> tuple[Kind, tuple[Step, ...]]:
+async def _steps(
+    body: Json, version: FhirVersion, base: str, *, large: bool
+) -> tuple[BundleKind, tuple[BundleStep, ...]]:
     if large:
         return await asyncio.to_thread(read_bundle, body, version, base)
     return read_bundle(body, version, base)
@@ -123,7 +125,7 @@ def _form(text: bytes) -> str:
         raise refuse(Category.BAD_VALUE, told, location="http.body") from error
 
 
-async def _resource(call: Call, interaction: Interaction, version: FhirVersion, text: bytes) -> Json:
+async def _resource(call: HttpCall, interaction: Interaction, version: FhirVersion, text: bytes) -> Json:
     """Return the body of a call as a value, None where it has none; what is raw becomes a Binary."""
     if call.method not in WITH_BODY or interaction.form or (interaction.bodiless and not text):
         return None
@@ -144,9 +146,9 @@ async def _read(text: bytes) -> Json:
         raise refuse(Category.STRUCTURE, told, location="http.body") from error
 
 
-def _metadata(service: Service, version: FhirVersion, call: Call) -> Answer:
+def _metadata(service: Service, version: FhirVersion, call: HttpCall) -> HttpAnswer:
     if call.method != "GET":
         raise wrong_method({"GET"})
     negotiate(call)
     read_query(call.query)
-    return Answer(200, capability_statement(version, service.configuration))
+    return HttpAnswer(200, capability_statement(version, service.configuration))

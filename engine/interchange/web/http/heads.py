@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Final
 
 from engine.fhir.schema import FhirVersion
-from engine.http.connection import MAX_ADDRESS_BYTES, MAX_HEADER_BYTES, Refusal
+from engine.http.connection import MAX_ADDRESS_BYTES, MAX_HEADER_BYTES, ConnectionRefusal
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, outcome, refuse
 from engine.interchange.web.http.wire import SAFE
@@ -25,10 +25,10 @@ REFUSALS: Final = {
 }
 
 
-def refusal(told: Callable[[Category], None], status: HTTPStatus) -> Refusal:
+def refusal(told: Callable[[Category], None], status: HTTPStatus) -> ConnectionRefusal:
     """Return the refusal of a head as an OperationOutcome; `told` is called with its category."""
     category, text = REFUSALS[status]
     told(category)
     again = ((b"retry-after", b"1"),) * (category is Category.BUSY)
     body = write_json(outcome(refuse(category, text, location="http.head"), FhirVersion.R4, ""))
-    return Refusal((*SAFE, (b"content-type", b"application/fhir+json"), *again), body)
+    return ConnectionRefusal((*SAFE, (b"content-type", b"application/fhir+json"), *again), body)

@@ -16,7 +16,7 @@ from engine.interchange.store.store import Store
 from engine.interchange.store.transaction import milliseconds
 from engine.interchange.store.transmission import counts
 from engine.interchange.store.writer import StoreAwayError
-from engine.interchange.web.http.call import Call
+from engine.interchange.web.http.call import HttpCall
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
 JOB_SECONDS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0)
@@ -126,7 +126,7 @@ class Meter:
         )
         self._children: dict[Labels, tuple[Counter, Histogram]] = {}
 
-    def count(self, call: Call, version: str, status: int, seconds: float) -> None:
+    def count(self, call: HttpCall, version: str, status: int, seconds: float) -> None:
         """Count one answered request; what reached no interaction is counted under `none`."""
         found = call.interaction
         labels = (found.code if found else "none", found.type if found else "", version, f"{status // 100}xx")

@@ -6,14 +6,14 @@ from typing import Final
 
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.entry import entry, named_in
-from engine.interchange.core.exchange import Answer, Interaction
+from engine.interchange.core.exchange import HttpAnswer, Interaction
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError
 from engine.interchange.rest.binary.content import FHIR_JSON
-from engine.interchange.store.access import Access, joined
+from engine.interchange.store.access import AccessRow, joined
 from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.vault import Principal
-from engine.interchange.web.http.call import BUNDLES, WITH_BODY, Call, read_body
+from engine.interchange.web.http.call import BUNDLES, WITH_BODY, HttpCall, read_body
 from engine.interchange.web.http.reached import reached
 
 # How long the body of a request that is refused is waited for, to see whom it names.
@@ -23,8 +23,8 @@ NOT_MODIFIED: Final = 304
 
 
 def access_of(
-    service: Service, call: Call, principal: Principal, interaction: Interaction, answer: Answer | None
-) -> Access:
+    service: Service, call: HttpCall, principal: Principal, interaction: Interaction, answer: HttpAnswer | None
+) -> AccessRow:
     """Return the row of the access log for a call, and its answer if there is one yet.
 
     A refusal says nothing of whose record it was about, and other answers not always: then that is looked up.
@@ -39,7 +39,7 @@ def access_of(
     return row._replace(patients=joined((*row.patients.split(), *found)))
 
 
-async def name_refused(service: Service, call: Call, version: FhirVersion) -> None:
+async def name_refused(service: Service, call: HttpCall, version: FhirVersion) -> None:
     """Find out whom a request names that is being refused, for the access log; its answer stays what it is.
 
     Its body too, which was not asked for yet: it is waited for a little, unless the client waits to be asked for it.

@@ -9,7 +9,7 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.clinical.ccda import export as ccda_export
 from engine.interchange.core.audit import reading as audit
-from engine.interchange.core.exchange import Interaction, Level
+from engine.interchange.core.exchange import Interaction, InteractionLevel
 from engine.interchange.events.messages import operation as message
 from engine.interchange.events.messages import search as messages
 from engine.interchange.jobs import handle
@@ -48,7 +48,7 @@ DOTS: Final = frozenset({".", ".."})
 HISTORY: Final = "_history"
 VERSION: Final = "_history/"
 
-Place = tuple[FhirVersion, str, Level, str]
+Place = tuple[FhirVersion, str, InteractionLevel, str]
 
 TYPES: Final = frozenset((version, name_in(version, one.type)) for one in INTERACTIONS for version in one.versions)
 
@@ -66,14 +66,14 @@ COMPARTMENT: Final = {
 }
 
 
-class Address(NamedTuple):
+class RequestTarget(NamedTuple):
     """Where a request points to, below the service's base; `segments` is what follows the version."""
 
     version: FhirVersion
     segments: tuple[str, ...]
 
 
-class Route(NamedTuple):
+class FhirRoute(NamedTuple):
     """An interaction, the id that it is about, and the version of that, '' for none; and the patients it names."""
 
     interaction: Interaction
@@ -82,15 +82,15 @@ class Route(NamedTuple):
     named: tuple[str, ...] = ()
 
 
-def read_address(path: str, aliases: tuple[str, ...]) -> Address:
+def read_address(path: str, aliases: tuple[str, ...]) -> RequestTarget:
     """Return version and segments of a path below /fhir/; the R4 segment is tested before any STU3 type."""
     segments = tuple(path.split("/"))
     if segments[0] == "R4":
-        return Address(FhirVersion.R4, segments[1:] or ("",))
-    return Address(FhirVersion.STU3, (segments[1:] or ("",)) if segments[0] in aliases else segments)
+        return RequestTarget(FhirVersion.R4, segments[1:] or ("",))
+    return RequestTarget(FhirVersion.STU3, (segments[1:] or ("",)) if segments[0] in aliases else segments)
 
 
-def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()) -> Route:
+def find_route(address: RequestTarget, method: str, features: tuple[Feature, ...] = ()) -> FhirRoute:
     """Return the interaction of a method at an address, with the features in force; RefusedError 404 or 405."""
     segments = address.segments
     type_name = segments[0]
@@ -110,7 +110,7 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
         raise refuse(Category.UNKNOWN_ROUTE, "There is nothing at this address.", location="http.path")
     if type_name == "Binary" and rest and rest[0].startswith(temporary.PREFIX) and not operation_name:
         operation_name = temporary.PREFIX
-    level = Level.INSTANCE if rest else Level.TYPE
+    level = InteractionLevel.INSTANCE if rest else InteractionLevel.TYPE
     methods = _places(features).get((address.version, type_name, level, operation_name))
     if methods is None:
         raise refuse(Category.UNKNOWN_ROUTE, "The service has no such operation here.", location="http.path")
@@ -119,16 +119,16 @@ def find_route(address: Address, method: str, features: tuple[Feature, ...] = ()
     resource_id = rest[0] if rest else ""
     if rest and (resource_id in DOTS or (method != "PUT" and ID.fullmatch(resource_id) is None)):
         raise refuse(Category.NOT_FOUND, "This is not a valid resource id.", location="http.id")
-    return Route(methods[method], resource_id, vid)
+    return FhirRoute(methods[method], resource_id, vid)
 
 
-def _of_system(address: Address, method: str, features: tuple[Feature, ...]) -> Route:
-    methods = _places(features).get((address.version, "", Level.SYSTEM, address.segments[0]))
+def _of_system(address: RequestTarget, method: str, features: tuple[Feature, ...]) -> FhirRoute:
+    methods = _places(features).get((address.version, "", InteractionLevel.SYSTEM, address.segments[0]))
     if methods is None:
         raise refuse(Category.UNKNOWN_ROUTE, "The service has no such operation here.", location="http.path")
     if method not in methods:
         raise wrong_method(set(methods))
-    return Route(methods[method], "")
+    return FhirRoute(methods[method], "")
 
 
 def _steps(steps: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
@@ -140,14 +140,14 @@ def _steps(steps: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
     return steps, "", ""
 
 
-def _compartment(address: Address, method: str) -> Route:
+def _compartment(address: RequestTarget, method: str) -> FhirRoute:
     """Return the search of a type within the compartment of a patient, whose id the route has."""
     _, patient_id, type_name = address.segments
     if method != "GET":
         raise wrong_method({"GET"})
     if patient_id in DOTS or ID.fullmatch(patient_id) is None:
         raise refuse(Category.NOT_FOUND, "This is not a valid resource id.", location="http.id")
-    return Route(COMPARTMENT[address.version, type_name], patient_id)
+    return FhirRoute(COMPARTMENT[address.version, type_name], patient_id)
 
 
 @lru_cache(maxsize=2)
@@ -156,7 +156,7 @@ def _places(features: tuple[Feature, ...]) -> dict[Place, dict[str, Interaction]
     found: dict[Place, dict[str, Interaction]] = {}
     for one in INTERACTIONS:
         for version in one.versions if one.feature is None or one.feature in features else ():
-            name = "" if one.level is Level.SYSTEM else name_in(version, one.type)
+            name = "" if one.level is InteractionLevel.SYSTEM else name_in(version, one.type)
             found.setdefault((version, name, one.level, one.operation), {})[one.method] = one
     return found
 

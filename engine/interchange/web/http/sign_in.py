@@ -27,9 +27,9 @@ from engine.interchange.web.oauth.authorize import (
 )
 from engine.interchange.web.oauth.endpoint import parse_fields, read_pairs
 from engine.interchange.web.oauth.page import (
-    Choice,
-    Form,
-    Person,
+    PatientChoicePage,
+    PatientOption,
+    SignInPage,
     message_page,
     patient_page,
     security_policy,
@@ -159,7 +159,7 @@ class SignIn:
         headers: dict[str, str] | None = None,
     ) -> Response:
         browser = self._browser(request) or self._new_secret()
-        form = Form(
+        form = SignInPage(
             action=self._action,
             application=asked.client.name or asked.client_id,
             scopes=tuple(asked.scope.split()),
@@ -175,13 +175,13 @@ class SignIn:
         asked: AuthorizationRequest,
         login: str,
         entered: dict[str, str],
-        people: tuple[Person, ...] = (),
+        people: tuple[PatientOption, ...] = (),
         alarm: str = "",
     ) -> Response:
         """Return the page on which a patient is chosen; its seal says that this person has signed in."""
         browser = self._browser(request) or self._new_secret()
         seal_text = self._seal(browser, asked, login)
-        choice = Choice(
+        choice = PatientChoicePage(
             action=self._action,
             application=asked.client.name or asked.client_id,
             hidden={"request": asked.text, "seal": seal_text, "username": login, "chooses": "1"},

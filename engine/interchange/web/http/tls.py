@@ -6,7 +6,7 @@ from engine import fault
 from engine.config.network import is_loopback
 from engine.config.service import Environment, ServiceConfiguration, Tls
 from engine.errors import StartError
-from engine.http.tls import Pair
+from engine.http.tls import KeyPair
 
 
 def check_open_line(configuration: ServiceConfiguration, host: str) -> None:
@@ -24,6 +24,6 @@ def check_open_line(configuration: ServiceConfiguration, host: str) -> None:
         )
 
 
-def pair_of(tls: Tls | None) -> Pair | None:
+def pair_of(tls: Tls | None) -> KeyPair | None:
     """Return the files of TLS under the names of their keys in the configuration."""
-    return None if tls is None else Pair(Path(tls.certificate), Path(tls.key), ("tls.certificate", "tls.key"))
+    return None if tls is None else KeyPair(Path(tls.certificate), Path(tls.key), ("tls.certificate", "tls.key"))

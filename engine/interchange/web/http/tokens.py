@@ -15,9 +15,9 @@ from starlette.routing import Route
 from engine.fhir.json import JsonObject
 from engine.interchange.core.service import Service
 from engine.interchange.tokens.oauth.fault import OAuthError
-from engine.interchange.tokens.oauth.proofs import Proofs
+from engine.interchange.tokens.oauth.proofs import WrongProofs
 from engine.interchange.web.http.meter import Meter
-from engine.interchange.web.http.wire import Body
+from engine.interchange.web.http.wire import RequestBody
 from engine.interchange.web.oauth import endpoint, grants
 from engine.interchange.web.oauth.authentication import Caller, Fields, claimed
 from engine.telemetry import logger
@@ -31,7 +31,7 @@ PRAGMA: Final = {"pragma": "no-cache"}
 
 def token_routes(service: Service, meter: Meter) -> list[Route]:
     """Return the routes of the token endpoints."""
-    proofs = Proofs(service.clock)
+    proofs = WrongProofs(service.clock)
 
     async def token(fields: Fields, authorization: str) -> JsonObject:
         given = await grants.token(service, fields, authorization)
@@ -74,7 +74,7 @@ def _route(path: str, **tellers: Tell) -> Route:
     return Route(path, answer, methods=list(tellers))
 
 
-async def _proven(service: Service, proofs: Proofs, work: Work, request: Request) -> JsonObject:
+async def _proven(service: Service, proofs: WrongProofs, work: Work, request: Request) -> JsonObject:
     """Return what `work` makes of a form whose client proves itself; wrong proofs are counted, and end in 429."""
     fields = endpoint.parse_fields(request.headers.get("content-type", ""), await read_form(request))
     authorization = request.headers.get("authorization", "")
@@ -106,7 +106,7 @@ def _check(wait: int) -> None:
 
 async def read_form(request: Request) -> bytes | None:
     """Return the body of a request, None where it is larger than 64 KiB."""
-    return await Body(request.receive).read(request.headers.get("content-length"), MAX_FORM_BYTES)
+    return await RequestBody(request.receive).read(request.headers.get("content-length"), MAX_FORM_BYTES)
 
 
 def _tell(error: OAuthError, caller: Caller | None) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from engine.interchange.core.exchange import Answer
+from engine.interchange.core.exchange import HttpAnswer
 from engine.interchange.web.http.gzip import SHORTEST_BYTES, compress
 
 Scope = MutableMapping[str, Any]
@@ -20,7 +20,7 @@ LARGE_BYTES: Final = 262_144
 SAFE: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
-class Body:
+class RequestBody:
     """The body of a request as it comes in; `whole` once all of it is here."""
 
     def __init__(self, receive: Receive) -> None:
@@ -58,7 +58,7 @@ def read_headers(scope: Scope) -> dict[str, str]:
     return headers
 
 
-async def send_answer(send: Send, answer: Answer, media_type: str, request_id: str, *, gzip: bool = False) -> None:
+async def send_answer(send: Send, answer: HttpAnswer, media_type: str, request_id: str, *, gzip: bool = False) -> None:
     """Send an answer with its length, media type and request id; the server below leaves out the body for HEAD.
 
     `gzip`: the client takes a compressed body, and gets one of more than 1 kB.

@@ -12,7 +12,7 @@ from engine.config.account import Client
 from engine.config.secret import Secret
 from engine.interchange.core.service import Service
 from engine.interchange.tokens.oauth import assertion
-from engine.interchange.tokens.oauth.assertion import Expected, ForgedAssertionError, RefusedAssertionError
+from engine.interchange.tokens.oauth.assertion import ExpectedClaims, ForgedAssertionError, RefusedAssertionError
 from engine.interchange.tokens.oauth.fault import OAuthError
 
 Fields = Mapping[str, str]
@@ -83,7 +83,7 @@ async def _by_assertion(service: Service, fields: Fields) -> Caller:
     client = service.configuration.clients.get(name)
     if client is None or fields.get("client_assertion_type") != assertion.TYPE:
         raise OAuthError("invalid_client", "The client assertion is refused: client or type is unknown.")
-    expected = Expected(name, token_endpoint(service), LONGEST_ASSERTION_SECONDS)
+    expected = ExpectedClaims(name, token_endpoint(service), LONGEST_ASSERTION_SECONDS)
     try:
         read = assertion.verify(text, client, expected, service.clock())
     except RefusedAssertionError as error:

@@ -9,9 +9,9 @@ from engine.interchange.core.service import Service
 from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.account import principal_of
 from engine.interchange.tokens.oauth.fault import OAuthError
-from engine.interchange.tokens.oauth.vault import Issued, Token, TokenKind
+from engine.interchange.tokens.oauth.vault import Issued, StoredToken, TokenKind
 from engine.interchange.web.oauth.authentication import Fields, authenticated
-from engine.interchange.web.oauth.grants import Given
+from engine.interchange.web.oauth.grants import Grant
 
 FORM: Final = "application/x-www-form-urlencoded"
 JSON: Final = "application/json"
@@ -60,7 +60,7 @@ def _json(body: bytes) -> dict[str, str]:
     return value
 
 
-def signed_answer(service: Service, given: Given) -> dict[str, str | int]:
+def signed_answer(service: Service, given: Grant) -> dict[str, str | int]:
     """Return the JSON of a token answer, with the id_token of a user's token where the client asks for one."""
     now_s = milliseconds(service.clock()) // 1000
     token = service.signer.id_token(service.configuration, given.issued.bearer, given.nonce, now_s)
@@ -169,7 +169,7 @@ def _token(fields: Fields) -> str:
     return fields["token"]
 
 
-def _active(service: Service, text: str) -> Token | None:
+def _active(service: Service, text: str) -> StoredToken | None:
     found = service.vault.find(text)
     if found is None or found.kind != TokenKind.ACCESS or service.vault.seconds_left(found) <= 0:
         return None

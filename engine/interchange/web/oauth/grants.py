@@ -9,8 +9,8 @@ from engine.config.account import Client
 from engine.interchange.core.service import Service
 from engine.interchange.tokens.oauth import assertion
 from engine.interchange.tokens.oauth.account import allowed_now, principal_of
-from engine.interchange.tokens.oauth.assertion import Expected, ForgedAssertionError, RefusedAssertionError
-from engine.interchange.tokens.oauth.code import Exchange
+from engine.interchange.tokens.oauth.assertion import ExpectedClaims, ForgedAssertionError, RefusedAssertionError
+from engine.interchange.tokens.oauth.code import CodeExchange
 from engine.interchange.tokens.oauth.fault import OAuthError
 from engine.interchange.tokens.oauth.scope import OFFLINE, granted, requested_scope
 from engine.interchange.tokens.oauth.vault import Bearer, Issued
@@ -26,14 +26,14 @@ API_VERSIONS: Final = {
 }
 
 
-class Given(NamedTuple):
+class Grant(NamedTuple):
     """New tokens, and what the client wants to find in its id_token, '' for nothing."""
 
     issued: Issued
     nonce: str = ""
 
 
-async def token(service: Service, fields: Fields, authorization: str) -> Given:
+async def token(service: Service, fields: Fields, authorization: str) -> Grant:
     """Return new tokens for a token request; OAuthError for what is refused."""
     asked = fields.get("grant_type")
     if not asked:
@@ -54,16 +54,16 @@ def api_version(service: Service, client: Client, fields: Fields) -> str:
     return API_VERSIONS[asked]
 
 
-async def _client_credentials(service: Service, fields: Fields, authorization: str) -> Given:
+async def _client_credentials(service: Service, fields: Fields, authorization: str) -> Grant:
     caller = await authenticated(service, fields, authorization)
     _may(caller, account.CLIENT_CREDENTIALS)
     scope = requested_scope(caller.client, fields.get("scope", ""))
     version = api_version(service, caller.client, fields)
     bearer = Bearer(caller.name, "", scope, version, grant=account.CLIENT_CREDENTIALS)
-    return Given(await service.vault.issue(bearer, refresh=False))
+    return Grant(await service.vault.issue(bearer, refresh=False))
 
 
-async def _refresh_token(service: Service, fields: Fields, authorization: str) -> Given:
+async def _refresh_token(service: Service, fields: Fields, authorization: str) -> Grant:
     caller = await authenticated(service, fields, authorization)
     _may(caller, account.REFRESH_TOKEN)
     old = _needed(fields, "refresh_token")
@@ -85,30 +85,30 @@ async def _refresh_token(service: Service, fields: Fields, authorization: str) -
     issued = await service.vault.exchange(old, caller.name, " ".join(asked))
     if issued is None:
         raise unusable
-    return Given(issued)
+    return Grant(issued)
 
 
-async def _authorization_code(service: Service, fields: Fields, authorization: str) -> Given:
+async def _authorization_code(service: Service, fields: Fields, authorization: str) -> Grant:
     caller = await authenticated(service, fields, authorization)
     _may(caller, account.AUTHORIZATION_CODE)
     code, address = _needed(fields, "code"), _needed(fields, "redirect_uri")
     version = api_version(service, caller.client, fields)
-    asked = Exchange(
+    asked = CodeExchange(
         caller.name, address, fields.get("code_verifier", ""), version, partial(allowed_now, service.configuration)
     )
     exchanged = await service.codes.exchange(code, asked)
     if exchanged is None:
         raise OAuthError("invalid_grant", "The code cannot be used; start a new authorization.")
-    return Given(*exchanged)
+    return Grant(*exchanged)
 
 
-async def _jwt_bearer(service: Service, fields: Fields, authorization: str) -> Given:
+async def _jwt_bearer(service: Service, fields: Fields, authorization: str) -> Grant:
     # The signature over the client's secret proves the client too; a secret that is sent beside it must be right.
     proves = authorization or {"client_secret", "client_assertion"} & fields.keys()
     caller = await authenticated(service, fields, authorization) if proves else named(service, fields)
     _may(caller, account.JWT_BEARER)
     text = _needed(fields, "assertion")
-    expected = Expected(caller.client.uri, token_endpoint(service), LONGEST_ASSERTION_SECONDS)
+    expected = ExpectedClaims(caller.client.uri, token_endpoint(service), LONGEST_ASSERTION_SECONDS)
     try:
         read = assertion.verify(text, caller.client, expected, service.clock())
     except RefusedAssertionError as error:
@@ -123,10 +123,10 @@ async def _jwt_bearer(service: Service, fields: Fields, authorization: str) -> G
         raise OAuthError("invalid_grant", "The assertion has been used before.")
     refresh = OFFLINE in scope.split()
     bearer = Bearer(caller.name, read.subject, scope, version, grant=account.JWT_BEARER)
-    return Given(await service.vault.issue(bearer, refresh=refresh))
+    return Grant(await service.vault.issue(bearer, refresh=refresh))
 
 
-GRANTS: Final[Mapping[str, Callable[[Service, Fields, str], Awaitable[Given]]]] = {
+GRANTS: Final[Mapping[str, Callable[[Service, Fields, str], Awaitable[Grant]]]] = {
     account.CLIENT_CREDENTIALS: _client_credentials,
     account.REFRESH_TOKEN: _refresh_token,
     account.AUTHORIZATION_CODE: _authorization_code,

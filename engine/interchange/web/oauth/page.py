@@ -51,7 +51,7 @@ FLAGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class SignInPage:
     """What the sign-in page shows: `hidden` goes back with it, `alarm` tells what went wrong, '' for nothing."""
 
     action: str
@@ -63,7 +63,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class PatientOption:
     """A patient to choose: the id, and what tells one from another."""
 
     id: str
@@ -71,14 +71,14 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PatientChoicePage:
     """What the page shows on which a patient is chosen: what was entered, who was found, and what there is to say."""
 
     action: str
     application: str
     hidden: Mapping[str, str]
     entered: Mapping[str, str]
-    people: tuple[Person, ...] = ()
+    people: tuple[PatientOption, ...] = ()
     alarm: str = ""
 
 
@@ -90,7 +90,7 @@ ENTRIES: Final = (
 )
 
 
-def patient_page(choice: Choice) -> str:
+def patient_page(choice: PatientChoicePage) -> str:
     """Return the page on which a person who has signed in chooses a patient."""
     alarm = f'<p class="alarm" role="alert" id="alarm">{escape(choice.alarm)}</p>' if choice.alarm else ""
     found = "".join(
@@ -113,7 +113,7 @@ def patient_page(choice: Choice) -> str:
     )
 
 
-def sign_in_page(form: Form) -> str:
+def sign_in_page(form: SignInPage) -> str:
     """Return the page on which a person signs in and allows what an application asks for."""
     application = escape(form.application)
     alarm = f'<p class="alarm" role="alert" id="alarm">{escape(form.alarm)}</p>' if form.alarm else ""

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from engine.config.service import Feature
-from engine.interchange.core.exchange import Access, Answer, Interaction, Level, Request
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.events.subscriptions.settling import settle_subscription
 from engine.interchange.orders.belonging import settle_test
@@ -28,10 +28,10 @@ from engine.interchange.rest.resource.search import search
 from engine.interchange.rest.resource.subscription import SUBSCRIPTION
 from engine.interchange.rest.resource.update import Replacement, replacing, updating
 from engine.interchange.rest.resource.validate import validate
-from engine.interchange.tokens.oauth.role import Action
+from engine.interchange.tokens.oauth.role import RoleRule
 from engine.interchange.tokens.oauth.scope import PLACE_ORDERS
 
-Run = Callable[[Service, Request], Awaitable[Answer]]
+Run = Callable[[Service, FhirRequest], Awaitable[HttpAnswer]]
 
 # Types whose writes have rules of their own.
 OWN_CREATE: Final[Mapping[str, Run]] = {
@@ -66,37 +66,85 @@ def _interactions(of: Definition) -> tuple[Interaction, ...]:
     reading, former = (raw(read), raw(vread)) if binary else (read, vread)
     making, replacement = OWN_CREATE.get(name, create), OWN_REPLACEMENT.get(name, replacing)
     return (
-        Interaction(name, "read", Level.INSTANCE, "GET", Access.READ, of.reading, reading, raw=binary),
-        Interaction(name, "search-type", Level.TYPE, "GET", Access.READ, of.reading, search),
         Interaction(
-            name, "search-type", Level.TYPE, "POST", Access.READ, of.reading, search, operation="_search", form=True
+            name, "read", InteractionLevel.INSTANCE, "GET", RequiredAccess.READ, of.reading, reading, raw=binary
+        ),
+        Interaction(name, "search-type", InteractionLevel.TYPE, "GET", RequiredAccess.READ, of.reading, search),
+        Interaction(
+            name,
+            "search-type",
+            InteractionLevel.TYPE,
+            "POST",
+            RequiredAccess.READ,
+            of.reading,
+            search,
+            operation="_search",
+            form=True,
         ),
         Interaction(
             name,
             "create",
-            Level.TYPE,
+            InteractionLevel.TYPE,
             "POST",
-            Access.WRITE,
+            RequiredAccess.WRITE,
             of.creating,
             making,
             raw=binary,
             also=ALSO.get(name, frozenset()),
         ),
-        Interaction(name, "update", Level.INSTANCE, "PUT", Access.WRITE, of.writing, updating(replacement), raw=binary),
-        Interaction(name, "update", Level.TYPE, "PUT", Access.WRITE, of.writing, updating_matching(replacement)),
-        Interaction(name, "delete", Level.TYPE, "DELETE", Access.WRITE, Action.DELETE, DELETE_MATCHING),
-        Interaction(name, "patch", Level.INSTANCE, "PATCH", Access.WRITE, of.writing, patching(replacement)),
-        Interaction(name, "delete", Level.INSTANCE, "DELETE", Access.WRITE, Action.DELETE, DELETE),
-        Interaction(name, "vread", Level.INSTANCE, "GET", Access.READ, of.reading, former, "_history/", raw=binary),
         Interaction(
-            name, "history-instance", Level.INSTANCE, "GET", Access.READ, of.reading, history_of_one, "_history"
+            name,
+            "update",
+            InteractionLevel.INSTANCE,
+            "PUT",
+            RequiredAccess.WRITE,
+            of.writing,
+            updating(replacement),
+            raw=binary,
+        ),
+        Interaction(
+            name,
+            "update",
+            InteractionLevel.TYPE,
+            "PUT",
+            RequiredAccess.WRITE,
+            of.writing,
+            updating_matching(replacement),
+        ),
+        Interaction(
+            name, "delete", InteractionLevel.TYPE, "DELETE", RequiredAccess.WRITE, RoleRule.DELETE, DELETE_MATCHING
+        ),
+        Interaction(
+            name, "patch", InteractionLevel.INSTANCE, "PATCH", RequiredAccess.WRITE, of.writing, patching(replacement)
+        ),
+        Interaction(name, "delete", InteractionLevel.INSTANCE, "DELETE", RequiredAccess.WRITE, RoleRule.DELETE, DELETE),
+        Interaction(
+            name,
+            "vread",
+            InteractionLevel.INSTANCE,
+            "GET",
+            RequiredAccess.READ,
+            of.reading,
+            former,
+            "_history/",
+            raw=binary,
+        ),
+        Interaction(
+            name,
+            "history-instance",
+            InteractionLevel.INSTANCE,
+            "GET",
+            RequiredAccess.READ,
+            of.reading,
+            history_of_one,
+            "_history",
         ),
         Interaction(
             name,
             "history-type",
-            Level.TYPE,
+            InteractionLevel.TYPE,
             "GET",
-            Access.READ,
+            RequiredAccess.READ,
             of.reading,
             history_of_type,
             "_history",
@@ -105,9 +153,9 @@ def _interactions(of: Definition) -> tuple[Interaction, ...]:
         Interaction(
             name,
             "validate",
-            Level.TYPE,
+            InteractionLevel.TYPE,
             "POST",
-            Access.WRITE,
+            RequiredAccess.WRITE,
             of.creating,
             validate,
             "$validate",

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.core.exchange import Answer
+from engine.interchange.core.exchange import HttpAnswer
 from engine.interchange.kernel.exact import read_resource, write_json
-from engine.interchange.web.http.call import Call
+from engine.interchange.web.http.call import HttpCall
 from engine.interchange.web.http.calls import Calls
-from engine.interchange.web.http.wire import Body, Scope
-from engine.interchange.web.viewer.session import Session
+from engine.interchange.web.http.wire import RequestBody, Scope
+from engine.interchange.web.viewer.session import ViewerSession
 
 JSON_IN: Final = "application/fhir+json"
 # What the application puts into the scope of a request: where it came from, and its id.
@@ -32,14 +32,14 @@ class Asker:
     """Asks as one session, for one request of a browser; `sis` is the service's identifier system."""
 
     calls: Calls
-    session: Session
+    session: ViewerSession
     origin: tuple[str, str]
     sis: str
 
     async def chart(self, path: str, query: str = "") -> JsonObject:
         """Return what the Chart API answers; RefusedPageError for a refusal."""
         return read_resource(
-            (await self._answer(Call("GET", path, query, self._headers(), _body(b""), chart=True))).body
+            (await self._answer(HttpCall("GET", path, query, self._headers(), _body(b""), chart=True))).body
         )
 
     async def items(self, path: str) -> JsonObject:
@@ -50,10 +50,10 @@ class Asker:
         """Return what FHIR R4 answers; RefusedPageError for a refusal."""
         return read_resource((await self.get(path, query)).body)
 
-    async def get(self, path: str, query: str = "", accept: str = "") -> Answer:
+    async def get(self, path: str, query: str = "", accept: str = "") -> HttpAnswer:
         """Return the answer of FHIR R4 to a GET; RefusedPageError for a refusal."""
         headers = {**self._headers(), **({"accept": accept} if accept else {})}
-        return await self._answer(Call("GET", f"R4/{path}", query, headers, _body(b"")))
+        return await self._answer(HttpCall("GET", f"R4/{path}", query, headers, _body(b"")))
 
     async def found(self, path: str, query: str = "") -> list[JsonObject]:
         """Return the resources that a search of FHIR R4 finds on its first page."""
@@ -64,13 +64,13 @@ class Asker:
         """Return what FHIR R4 keeps of a new resource, or has of it by the query `once`; RefusedPageError."""
         headers = {**self._headers(), "content-type": JSON_IN, "if-none-exist": once}
         return read_resource(
-            (await self._answer(Call("POST", f"R4/{path}", "", headers, _body(write_json(resource))))).body
+            (await self._answer(HttpCall("POST", f"R4/{path}", "", headers, _body(write_json(resource))))).body
         )
 
     def _headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.session.token}"}
 
-    async def _answer(self, call: Call) -> Answer:
+    async def _answer(self, call: HttpCall) -> HttpAnswer:
         call.origin = self.origin
         answer = await self.calls.answer(call, self.origin[1])
         if answer.status < 400:
@@ -81,8 +81,8 @@ class Asker:
         )
 
 
-def _body(text: bytes) -> Body:
+def _body(text: bytes) -> RequestBody:
     async def receive() -> Scope:
         return {"type": "http.request", "body": text, "more_body": False}
 
-    return Body(receive)
+    return RequestBody(receive)

@@ -26,7 +26,7 @@ NOT_FOUND: Final = 404
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AttachmentView:
     """One attachment as a page shows it: by `kind` text, picture, frame, file or elsewhere."""
 
     number: int
@@ -45,7 +45,7 @@ async def find_document(asker: Asker, patient_id: str, document_id: str) -> Json
     return found[0]
 
 
-async def parts_of(asker: Asker, document: JsonObject) -> list[Part]:
+async def parts_of(asker: Asker, document: JsonObject) -> list[AttachmentView]:
     """Return the attachments of a document, with the text of those that are text."""
     return [await _part(asker, number, one["attachment"]) for number, one in enumerate(document.get("content", ()))]
 
@@ -72,14 +72,14 @@ def narrative(document: JsonObject) -> list[tuple[str, str]]:
     return reader.lines
 
 
-async def _part(asker: Asker, number: int, attachment: JsonObject) -> Part:
+async def _part(asker: Asker, number: int, attachment: JsonObject) -> AttachmentView:
     media_type, url = _media_type(attachment), attachment.get("url", "")
     known = number, attachment.get("title", ""), media_type
     if "data" not in attachment and not url.startswith(BINARY):
-        return Part(*known, "elsewhere", url=url)
+        return AttachmentView(*known, "elsewhere", url=url)
     if media_type in TEXTS:
-        return Part(*known, "text", (await _bytes(asker, attachment)).decode("utf-8", "replace"))
-    return Part(*known, "picture" if media_type in PICTURES else "frame" if media_type in FRAMED else "file")
+        return AttachmentView(*known, "text", (await _bytes(asker, attachment)).decode("utf-8", "replace"))
+    return AttachmentView(*known, "picture" if media_type in PICTURES else "frame" if media_type in FRAMED else "file")
 
 
 async def _bytes(asker: Asker, attachment: JsonObject) -> bytes:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from engine.config.account import Client
 from engine.interchange.core.service import Service
 from engine.interchange.tokens.oauth.account import allowed_now
-from engine.interchange.tokens.oauth.code import Exchange, challenge_of
+from engine.interchange.tokens.oauth.code import CodeExchange, challenge_of
 from engine.interchange.tokens.oauth.scope import right
 from engine.interchange.web.viewer.rendering import page, redirect
 from engine.interchange.web.viewer.session import HOME, RETURN, Cookie, viewers
@@ -67,7 +67,7 @@ class LoginFlow:
             return self.show("You were not signed in.", 403)
         version = self._service.tenant(client.tenant).rest_api_version
         left = partial(allowed_now, self._service.configuration)
-        asked = Exchange(known[1], self._return, known[3], version, left)
+        asked = CodeExchange(known[1], self._return, known[3], version, left)
         exchanged = await self._service.codes.exchange(code, asked)
         if exchanged is None:
             return self.show("The sign-in has expired. Please sign in again.", 400)

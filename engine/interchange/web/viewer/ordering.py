@@ -19,7 +19,7 @@ from engine.interchange.web.viewer.orders import orders_of
 from engine.interchange.web.viewer.placing import CHOSEN, chosen, laboratories, offers, place
 from engine.interchange.web.viewer.questions import Fields
 from engine.interchange.web.viewer.rendering import redirect
-from engine.interchange.web.viewer.session import HOME, Session
+from engine.interchange.web.viewer.session import HOME, ViewerSession
 from engine.interchange.web.viewer.site import Site
 
 CREATE: Final = next(one for one in INTERACTIONS if one.type == NAME and one.code == "create")
@@ -104,7 +104,7 @@ class OrderPages:
             raise RefusedPageError(403)
         return await self._site.patient(asker, request)
 
-    def _author(self, session: Session) -> JsonObject:
+    def _author(self, session: ViewerSession) -> JsonObject:
         """Return who orders: the resource that the user is, if there is one, with the name."""
         user = self._service.configuration.users.get(session.principal.user)
         reference = {"reference": user.fhir_user} if user is not None and user.fhir_user else {}

@@ -11,7 +11,7 @@ from engine.interchange.kernel.extension import url
 from engine.interchange.orders.compendium.lookup import system_of, title_of
 from engine.interchange.orders.order import NAME, PERFORMER, TEST
 from engine.interchange.web.viewer.asking import MOST, Asker, RefusedPageError
-from engine.interchange.web.viewer.questions import Fields, Question, answers_to, questions_of
+from engine.interchange.web.viewer.questions import Fields, QuestionView, answers_to, questions_of
 
 ANSWERS: Final = "QuestionnaireResponse"
 # The name of the field of a test that is chosen, and the start of those of its questions.
@@ -37,7 +37,7 @@ class Offer:
         return f"{ASKED}{self.code}:"
 
     @property
-    def questions(self) -> list[Question]:
+    def questions(self) -> list[QuestionView]:
         """What the laboratory asks of it."""
         return questions_of(self.questionnaire, self.prefix) if self.questionnaire else []
 

@@ -26,7 +26,7 @@ YES_NO: Final = (("true", "Yes"), ("false", "No"))
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionView:
     """One question as a page shows it: `control` is the field's kind, '' for text that is only read.
 
     `options` are values of the form with their texts, `condition` says in words when it is asked.
@@ -42,7 +42,7 @@ class Question:
     condition: str = ""
 
 
-def questions_of(questionnaire: JsonObject, prefix: str) -> list[Question]:
+def questions_of(questionnaire: JsonObject, prefix: str) -> list[QuestionView]:
     """Return what a Questionnaire asks, in order; the names of the fields begin with `prefix`."""
     asked = items_of(questionnaire)
     known = by_link_id(asked)
@@ -67,12 +67,12 @@ def answers_to(questionnaire: JsonObject, fields: Fields, prefix: str) -> tuple[
     return items, wrong
 
 
-def _question(one: QuestionnaireItem, known: Mapping[str, QuestionnaireItem], prefix: str) -> Question:
+def _question(one: QuestionnaireItem, known: Mapping[str, QuestionnaireItem], prefix: str) -> QuestionView:
     control = CONTROLS[one.kind][0] if one.kind in CONTROLS else "" if one.kind in {GROUP, DISPLAY} else "none"
     options = YES_NO if one.kind == "boolean" else tuple(_options(one))
     text = str(one.item.get("text", "") or one.link_id)
     required = one.required(collected=False) and "enableWhen" not in one.item
-    return Question(
+    return QuestionView(
         f"{prefix}{one.link_id}", one.link_id, text, control, options, required, _unit(one), _condition(one, known)
     )
 

@@ -21,7 +21,7 @@ FORM_LIFETIME_MS: Final = 12 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ViewerSession:
     """A person who is signed in: the token, whom it speaks for, and the name as people read it."""
 
     token: str
@@ -69,7 +69,7 @@ class Cookie:
         return f"__Host-{self.name}" if self.secure else self.name
 
 
-def session_of(service: Service, cookie: Cookie, request: Request) -> Session | None:
+def session_of(service: Service, cookie: Cookie, request: Request) -> ViewerSession | None:
     """Return who is signed in; None for nobody, once the token has ended, and for a token of another client."""
     text = cookie.read(request)
     token = service.vault.find(text) if text else None
@@ -79,15 +79,15 @@ def session_of(service: Service, cookie: Cookie, request: Request) -> Session | 
     if principal is None or token.client not in viewers(service.configuration):
         return None
     user = service.configuration.users.get(principal.user)
-    return Session(text, principal, user.name if user is not None and user.name else principal.user)
+    return ViewerSession(text, principal, user.name if user is not None and user.name else principal.user)
 
 
-def form_token(service: Service, session: Session) -> str:
+def form_token(service: Service, session: ViewerSession) -> str:
     """Return what a form of this session carries, so that no other site can send one in its place."""
     return seal(service.seal_secret, session.bound(), (), milliseconds(service.clock()) + FORM_LIFETIME_MS)
 
 
-def is_ours(service: Service, session: Session, text: str) -> bool:
+def is_ours(service: Service, session: ViewerSession, text: str) -> bool:
     """Say whether a form was made here, for this session, not too long ago."""
     try:
         unseal(service.seal_secret, session.bound(), text, milliseconds(service.clock()), "")

@@ -18,7 +18,7 @@ from engine.interchange.web.viewer.asking import ORIGIN, Asker, RefusedPageError
 from engine.interchange.web.viewer.documents import content_of, find_document, narrative, parts_of
 from engine.interchange.web.viewer.login_flow import LoginFlow
 from engine.interchange.web.viewer.rendering import FILES, HEADERS, page
-from engine.interchange.web.viewer.session import HOME, RETURN, Session, form_token, is_ours, session_of
+from engine.interchange.web.viewer.session import HOME, RETURN, ViewerSession, form_token, is_ours, session_of
 from engine.interchange.web.viewer.trend import USUAL, series
 
 Fields = dict[str, str]
@@ -109,7 +109,7 @@ class Site:
 
         return answer
 
-    def _asker(self, session: Session, request: Request) -> Asker:
+    def _asker(self, session: ViewerSession, request: Request) -> Asker:
         sis = self._service.configuration.service_identifier_system
         return Asker(self._calls, session, request.scope.get(ORIGIN, ("", "")), sis)
 
@@ -189,20 +189,22 @@ class Site:
     async def _sign_out(self, asker: Asker, _request: Request, _fields: Fields) -> Response:
         return await self._entrance.end(asker.session.token)
 
-    def chart(self, template: str, session: Session, patient: JsonObject, tab: str, parts: JsonObject) -> Response:
+    def chart(
+        self, template: str, session: ViewerSession, patient: JsonObject, tab: str, parts: JsonObject
+    ) -> Response:
         """Return a page of a patient's chart."""
         own = {name.replace("-", "_").replace("/", "_"): part for name, part in parts.items()}
         values = {"patient": patient, "tabs": TABS, "tab": tab, **own}
         return self._page(template, session, values)
 
-    def _refused(self, session: Session, refusal: RefusedPageError) -> Response:
+    def _refused(self, session: ViewerSession, refusal: RefusedPageError) -> Response:
         title, text = PAGES.get(refusal.status, FAILED)
         return self._message(session, title, text, refusal.status)
 
-    def _message(self, session: Session, title: str, text: str, status: int) -> Response:
+    def _message(self, session: ViewerSession, title: str, text: str, status: int) -> Response:
         return self._page("message.html", session, {"title": title, "text": text}, status)
 
-    def _page(self, template: str, session: Session, values: dict[str, Any], status: int = 200) -> Response:
+    def _page(self, template: str, session: ViewerSession, values: dict[str, Any], status: int = 200) -> Response:
         own = {"prefix": self._service.configuration.path_prefix, "form": form_token(self._service, session)}
         return page(template, {"session": session, **own, **values}, status)
 

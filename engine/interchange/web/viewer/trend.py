@@ -15,7 +15,7 @@ USUAL: Final = frozenset({"", "N", "NEG", "ND", "NR", "S"})
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class TrendPoint:
     """One value of a test: when, what, what is usual, what it means, and whether that is unusual."""
 
     at: str
@@ -32,7 +32,7 @@ class Series:
 
     title: str
     unit: str
-    values: list[Value] = field(default_factory=list)
+    values: list[TrendPoint] = field(default_factory=list)
 
     @property
     def points(self) -> list[tuple[int, float]]:
@@ -77,11 +77,11 @@ def _measured(observations: Iterable[JsonObject]) -> Iterator[JsonObject]:
                 yield part
 
 
-def _value(one: JsonObject, report: JsonObject) -> Value:
+def _value(one: JsonObject, report: JsonObject) -> TrendPoint:
     meaning = one.get("interpretation", {})
     text = one.get("value", "")
     shown = f"{text} {one.get('unit', '')}".strip() if text else one.get("absentReason", {}).get("display", "")
-    return Value(
+    return TrendPoint(
         at=one.get("effective", "") or report.get("effective", ""),
         shown=shown,
         number=_number(text),

@@ -26,7 +26,7 @@ FILES: Final = frozenset({"file", "certificate", "key", "client_ca", "ca_file"})
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ConfigMapFile:
     """One file of a ConfigMap: its key there, its path below the folder, and its bytes."""
 
     key: str
@@ -78,13 +78,13 @@ def doubts(channels: Sequence[Channel], *, one_address: bool) -> Iterator[str]:
             yield f"{one.channel} names {named}, which a container does not have: put it into a file below {SECRETS}"
 
 
-def channel_config(folder: Path) -> tuple[File, ...]:
+def channel_config(folder: Path) -> tuple[ConfigMapFile, ...]:
     """Return the channel files of a folder, and its limits for alerts."""
     alerts = [folder / ALERTS] if (folder / ALERTS).is_file() else []
     return _bounded(folder, [*channel_files(folder), *alerts])
 
 
-def mapping_config(folder: Path | None) -> tuple[File, ...]:
+def mapping_config(folder: Path | None) -> tuple[ConfigMapFile, ...]:
     """Return all files of a folder of mappings, hidden ones aside; none without a folder."""
     if folder is None:
         return ()
@@ -94,7 +94,7 @@ def mapping_config(folder: Path | None) -> tuple[File, ...]:
     return _bounded(folder, [file for file in found if not _hidden(file.relative_to(folder))])
 
 
-def mark(files: Sequence[File]) -> str:
+def mark(files: Sequence[ConfigMapFile]) -> str:
     """Return a mark of files, another one once a name or a byte differs: a change of it restarts the nodes in turn."""
     return sha256(repr([(one.path, one.content) for one in files]).encode()).hexdigest()[:16]
 
@@ -125,7 +125,7 @@ def _elsewhere(value: Any) -> Iterator[str]:
             yield from _elsewhere(inner)
 
 
-def _bounded(folder: Path, files: Sequence[Path]) -> tuple[File, ...]:
+def _bounded(folder: Path, files: Sequence[Path]) -> tuple[ConfigMapFile, ...]:
     found = tuple(_file(folder, file) for file in files)
     size = sum(len(one.content) for one in found)
     if size > MOST_BYTES:
@@ -133,12 +133,12 @@ def _bounded(folder: Path, files: Sequence[Path]) -> tuple[File, ...]:
     return found
 
 
-def _file(folder: Path, file: Path) -> File:
+def _file(folder: Path, file: Path) -> ConfigMapFile:
     path = file.relative_to(folder).as_posix()
     key = path.replace("/", BETWEEN_FOLDERS)
     if not KEY.fullmatch(key):
         raise UsageError(f"{file}: a ConfigMap takes names of letters, digits, -, _ and . only: rename it")
-    return File(key, path, file.read_bytes())
+    return ConfigMapFile(key, path, file.read_bytes())
 
 
 def _hidden(path: Path) -> bool:

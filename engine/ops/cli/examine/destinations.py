@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from engine.config.destination import Destination as Settings
 from engine.config.secret import Secret
-from engine.deliver.destination import Destination
+from engine.deliver.destination import FhirDestination
 from engine.deliver.interactions import LEFT_OUT
 from engine.deliver.wire.abilities import Abilities
 from engine.errors import AdtEngineError
@@ -75,7 +75,7 @@ def _looks_up(settings: Settings, configuration: Configuration) -> bool:
     return any(one.lookup_on and settings in one.destinations for one in configuration.channels.values())
 
 
-def _lacking(destination: Destination, configuration: Configuration) -> tuple[str, ...]:
+def _lacking(destination: FhirDestination, configuration: Configuration) -> tuple[str, ...]:
     """Return the types that are sent to a destination and that it does not list; none where it lists nothing."""
     channels = [name for name, one in configuration.channels.items() if destination.settings in one.destinations]
     sent = {type_ for name in channels for type_ in configuration.mappings[name].sends}

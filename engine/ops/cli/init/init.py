@@ -17,7 +17,7 @@ from engine.config.schema import CHANNEL_FILES, schemas, write_schemas
 from engine.config.source import look, parse
 from engine.errors import ConfigurationError, Problem, UsageError
 from engine.ops.cli.init.certificate import DAYS, write_test_certificate
-from engine.ops.cli.init.questions import TEST, Answer, Answers, Question, questions, wrong
+from engine.ops.cli.init.questions import TEST, Answer, Answers, Prompt, questions, wrong
 from engine.ops.cli.init.text import channel_text
 from engine.pipeline.configuration import Files, examine
 from engine.terminal.options import CHANNELS, DATA, AsJson, Channels, Mappings
@@ -61,7 +61,7 @@ def _signed() -> Signature:
     return Signature([*map(_option, questions(())), *(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own)])
 
 
-def _option(question: Question) -> Parameter:
+def _option(question: Prompt) -> Parameter:
     kind = GenericAlias(list, (str,)) if question.kind is list else question.kind
     names = f"{question.option}/--no-{question.option[2:]}" if question.kind is bool else question.option
     several = "; repeatable" if question.kind is list else ""
@@ -99,7 +99,7 @@ def _relative(path: str, folder: Path) -> str:
     return path if Path(path).is_absolute() else os.path.relpath(path, folder)
 
 
-def _fault(question: Question, answer: Answer, channels: Path) -> str:
+def _fault(question: Prompt, answer: Answer, channels: Path) -> str:
     """Return what is wrong with an answer; also that a channel of that name has its file."""
     file = _file(channels, str(answer))
     if question.name == "name" and file.exists():
@@ -107,7 +107,7 @@ def _fault(question: Question, answer: Answer, channels: Path) -> str:
     return wrong(question, answer)
 
 
-def _checked(question: Question, options: Mapping[str, object], channels: Path) -> Answer:
+def _checked(question: Prompt, options: Mapping[str, object], channels: Path) -> Answer:
     """Return what an option answers; UsageError where it is no answer."""
     answer = options[question.name]
     if not isinstance(answer, str | bool | list):
@@ -118,11 +118,11 @@ def _checked(question: Question, options: Mapping[str, object], channels: Path) 
 
 
 def _answers(
-    asked: Sequence[Question], options: Mapping[str, object], channels: Path, *, asks: bool, yes: bool
+    asked: Sequence[Prompt], options: Mapping[str, object], channels: Path, *, asks: bool, yes: bool
 ) -> dict[str, Answer]:
     """Return what options answer, a person answers, or with `yes` defaults do; UsageError names all that is missing."""
     answers: dict[str, Answer] = {}
-    missing: list[Question] = []
+    missing: list[Prompt] = []
     for question in asked:
         if not question.when(answers):
             continue
@@ -144,14 +144,14 @@ def _answers(
     return answers
 
 
-def _what_is_missing(missing: Sequence[Question], *, yes: bool) -> str:
+def _what_is_missing(missing: Sequence[Prompt], *, yes: bool) -> str:
     options = ", ".join(one.option for one in missing)
     if yes:
         return f"there is no default for {options}: give {'it' if len(missing) == 1 else 'them'} as well"
     return f"nothing can be asked here (no terminal, or --json): answer by {options}; --yes takes the defaults"
 
 
-def _prompted(question: Question, default: Answer | None, channels: Path) -> Answer:
+def _prompted(question: Prompt, default: Answer | None, channels: Path) -> Answer:
     """Ask a person until the answer is one; of a list the answers are separated by commas."""
     note("")
     note(question.why, "dim")

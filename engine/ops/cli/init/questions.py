@@ -31,7 +31,7 @@ FIRST_PORT: Final = 2575
 ZONES: Final = "zoneinfo/"
 
 
-class Question(NamedTuple):
+class Prompt(NamedTuple):
     """One question. `path`: the key that is answered, whose model checks it; `default` None: it must be answered.
 
     `kind`: a text, a list of texts, or yes and no. Questions whose `when` says no are not asked.
@@ -79,61 +79,61 @@ def _zone(_answers: Answers) -> str:
     return name if name and not fault_of(("timezone",), name) else "UTC"
 
 
-def questions(ports: Sequence[int]) -> tuple[Question, ...]:
+def questions(ports: Sequence[int]) -> tuple[Prompt, ...]:
     """Return all questions, in their order; `ports` are those that other channels have."""
     free = next(port for port in range(FIRST_PORT, 65_536) if port not in ports)
     destination: tuple[Step, ...] = ("destinations", 0)
     auth = (*destination, "auth")
     return (
-        Question("name", "Name of the channel", "It names the file, and appears in pages, metrics and commands.",
+        Prompt("name", "Name of the channel", "It names the file, and appears in pages, metrics and commands.",
                  ("channel",), _is(None)),
-        Question("contact", "Whom to call about this feed", "It is shown with its alerts.", ("contact",), _is("")),
-        Question("host", "Address to listen on",
+        Prompt("contact", "Whom to call about this feed", "It is shown with its alerts.", ("contact",), _is("")),
+        Prompt("host", "Address to listen on",
                  "127.0.0.1 is for senders on this machine; 0.0.0.0 lets others in, by TLS and from listed networks.",
                  ("listen", "mllp", "host"), _is("127.0.0.1")),
-        Question("port", "Port", "Where senders connect; the first from 2575 on that no other channel here has.",
+        Prompt("port", "Port", "Where senders connect; the first from 2575 on that no other channel here has.",
                  ("listen", "mllp", "port"), _is(str(free))),
-        Question("tls", f"TLS ({', '.join(TLS)})",
+        Prompt("tls", f"TLS ({', '.join(TLS)})",
                  "files: a certificate and key that you have; test: both are made now, self-signed, for trying only.",
                  (), lambda answers: NO_TLS if _here(answers) else FILES),
-        Question("certificate", "Certificate chain (PEM)", "What the listener shows to senders.",
+        Prompt("certificate", "Certificate chain (PEM)", "What the listener shows to senders.",
                  ("listen", "mllp", "tls", "certificate"), _is(None), _with_files),
-        Question("key", "Private key of it (PEM)", "Readable by the engine's user only.",
+        Prompt("key", "Private key of it (PEM)", "Readable by the engine's user only.",
                  ("listen", "mllp", "tls", "key"), _is(None), _with_files),
-        Question("client_ca", "Authority of client certificates (PEM)",
+        Prompt("client_ca", "Authority of client certificates (PEM)",
                  "With it only senders that show a certificate of that authority get in (mutual TLS); empty: all.",
                  ("listen", "mllp", "tls", "client_ca"), _is(""), _with_files),
-        Question("allow", "Networks that may connect (CIDR)", "Anybody else is turned away before a byte is read.",
+        Prompt("allow", "Networks that may connect (CIDR)", "Anybody else is turned away before a byte is read.",
                  ("allow",), lambda answers: ["127.0.0.0/8"] if _here(answers) else None, kind=list),
-        Question("source", "Senders (MSH-3|MSH-4)", "Messages of any other sender are refused; empty: all are taken.",
+        Prompt("source", "Senders (MSH-3|MSH-4)", "Messages of any other sender are refused; empty: all are taken.",
                  ("sources",), _is([]), kind=list),
-        Question("timezone", "Time zone of the senders", "Of times without an offset: a wrong one shifts each visit.",
+        Prompt("timezone", "Time zone of the senders", "Of times without an offset: a wrong one shifts each visit.",
                  ("timezone",), _zone),
-        Question("authority", "Assigning authorities (CX.4=identifier system)",
+        Prompt("authority", "Assigning authorities (CX.4=identifier system)",
                  "Whose numbers these are on the FHIR server, such as HOSP=https://mrn.hospital.example; =URI where "
                  "CX.4 is empty. What is not listed gets a system of the engine's own.",
                  ("authorities",), _is([]), kind=list),
-        Question("allow_merge", "May this feed merge patients?", "A40 and its family; otherwise they are refused.",
+        Prompt("allow_merge", "May this feed merge patients?", "A40 and its family; otherwise they are refused.",
                  ("allow_merge",), _is(value=False), kind=bool),
-        Question("mapping", "Mapping", "What messages become: adt for patients and visits, oru for results.",
+        Prompt("mapping", "Mapping", "What messages become: adt for patients and visits, oru for results.",
                  ("mapping",), _is("adt")),
-        Question("mode", "Mode (live, shadow)", "shadow does everything but the writes: for a look before going live.",
+        Prompt("mode", "Mode (live, shadow)", "shadow does everything but the writes: for a look before going live.",
                  ("mode",), _is("live")),
-        Question("destination", "Name of the FHIR server", "It appears in states, metrics and pages.",
+        Prompt("destination", "Name of the FHIR server", "It appears in states, metrics and pages.",
                  (*destination, "name"), _is("fhir")),
-        Question("base_url", "Its FHIR base URL", "Where patients are kept up to date.",
+        Prompt("base_url", "Its FHIR base URL", "Where patients are kept up to date.",
                  (*destination, "base_url"), _is(None)),
-        Question("fhir", "FHIR version (R4, STU3)", "As that base speaks it.", (*destination, "fhir"), _is("R4")),
-        Question("auth", f"Credentials (none, {', '.join(SECRETS)})", "How that server knows the engine.",
+        Prompt("fhir", "FHIR version (R4, STU3)", "As that base speaks it.", (*destination, "fhir"), _is("R4")),
+        Prompt("auth", f"Credentials (none, {', '.join(SECRETS)})", "How that server knows the engine.",
                  (*auth, "type"), _is("none")),
-        Question("token_url", "Token endpoint", "Where a token is got for these credentials.",
+        Prompt("token_url", "Token endpoint", "Where a token is got for these credentials.",
                  (*auth, "token_url"), _token_url, _by_token),
-        Question("client_id", "The engine's name there", "As the server has registered it.",
+        Prompt("client_id", "The engine's name there", "As the server has registered it.",
                  (*auth, "client_id"), _is("engine"), _by_token),
-        Question("secret", "Its secret (env:NAME or file:PATH)",
+        Prompt("secret", "Its secret (env:NAME or file:PATH)",
                  "The file refers to it and never holds it: a variable, or a file of mode 0600.",
                  (*auth, "client_secret"), _is("env:ENGINE_SECRET"), lambda answers: answers["auth"] != "none"),
-        Question("scope", "Scopes to ask for", "Separated by blanks; empty: what the server gives by itself.",
+        Prompt("scope", "Scopes to ask for", "Separated by blanks; empty: what the server gives by itself.",
                  (*auth, "scope"), _is("system/*.*"), _by_token),
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ def fault_of(path: tuple[Step, ...], value: object) -> str:
     return ""
 
 
-def value_of(question: Question, answer: Answer) -> object:
+def value_of(question: Prompt, answer: Answer) -> object:
     """Return an answer as its key takes it: authorities as a map, a secret as its reference, no text as None."""
     if question.name == "authority" and isinstance(answer, list):
         return {name: system for name, _, system in (one.partition("=") for one in answer)}
@@ -161,7 +161,7 @@ def value_of(question: Question, answer: Answer) -> object:
     return None if question.name == "client_ca" and not answer else answer
 
 
-def wrong(question: Question, answer: Answer) -> str:
+def wrong(question: Prompt, answer: Answer) -> str:
     """Return what is wrong with an answer, and what would do; empty where nothing is."""
     if question.name == "tls":
         return "" if answer in TLS else f"found {str(answer)!r}; one of {', '.join(TLS)}"

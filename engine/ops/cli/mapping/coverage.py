@@ -10,8 +10,8 @@ from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.compile import read
 from engine.mapping.files.field import FIELD
 from engine.ops.cli.mapping.mappings import MappingOf, channel_file, channel_in, folders_of
-from engine.ops.cli.mapping.page import Html, Section, write_page
-from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
+from engine.ops.cli.mapping.page import Html, ReportSection, write_page
+from engine.ops.cli.mapping.traffic import Files, Journal, Limit, MessageSelection, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
 from engine.ops.terminal.command import takes
 from engine.terminal.options import AsJson, Mappings
@@ -19,18 +19,18 @@ from engine.terminal.table import print_json
 
 Unused = Annotated[bool, typer.Option("--unused", help="List the elements and rules that were never used.")]
 SECTIONS: Final = (
-    Section("outcomes", "Events", {"event": "Event", "action": "Action", "rule": "Rule", "count": "Messages"}),
-    Section(
+    ReportSection("outcomes", "Events", {"event": "Event", "action": "Action", "rule": "Rule", "count": "Messages"}),
+    ReportSection(
         "filters",
         "Filters",
         {"rule": "Rule", "does": "Does", "send_to": "Sends to", "file": "File", "line": "Line", "count": "Messages"},
     ),
-    Section("unread", "Read by no rule", {"path": "Field", "name": "Name", "count": "Messages"}),
-    Section(
+    ReportSection("unread", "Read by no rule", {"path": "Field", "name": "Name", "count": "Messages"}),
+    ReportSection(
         "unmapped", "Codes that no table has", {"table": "Table", "code": "Code", "field": "Field", "count": "Times"}
     ),
-    Section("elements_never_produced", "Elements never produced", {"element": "Element"}),
-    Section(
+    ReportSection("elements_never_produced", "Elements never produced", {"element": "Element"}),
+    ReportSection(
         "rules_never_used", "Rules never used", {"element": "Element", "rule": "Rule", "file": "File", "line": "Line"}
     ),
 )
@@ -60,7 +60,9 @@ def coverage(
     on = channel_in(channel)
     found = Coverage(read(folders_of(mappings), name or on.mapping), on, channel_file(channel))
     chosen = filters.model_copy(update={"channel": on.channel if channel else ""})
-    unreadable = each_message(Choice(files, data, chosen, limit), on, lambda _name, message: found.add(message))
+    unreadable = each_message(
+        MessageSelection(files, data, chosen, limit), on, lambda _name, message: found.add(message)
+    )
     made = _made(found, unreadable, shown=values or data is None)
     if html is not None:
         paged = _made(found, unreadable, shown=values)
@@ -104,7 +106,7 @@ def _codes(found: Coverage, *, shown: bool) -> list[JsonObject]:
     ]
 
 
-def _without_code(section: Section) -> Section:
+def _without_code(section: ReportSection) -> ReportSection:
     return section._replace(columns={key: title for key, title in section.columns.items() if key != "code"})
 
 

@@ -12,11 +12,11 @@ from engine.config.shipped import shipped
 from engine.errors import UsageError
 from engine.fhir.json import Json, JsonObject
 from engine.journal.read.dry_runs import shadowed
-from engine.mapping.authoring.difference import Comparison, Group, Grouping, Kind
+from engine.mapping.authoring.difference import Comparison, DifferenceGroup, DifferenceGrouping, DifferenceKind
 from engine.mapping.compile import compile_mapping, read
 from engine.ops.cli.mapping.mappings import MappingOf, channel_in, folders_of
-from engine.ops.cli.mapping.page import Html, Section, write_page
-from engine.ops.cli.mapping.traffic import Choice, Files, Journal, Limit, On, Values, each_message
+from engine.ops.cli.mapping.page import Html, ReportSection, write_page
+from engine.ops.cli.mapping.traffic import Files, Journal, Limit, MessageSelection, On, Values, each_message
 from engine.ops.operations.filters import SearchFilter
 from engine.ops.terminal.command import takes
 from engine.ops.views.differences import summed
@@ -25,7 +25,9 @@ from engine.terminal.table import print_json
 
 SHIPPED: Final = "shipped"
 # Their texts are codes of the engine and names of rules, never values of a message.
-PLAIN: Final = frozenset({Kind.RULE, Kind.ACTION, Kind.ERROR, Kind.STEP, Kind.WARNING})
+PLAIN: Final = frozenset(
+    {DifferenceKind.RULE, DifferenceKind.ACTION, DifferenceKind.ERROR, DifferenceKind.STEP, DifferenceKind.WARNING}
+)
 # The filters that the differences of channels in shadow know.
 SHADOWED: Final = frozenset({"event", "since"})
 
@@ -72,7 +74,7 @@ def diff(
         if not old or not new:
             raise UsageError("name two mapping folders, or `shipped`; or --server with --data")
         compared = Comparison(*(compile_mapping(read(_folders(one), name or on.mapping), on) for one in (old, new)))
-        unreadable = each_message(Choice(files, data, chosen, limit), on, compared.add)
+        unreadable = each_message(MessageSelection(files, data, chosen, limit), on, compared.add)
         found = compared.found
     shown = values or (data is None and not server)
     if html is not None:
@@ -98,19 +100,19 @@ def _folders(folder: str) -> list[Path]:
     return folders_of(Path(folder))
 
 
-def _made(found: Grouping, unreadable: int | None, *, shown: bool) -> dict[str, object]:
+def _made(found: DifferenceGrouping, unreadable: int | None, *, shown: bool) -> dict[str, object]:
     """Return differences as JSON; `shown`: with the values of messages."""
     made = {"messages": found.messages, "differing": found.differing}
     changes = [_change(group, shown=shown or group.kind in PLAIN) for group in found.groups()]
     return made | ({} if unreadable is None else {"unreadable": unreadable}) | {"changes": changes}
 
 
-def _change(group: Group, *, shown: bool) -> dict[str, object]:
+def _change(group: DifferenceGroup, *, shown: bool) -> dict[str, object]:
     made = {"kind": group.kind.value, "path": group.path, "count": group.count, "example": group.example}
     return made | ({"before": group.before, "after": group.after} if shown else {})
 
 
-def _lines(found: Grouping, unreadable: int | None, *, shown: bool) -> Iterator[str]:
+def _lines(found: DifferenceGrouping, unreadable: int | None, *, shown: bool) -> Iterator[str]:
     """Yield differences as lines for people; `shown`: with the values of messages."""
     for kind, groups in groupby(found.groups(), key=lambda group: group.kind):
         yield f"{kind.value}:"
@@ -122,23 +124,23 @@ def _lines(found: Grouping, unreadable: int | None, *, shown: bool) -> Iterator[
     yield _total(found, unreadable)
 
 
-def _total(found: Grouping, unreadable: int | None) -> str:
+def _total(found: DifferenceGrouping, unreadable: int | None) -> str:
     if unreadable is None:
         return f"{found.messages} messages in shadow, {found.differing} would change something or not be delivered"
     lost = f", {unreadable} cannot be read" if unreadable else ""
     return f"{found.messages} messages, {found.differing} come out differently{lost}"
 
 
-def _paged(found: Grouping, *, shown: bool) -> tuple[list[Section], JsonObject]:
+def _paged(found: DifferenceGrouping, *, shown: bool) -> tuple[list[ReportSection], JsonObject]:
     """Return a section for each kind of change, and its rows; without values the name of the example is none either."""
-    sections: list[Section] = []
+    sections: list[ReportSection] = []
     rows: JsonObject = {}
     for kind, groups in groupby(found.groups(), key=lambda group: group.kind):
         key = kind.name.lower()
         values = {"before": "Before", "after": "After"} if shown or kind in PLAIN else {}
         example = {"example": "Example"} if shown else {}
         sections.append(
-            Section(key, kind.value.capitalize(), {"path": "What", "count": "Messages", **values, **example})
+            ReportSection(key, kind.value.capitalize(), {"path": "What", "count": "Messages", **values, **example})
         )
         rows[key] = [
             {**_change(group, shown=True), "before": _value(group.before), "after": _value(group.after)}

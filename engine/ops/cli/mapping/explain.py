@@ -49,7 +49,7 @@ def explain_(
     check_parts(element, field)
     on = channel_in(channel)
     source = read(folders_of(mappings), name or on.mapping)
-    chosen = Chosen(_segment(segment), _rule_file(rule_file, source))
+    chosen = ExplanationFilter(_segment(segment), _rule_file(rule_file, source))
     there = channel_file(channel)
     made = [chosen.of(explained(source, on, raw, element, field, file=there)) for raw in messages_in(file)]
     found = [Explained.model_validate({"entry": 0, **orjson.loads(orjson.dumps(one, default=plain))}) for one in made]
@@ -64,12 +64,12 @@ def explain_(
         raise typer.Exit(1)
 
 
-def _any(found: Explained, chosen: "Chosen") -> bool:
+def _any(found: Explained, chosen: "ExplanationFilter") -> bool:
     """True if there is anything to show of what is chosen."""
     return not any(chosen) or bool(found.elements or found.conditions or found.lines)
 
 
-class Chosen(NamedTuple):
+class ExplanationFilter(NamedTuple):
     """What is shown of explanations: what came from a segment, what rules of a file made; empty for all."""
 
     segment: str
@@ -99,7 +99,7 @@ class Chosen(NamedTuple):
         return not parts or Path(file).parts[-len(parts) :] == parts
 
 
-ALL: Final = Chosen("", "")
+ALL: Final = ExplanationFilter("", "")
 
 
 def _segment(name: str) -> str:
@@ -145,7 +145,7 @@ def _nothing(found: Explained) -> Iterator[str]:
         yield "  nothing was made of what is chosen"
 
 
-def _lines(found: Explained, element: str, field: str, chosen: Chosen = ALL) -> Iterator[str]:
+def _lines(found: Explained, element: str, field: str, chosen: ExplanationFilter = ALL) -> Iterator[str]:
     rule = found.rule
     if rule is None:
         yield f"message: {found.error}"
@@ -181,7 +181,7 @@ def _lines(found: Explained, element: str, field: str, chosen: Chosen = ALL) -> 
         yield from (f"    {one.path:<10} {one.name}".rstrip() for one in found.unread)
 
 
-def _beside(found: Explained, chosen: Chosen) -> Iterator[str]:
+def _beside(found: Explained, chosen: ExplanationFilter) -> Iterator[str]:
     """Yield what no element has: conditions, and of a file that is chosen the lines that held."""
     if found.conditions:
         yield ""

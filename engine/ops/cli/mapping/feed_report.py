@@ -7,31 +7,35 @@ from typing import Any, Final
 
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.draft_mapping import Code
-from engine.mapping.authoring.feed import Feed, named_times, told
+from engine.mapping.authoring.feed import FeedSurvey, named_times, told
 from engine.mapping.authoring.shape import code_shown
 from engine.mapping.files.field import FIELD
-from engine.ops.cli.mapping.page import Section
+from engine.ops.cli.mapping.page import ReportSection
 from engine.ops.views.answer import AnyJson
 
 COUNT: Final = {"count": "Messages"}
 SECTIONS: Final = (
-    Section("unreadable", "Cannot be read", {"reason": "Reason", **COUNT}),
-    Section("senders", "Who sends", {"application": "Application (MSH-3)", "facility": "Facility (MSH-4)", **COUNT}),
-    Section("receivers", "To whom", {"application": "Application (MSH-5)", "facility": "Facility (MSH-6)", **COUNT}),
-    Section("versions", "HL7 versions", {"version": "Version (MSH-12)", **COUNT}),
-    Section("processing_ids", "Processing IDs", {"id": "ID (MSH-11)", **COUNT}),
-    Section(
+    ReportSection("unreadable", "Cannot be read", {"reason": "Reason", **COUNT}),
+    ReportSection(
+        "senders", "Who sends", {"application": "Application (MSH-3)", "facility": "Facility (MSH-4)", **COUNT}
+    ),
+    ReportSection(
+        "receivers", "To whom", {"application": "Application (MSH-5)", "facility": "Facility (MSH-6)", **COUNT}
+    ),
+    ReportSection("versions", "HL7 versions", {"version": "Version (MSH-12)", **COUNT}),
+    ReportSection("processing_ids", "Processing IDs", {"id": "ID (MSH-11)", **COUNT}),
+    ReportSection(
         "character_sets",
         "Character sets",
         {"declared": "Declared (MSH-18)", "really": "What the bytes are", "fault": "Fault", **COUNT},
     ),
-    Section(
+    ReportSection(
         "events",
         "Events",
         {"event": "Event", "does": "What the mapping does", "rule": "Rule", "action": "Outcome", **COUNT},
     ),
-    Section("refusals", "Why messages would be refused", {"event": "Event", "reason": "Reason", **COUNT}),
-    Section(
+    ReportSection("refusals", "Why messages would be refused", {"event": "Event", "reason": "Reason", **COUNT}),
+    ReportSection(
         "authorities",
         "Assigning authorities",
         {
@@ -43,21 +47,21 @@ SECTIONS: Final = (
             **COUNT,
         },
     ),
-    Section("identifier_types", "Identifier types", {"type": "Type", "fields": "Fields", **COUNT}),
-    Section("segments", "Segments", {"segment": "Segment", **COUNT}),
-    Section("z_segments", "Fields of Z segments", {"path": "Field", "kinds": "What they hold", **COUNT}),
-    Section(
+    ReportSection("identifier_types", "Identifier types", {"type": "Type", "fields": "Fields", **COUNT}),
+    ReportSection("segments", "Segments", {"segment": "Segment", **COUNT}),
+    ReportSection("z_segments", "Fields of Z segments", {"path": "Field", "kinds": "What they hold", **COUNT}),
+    ReportSection(
         "timestamps",
         "Times of day",
         {"path": "Field", "name": "Name", "without_zone": "Without a zone", "with_zone": "With a zone"},
         "A time without a zone is read in the zone of the channel.",
     ),
-    Section("offsets", "Zones of times", {"offset": "Offset", **COUNT}),
-    Section("tables", "Code tables used", {"table": "Table", "fields": "Fields", "count": "Look-ups"}),
-    Section(
+    ReportSection("offsets", "Zones of times", {"offset": "Offset", **COUNT}),
+    ReportSection("tables", "Code tables used", {"table": "Table", "fields": "Fields", "count": "Look-ups"}),
+    ReportSection(
         "unmapped", "Codes that no table has", {"table": "Table", "code": "Code", "field": "Field", "times": "Times"}
     ),
-    Section("unread", "Read by no rule", {"path": "Field", "name": "Name", **COUNT}),
+    ReportSection("unread", "Read by no rule", {"path": "Field", "name": "Name", **COUNT}),
 )
 # The name of a file may be somebody's: it is shown where the file is, and not on a page that is sent on.
 FIRSTS: Final = SECTIONS[0]._replace(columns={**SECTIONS[0].columns, "first": "First of them"})
@@ -77,7 +81,7 @@ class EventOutcomes:
         self.refusals.update({(event, str(reason).strip()) for reason in reasons})
 
 
-def report(feed: Feed, covered: Coverage, outcomes: EventOutcomes) -> dict[str, AnyJson]:
+def report(feed: FeedSurvey, covered: Coverage, outcomes: EventOutcomes) -> dict[str, AnyJson]:
     """Return all that was found; its keys are those of the sections, and `messages` and `mapping`."""
     return {
         "messages": feed.messages,
@@ -145,7 +149,7 @@ def _does(row: Any) -> str:
     return ", ".join(map(str, done)) if isinstance(done, list) else str(done)
 
 
-def _types(feed: Feed) -> list[dict[str, AnyJson]]:
+def _types(feed: FeedSurvey) -> list[dict[str, AnyJson]]:
     fields, counts = _gathered((one.type_, one.field, count) for one, count in feed.authorities.items())
     return [{"type": one, "fields": sorted(fields[one]), "count": count} for one, count in counts.most_common()]
 
@@ -165,7 +169,7 @@ def _gathered(found: Iterable[tuple[str, str, int]]) -> tuple[dict[str, set[str]
     return fields, counts
 
 
-def codes_of(feed: Feed, covered: Coverage) -> list[Code]:
+def codes_of(feed: FeedSurvey, covered: Coverage) -> list[Code]:
     """Return the codes that no table has, those of a table together; of what could be a patient's only the length."""
     found: Counter[tuple[str, str, str]] = Counter()
     for one, count in covered.codes.items():

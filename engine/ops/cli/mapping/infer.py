@@ -15,8 +15,8 @@ from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.draft import draft, mapping_for
 from engine.mapping.authoring.draft_channel import authorities_of, feed_name
-from engine.mapping.authoring.draft_mapping import Lost, ships
-from engine.mapping.authoring.feed import Feed, event_shown, read_sample
+from engine.mapping.authoring.draft_mapping import UnmappedContent, ships
+from engine.mapping.authoring.feed import FeedSurvey, event_shown, read_sample
 from engine.mapping.compile import MappingSource, load
 from engine.ops.cli.mapping.below import messages_below
 from engine.ops.cli.mapping.feed_report import FIRSTS, SECTIONS, EventOutcomes, codes_of, report
@@ -60,7 +60,9 @@ def infer(
     if out is not None:
         if not found.messages:
             raise UsageError(f"none of these messages can be read ({', '.join(found.unreadable)}): nothing is drafted")
-        written = draft(found, covered.source, Lost(codes_of(found, covered), covered.unread), feed or feed_name(found))
+        written = draft(
+            found, covered.source, UnmappedContent(codes_of(found, covered), covered.unread), feed or feed_name(found)
+        )
         _write(out, written, force=force)
     facts = [_total(found)]
     if html is not None:
@@ -78,12 +80,12 @@ def infer(
         )
 
 
-def _examined(samples: Sequence[Path], mappings: Path | None, name: str) -> tuple[Feed, Coverage, EventOutcomes]:
+def _examined(samples: Sequence[Path], mappings: Path | None, name: str) -> tuple[FeedSurvey, Coverage, EventOutcomes]:
     """Return what messages are, what a mapping makes of them and why it refuses some; they are read twice.
 
     Whether an event can be mapped hangs on the authorities, which are known once every message was read.
     """
-    feed = Feed()
+    feed = FeedSurvey()
     for sample in messages_below(samples):
         feed.add(sample.name, sample.raw)
     source = load(folders_of(mappings), name or mapping_for(feed))
@@ -95,7 +97,7 @@ def _examined(samples: Sequence[Path], mappings: Path | None, name: str) -> tupl
     return feed, covered, outcomes
 
 
-def _channel(feed: Feed, source: MappingSource) -> Channel:
+def _channel(feed: FeedSurvey, source: MappingSource) -> Channel:
     return channel_of({"authorities": {key: system for key, (system, _) in authorities_of(feed, source).items()}})
 
 
@@ -114,7 +116,7 @@ def _write(out: Path, files: dict[str, str], *, force: bool) -> None:
         note(f"wrote {out / path}")
 
 
-def _total(feed: Feed) -> str:
+def _total(feed: FeedSurvey) -> str:
     lost = sum(feed.unreadable.values())
     return f"{feed.messages} messages" + (f", {lost} cannot be read as they are" if lost else "")
 

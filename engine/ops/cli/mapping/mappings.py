@@ -10,7 +10,7 @@ from rich.console import Console
 
 from engine.config.channel import Channel
 from engine.config.shipped import shipped
-from engine.config.source import Source, read, validate
+from engine.config.source import AuthoredFile, read, validate
 from engine.errors import ConfigurationError, UsageError
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.cost import Costs
@@ -100,6 +100,6 @@ def channel_in(file: Path | None) -> Channel:
     return validate(read(file), Channel) if file else channel_of({})
 
 
-def channel_file(file: Path | None) -> Source | None:
+def channel_file(file: Path | None) -> AuthoredFile | None:
     """Return the file of a channel, with the places of its values; None where there is none."""
     return read(file) if file else None

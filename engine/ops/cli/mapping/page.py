@@ -27,7 +27,7 @@ Html = Annotated[
 ]
 
 
-class Section(NamedTuple):
+class ReportSection(NamedTuple):
     """A table of a report: the key of its rows, its title, its columns (key to heading), and what to know of it.
 
     Rows of text alone are a single column.
@@ -40,7 +40,7 @@ class Section(NamedTuple):
 
 
 def write_page(
-    file: Path, title: str, facts: Sequence[str], sections: Sequence[Section], made: Mapping[str, AnyJson]
+    file: Path, title: str, facts: Sequence[str], sections: Sequence[ReportSection], made: Mapping[str, AnyJson]
 ) -> None:
     """Write a report, each section of it that has rows; UsageError where the file cannot be written."""
     text = page(title, facts, sections, made)
@@ -51,7 +51,7 @@ def write_page(
     note(f"wrote {file}")
 
 
-def page(title: str, facts: Sequence[str], sections: Sequence[Section], made: Mapping[str, AnyJson]) -> str:
+def page(title: str, facts: Sequence[str], sections: Sequence[ReportSection], made: Mapping[str, AnyJson]) -> str:
     """Return a report as HTML."""
     shown = [(section, [list(map(_plain, cells(section, row))) for row in made[section.key]]) for section in sections]
     return TEMPLATES.get_template("page.html").render(
@@ -59,7 +59,7 @@ def page(title: str, facts: Sequence[str], sections: Sequence[Section], made: Ma
     )
 
 
-def cells(section: Section, row: Any) -> list[str]:
+def cells(section: ReportSection, row: Any) -> list[str]:
     """Return the columns of a row; the first is not empty."""
     values = [row[key] for key in section.columns] if isinstance(row, dict) else [row]
     texts = [", ".join(map(str, one)) if isinstance(one, list | tuple) else str(one) for one in values]

@@ -27,7 +27,7 @@ Limit = Annotated[int, typer.Option(min=1, help="With --data: at most this many,
 Values = Annotated[bool, typer.Option("--values", help="With --data or --html: show values (patient data).")]
 
 
-class Choice(NamedTuple):
+class MessageSelection(NamedTuple):
     """Which messages are meant: files and folders, or the newest entries of a journal that a filter chooses."""
 
     files: list[Path] | None
@@ -36,14 +36,14 @@ class Choice(NamedTuple):
     limit: int
 
 
-class Sample(NamedTuple):
+class TrafficMessage(NamedTuple):
     """One message and what it is called: `a.hl7 #2`, or `entry 37`; None where it cannot be read."""
 
     name: str
     message: Message | None
 
 
-def each_message(choice: Choice, channel: Channel, take: Callable[[str, Message], object]) -> int:
+def each_message(choice: MessageSelection, channel: Channel, take: Callable[[str, Message], object]) -> int:
     """Give each message and what it is called to `take`, and return how many cannot be read; a terminal shows it.
 
     UsageError unless the choice is of files or of a journal.
@@ -60,22 +60,22 @@ def each_message(choice: Choice, channel: Channel, take: Callable[[str, Message]
     return unreadable
 
 
-def _samples(choice: Choice, channel: Channel) -> Iterator[Sample]:
+def _samples(choice: MessageSelection, channel: Channel) -> Iterator[TrafficMessage]:
     """Yield the messages, those of a journal from the newest on."""
     if choice.data is not None:
         yield from _journaled(choice.data, choice, channel)
         return
     for name, raw in messages_below(choice.files or ()):
-        yield Sample(name, _parsed(raw, channel))
+        yield TrafficMessage(name, _parsed(raw, channel))
 
 
-def _journaled(data: Path, choice: Choice, channel: Channel) -> Iterator[Sample]:
+def _journaled(data: Path, choice: MessageSelection, channel: Channel) -> Iterator[TrafficMessage]:
     filters, left, before = choice.filters.filters(), choice.limit, None
     with Reader(data) as reader:
         while left > 0 and (rows := reader.list(filters, min(left, PAGE), before)):
             left, before = left - len(rows), rows[-1].seq
             for row in rows:
-                yield Sample(f"entry {row.seq}", _parsed(reader.show(row.seq).raw, channel, row.event))
+                yield TrafficMessage(f"entry {row.seq}", _parsed(reader.show(row.seq).raw, channel, row.event))
 
 
 def _parsed(raw: bytes, channel: Channel, event: str = "") -> Message | None:

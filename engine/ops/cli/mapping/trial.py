@@ -16,7 +16,7 @@ from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.hl7.header import read_header
 from engine.journal.entry import State
-from engine.mapping.authoring.case import Case, Result, beside, cases_for, cases_of, read_cases
+from engine.mapping.authoring.case import Case, CaseResult, beside, cases_for, cases_of, read_cases
 from engine.mapping.authoring.expectation import rewrite
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
@@ -111,12 +111,12 @@ def _beside(cases: Sequence[Case], folders: list[Path]) -> list[Case]:
     return [case for folder in others for case in beside(cases, cases_of(folder))]
 
 
-def _print_failed(failed: Sequence[Result]) -> None:
+def _print_failed(failed: Sequence[CaseResult]) -> None:
     for case, _, differences in failed:
         typer.echo("\n    ".join((f"{case.source.file}:{case.line}: {case.name}", *differences)))
 
 
-def _failure(result: Result) -> dict[str, object]:
+def _failure(result: CaseResult) -> dict[str, object]:
     case = result.case
     return {"file": case.source.file, "line": case.line, "case": case.name, "differences": list(result.differences)}
 

@@ -10,7 +10,7 @@ import typer
 from engine.errors import MessageError, UsageError
 from engine.hl7.conformance.check import check as deviations_of
 from engine.hl7.conformance.deviation import CODES, Deviation
-from engine.hl7.finding import Severity
+from engine.hl7.finding import FindingSeverity
 from engine.hl7.header import read_header
 from engine.hl7.message import parse
 from engine.journal.read.reading import Reader
@@ -24,7 +24,7 @@ COLUMNS: Final = ("Place", "Name", "Rule", "Expected", "Found", "Code")
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedMessage:
     """One message that was checked: where it is from, what it is, and what was found; `unreadable` says why not."""
 
     source: str
@@ -37,7 +37,7 @@ class Checked:
     @property
     def errors(self) -> int:
         """How many deviations break a rule."""
-        return sum(one.severity is Severity.ERROR for one in self.deviations)
+        return sum(one.severity is FindingSeverity.ERROR for one in self.deviations)
 
     @property
     def bad(self) -> bool:
@@ -102,22 +102,22 @@ def _unpacked(block: bytes) -> tuple[bytes, ...]:
     return batch.messages if batch else (block,)
 
 
-def _checked(source: str, raw: bytes, known: str, version: str, charset: str, *, errors_only: bool) -> Checked:
+def _checked(source: str, raw: bytes, known: str, version: str, charset: str, *, errors_only: bool) -> CheckedMessage:
     header = read_header(raw, event_from_evn=bool(known))
     if header is None:
-        return Checked(source, "", "", "", unreadable="it does not begin with MSH")
+        return CheckedMessage(source, "", "", "", unreadable="it does not begin with MSH")
     control_id = header.control_id.decode("ascii", "backslashreplace")
     event = "^".join(filter(None, (header.message_type, header.trigger)))
     try:
         message = parse(raw, charset=charset, event_from_evn=bool(known))
     except MessageError as error:
-        return Checked(source, control_id, event, header.version, unreadable=str(error))
+        return CheckedMessage(source, control_id, event, header.version, unreadable=str(error))
     found = deviations_of(message, version)
-    kept = tuple(one for one in found if not errors_only or one.severity is Severity.ERROR)
-    return Checked(source, control_id, event, header.version or version, kept)
+    kept = tuple(one for one in found if not errors_only or one.severity is FindingSeverity.ERROR)
+    return CheckedMessage(source, control_id, event, header.version or version, kept)
 
 
-def _as_json(one: Checked) -> dict[str, object]:
+def _as_json(one: CheckedMessage) -> dict[str, object]:
     return {
         "source": one.source,
         "control_id": one.control_id,
@@ -140,7 +140,7 @@ def _as_json(one: Checked) -> dict[str, object]:
     }
 
 
-def _show(found: list[Checked]) -> None:
+def _show(found: list[CheckedMessage]) -> None:
     for one in found:
         if not one.deviations and not one.unreadable:
             continue
@@ -156,7 +156,7 @@ def _show(found: list[Checked]) -> None:
 
 
 def _row(one: Deviation) -> tuple[object, ...]:
-    error = one.severity is Severity.ERROR
+    error = one.severity is FindingSeverity.ERROR
     return (
         one.place,
         one.name,

@@ -11,7 +11,7 @@ from engine.errors import UsageError
 from engine.ops.operations.reasons import ListReasons
 from engine.ops.terminal.command import takes
 from engine.ops.terminal.completion import pages
-from engine.ops.views.handbook import PAGES, Page, linked
+from engine.ops.views.handbook import PAGES, HelpPage, linked
 from engine.ops.views.handbook_search import search
 from engine.ops.views.reasons import Reason, lines, reason_of
 from engine.terminal.options import AsJson
@@ -58,7 +58,7 @@ def _list(*, as_json: bool) -> None:
     output().print(table(("Page", "For"), ((page.name, page.purpose) for page in PAGES.values())))
 
 
-def _show(page: Page, *, as_json: bool) -> None:
+def _show(page: HelpPage, *, as_json: bool) -> None:
     console = output()
     if as_json:
         print_json(_value(page))
@@ -68,7 +68,7 @@ def _show(page: Page, *, as_json: bool) -> None:
         typer.echo(page.text(), nl=False)
 
 
-def _value(page: Page) -> dict[str, str]:
+def _value(page: HelpPage) -> dict[str, str]:
     return {"page": page.name, "title": page.title, "purpose": page.purpose, "text": page.text()}
 
 

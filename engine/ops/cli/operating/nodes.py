@@ -6,7 +6,7 @@ import typer
 
 from engine.errors import UsageError
 from engine.journal.moment import from_micros
-from engine.journal.nodes.lease import Node, nodes
+from engine.journal.nodes.lease import JournalNode, nodes
 from engine.journal.opening import address_of
 from engine.ops.terminal.address import database_address
 from engine.terminal.options import DATA, AsJson, Data
@@ -55,7 +55,7 @@ def list_(
         remark("The nodes that live run different files: give all the same channels and mappings.", NEGATIVE)
 
 
-def _row(one: Node) -> tuple[object, ...]:
+def _row(one: JournalNode) -> tuple[object, ...]:
     lives = one.state == "live"
     lease = f"{max(one.seconds_left, 0):.0f} s" if lives else ""
     since = utc(from_micros(one.started_at).isoformat())[:16]

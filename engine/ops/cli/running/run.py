@@ -20,7 +20,7 @@ from engine.errors import AdtEngineError, ConfigurationError, JournalFailedError
 from engine.journal.file.database import refuse_vanished
 from engine.journal.opening import address_of
 from engine.ops.access.known_keys import keys_of
-from engine.ops.audit.trail import Trail
+from engine.ops.audit.trail import AuditTrail
 from engine.ops.terminal.address import database_address
 from engine.ops.web.listener import PagesListener, bind, pages_listener
 from engine.pipeline.configuration import Files
@@ -49,7 +49,7 @@ from engine.terminal.options import (
 EXIT_FAILED: Final = 75
 # Of an engine that others have taken for dead.
 ANEW: Final = -1
-Surfaces = Callable[[Engine, Trail, PagesListener, socket.socket], AbstractAsyncContextManager[None]]
+Surfaces = Callable[[Engine, AuditTrail, PagesListener, socket.socket], AbstractAsyncContextManager[None]]
 
 _log = telemetry.logger()
 
@@ -149,17 +149,17 @@ def _surfaces() -> Surfaces:
     return surfaces
 
 
-async def _trail(engine: Engine, *, accept_new: bool) -> Trail:
+async def _trail(engine: Engine, *, accept_new: bool) -> AuditTrail:
     """Return the audit trail of an engine; without its key the engine stops again."""
     try:
         keys = await keys_of(engine.journal, engine.files.data, accept_new=accept_new)
-        return Trail(engine.journal, keys, now)
+        return AuditTrail(engine.journal, keys, now)
     except AdtEngineError:
         await engine.stop()
         raise
 
 
-async def _note_insecure(engine: Engine, trail: Trail) -> None:
+async def _note_insecure(engine: Engine, trail: AuditTrail) -> None:
     """Write down which channels other machines can reach unprotected, because their files accept that."""
     for name, feed in sorted(engine.feeds.items()):
         if feed.channel.open_to_all:
@@ -167,14 +167,14 @@ async def _note_insecure(engine: Engine, trail: Trail) -> None:
             await trail.note("channel.insecure", channel=name)
 
 
-async def _note_put_back(engine: Engine, trail: Trail) -> None:
+async def _note_put_back(engine: Engine, trail: AuditTrail) -> None:
     """Write down that mapping files which were to be put in force are not, as a start found them half-way there."""
     for number in await asyncio.to_thread(untold, engine.files.data):
         await trail.note("mappings.put-back", publication=number)
         await asyncio.to_thread(tell, engine.files.data, number)
 
 
-async def _reload(engine: Engine, trail: Trail) -> None:
+async def _reload(engine: Engine, trail: AuditTrail) -> None:
     try:
         await engine.reload()
         await _note_insecure(engine, trail)

@@ -10,7 +10,7 @@ from engine.ops.access.access import Access
 from engine.ops.access.keys import Keys
 from engine.ops.audit.anchoring import Anchoring, watched
 from engine.ops.audit.anchors import Anchors
-from engine.ops.audit.trail import Trail
+from engine.ops.audit.trail import AuditTrail
 from engine.ops.background.indexing import indexed
 from engine.ops.background.watching import watching
 from engine.ops.operations.runner import Operations
@@ -26,7 +26,9 @@ from engine.pipeline.maintenance.rolling import rolled_up
 
 
 @contextlib.asynccontextmanager
-async def surfaces(engine: Engine, trail: Trail, where: PagesListener, listening: socket.socket) -> AsyncIterator[None]:
+async def surfaces(
+    engine: Engine, trail: AuditTrail, where: PagesListener, listening: socket.socket
+) -> AsyncIterator[None]:
     """Run it all until closed, the pages on a bound socket."""
     data = engine.files.data
     anchoring = Anchoring(engine.journal, Anchors.of(data), now)

@@ -11,7 +11,7 @@ import typer
 
 from engine.errors import UsageError
 from engine.http.tls import client_context
-from engine.ops.sender.answer import Answer
+from engine.ops.sender.answer import BlockAnswer
 from engine.ops.sender.feed import read_placed
 from engine.ops.sender.line import send_messages
 from engine.terminal.options import AsJson
@@ -88,13 +88,13 @@ def trusted(authority: Path | None, certificate: Path | None) -> ssl.SSLContext 
         raise UsageError(f"{authority or certificate} is not a usable PEM file ({error.strerror})") from error
 
 
-def _totals(answers: list[Answer]) -> dict[str, int]:
+def _totals(answers: list[BlockAnswer]) -> dict[str, int]:
     codes = Counter(ack.code for answer in answers for ack in answer.acks)
     missing = sum(bool(answer.failure) for answer in answers)
     return dict(sorted(codes.items())) | ({"no answer": missing} if missing else {})
 
 
-def _report(answers: list[Answer], files: list[Path], seconds: float) -> dict[str, object]:
+def _report(answers: list[BlockAnswer], files: list[Path], seconds: float) -> dict[str, object]:
     return {
         "messages": [
             {
@@ -116,7 +116,7 @@ def _report(answers: list[Answer], files: list[Path], seconds: float) -> dict[st
     }
 
 
-def _show(answers: list[Answer], seconds: float) -> None:
+def _show(answers: list[BlockAnswer], seconds: float) -> None:
     listed = answers if len(answers) <= _ROWS_SHOWN else [answer for answer in answers if not answer.positive]
     if listed:
         output().print(table(COLUMNS, (row_of(answer) for answer in listed[:_ROWS_SHOWN])))
@@ -126,7 +126,7 @@ def _show(answers: list[Answer], seconds: float) -> None:
     print_line(f"{len(answers)} sent in {seconds:.1f} s ({len(answers) / max(seconds, 1e-9):.0f}/s): {totals}")
 
 
-def row_of(answer: Answer) -> tuple[object, ...]:
+def row_of(answer: BlockAnswer) -> tuple[object, ...]:
     """Return an answer as a row of the table."""
     codes = " ".join(ack.code for ack in answer.acks) or "–"
     return (

@@ -15,9 +15,9 @@ import typer
 
 from engine.errors import UsageError
 from engine.ops.cli.sending.send import COLUMNS, Authority, Certificate, Connections, Timeout, far_end, row_of, trusted
-from engine.ops.sender.answer import Answer
+from engine.ops.sender.answer import BlockAnswer
 from engine.ops.sender.line import send_stream
-from engine.simulation.world import START, Simulated
+from engine.simulation.world import START, SimulatedMessage
 from engine.simulation.world import simulate as stream
 from engine.terminal.options import AsJson
 from engine.terminal.table import output, print_json, print_line, progress, table
@@ -33,10 +33,10 @@ class _Counters:
     events: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
-    refused: list[Answer] = field(default_factory=list)
+    refused: list[BlockAnswer] = field(default_factory=list)
     written_bytes: int = 0
 
-    def count(self, message: Simulated) -> Simulated:
+    def count(self, message: SimulatedMessage) -> SimulatedMessage:
         """Count one message and hand it on."""
         self.events[message.trigger] += 1
         self.written_bytes += len(message.raw)
@@ -44,7 +44,7 @@ class _Counters:
             self.notes[message.note] += 1
         return message
 
-    def count_answer(self, answer: Answer) -> None:
+    def count_answer(self, answer: BlockAnswer) -> None:
         """Count what was answered; of the refusals the first are kept."""
         self.answers.update([ack.code for ack in answer.acks] or ["no answer"])
         if not answer.positive and len(self.refused) < _REFUSED_KEPT:
@@ -91,7 +91,7 @@ def simulate(
         else:
             far, context = far_end(to), trusted(tls_ca, tls_certificate)
 
-            def on_answer(answer: Answer) -> None:
+            def on_answer(answer: BlockAnswer) -> None:
                 counters.count_answer(answer)
                 advance()
 
@@ -117,14 +117,16 @@ def _start(text: str) -> datetime:
     return day + timedelta(hours=START.hour)
 
 
-def _bounded(messages: Iterator[Simulated], start: datetime, count: int, days: float) -> Iterator[Simulated]:
+def _bounded(
+    messages: Iterator[SimulatedMessage], start: datetime, count: int, days: float
+) -> Iterator[SimulatedMessage]:
     if days:
         end = start + timedelta(days=days)
         messages = takewhile(lambda message: message.event_at < end, messages)
     return islice(messages, count) if count else messages
 
 
-def _write(messages: Iterator[Simulated], out: Path, advance: Callable[[], None]) -> None:
+def _write(messages: Iterator[SimulatedMessage], out: Path, advance: Callable[[], None]) -> None:
     """Write a file for each message, its name in order, or all of them into one file; nothing is written over."""
     single = out.suffix == ".hl7"
     if out.is_file() or (out.is_dir() and any(out.iterdir())):

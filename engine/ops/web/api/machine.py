@@ -11,9 +11,9 @@ from engine.journal.file.reserve import free_bytes_kept
 from engine.ops.access.actor import Permission
 from engine.ops.web.api.routes import as_json
 from engine.ops.web.body import read_body
-from engine.ops.web.call import Call
+from engine.ops.web.call import WebCall
 from engine.ops.web.refusal import RefusedRequestError
-from engine.ops.web.route import Free, Gate, Route
+from engine.ops.web.route import Authentication, Free, Route
 from engine.pipeline.engine import Engine
 from engine.receive.reply import Peer
 
@@ -51,21 +51,21 @@ async def _journal(engine: Engine) -> str:
     return "no-room" if disk.f_bavail * disk.f_frsize < free_bytes_kept(engine.files.data) else "ok"
 
 
-async def _livez(call: Call) -> Response:
+async def _livez(call: WebCall) -> Response:
     status, found = livez(call.context.engine)
     return as_json(found, status)
 
 
-async def _readyz(call: Call) -> Response:
+async def _readyz(call: WebCall) -> Response:
     status, found = await readyz(call.context.engine)
     return as_json(found, status)
 
 
-async def _metrics(_call: Call) -> Response:
+async def _metrics(_call: WebCall) -> Response:
     return Response(telemetry.metrics_text(), headers={"content-type": METRICS_TYPE})
 
 
-async def _post(call: Call) -> Response:
+async def _post(call: WebCall) -> Response:
     """Take one message on a channel's HTTP listener, as far as the token reaches; the answer is its acknowledgement."""
     path = str(call.request.path_params["path"])
     posts = call.context.posts
@@ -79,7 +79,7 @@ async def _post(call: Call) -> Response:
     return Response(answer, status, {"content-type": kind})
 
 
-def _check_channel(call: Call, path: str) -> None:
+def _check_channel(call: WebCall, path: str) -> None:
     """RefusedRequestError 403 where the token is limited to other channels than the one behind a path."""
     limited = call.by.channels
     of_path = {
@@ -92,8 +92,8 @@ def _check_channel(call: Call, path: str) -> None:
 
 
 ROUTES: Final = (
-    Route("GET", "/livez", Free.ANYBODY, _livez, Gate.TOKEN),
-    Route("GET", "/readyz", Free.ANYBODY, _readyz, Gate.TOKEN),
-    Route("GET", "/metrics", Permission.METADATA, _metrics, Gate.TOKEN),
-    Route("POST", "/hl7/v2/{path}", Permission.SEND, _post, Gate.TOKEN),
+    Route("GET", "/livez", Free.ANYBODY, _livez, Authentication.TOKEN),
+    Route("GET", "/readyz", Free.ANYBODY, _readyz, Authentication.TOKEN),
+    Route("GET", "/metrics", Permission.METADATA, _metrics, Authentication.TOKEN),
+    Route("POST", "/hl7/v2/{path}", Permission.SEND, _post, Authentication.TOKEN),
 )

@@ -12,9 +12,9 @@ from engine.ops.operations.operation import AnyOperation
 from engine.ops.web.api.addresses import ROOT, Endpoint, endpoints
 from engine.ops.web.api.openapi import described
 from engine.ops.web.body import read_json
-from engine.ops.web.call import Call, numbered
+from engine.ops.web.call import WebCall, numbered
 from engine.ops.web.refusal import RefusedRequestError
-from engine.ops.web.route import Free, Gate, Route
+from engine.ops.web.route import Authentication, Free, Route
 
 MOST_NAME: Final = 40
 
@@ -25,7 +25,7 @@ class View:
 
     endpoint: Endpoint
 
-    async def __call__(self, call: Call) -> Response:
+    async def __call__(self, call: WebCall) -> Response:
         """Do the operation and answer with what it returns."""
         operation, is_read = self.endpoint.operation, self.endpoint.method == "GET"
         given = self._asked(call) if is_read else dict(await read_json(call.request))
@@ -36,7 +36,7 @@ class View:
         done = await call.context.operations.perform(operation, call.by, given, written=is_read)
         return as_json(operation.to_json(done))
 
-    def _asked(self, call: Call) -> dict[str, object]:
+    def _asked(self, call: WebCall) -> dict[str, object]:
         """Return the parameters of an address; RefusedRequestError 400 for one that comes twice."""
         found: dict[str, object] = {}
         for name, text in call.request.query_params.multi_items():
@@ -80,10 +80,13 @@ def api_routes(operations: Iterable[AnyOperation]) -> tuple[Route, ...]:
     def description() -> bytes:
         return orjson.dumps(described(offered))
 
-    async def describe(_call: Call) -> Response:
+    async def describe(_call: WebCall) -> Response:
         return Response(description(), media_type="application/json")
 
     return (
-        Route("GET", f"{ROOT}/openapi.json", Free.SIGNED_IN, describe, Gate.TOKEN),
-        *(Route(one.method, ROOT + one.path, one.operation.permission, View(one), Gate.TOKEN) for one in offered),
+        Route("GET", f"{ROOT}/openapi.json", Free.SIGNED_IN, describe, Authentication.TOKEN),
+        *(
+            Route(one.method, ROOT + one.path, one.operation.permission, View(one), Authentication.TOKEN)
+            for one in offered
+        ),
     )

@@ -6,19 +6,19 @@ from starlette.responses import Response
 
 from engine.ops.access.actor import Permission
 from engine.ops.operations.alerts import AcknowledgeAlert, ListAlerts
-from engine.ops.web.call import Call, go, numbered
+from engine.ops.web.call import WebCall, go, numbered
 from engine.ops.web.route import Route
 
 MOST: Final = 200
 
 
-async def _list(call: Call) -> Response:
+async def _list(call: WebCall) -> Response:
     alerts = await call.perform(ListAlerts, all=True, limit=MOST)
     opened = [one for one in alerts if not one.cleared_at]
     return call.page("alerts.html", opened=opened, cleared=[one for one in alerts if one.cleared_at])
 
 
-async def _acknowledge(call: Call) -> Response:
+async def _acknowledge(call: WebCall) -> Response:
     await call.perform(AcknowledgeAlert, alert=numbered("alert", call.form.get("alert"), 400))
     return go("/alerts", "cleared")
 

@@ -4,14 +4,14 @@ from typing import Final
 
 from starlette.responses import Response
 
-from engine.ops.web.call import Call
+from engine.ops.web.call import WebCall
 from engine.ops.web.headers import KEPT
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.renderer import FILES, KINDS, TAGS
 from engine.ops.web.route import Free, Route
 
 
-async def _asset(call: Call) -> Response:
+async def _asset(call: WebCall) -> Response:
     name = str(call.request.path_params.get("name", ""))
     if name not in FILES:
         raise RefusedRequestError(404)

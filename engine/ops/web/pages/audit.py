@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from engine.ops.access.actor import Permission
 from engine.ops.operations.audit import ExportTrail, ListTrail, VerifyTrail
 from engine.ops.views.auditing import Proof, exported
-from engine.ops.web.call import Call, go, numbered
+from engine.ops.web.call import WebCall, go, numbered
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 
@@ -17,7 +17,7 @@ PAGE: Final = 100
 WORDS: Final = ("actor", "act", "outcome", "patient", "since", "until")
 
 
-async def _search(call: Call) -> Response:
+async def _search(call: WebCall) -> Response:
     """Keep what is searched for, as a patient may be named, and go to the list of it."""
     criteria: dict[str, object] = {name: call.form[name].strip() for name in WORDS if call.form.get(name, "").strip()}
     entry = call.form.get("entry", "").strip()
@@ -26,12 +26,12 @@ async def _search(call: Call) -> Response:
     return go(f"/audit?search={call.context.searches.keep(call.owner, criteria)}" if criteria else "/audit")
 
 
-async def _verify(call: Call) -> Response:
+async def _verify(call: WebCall) -> Response:
     proof = await call.perform(VerifyTrail)
     return await _page(call, proof)
 
 
-async def _export(call: Call) -> Response:
+async def _export(call: WebCall) -> Response:
     """Answer with the rows of a search, as a file; what may be exported is recorded first."""
     criteria = dict(_criteria(call, call.form.get("search", "")))
     leave = await call.perform(ExportTrail, **criteria, format="csv")
@@ -41,14 +41,14 @@ async def _export(call: Call) -> Response:
     return StreamingResponse(iterate_in_threadpool(lines), media_type="text/csv", headers=headers)
 
 
-async def _page(call: Call, proof: Proof | None = None) -> Response:
+async def _page(call: WebCall, proof: Proof | None = None) -> Response:
     criteria, before = _criteria(call, call.asked("search")), call.number("before")
     rows = await call.perform(ListTrail, **criteria, before=before, limit=PAGE)
     more = f"/audit?search={call.asked('search')}&before={rows[-1].row}" if len(rows) == PAGE else ""
     return call.page("audit.html", rows=rows, criteria=criteria, more=more, proof=proof, search=call.asked("search"))
 
 
-def _criteria(call: Call, name: str) -> Mapping[str, object]:
+def _criteria(call: WebCall, name: str) -> Mapping[str, object]:
     criteria = call.context.searches.find(call.owner, name) if name else {}
     if criteria is None:
         raise RefusedRequestError(404, "this search has expired: search again")

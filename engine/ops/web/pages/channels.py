@@ -19,7 +19,7 @@ from engine.ops.operations.channels import (
 )
 from engine.ops.operations.destinations import ListDestinations, PauseDestination, ResumeDestination
 from engine.ops.operations.kept import DeliverKept, PlanKept
-from engine.ops.web.call import Call, form, go
+from engine.ops.web.call import WebCall, form, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 from engine.ops.web.stream import streamed
@@ -27,12 +27,12 @@ from engine.ops.web.stream import streamed
 KEPT: Final = ("channel", "since", "until", "event", "reason")
 
 
-async def _list(call: Call) -> Response:
+async def _list(call: WebCall) -> Response:
     return await _show(call)
 
 
 async def _show(
-    call: Call,
+    call: WebCall,
     status: int = 200,
     *,
     drained: DrainedChannel | None = None,
@@ -46,7 +46,7 @@ async def _show(
     )  # fmt: skip
 
 
-async def _live(call: Call) -> Response:
+async def _live(call: WebCall) -> Response:
     async def now() -> str:
         channels, destinations = await asyncio.gather(call.perform(ListChannels), call.perform(ListDestinations))
         return call.part("parts/channels.html", channels=channels, destinations=destinations)
@@ -54,13 +54,13 @@ async def _live(call: Call) -> Response:
     return streamed(call, now)
 
 
-async def _drain(call: Call) -> Response:
+async def _drain(call: WebCall) -> Response:
     """Stop a channel and say what of it is still on its way; pressed again, it says that anew."""
     drained = await call.perform(DrainChannel, channel=call.form.get("channel", ""))
     return await _show(call, drained=drained)
 
 
-async def _plan(call: Call) -> Response:
+async def _plan(call: WebCall) -> Response:
     """Show what a channel kept since a time, and what of it would not be delivered; nothing is begun before."""
     given = {name: call.form[name].strip() for name in KEPT if call.form.get(name, "").strip()}
     try:
@@ -71,7 +71,7 @@ async def _plan(call: Call) -> Response:
     return call.page("kept_plan.html", plan=plan, given=given, kept=kept)
 
 
-async def _deliver(call: Call) -> Response:
+async def _deliver(call: WebCall) -> Response:
     """Begin what was planned, as it was kept: the form carries its id alone."""
     found = call.context.searches.find(call.owner, call.form.get("plan", ""))
     if found is None or "kept" not in found:

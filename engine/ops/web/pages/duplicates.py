@@ -9,7 +9,7 @@ from engine.ops.access.actor import Permission
 from engine.ops.operations.duplicates import SHOWN, CompareDuplicate, DecideDuplicate, ListDuplicates
 from engine.ops.views.duplicate import Choice
 from engine.ops.views.reasons import reason_of
-from engine.ops.web.call import Call, form
+from engine.ops.web.call import WebCall, form
 from engine.ops.web.names import names_of
 from engine.ops.web.route import Route
 
@@ -23,7 +23,7 @@ WORDS: Final = {
 HEADINGS: Final = {"open": "Open", "sent": "With the MPI team", "closed": "Closed", "all": "All"}
 
 
-async def _list(call: Call) -> Response:
+async def _list(call: WebCall) -> Response:
     show = call.asked("show") if call.asked("show") in SHOWN else SHOWN[0]
     found = await call.perform(ListDuplicates, show=show, before=call.number("before") or 0, limit=PAGE)
     names = await names_of(call, [one.entry for one in found.entries])
@@ -32,7 +32,7 @@ async def _list(call: Call) -> Response:
     )
 
 
-async def _compare(call: Call) -> Response:
+async def _compare(call: WebCall) -> Response:
     entry = call.entry()
     pair = await call.perform(CompareDuplicate, entry=entry)
     names = await names_of(call, [entry])

@@ -14,7 +14,7 @@ from engine.ops.operations.lanes import ListHeld
 from engine.ops.operations.operation import Operation
 from engine.ops.operations.replays import ReplayRun
 from engine.ops.views.reasons import reason_of
-from engine.ops.web.call import Call, go
+from engine.ops.web.call import WebCall, go
 from engine.ops.web.names import names_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
@@ -31,11 +31,11 @@ ACTS: Final[Mapping[str, type[Operation[ReplayRun]]]] = {
 }
 
 
-async def _list(call: Call) -> Response:
+async def _list(call: WebCall) -> Response:
     return await _page(call, {name: call.asked(name) for name in FILTERS if call.asked(name)})
 
 
-async def _page(call: Call, chosen: Mapping[str, str], status: int = 200, alarm: str = "") -> Response:
+async def _page(call: WebCall, chosen: Mapping[str, str], status: int = 200, alarm: str = "") -> Response:
     held = await call.perform(ListHeld, **chosen, limit=MOST)
     counts = Counter(one.reason for one in held).most_common()
     reasons = sorted(((code, reason_of(code), count) for code, count in counts), key=lambda one: one[1].can_wait)
@@ -45,7 +45,7 @@ async def _page(call: Call, chosen: Mapping[str, str], status: int = 200, alarm:
     )
 
 
-async def _plan(call: Call) -> Response:
+async def _plan(call: WebCall) -> Response:
     """Show what would be taken up and what would be held again; nothing is begun before that was seen."""
     act = call.form.get("do", "")
     if act not in ACTS:
@@ -59,13 +59,13 @@ async def _plan(call: Call) -> Response:
 
 
 def _planned(
-    call: Call, act: str, given: Mapping[str, Any], plan: object, status: int = 200, alarm: str = ""
+    call: WebCall, act: str, given: Mapping[str, Any], plan: object, status: int = 200, alarm: str = ""
 ) -> Response:
     kept = call.context.searches.keep(call.owner, {"do": act, "given": given, "plan": plan})
     return call.page("held_plan.html", status, act=act, given=given, plan=plan, kept=kept, alarm=alarm)
 
 
-async def _start(call: Call) -> Response:
+async def _start(call: WebCall) -> Response:
     """Begin what was planned, as it was kept: the form carries its id, and of a discard the reason."""
     kept = call.context.searches.find(call.owner, call.form.get("plan", ""))
     if kept is None or "do" not in kept:
@@ -80,7 +80,7 @@ async def _start(call: Call) -> Response:
     return go(f"/runs/{run.run}", "run")
 
 
-def _given(call: Call) -> dict[str, object]:
+def _given(call: WebCall) -> dict[str, object]:
     """Return the entries that were ticked, or the filters where all that they choose is meant."""
     boxes = [name.removeprefix(BOX) for name in call.form if name.startswith(BOX)]
     entries = [number for box in boxes if (number := digits_of(box)) is not None]

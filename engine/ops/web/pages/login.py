@@ -9,8 +9,8 @@ from starlette.responses import Response
 
 from engine.ops.access.actor import Permission
 from engine.ops.access.invitation import VALID_FOR, VALID_FOR_ACCOUNT
-from engine.ops.access.session import Refusal, Session
-from engine.ops.web.call import Call, go
+from engine.ops.access.session import LoginRefusal, Session
+from engine.ops.web.call import WebCall, go
 from engine.ops.web.headers import SESSION, VISITOR
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
@@ -27,29 +27,29 @@ RULES: Final = {
 _PLACE: Final = re.compile(r"/[a-z0-9-]+(/[a-z0-9-]+)*")
 
 
-async def _show_log_in(call: Call) -> Response:
+async def _show_log_in(call: WebCall) -> Response:
     if call.actor is not None:
         return go("/")
     return _for_visitor(call, "log_in.html", to=call.asked("to"), name="", alarm="")
 
 
-async def _log_in(call: Call) -> Response:
+async def _log_in(call: WebCall) -> Response:
     name, to = call.form.get("name", ""), call.form.get("to", "")
     old = call.context.cookies.read(call.request, SESSION)
     found = await call.context.access.log_in(
         name, call.form.get("password", ""), call.form.get("totp", ""), call.address, old
     )
-    if isinstance(found, Refusal):
+    if isinstance(found, LoginRefusal):
         answer = _for_visitor(call, "log_in.html", _status(found), to=to, name=name, alarm=_sentence(found))
         return _with_wait(answer, found)
     return _enter(call, found, to if _PLACE.fullmatch(to) else "/")
 
 
-async def _show_set_up(call: Call) -> Response:
+async def _show_set_up(call: WebCall) -> Response:
     return _for_visitor(call, "set_up.html", token=call.asked("token"), name=call.asked("name"), alarm="")
 
 
-async def _set_up(call: Call) -> Response:
+async def _set_up(call: WebCall) -> Response:
     token, name, password = (call.form.get(field, "") for field in ("token", "name", "password"))
     if password != call.form.get("again", ""):
         alarm = "The two passwords differ."
@@ -59,19 +59,19 @@ async def _set_up(call: Call) -> Response:
         answer = _for_visitor(call, "set_up.html", _status(refusal), token=token, name=name, alarm=_sentence(refusal))
         return _with_wait(answer, refusal)
     found = await call.context.access.log_in(name, password, "", call.address)
-    return go("/log-in") if isinstance(found, Refusal) else _enter(call, found, "/account")
+    return go("/log-in") if isinstance(found, LoginRefusal) else _enter(call, found, "/account")
 
 
-async def _show_second_factor(call: Call) -> Response:
+async def _show_second_factor(call: WebCall) -> Response:
     offer = await call.context.access.enrolment(call.cookie) if call.cookie else None
     if offer is None:
         return go("/account" if call.actor is not None else "/log-in")
     return call.page("second_factor.html", offer=offer, alarm="", required=call.actor is None)
 
 
-async def _second_factor(call: Call) -> Response:
+async def _second_factor(call: WebCall) -> Response:
     found = await call.context.access.enrol(call.cookie, call.form.get("code", ""), call.address)
-    if not isinstance(found, Refusal):
+    if not isinstance(found, LoginRefusal):
         return _enter(call, found, "/account", "factor")
     offer = await call.context.access.enrolment(call.cookie)
     if offer is None:
@@ -81,7 +81,7 @@ async def _second_factor(call: Call) -> Response:
     )
 
 
-async def _log_out(call: Call) -> Response:
+async def _log_out(call: WebCall) -> Response:
     if call.actor is not None:
         call.context.searches.forget(call.owner)
     await call.context.access.log_out(call.cookie, call.address)
@@ -90,14 +90,14 @@ async def _log_out(call: Call) -> Response:
     return answer
 
 
-def _enter(call: Call, session: Session, place: str, notice: str = "") -> Response:
+def _enter(call: WebCall, session: Session, place: str, notice: str = "") -> Response:
     answer = go("/second-factor") if session.enrolling else go(place, notice)
     call.context.cookies.set(answer, SESSION, session.cookie)
     call.context.cookies.drop(answer, VISITOR)
     return answer
 
 
-def _for_visitor(call: Call, template: str, status: int = 200, **values: object) -> Response:
+def _for_visitor(call: WebCall, template: str, status: int = 200, **values: object) -> Response:
     """Answer with a form for somebody who is not signed in, bound to a cookie of the browser."""
     made = "" if call.cookie else secrets.token_urlsafe(24)
     call.cookie = call.cookie or made
@@ -107,21 +107,21 @@ def _for_visitor(call: Call, template: str, status: int = 200, **values: object)
     return answer
 
 
-def _status(refusal: Refusal) -> int:
+def _status(refusal: LoginRefusal) -> int:
     return 429 if refusal.wait_seconds else 403
 
 
-def _sentence(refusal: Refusal) -> str:
+def _sentence(refusal: LoginRefusal) -> str:
     return f"{refusal.text} Wait {refusal.wait_seconds} seconds." if refusal.wait_seconds else refusal.text
 
 
-def _with_wait(answer: Response, refusal: Refusal) -> Response:
+def _with_wait(answer: Response, refusal: LoginRefusal) -> Response:
     if refusal.wait_seconds:
         answer.headers["retry-after"] = str(refusal.wait_seconds)
     return answer
 
 
-def home_of(call: Call) -> str:
+def home_of(call: WebCall) -> str:
     """Return the first page of the menu that who asks may see."""
     for route in call.context.routes:
         if route.label and isinstance(route.needs, Permission) and call.may(route.needs):

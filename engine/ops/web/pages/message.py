@@ -14,7 +14,7 @@ from engine.ops.operations.messages import ShowFacts, ShowMessage
 from engine.ops.views.entry import Element, EntryFacts
 from engine.ops.views.reasons import Reason, reason_of
 from engine.ops.views.segments import SegmentView
-from engine.ops.web.call import Call, form, go
+from engine.ops.web.call import WebCall, form, go
 from engine.ops.web.route import Route
 from engine.ops.web.wording import pretty
 from engine.pipeline.repair.choosing import CHOICES
@@ -26,7 +26,7 @@ MOST_LETTERS: Final = 200
 UNFINISHED: Final = frozenset({"received", "claimed", "waiting"})
 
 
-async def _show(call: Call) -> Response:
+async def _show(call: WebCall) -> Response:
     seq = call.entry()
     if call.may(Permission.PHI):
         whole = await call.perform(ShowMessage, entry=seq)
@@ -34,7 +34,7 @@ async def _show(call: Call) -> Response:
     return await _page(call, await call.perform(ShowFacts, entry=seq), ())
 
 
-async def _page(call: Call, entry: EntryFacts, segments: Sequence[SegmentView]) -> Response:
+async def _page(call: WebCall, entry: EntryFacts, segments: Sequence[SegmentView]) -> Response:
     behind, first = None, first_of(segments)
     if entry.state is State.HELD and entry.deliveries:
         behind = await call.perform(ShowLane, entry=entry.entry)
@@ -44,7 +44,7 @@ async def _page(call: Call, entry: EntryFacts, segments: Sequence[SegmentView]) 
     )  # fmt: skip
 
 
-async def _explain(call: Call) -> Response:
+async def _explain(call: WebCall) -> Response:
     """Show a page of the elements; what they are filtered by is kept, as it may be a patient's."""
     seq, page = call.entry(), max(call.number("page") or 1, 1)
     kept = call.context.searches.find(call.owner, call.asked("filter")) or {}
@@ -65,7 +65,7 @@ def _says(one: Element, wanted: str) -> bool:
     return all(word in text for word in wanted.casefold().split())
 
 
-async def _filter(call: Call) -> Response:
+async def _filter(call: WebCall) -> Response:
     """Keep what the elements are filtered by, and go to those that have it."""
     seq, words = call.entry(), call.form.get("words", "").strip()[:MOST_LETTERS]
     kept = f"?filter={call.context.searches.keep(call.owner, {'words': words})}" if words else ""
@@ -94,7 +94,7 @@ def _why(entry: EntryFacts) -> list[tuple[list[str], Reason]]:
     return [(codes, line) for line, codes in found.items()]
 
 
-def _can(call: Call, entry: EntryFacts) -> Mapping[str, bool]:
+def _can(call: WebCall, entry: EntryFacts) -> Mapping[str, bool]:
     """Return what the actor may do with an entry."""
     operates = call.may(Permission.OPERATE)
     states = {one.state for one in entry.deliveries} or {entry.state}

@@ -11,7 +11,7 @@ from engine.journal.entry import State
 from engine.ops.access.actor import Permission
 from engine.ops.operations.messages import ListMessages, SearchMessages
 from engine.ops.views.searching import FactsPage, RowPage
-from engine.ops.web.call import Call, go
+from engine.ops.web.call import WebCall, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 from engine.ops.web.stream import streamed
@@ -30,7 +30,7 @@ LABELS: Final = {
 COLUMNS: Final = ("entry", "received_at", "channel", "source", "event", "control_id", "state", "reason", "ack")
 
 
-async def _list(call: Call) -> Response:
+async def _list(call: WebCall) -> Response:
     criteria = _criteria(call)
     before = call.number("before")
     values = await _found(call, criteria, before)
@@ -45,7 +45,7 @@ async def _list(call: Call) -> Response:
     )
 
 
-async def _search(call: Call) -> Response:
+async def _search(call: WebCall) -> Response:
     """Keep what is searched for and go to the list of it; a form that cannot be searched for is shown again."""
     criteria = {name: call.form[name].strip() for name in (*OPEN, *PRIVATE) if call.form.get(name, "").strip()}
     if any(name in criteria for name in PRIVATE) and not call.may(Permission.PHI):
@@ -63,7 +63,7 @@ async def _search(call: Call) -> Response:
     return go(f"/messages?search={call.context.searches.keep(call.owner, criteria)}" if criteria else "/messages")
 
 
-async def _live(call: Call) -> Response:
+async def _live(call: WebCall) -> Response:
     """Stream the newest page of a list; not of one that names a patient, as each look would be one at the patient."""
     criteria = _criteria(call)
     if any(name in criteria for name in PRIVATE):
@@ -75,7 +75,7 @@ async def _live(call: Call) -> Response:
     return streamed(call, rows)
 
 
-async def _export(call: Call) -> Response:
+async def _export(call: WebCall) -> Response:
     """Answer with the rows that a search finds, the newest thousand, as a file for a spreadsheet."""
     call.confirmed()
     criteria = _criteria(call, call.form.get("search", ""))
@@ -86,7 +86,7 @@ async def _export(call: Call) -> Response:
     )
 
 
-def _criteria(call: Call, kept: str = "") -> Mapping[str, str]:
+def _criteria(call: WebCall, kept: str = "") -> Mapping[str, str]:
     """Return what the list is of: a kept search, or plain filters of the address."""
     name = kept or call.asked("search")
     if not name:
@@ -100,7 +100,7 @@ def _criteria(call: Call, kept: str = "") -> Mapping[str, str]:
     return criteria
 
 
-async def _found(call: Call, criteria: Mapping[str, str], before: int | None) -> dict[str, object]:
+async def _found(call: WebCall, criteria: Mapping[str, str], before: int | None) -> dict[str, object]:
     found = await _perform(call, criteria, before, PAGE)
     more = _address(call, found.before) if found.before else ""
     return {
@@ -109,7 +109,7 @@ async def _found(call: Call, criteria: Mapping[str, str], before: int | None) ->
     }  # fmt: skip
 
 
-async def _perform(call: Call, criteria: Mapping[str, str], before: int | None, limit: int) -> RowPage | FactsPage:
+async def _perform(call: WebCall, criteria: Mapping[str, str], before: int | None, limit: int) -> RowPage | FactsPage:
     if any(name in criteria for name in PRIVATE):
         return await call.perform(SearchMessages, **criteria, before=before, limit=limit)
     return await call.perform(ListMessages, **criteria, before=before, limit=limit)
@@ -119,12 +119,12 @@ def _labelled(criteria: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(LABELS[name], criteria[name]) for name in LABELS if name in criteria]
 
 
-def _address(call: Call, before: int) -> str:
+def _address(call: WebCall, before: int) -> str:
     pairs = {key: value for key in ("search", *PLAIN) if (value := call.asked(key))}
     return f"/messages?{urlencode(pairs | {'before': before})}"
 
 
-def _live_at(call: Call, criteria: Mapping[str, str], before: int | None) -> str:
+def _live_at(call: WebCall, criteria: Mapping[str, str], before: int | None) -> str:
     """Return the address of the list's stream, '' where it does not move."""
     if before or any(name in criteria for name in PRIVATE) or "until" in criteria:
         return ""

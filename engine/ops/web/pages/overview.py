@@ -15,8 +15,8 @@ from engine.ops.operations.destinations import ListDestinations, ResumeDestinati
 from engine.ops.operations.lanes import ListHeld
 from engine.ops.operations.messages import CountMessages, ShowCharts
 from engine.ops.views.charting import SPANS, Charts
-from engine.ops.web.call import Call, form, go
-from engine.ops.web.charts import Chart, chart, per_minute
+from engine.ops.web.call import WebCall, form, go
+from engine.ops.web.charts import LineChart, chart, per_minute
 from engine.ops.web.pages.login import home_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Free, Route
@@ -29,16 +29,16 @@ MOST_DESTINATIONS: Final = 8
 GRAVITY: Final = {"bad": 0, "warn": 1, "info": 2}
 
 
-async def _home(call: Call) -> Response:
+async def _home(call: WebCall) -> Response:
     return go(home_of(call))
 
 
-async def _show(call: Call) -> Response:
+async def _show(call: WebCall) -> Response:
     parts = await asyncio.gather(_now(call), _alerts(call), _charts(call), _held(call))
     return call.page("overview.html", **{name: value for part in parts for name, value in part.items()})
 
 
-async def _live(call: Call) -> Response:
+async def _live(call: WebCall) -> Response:
     async def now() -> str:
         return call.part("parts/overview.html", **await _now(call))
 
@@ -55,7 +55,7 @@ async def _live(call: Call) -> Response:
     return streamed(call, now, charts, alerts=alerts, held=held)
 
 
-async def _now(call: Call) -> dict[str, object]:
+async def _now(call: WebCall) -> dict[str, object]:
     """Gather where messages stand on their way, and what takes nothing."""
     channels, counts, destinations, alerts = await asyncio.gather(
         call.perform(ListChannels),
@@ -67,7 +67,7 @@ async def _now(call: Call) -> dict[str, object]:
     return {"boxes": boxes, "troubles": list(troubles(boxes))}
 
 
-async def _alerts(call: Call) -> dict[str, object]:
+async def _alerts(call: WebCall) -> dict[str, object]:
     """Gather the alerts, the gravest first and then the oldest; acknowledged ones apart."""
     alerts = await call.perform(ListAlerts)
     ordered: list[AlertView] = sorted(alerts, key=lambda one: (GRAVITY[severity(one)], one.opened_at))
@@ -77,19 +77,19 @@ async def _alerts(call: Call) -> dict[str, object]:
     }
 
 
-async def _held(call: Call) -> dict[str, object]:
+async def _held(call: WebCall) -> dict[str, object]:
     held = await call.perform(ListHeld, limit=MOST_HELD + 1)
     return {"held": held[:MOST_HELD], "more_held": len(held) > MOST_HELD}
 
 
-def _span(call: Call) -> str:
+def _span(call: WebCall) -> str:
     span = call.asked("span") or "1h"
     if span not in SPANS:
         raise RefusedRequestError(404, f"there are no charts of that time: {', '.join(SPANS)}")
     return span
 
 
-async def _charts(call: Call) -> dict[str, object]:
+async def _charts(call: WebCall) -> dict[str, object]:
     span = _span(call)
     found = await call.perform(ShowCharts, span=span)
     shown, more = sorted(found.delivery_ms)[:MOST_DESTINATIONS], sorted(found.delivery_ms)[MOST_DESTINATIONS:]
@@ -101,7 +101,7 @@ async def _charts(call: Call) -> dict[str, object]:
     }
 
 
-def _drawn(found: Charts, destinations: Iterable[str], now: datetime) -> Iterator[Chart]:
+def _drawn(found: Charts, destinations: Iterable[str], now: datetime) -> Iterator[LineChart]:
     times = [moment_of(at) or now for at in found.at]
     total = partial(_sum, times)
     rate = partial(per_minute, times, found.seconds, now)

@@ -11,7 +11,7 @@ from engine.ops.operations.messages import ListMessages, SearchMessages
 from engine.ops.operations.patients import FindPatients, ShowPatient
 from engine.ops.views.entry import RowFacts
 from engine.ops.views.patient import Other
-from engine.ops.web.call import Call, go
+from engine.ops.web.call import WebCall, go
 from engine.ops.web.names import names_of
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
@@ -21,13 +21,13 @@ MOST_FOUND: Final = 20
 MOST_LETTERS: Final = 200
 
 
-async def _show(call: Call) -> Response:
+async def _show(call: WebCall) -> Response:
     seq, lane, before = call.entry(), call.number("lane") or 0, call.number("before") or 0
     found = await call.perform(ShowPatient, entry=seq, lane=lane, before=before, limit=PAGE)
     return call.page("patient.html", patient=found, asked_before=before)
 
 
-async def _find(call: Call) -> Response:
+async def _find(call: WebCall) -> Response:
     """Find what was typed and go there; where it may mean several things, to the list of them."""
     text = call.form.get("find", "").strip()[:MOST_LETTERS]
     if not text:
@@ -40,7 +40,7 @@ async def _find(call: Call) -> Response:
     return go(f"/find?search={call.context.searches.keep(call.owner, {'find': text})}")
 
 
-async def _list(call: Call) -> Response:
+async def _list(call: WebCall) -> Response:
     kept = call.context.searches.find(call.owner, call.asked("search"))
     if kept is None or "find" not in kept:
         raise RefusedRequestError(404, "this search has expired: search again")
@@ -51,7 +51,7 @@ async def _list(call: Call) -> Response:
     )
 
 
-async def _found(call: Call, text: str) -> tuple[list[Other], list[RowFacts], list[RowFacts], str]:
+async def _found(call: WebCall, text: str) -> tuple[list[Other], list[RowFacts], list[RowFacts], str]:
     """Return the patients of a number, the messages of an entry's number or a control ID, those that hold the words.
 
     Words are looked for where nothing else was found; with why they could not be.

@@ -32,7 +32,7 @@ from engine.ops.operations.playground import (
 from engine.ops.operations.publishing import ListPublications, PublishMappings, TakeBack
 from engine.ops.playground.site import NAME
 from engine.ops.views.playground import Planned, Tried
-from engine.ops.web.call import Call, go, numbered
+from engine.ops.web.call import WebCall, go, numbered
 from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route
 
@@ -64,7 +64,7 @@ class Draft:
         return self.path.startswith(SHIPPED)
 
 
-class Line(NamedTuple):
+class JsonLine(NamedTuple):
     """A line of a resource as JSON: the text before a value, the value with the place of its origin, what follows.
 
     `path`: of a value its path, `name[0].family`.
@@ -77,7 +77,7 @@ class Line(NamedTuple):
     origin: int | None = None
 
 
-async def _show(call: Call) -> Response:
+async def _show(call: WebCall) -> Response:
     """Show an empty page, or one with the message of an entry, for actors who may see it."""
     draft = Draft()
     if number := call.asked("entry"):
@@ -88,10 +88,10 @@ async def _show(call: Call) -> Response:
     return await _page(call, draft)
 
 
-def _working(view: Callable[[Call, Draft], Awaitable[Response]]) -> Callable[[Call], Awaitable[Response]]:
+def _working(view: Callable[[WebCall, Draft], Awaitable[Response]]) -> Callable[[WebCall], Awaitable[Response]]:
     """Return a view of what was typed, which is still there where it cannot be done; the reason is above it."""
 
-    async def answer(call: Call) -> Response:
+    async def answer(call: WebCall) -> Response:
         draft = await _draft(call)
         try:
             return await view(call, draft)
@@ -103,37 +103,37 @@ def _working(view: Callable[[Call, Draft], Awaitable[Response]]) -> Callable[[Ca
     return answer
 
 
-async def _try(call: Call, draft: Draft) -> Response:
+async def _try(call: WebCall, draft: Draft) -> Response:
     made = await call.perform(TryMapping, **_given(draft), message=draft.message)
     resources = [(one.interaction, one.resource.get("resourceType", ""), _lines(one)) for one in made.plan]
     return await _result(call, draft, "tried", made=made, resources=resources, read_by=_read_by(made))
 
 
-async def _test(call: Call, draft: Draft) -> Response:
+async def _test(call: WebCall, draft: Draft) -> Response:
     return await _result(call, draft, "tested", made=await call.perform(RunCases, **_given(draft)))
 
 
-async def _check(call: Call) -> Response:
+async def _check(call: WebCall) -> Response:
     """Answer with the problems of the files, for the editor."""
     draft = await _draft(call)
     made = await call.perform(CheckMapping, **_given(draft))
     return Response(orjson.dumps([one.model_dump() for one in made.problems]), media_type="application/json")
 
 
-async def _compare(call: Call, draft: Draft) -> Response:
+async def _compare(call: WebCall, draft: Draft) -> Response:
     limit = call.form.get("limit", "")
     count = int(limit) if limit in {str(one) for one in COMPARED} else COMPARED[0]
     return await _result(call, draft, "compared", made=await call.perform(CompareMapping, **_given(draft), limit=count))
 
 
-async def _open(call: Call) -> Response:
+async def _open(call: WebCall) -> Response:
     """Open another file; what was edited of the one that was open is kept on the page."""
     draft = await _draft(call)
     wanted = call.form.get("new", "").strip() or call.form.get("wanted", "")
     return await _editor(call, await _opened(call, draft, wanted))
 
 
-async def _own(call: Call) -> Response:
+async def _own(call: WebCall) -> Response:
     """Begin a file of the site's own that extends the shipped one which is open."""
     draft = await _draft(call)
     inner = draft.path.removeprefix(SHIPPED)
@@ -143,14 +143,14 @@ async def _own(call: Call) -> Response:
     return await _editor(call, opened if opened.text else replace(opened, text=_beginning(inner)))
 
 
-async def _forget(call: Call) -> Response:
+async def _forget(call: WebCall) -> Response:
     """Open the file as it is on the disk, without what was edited of it."""
     draft = await _draft(call)
     edits = {path: text for path, text in draft.edits.items() if path != draft.path}
     return await _editor(call, await _opened(call, replace(draft, edits=edits), draft.path))
 
 
-async def _download(_call: Call, draft: Draft) -> Response:
+async def _download(_call: WebCall, draft: Draft) -> Response:
     """Answer with the edited files: one as it is, several as an archive with their folders."""
     if not draft.edits:
         raise UsageError("nothing is edited: open a file and change it first")
@@ -164,7 +164,7 @@ async def _download(_call: Call, draft: Draft) -> Response:
     return _file("mappings.zip", archive.getvalue(), "application/zip")
 
 
-async def _publish(call: Call, draft: Draft) -> Response:
+async def _publish(call: WebCall, draft: Draft) -> Response:
     """Put the edited files in force, and show the page without edits."""
     bases = {path: draft.bases.get(path, "") for path in draft.edits}
     given = {"edited": dict(draft.edits), "base": bases, "reason": call.form.get("reason", "")}
@@ -172,12 +172,12 @@ async def _publish(call: Call, draft: Draft) -> Response:
     return go("/playground", "published")
 
 
-async def _take_back(call: Call, _draft: Draft) -> Response:
+async def _take_back(call: WebCall, _draft: Draft) -> Response:
     await call.perform(TakeBack, publication=digits_of(call.form.get("publication", "")) or 0)
     return go("/playground", "taken-back")
 
 
-async def _schema(call: Call) -> Response:
+async def _schema(call: WebCall) -> Response:
     """Answer with the schema of a kind of file, for completion."""
     name = str(call.request.path_params["name"])
     if name not in SCHEMAS:
@@ -185,7 +185,7 @@ async def _schema(call: Call) -> Response:
     return Response((shipped("mappings") / "schema" / f"{name}.json").read_bytes(), media_type="application/json")
 
 
-async def _draft(call: Call) -> Draft:
+async def _draft(call: WebCall) -> Draft:
     """Return what a form holds; the open file is edited where its text is another than on the disk."""
     form = call.form
     edits = {name[len(EDIT) :]: _lf(text) for name, text in form.items() if name.startswith(EDIT)}
@@ -199,7 +199,7 @@ async def _draft(call: Call) -> Draft:
     return replace(draft, edits=edits if draft.text == there else {**edits, draft.path: draft.text})
 
 
-async def _opened(call: Call, draft: Draft, path: str) -> Draft:
+async def _opened(call: WebCall, draft: Draft, path: str) -> Draft:
     """Return a draft in which a file is open, as it was edited or else as it is."""
     if not NAME.fullmatch(path.removeprefix(SHIPPED)):
         raise RefusedRequestError(422, "name a file such as resources/patient.yaml, or tables/ours.yaml for a new one")
@@ -210,7 +210,7 @@ async def _opened(call: Call, draft: Draft, path: str) -> Draft:
     return replace(draft, path=path, text=text, bases={**draft.bases, path: mark}, line=at)
 
 
-async def _on_disk(call: Call, path: str) -> tuple[str, str]:
+async def _on_disk(call: WebCall, path: str) -> tuple[str, str]:
     """Return the text of a file and its mark, both empty for one that is not there yet."""
     try:
         found = await call.perform(ShowMappingFile, path=path)
@@ -220,19 +220,19 @@ async def _on_disk(call: Call, path: str) -> tuple[str, str]:
 
 
 async def _page(
-    call: Call, draft: Draft, result: str = "", alarm: str = "", status: int = 200, **values: object
+    call: WebCall, draft: Draft, result: str = "", alarm: str = "", status: int = 200, **values: object
 ) -> Response:
     shown = {**await _values(call, draft), **values, "result": result, "alarm": alarm}
     return await asyncio.to_thread(call.page, "playground.html", status, **shown)
 
 
-async def _editor(call: Call, draft: Draft) -> Response:
+async def _editor(call: WebCall, draft: Draft) -> Response:
     if _is_part(call):
         return HTMLResponse(call.part("parts/editor.html", **await _values(call, draft)))
     return await _page(call, draft)
 
 
-async def _result(call: Call, draft: Draft, result: str, **values: Any) -> Response:
+async def _result(call: WebCall, draft: Draft, result: str, **values: Any) -> Response:
     """Answer with what came of it: for a script as a part, else below what was typed."""
     problems = orjson.dumps([one.model_dump() for one in values["made"].problems]).decode()
     if _is_part(call):
@@ -241,11 +241,11 @@ async def _result(call: Call, draft: Draft, result: str, **values: Any) -> Respo
     return await _page(call, draft, result, problems=problems, **values)
 
 
-def _is_part(call: Call) -> bool:
+def _is_part(call: WebCall) -> bool:
     return call.request.headers.get("hx-request") == "true"
 
 
-async def _values(call: Call, draft: Draft) -> dict[str, object]:
+async def _values(call: WebCall, draft: Draft) -> dict[str, object]:
     files = [one.path for one in await call.perform(ListMappingFiles)]
     numbers = list(enumerate(draft.text.splitlines(), 1)) if draft.is_shipped else []
     kind = FOLDERS.get(draft.path.removeprefix(SHIPPED).partition("/")[0], "mapping")
@@ -290,33 +290,33 @@ def _read_by(made: Tried) -> dict[str, int]:
     return found
 
 
-def _lines(planned: Planned) -> list[Line]:
+def _lines(planned: Planned) -> list[JsonLine]:
     """Return a resource line by line, as many as a page shows."""
-    found: list[Line] = []
+    found: list[JsonLine] = []
     for line in _json(planned.resource, planned.origins, "", 0, "", ""):
         found.append(line)
         if len(found) == MOST_LINES:
-            return [*found, Line("...")]
+            return [*found, JsonLine("...")]
     return found
 
 
-def _json(value: Any, origins: Mapping[str, int], path: str, depth: int, name: str, comma: str) -> Iterator[Line]:
+def _json(value: Any, origins: Mapping[str, int], path: str, depth: int, name: str, comma: str) -> Iterator[JsonLine]:
     margin = "  " * depth + name
     if isinstance(value, dict) and value:
-        yield Line(f"{margin}{{")
+        yield JsonLine(f"{margin}{{")
         last = len(value) - 1
         for number, (key, part) in enumerate(value.items()):
             inner = f"{path}.{key}" if path else key
             yield from _json(part, origins, inner, depth + 1, f'"{key}": ', "," if number < last else "")
-        yield Line("  " * depth + "}" + comma)
+        yield JsonLine("  " * depth + "}" + comma)
     elif isinstance(value, list) and value:
-        yield Line(f"{margin}[")
+        yield JsonLine(f"{margin}[")
         for number, part in enumerate(value):
             end = "," if number < len(value) - 1 else ""
             yield from _json(part, origins, f"{path}[{number}]", depth + 1, "", end)
-        yield Line("  " * depth + "]" + comma)
+        yield JsonLine("  " * depth + "]" + comma)
     else:
-        yield Line(margin, orjson.dumps(value).decode(), comma, path, origins.get(path))
+        yield JsonLine(margin, orjson.dumps(value).decode(), comma, path, origins.get(path))
 
 
 ROUTES: Final = (

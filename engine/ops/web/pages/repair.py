@@ -9,23 +9,23 @@ from engine.hl7.edit import editable
 from engine.ops.access.actor import Permission
 from engine.ops.operations.entries import DryRunMessage, DryRunView, EditMessage, ListMatches, ResolvePatient
 from engine.ops.operations.messages import ShowMessage
-from engine.ops.web.call import Call, form, go
+from engine.ops.web.call import WebCall, form, go
 from engine.ops.web.refusal import RefusedRequestError, status_of
 from engine.ops.web.route import Route
 
 
-async def _dry_run(call: Call) -> Response:
+async def _dry_run(call: WebCall) -> Response:
     seq = call.entry()
     found = await call.perform(DryRunMessage, entry=seq)
     return call.page("dry_run.html", entry=seq, dry_run=found)
 
 
-async def _show_edit(call: Call) -> Response:
+async def _show_edit(call: WebCall) -> Response:
     entry = await call.perform(ShowMessage, entry=call.entry())
     return _form(call, _to_edit(entry.message))
 
 
-async def _edit(call: Call) -> Response:
+async def _edit(call: WebCall) -> Response:
     """Try an edited message in a dry run, or store it as a new entry, by the button that was pressed."""
     text, reason = call.form.get("message", ""), call.form.get("reason", "")
     given: dict[str, object] = {"entry": call.entry(), "message": _as_sent(text)}
@@ -44,12 +44,14 @@ async def _edit(call: Call) -> Response:
     return go(f"/messages/{made.entry}", "edited-waits" if made.next_step else "edited")
 
 
-async def _show_choice(call: Call) -> Response:
+async def _show_choice(call: WebCall) -> Response:
     found = await call.perform(ListMatches, entry=call.entry(), destination=call.asked("destination") or None)
     return call.page("choice.html", entry=call.entry(), found=found)
 
 
-def _form(call: Call, text: str, *, status: int = 200, dry_run: DryRunView | None = None, alarm: str = "") -> Response:
+def _form(
+    call: WebCall, text: str, *, status: int = 200, dry_run: DryRunView | None = None, alarm: str = ""
+) -> Response:
     values = {"entry": call.entry(), "text": text, "dry_run": dry_run, "alarm": alarm}
     values |= {"reason": call.form.get("reason", ""), "discards": call.form.get("discard_original") == "yes"}
     return call.page("edit.html", status, **values)

@@ -17,7 +17,7 @@ from engine.ops.operations.replays import (
     StartReplay,
     StopReplay,
 )
-from engine.ops.web.call import Call, form, go
+from engine.ops.web.call import WebCall, form, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 from engine.ops.web.stream import streamed
@@ -26,11 +26,11 @@ FILTERS: Final = ("state", "channel", "event", "patient", "reason", "since", "un
 RATE: Final = 200
 
 
-async def _list(call: Call) -> Response:
+async def _list(call: WebCall) -> Response:
     return await _form(call, {})
 
 
-async def _plan(call: Call) -> Response:
+async def _plan(call: WebCall) -> Response:
     """Show what a run would take up; nothing is begun before that was seen."""
     given = _given(call)
     try:
@@ -43,7 +43,7 @@ async def _plan(call: Call) -> Response:
     )
 
 
-async def _start(call: Call) -> Response:
+async def _start(call: WebCall) -> Response:
     """Begin what was planned, as it was kept: the form carries its id alone."""
     given = call.context.searches.find(call.owner, call.form.get("plan", ""))
     if given is None:
@@ -52,11 +52,11 @@ async def _start(call: Call) -> Response:
     return go(f"/runs/{run.run}", "run")
 
 
-async def _show(call: Call) -> Response:
+async def _show(call: WebCall) -> Response:
     return call.page("run.html", run=await _run(call))
 
 
-async def _live(call: Call) -> Response:
+async def _live(call: WebCall) -> Response:
     number = call.run()
     await call.perform(ShowReplay, run=number)
 
@@ -66,7 +66,7 @@ async def _live(call: Call) -> Response:
     return streamed(call, progress)
 
 
-async def _form(call: Call, given: dict[str, object], status: int = 200, alarm: str = "") -> Response:
+async def _form(call: WebCall, given: dict[str, object], status: int = 200, alarm: str = "") -> Response:
     runs = await call.perform(ListReplays, limit=50)
     channels, destinations = sorted(call.context.engine.feeds), sorted(call.context.engine.dispatches)
     return call.page(
@@ -75,11 +75,11 @@ async def _form(call: Call, given: dict[str, object], status: int = 200, alarm: 
     )  # fmt: skip
 
 
-async def _run(call: Call) -> ReplayRun:
+async def _run(call: WebCall) -> ReplayRun:
     return await call.perform(ShowReplay, run=call.run())
 
 
-def _given(call: Call) -> dict[str, object]:
+def _given(call: WebCall) -> dict[str, object]:
     given: dict[str, object] = {name: call.form[name].strip() for name in FILTERS if call.form.get(name, "").strip()}
     rate = call.form.get("rate", "").strip()
     if rate:

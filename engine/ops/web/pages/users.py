@@ -27,7 +27,7 @@ from engine.ops.operations.access import (
 )
 from engine.ops.operations.fields import digits_of
 from engine.ops.operations.operation import Operation
-from engine.ops.web.call import Call, form, go
+from engine.ops.web.call import WebCall, form, go
 from engine.ops.web.refusal import RefusedRequestError
 from engine.ops.web.route import Route
 
@@ -41,17 +41,17 @@ CHANGES: Final[Mapping[str, type[Operation[Named]]]] = {
 }
 
 
-async def _add(call: Call) -> Response:
+async def _add(call: WebCall) -> Response:
     made = await call.perform(AddUser, name=call.form.get("name", ""), role=call.form.get("role", ""))
     return await _page(call, invitation=made)
 
 
-async def _password(call: Call) -> Response:
+async def _password(call: WebCall) -> Response:
     made = await call.perform(ResetPassword, name=call.form.get("name", ""))
     return await _page(call, invitation=made)
 
 
-async def _change(call: Call) -> Response:
+async def _change(call: WebCall) -> Response:
     wanted = call.form.get("change", "")
     if wanted not in CHANGES:
         raise RefusedRequestError(400, "there is no such change")
@@ -64,7 +64,7 @@ async def _change(call: Call) -> Response:
     return go("/users", "account")
 
 
-async def _add_token(call: Call) -> Response:
+async def _add_token(call: WebCall) -> Response:
     channels = [name for name in sorted(call.context.engine.feeds) if call.form.get(f"channel-{name}") == "yes"]
     days = call.form.get("days", "")
     if digits_of(days) is None:
@@ -74,7 +74,7 @@ async def _add_token(call: Call) -> Response:
     return await _page(call, token=made)
 
 
-async def _page(call: Call, invitation: Invitation | None = None, token: NewToken | None = None) -> Response:
+async def _page(call: WebCall, invitation: Invitation | None = None, token: NewToken | None = None) -> Response:
     users, tokens = await asyncio.gather(call.perform(ListUsers), call.perform(ListTokens))
     link = _link(call, invitation) if invitation else ""
     return call.page(
@@ -83,7 +83,7 @@ async def _page(call: Call, invitation: Invitation | None = None, token: NewToke
     )  # fmt: skip
 
 
-def _link(call: Call, invitation: Invitation) -> str:
+def _link(call: WebCall, invitation: Invitation) -> str:
     query = urlencode({"name": invitation.name, "token": invitation.token})
     return f"{call.request.url.scheme}://{call.request.headers['host']}/set-up?{query}"
 

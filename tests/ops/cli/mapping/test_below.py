@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from engine.errors import UsageError
 from engine.ops.cli.mapping.below import messages_below
 from engine.ops.cli.mapping.mappings import messages_of
-from engine.ops.cli.mapping.page import Section, page
+from engine.ops.cli.mapping.page import ReportSection, page
 from tests.ops.command import group
 
 app = group("mappings")
@@ -116,7 +116,7 @@ def test_a_page_stands_alone_and_shows_no_values(folder: Path, site: Path, tmp_p
 def test_what_stands_in_a_page_is_escaped() -> None:
     """Whatever a message holds is text, also what is no character to be shown."""
     rows = [{"code": "<script>alert(1)</script>", "of": ["a\x00", "\u202eb"]}]
-    text = page("<b>", ["&"], [Section("codes", "Codes", {"code": "Code", "of": "Of"})], {"codes": rows})
+    text = page("<b>", ["&"], [ReportSection("codes", "Codes", {"code": "Code", "of": "Of"})], {"codes": rows})
     assert "<script" not in text
     assert "<td>&lt;script&gt;alert(1)&lt;/script&gt;</td><td>a\ufffd, \ufffdb</td>" in text
     assert "<h1>&lt;b&gt;</h1>" in text

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.errors import UnknownEntryError, UsageError
-from engine.http.request import Request
-from engine.journal.entry import FollowUp, FollowUpKind, Outcome, State
+from engine.http.request import HttpRequest
+from engine.journal.entry import FollowUpKind, FollowUpRequest, RequestOutcome, State
 from engine.journal.state import follow_ups
 from engine.journal.state.follow_ups import FollowUpEnd, FollowUpState
 from tests.journal.desk import NOW, Desk, open_desk, settlement
@@ -34,8 +34,8 @@ async def desk(tmp_path: Path) -> Desk:
         await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
         await desk.record("c2", ("s|1",))
         await desk.claim()
-        await desk.journal.intend(1, "d", Request(1, "PUT", "http://x/Patient/1", (), b'{"id":"1"}', NOW))
-        answer = Outcome(1, 422, ("invalid",), "permanent", 12.5, orjson.dumps(OUTCOME))
+        await desk.journal.intend(1, "d", HttpRequest(1, "PUT", "http://x/Patient/1", (), b'{"id":"1"}', NOW))
+        answer = RequestOutcome(1, 422, ("invalid",), "permanent", 12.5, orjson.dumps(OUTCOME))
         end = settlement(1, State.HELD, reason="http-422", notes=("stale",), outcomes=(answer,), plan=PLAN)
         await desk.journal.settle(end)
     return desk
@@ -69,8 +69,8 @@ async def test_a_transaction_is_told_by_its_requests(tmp_path: Path) -> None:
         await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
         await desk.claim()
         body = orjson.dumps({"resourceType": "Bundle", "type": "transaction", "entry": asked})
-        await desk.journal.intend(1, "d", Request(1, "POST", "http://x", (), body, NOW))
-        await desk.journal.settle(settlement(1, State.DELIVERED, outcomes=(Outcome(1, 200, (), "", 12.5),)))
+        await desk.journal.intend(1, "d", HttpRequest(1, "POST", "http://x", (), body, NOW))
+        await desk.journal.settle(settlement(1, State.DELIVERED, outcomes=(RequestOutcome(1, 200, (), "", 12.5),)))
     assert "one transaction: POST Location, PUT Encounter/1" in printed(desk)
 
 
@@ -80,7 +80,7 @@ async def test_a_follow_up_is_printed_with_its_delivery(tmp_path: Path, kind: Fo
     async with open_desk(tmp_path) as desk:
         await desk.record("c1", ("s|1",), raw=HOSTILE.encode())
         await desk.claim()
-        await desk.journal.settle(settlement(1, State.DELIVERED, follow_ups=(FollowUp(kind, "Patient/7"),)))
+        await desk.journal.settle(settlement(1, State.DELIVERED, follow_ups=(FollowUpRequest(kind, "Patient/7"),)))
         assert f"{name} of Patient/7: waiting, 0 request(s), next try 2026-03-01T12:00:00.000+00:00" in printed(desk)
         again = FollowUpEnd(FollowUpState.WAITING, "x-failed", NOW, ("http-503",), retry_at=NOW)
         await desk.journal.write(partial(follow_ups.settle, destination="d", kind=kind, seq=1, end=again))

@@ -13,7 +13,7 @@ from engine.errors import JournalUnusableError, UsageError
 from engine.journal.nodes.database import open_writer
 from engine.journal.nodes.lease import begin, end
 from engine.journal.opening import keep_address
-from engine.journal.write.backend import Shared
+from engine.journal.write.backend import SharedJournal
 from engine.ops.cli.examine.check import Check, CheckStatus
 from engine.ops.cli.examine.shared_journal import shared_journal
 from engine.ops.cli.operating import journal as journal_commands
@@ -43,9 +43,9 @@ def journal(address: str) -> Iterator[PostgresqlConnection]:
         yield connection
 
 
-def node(address: str, name: str, configuration: str = "0123456789ab") -> Shared:
+def node(address: str, name: str, configuration: str = "0123456789ab") -> SharedJournal:
     """Return a node that runs from a folder of its own."""
-    return Shared(address, name, f"home of {name}", "9.8.7", configuration, lambda *_: None, lambda: None)
+    return SharedJournal(address, name, f"home of {name}", "9.8.7", configuration, lambda *_: None, lambda: None)
 
 
 def listed(*arguments: str) -> list[list[str]]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.concerns import (
     ALLERGY_STATUS,
     Concern,
@@ -56,7 +56,7 @@ SEVERITY_TEMPLATE: Final = "2.16.840.1.113883.10.20.22.4.8"
 CRITICALITY: Final = "82606-5"
 
 
-def read_allergies(chart: Chart, act: Element) -> None:
+def read_allergies(chart: ReadChart, act: Element) -> None:
     """Keep the allergies of a concern, or of an observation that stands alone.
 
     One that is negated is refuted, or says, where it names no substance, that no allergy is known.
@@ -71,7 +71,7 @@ def read_allergies(chart: Chart, act: Element) -> None:
             _read(chart, still, observation, _none_known(observation), "confirmed")
 
 
-def _read(chart: Chart, concern: Concern, observation: Element, code: JsonObject, verified: str) -> None:
+def _read(chart: ReadChart, concern: Concern, observation: Element, code: JsonObject, verified: str) -> None:
     kind, category = TYPES.get(said(observation, "code", "value"), ("", ""))
     onset, abatement = interval(first(observation, "effectiveTime"), chart.offset)
     ended = abatement if abatement != onset else ""
@@ -102,7 +102,7 @@ def _none_known(observation: Element) -> JsonObject:
     return {"coding": [{"system": "http://snomed.info/sct", "code": code, "display": display}]}
 
 
-def _substance(chart: Chart, observation: Element) -> JsonObject:
+def _substance(chart: ReadChart, observation: Element) -> JsonObject:
     """Return what the patient is allergic to: the participant's code or name, else a value that names it."""
     for entity in every(observation, "participant/participantRole/playingEntity"):
         name = text_of(first(entity, "name"))
@@ -132,7 +132,7 @@ def _is_severity(observation: Element) -> bool:
     return said(observation, "code", "code") == SEVERITY or SEVERITY_TEMPLATE in templates(observation)
 
 
-def _reactions(chart: Chart, observation: Element) -> list[JsonObject]:
+def _reactions(chart: ReadChart, observation: Element) -> list[JsonObject]:
     found: list[JsonObject] = []
     whole = _severity(observation)
     named = [one for one in related(observation) if REACTION_TEMPLATE in templates(one)]

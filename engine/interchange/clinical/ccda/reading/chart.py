@@ -11,7 +11,13 @@ from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.clinical.ccda.reading.datatypes import LONGEST, codings, plain, text_of
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said
 from engine.interchange.clinical.ccda.reading.times import timed
-from engine.interchange.clinical.patient360.facts import MOST_FACTS, PATIENT, Reason, UnreadableDocumentError, fact_id
+from engine.interchange.clinical.patient360.facts import (
+    MOST_FACTS,
+    PATIENT,
+    UnreadableDocumentError,
+    UnreadableReason,
+    fact_id,
+)
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.rest.resource.catalogue import KEPT
 
@@ -30,7 +36,7 @@ NOTHING: Final = re.compile(
 PARTIES: Final = frozenset({"Practitioner", "Organization", "Location"})
 
 
-class Chart:
+class ReadChart:
     """The resources of a document in the order in which they were read; `facts` counts those that are no parties.
 
     `offset` is the one of the document itself, for times that are written without.
@@ -63,7 +69,7 @@ class Chart:
             if _says_nothing(resource) or not _is_valid(resource):
                 return ""
             if len(self.resources) == MOST_FACTS:
-                raise UnreadableDocumentError(Reason.TOO_LARGE)
+                raise UnreadableDocumentError(UnreadableReason.TOO_LARGE)
             resource["id"] = fact_id(self._seed, len(self.resources))
             reference = f"urn:uuid:{resource['id']}"
             self.resources.append(resource)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, related, said
 from engine.interchange.clinical.ccda.reading.parties import author, authored
 
@@ -45,7 +45,7 @@ class Concern:
     comments: tuple[str, ...]
 
 
-def observations_of(chart: Chart, act: Element) -> Iterator[tuple[Concern, Element]]:
+def observations_of(chart: ReadChart, act: Element) -> Iterator[tuple[Concern, Element]]:
     """Yield the observations of a concern, each with what the concern says, or an observation that stands alone."""
     if act.tag.endswith("observation"):
         yield Concern("", "", {}, ()), act
@@ -71,14 +71,14 @@ def clinical_status(concern: Concern, observation: Element, system: str, *, ende
     return {"coding": [{"system": system, "code": code or "active"}]}
 
 
-def comments(chart: Chart, statement: Element) -> Iterator[str]:
+def comments(chart: ReadChart, statement: Element) -> Iterator[str]:
     """Return the comments that a statement has."""
     for act in related(statement, name="act"):
         if said(act, "code", "code") == COMMENT:
             yield from filter(None, (chart.text(one) for one in every(act, "text")))
 
 
-def notes(chart: Chart, statement: Element, concern: Concern | None = None) -> list[JsonObject]:
+def notes(chart: ReadChart, statement: Element, concern: Concern | None = None) -> list[JsonObject]:
     """Return the comments of a statement, and of the concern that it stands in, as Annotations."""
     found = (*comments(chart, statement), *(concern.comments if concern else ()))
     return [{"text": one} for one in dict.fromkeys(found)]

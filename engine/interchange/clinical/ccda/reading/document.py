@@ -4,7 +4,7 @@ import hashlib
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.datatypes import human_name, identifier, identifiers, text_of
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said, tag
 from engine.interchange.clinical.ccda.reading.encounters import read_visit
@@ -13,11 +13,11 @@ from engine.interchange.clinical.ccda.reading.sections import code_of, read_entr
 from engine.interchange.clinical.ccda.reading.times import day, instant, offset_of
 from engine.interchange.clinical.patient360.facts import (
     MOST_BYTES,
-    Facts,
-    Identity,
-    Reason,
-    Section,
+    DocumentFacts,
+    DocumentIdentity,
+    DocumentSection,
     UnreadableDocumentError,
+    UnreadableReason,
 )
 
 ROOT: Final = tag("ClinicalDocument")
@@ -32,7 +32,7 @@ ORGANIZATIONS: Final = (
 )
 
 
-def read_ccda(body: bytes, most_bytes: int = MOST_BYTES) -> Facts:
+def read_ccda(body: bytes, most_bytes: int = MOST_BYTES) -> DocumentFacts:
     """Return the facts of a C-CDA document of R1.1 or R2.1, also of one that keeps less to its templates.
 
     Takes CPU time (about 0.1 ms a fact): call it off the event loop. UnreadableDocumentError is all that it raises,
@@ -41,18 +41,18 @@ def read_ccda(body: bytes, most_bytes: int = MOST_BYTES) -> Facts:
     root = _document(body, most_bytes)
     identity = _identity(root)
     at = said(root, "value", "effectiveTime")
-    chart = Chart(root, len(body), hashlib.sha256(body).digest(), offset_of(at))
+    chart = ReadChart(root, len(body), hashlib.sha256(body).digest(), offset_of(at))
     unread, narrative = 0, []
     for section in root.iter(SECTION):
         code = code_of(section)
         unread += read_entries(chart, section, code)
-        narrative.append(Section(code, text_of(first(section, "title")), _narrative(first(section, "text"))))
+        narrative.append(DocumentSection(code, text_of(first(section, "title")), _narrative(first(section, "text"))))
     visit = first(root, "componentOf/encompassingEncounter")
     if visit is not None:
         read_visit(chart, visit)
     own = first(root, "id")
     kind = chart.concept(first(root, "code"))
-    return Facts(
+    return DocumentFacts(
         identity=identity,
         document_id=_name(identifier(own)) if own is not None else "",
         title=text_of(first(root, "title")),
@@ -65,7 +65,7 @@ def read_ccda(body: bytes, most_bytes: int = MOST_BYTES) -> Facts:
     )
 
 
-def read_identity(body: bytes, most_bytes: int = MOST_BYTES) -> Identity:
+def read_identity(body: bytes, most_bytes: int = MOST_BYTES) -> DocumentIdentity:
     """Return whose a C-CDA document is, by its header alone; UnreadableDocumentError as `read_ccda` raises it."""
     return _identity(_document(body, most_bytes))
 
@@ -73,7 +73,7 @@ def read_identity(body: bytes, most_bytes: int = MOST_BYTES) -> Identity:
 def _document(body: bytes, most_bytes: int) -> Element:
     root = read_root(body, most_bytes)
     if root.tag != ROOT:
-        raise UnreadableDocumentError(Reason.NOT_A_DOCUMENT)
+        raise UnreadableDocumentError(UnreadableReason.NOT_A_DOCUMENT)
     return root
 
 
@@ -83,22 +83,22 @@ def _name(found: JsonObject) -> str:
     return value if value.startswith("urn:") else "|".join(filter(None, (found.get("system", ""), value)))
 
 
-def _identity(root: Element) -> Identity:
+def _identity(root: Element) -> DocumentIdentity:
     """Return whose document it is; UnreadableDocumentError where it names nobody, or two."""
     found = [_patient(one) for one in every(root, "recordTarget/patientRole")]
     named = [one for one in found if one.given or one.family or one.birth_date or one.identifiers]
     if not named:
-        raise UnreadableDocumentError(Reason.NO_PATIENT)
+        raise UnreadableDocumentError(UnreadableReason.NO_PATIENT)
     if any(one != named[0] for one in named):
-        raise UnreadableDocumentError(Reason.TWO_PATIENTS)
+        raise UnreadableDocumentError(UnreadableReason.TWO_PATIENTS)
     return named[0]
 
 
-def _patient(role: Element) -> Identity:
+def _patient(role: Element) -> DocumentIdentity:
     patient = first(role, "patient")
     names = [human_name(one) for one in every(patient, "name")]
     name = next((one for one in names if one.get("use") == "official"), next(iter(names), {}))
-    return Identity(
+    return DocumentIdentity(
         given=tuple(name.get("given", ())),
         family=name.get("family", "") or name.get("text", ""),
         birth_date=day(said(patient, "value", "birthTime")),

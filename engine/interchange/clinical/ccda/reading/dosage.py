@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.datatypes import bounds, number, plain, quantity
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, related, said, templates, value_type
 
@@ -20,7 +20,7 @@ SIG_CODE: Final = "76662-6"
 INSTRUCTION: Final = "2.16.840.1.113883.10.20.22.4.20"
 
 
-def dosage_of(chart: Chart, entry: Element) -> JsonObject:
+def dosage_of(chart: ReadChart, entry: Element) -> JsonObject:
     """Return the Dosage that a substance administration tells; {} for none."""
     as_needed = first(entry, "precondition")
     reason = chart.concept(first(as_needed, "criterion/value"))
@@ -101,7 +101,7 @@ def _positive(value: int | Decimal) -> bool:
     return value > 0
 
 
-def _sig(chart: Chart, entry: Element) -> str:
+def _sig(chart: ReadChart, entry: Element) -> str:
     """Return the free text that the prescription says: "one tablet in the morning"."""
     for one in related(entry, name="substanceAdministration"):
         if SIG in templates(one) or said(one, "code", "code") == SIG_CODE:
@@ -109,7 +109,7 @@ def _sig(chart: Chart, entry: Element) -> str:
     return ""
 
 
-def _instruction(chart: Chart, entry: Element) -> str:
+def _instruction(chart: ReadChart, entry: Element) -> str:
     for one in related(entry, name="act"):
         if INSTRUCTION in templates(one) and (text := chart.text(first(one, "text"))):
             return text

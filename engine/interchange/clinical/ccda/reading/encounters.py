@@ -3,7 +3,7 @@
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.datatypes import identifiers
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, is_negated, related, said
 from engine.interchange.clinical.ccda.reading.medications import INTENTS, reasons
@@ -30,7 +30,7 @@ STATUSES: Final = {
 }
 
 
-def read_encounter(chart: Chart, entry: Element) -> None:
+def read_encounter(chart: ReadChart, entry: Element) -> None:
     """Keep an Encounter Activity; one in another mood than that of an event is planned."""
     kind = chart.concept(first(entry, "code"))
     when = _period(chart, entry)
@@ -63,7 +63,7 @@ def _status(entry: Element) -> str:
     return STATUSES.get(said(entry, "code", "statusCode"), "finished")
 
 
-def read_visit(chart: Chart, visit: Element) -> None:
+def read_visit(chart: ReadChart, visit: Element) -> None:
     """Keep the encounter that the document is about, unless an entry of it was already."""
     given = identifiers(visit)
     known = [
@@ -98,6 +98,6 @@ def _classified(kind: JsonObject) -> JsonObject:
     return {"class": found[0] if found else UNKNOWN, "type": [rest]}
 
 
-def _period(chart: Chart, entry: Element) -> JsonObject:
+def _period(chart: ReadChart, entry: Element) -> JsonObject:
     low, high = interval(first(entry, "effectiveTime"), chart.offset)
     return {"period": period(low, high)} if low or high else {}

@@ -3,7 +3,7 @@
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.datatypes import human_name, identifiers, quantity, system_of
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, is_negated, related, said, templates
 from engine.interchange.clinical.ccda.reading.observations import observation_of
@@ -32,7 +32,7 @@ AGE_CODE: Final = "445518008"
 DEAD: Final = "419099009"
 
 
-def read_social(chart: Chart, entry: Element) -> None:
+def read_social(chart: ReadChart, entry: Element) -> None:
     """Keep an observation of the social history; the coded one of an organizer too."""
     for observation in every(entry, "component/observation") if entry.tag.endswith("organizer") else [entry]:
         if BIRTH_SEX in templates(observation):
@@ -46,7 +46,7 @@ def read_social(chart: Chart, entry: Element) -> None:
             chart.add("Observation", found)
 
 
-def read_family(chart: Chart, entry: Element) -> None:
+def read_family(chart: ReadChart, entry: Element) -> None:
     """Keep a Family History Organizer: one relative, and what they had."""
     relative = first(entry, "subject/relatedSubject")
     person = first(relative, "subject")
@@ -80,7 +80,7 @@ def _name(person: Element | None) -> str:
     return name.get("text") or " ".join(filter(None, (*name.get("given", ()), name.get("family", ""))))
 
 
-def _condition(chart: Chart, observation: Element) -> JsonObject:
+def _condition(chart: ReadChart, observation: Element) -> JsonObject:
     """Return what a relative had; {} for nothing, and for what they did not have."""
     code = chart.concept(first(observation, "value"))
     if not code or is_negated(observation):

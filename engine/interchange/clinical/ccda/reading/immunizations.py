@@ -3,7 +3,7 @@
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.concerns import notes
 from engine.interchange.clinical.ccda.reading.datatypes import identifiers, text_of, whole
 from engine.interchange.clinical.ccda.reading.dosage import dose_of
@@ -23,7 +23,7 @@ MANUFACTURED: Final = "consumable/manufacturedProduct"
 UNKNOWN_WHEN: Final = "unknown"
 
 
-def read_immunization(chart: Chart, entry: Element) -> None:
+def read_immunization(chart: ReadChart, entry: Element) -> None:
     """Keep an Immunization Activity; one that was refused, or not done, has the status `not-done`."""
     if said(entry, "moodCode") in INTENTS:
         read_planned_medication(chart, entry)
@@ -63,7 +63,7 @@ def read_immunization(chart: Chart, entry: Element) -> None:
     )
 
 
-def _refusal(chart: Chart, entry: Element) -> JsonObject:
+def _refusal(chart: ReadChart, entry: Element) -> JsonObject:
     for one in related(entry):
         if REFUSAL in templates(one) or said(one, "codeSystem", "code") == REFUSALS:
             return chart.concept(first(one, "code"))

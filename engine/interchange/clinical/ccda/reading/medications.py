@@ -3,7 +3,7 @@
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.concerns import notes
 from engine.interchange.clinical.ccda.reading.datatypes import identifiers, quantity, text_of, whole
 from engine.interchange.clinical.ccda.reading.dosage import dosage_of
@@ -48,7 +48,7 @@ ACT: Final = tag("act")
 REASON: Final = "RSON"
 
 
-def read_medication(chart: Chart, entry: Element) -> None:
+def read_medication(chart: ReadChart, entry: Element) -> None:
     """Keep a Medication Activity, or those in an act around them; "no known medications" is none.
 
     Discharge Medication and Admission Medication are such acts.
@@ -67,14 +67,14 @@ def read_medication(chart: Chart, entry: Element) -> None:
         _statement(chart, entry, medicine)
 
 
-def read_planned_medication(chart: Chart, entry: Element) -> None:
+def read_planned_medication(chart: ReadChart, entry: Element) -> None:
     """Keep a Planned Medication Activity as a request; one of no known mood is a plan."""
     medicine = medicine_of(chart, entry)
     if medicine:
         _request(chart, entry, medicine, PLANS.get(said(entry, "moodCode"), "plan"))
 
 
-def medicine_of(chart: Chart, entry: Element) -> JsonObject:
+def medicine_of(chart: ReadChart, entry: Element) -> JsonObject:
     """Return the medicine of a substance administration; {} for one that has neither code nor name.
 
     {} too where a text alone is negated: it says that there is none ("no known medications").
@@ -87,12 +87,12 @@ def medicine_of(chart: Chart, entry: Element) -> JsonObject:
     return {} if is_negated(entry) and codes <= ANY_MEDICINE else found
 
 
-def reasons(chart: Chart, entry: Element) -> list[JsonObject]:
+def reasons(chart: ReadChart, entry: Element) -> list[JsonObject]:
     """Return why something is given or done: the values of its indications."""
     return [found for one in related(entry, REASON) if (found := chart.concept(first(one, "value")))]
 
 
-def _common(chart: Chart, entry: Element, medicine: JsonObject) -> JsonObject:
+def _common(chart: ReadChart, entry: Element, medicine: JsonObject) -> JsonObject:
     return {
         "identifier": identifiers(entry),
         "medicationCodeableConcept": medicine,
@@ -101,7 +101,7 @@ def _common(chart: Chart, entry: Element, medicine: JsonObject) -> JsonObject:
     }
 
 
-def _statement(chart: Chart, entry: Element, medicine: JsonObject) -> None:
+def _statement(chart: ReadChart, entry: Element, medicine: JsonObject) -> None:
     status = "not-taken" if is_negated(entry) else STATEMENTS.get(said(entry, "code", "statusCode"), "unknown")
     chart.add(
         "MedicationStatement",
@@ -116,7 +116,7 @@ def _statement(chart: Chart, entry: Element, medicine: JsonObject) -> None:
     )
 
 
-def _request(chart: Chart, entry: Element, medicine: JsonObject, intent: str) -> None:
+def _request(chart: ReadChart, entry: Element, medicine: JsonObject, intent: str) -> None:
     dosage = dosage_of(chart, entry)
     low, high = interval(_given(entry), chart.offset)
     low, high = (low, high) if low != high else (low, "")

@@ -3,7 +3,7 @@
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.concerns import notes
 from engine.interchange.clinical.ccda.reading.datatypes import bounds, identifiers
 from engine.interchange.clinical.ccda.reading.element import (
@@ -44,7 +44,7 @@ def status_of(statement: Element) -> str:
     return STATUSES.get(said(statement, "code", "statusCode"), "final")
 
 
-def observation_of(chart: Chart, entry: Element, category: str, code: JsonObject | None = None) -> JsonObject:
+def observation_of(chart: ReadChart, entry: Element, category: str, code: JsonObject | None = None) -> JsonObject:
     """Return the elements of an Observation; `code` in place of the one that the entry has.
 
     {} for one without a code, and for one that says that nothing was observed.
@@ -78,14 +78,14 @@ def _interpreted(concept: JsonObject) -> JsonObject:
     return {**concept, "coding": [{**one, "system": one["system"] or INTERPRETATION} for one in concept["coding"]]}
 
 
-def code_of(chart: Chart, entry: Element) -> JsonObject:
+def code_of(chart: ReadChart, entry: Element) -> JsonObject:
     """Return what an entry is about: its code, else what people read of it; {} for none."""
     code = chart.concept(first(entry, "code"))
     text = chart.text(first(entry, "text"))
     return code or ({"text": text} if text else {})
 
 
-def _range(chart: Chart, part: Element) -> JsonObject:
+def _range(chart: ReadChart, part: Element) -> JsonObject:
     """Return a reference range: its ends, or its text."""
     value = first(part, "value")
     low, high = bounds(value)

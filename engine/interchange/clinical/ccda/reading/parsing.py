@@ -11,7 +11,7 @@ from typing import Final
 from lxml import etree
 
 from engine.interchange.clinical.ccda.reading.element import Element
-from engine.interchange.clinical.patient360.facts import MOST_BYTES, Reason, UnreadableDocumentError
+from engine.interchange.clinical.patient360.facts import MOST_BYTES, UnreadableDocumentError, UnreadableReason
 
 # Each element of a tree takes about 200 bytes of memory, each attribute about 100.
 MOST_TAGS: Final = 1_000_000
@@ -34,7 +34,10 @@ SPACE: Final = re.compile(r"\s*")
 # What may stand before a DOCTYPE: how it begins, and how it ends.
 BEFORE: Final = (("<!--", "-->"), ("<?", "?>"))
 # How libxml2 tells that a bound of its own is passed.
-LIMITS: Final = (("Excessive depth", Reason.TOO_DEEP), ("Resource limit exceeded", Reason.TOO_LARGE))
+LIMITS: Final = (
+    ("Excessive depth", UnreadableReason.TOO_DEEP),
+    ("Resource limit exceeded", UnreadableReason.TOO_LARGE),
+)
 
 
 def read_root(body: bytes, most_bytes: int = MOST_BYTES) -> Element:
@@ -44,12 +47,12 @@ def read_root(body: bytes, most_bytes: int = MOST_BYTES) -> Element:
     `entity-declared` (any DOCTYPE), `too-deep`, `not-xml`.
     """
     if len(body) > most_bytes:
-        raise UnreadableDocumentError(Reason.TOO_LARGE)
+        raise UnreadableDocumentError(UnreadableReason.TOO_LARGE)
     text = _decoded(body)
     if text.count("<") > MOST_TAGS or text.count("=") > MOST_ATTRIBUTES:
-        raise UnreadableDocumentError(Reason.TOO_LARGE)
+        raise UnreadableDocumentError(UnreadableReason.TOO_LARGE)
     if _has_doctype(text):
-        raise UnreadableDocumentError(Reason.ENTITY_DECLARED)
+        raise UnreadableDocumentError(UnreadableReason.ENTITY_DECLARED)
     parser = etree.XMLParser(
         encoding="utf-8",
         resolve_entities=False,
@@ -64,9 +67,9 @@ def read_root(body: bytes, most_bytes: int = MOST_BYTES) -> Element:
     except etree.XMLSyntaxError as error:
         raise UnreadableDocumentError(_reason(error)) from None
     except ValueError:
-        raise UnreadableDocumentError(Reason.NOT_XML) from None
+        raise UnreadableDocumentError(UnreadableReason.NOT_XML) from None
     if root.getroottree().docinfo.internalDTD is not None:
-        raise UnreadableDocumentError(Reason.ENTITY_DECLARED)
+        raise UnreadableDocumentError(UnreadableReason.ENTITY_DECLARED)
     return root
 
 
@@ -80,12 +83,12 @@ def _decoded(body: bytes) -> str:
         declared = DECLARED.match(body)
         found = ENCODINGS.get(declared[1].decode("ascii").lower() if declared else "utf-8")
         if found is None:
-            raise UnreadableDocumentError(Reason.BAD_ENCODING)
+            raise UnreadableDocumentError(UnreadableReason.BAD_ENCODING)
         encoding = found
     try:
         return body.decode(encoding)
     except UnicodeDecodeError:
-        raise UnreadableDocumentError(Reason.BAD_ENCODING) from None
+        raise UnreadableDocumentError(UnreadableReason.BAD_ENCODING) from None
 
 
 def _has_doctype(text: str) -> bool:
@@ -103,6 +106,6 @@ def _has_doctype(text: str) -> bool:
         place += len(end)
 
 
-def _reason(error: etree.XMLSyntaxError) -> Reason:
+def _reason(error: etree.XMLSyntaxError) -> UnreadableReason:
     told = str(error.msg)
-    return next((reason for sign, reason in LIMITS if told.startswith(sign)), Reason.NOT_XML)
+    return next((reason for sign, reason in LIMITS if told.startswith(sign)), UnreadableReason.NOT_XML)

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.datatypes import contact, human_name, identifiers, text_of
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said
 from engine.interchange.clinical.ccda.reading.times import moment
 
 
-def organization(chart: Chart, element: Element | None) -> JsonObject:
+def organization(chart: ReadChart, element: Element | None) -> JsonObject:
     """Keep an organization, and return the Reference to it; {} for one that has no name."""
     name = text_of(first(element, "name"))
     if element is None or not name:
@@ -18,7 +18,7 @@ def organization(chart: Chart, element: Element | None) -> JsonObject:
     return _reference(made, name)
 
 
-def person(chart: Chart, role: Element | None) -> JsonObject:
+def person(chart: ReadChart, role: Element | None) -> JsonObject:
     """Keep the person of a role (assignedEntity, assignedAuthor), else its organization; return the Reference to it.
 
     {} for a role that names neither.
@@ -40,28 +40,28 @@ def person(chart: Chart, role: Element | None) -> JsonObject:
     return _reference(made, _shown(name))
 
 
-def performers(chart: Chart, entry: Element) -> list[JsonObject]:
+def performers(chart: ReadChart, entry: Element) -> list[JsonObject]:
     """Return References to all who performed a statement."""
     return distinct(person(chart, first(one, "assignedEntity")) for one in every(entry, "performer"))
 
 
-def authors(chart: Chart, entry: Element) -> list[JsonObject]:
+def authors(chart: ReadChart, entry: Element) -> list[JsonObject]:
     """Return References to the authors that a statement names itself."""
     return distinct(person(chart, first(one, "assignedAuthor")) for one in every(entry, "author"))
 
 
-def author(chart: Chart, entry: Element) -> JsonObject:
+def author(chart: ReadChart, entry: Element) -> JsonObject:
     """Return the Reference to the last author that a statement names itself; {} for none."""
     return next(reversed(authors(chart, entry)), {})
 
 
-def authored(chart: Chart, entry: Element) -> str:
+def authored(chart: ReadChart, entry: Element) -> str:
     """Return when a statement was recorded, by its first author; '' where it does not say."""
     times = (moment(said(one, "value", "time"), chart.offset) for one in every(entry, "author"))
     return next(filter(None, times), "")
 
 
-def place(chart: Chart, role: Element | None) -> JsonObject:
+def place(chart: ReadChart, role: Element | None) -> JsonObject:
     """Keep the place of a participantRole or healthCareFacility, and return the Reference to it; {} for none."""
     if role is None:
         return {}

@@ -3,7 +3,7 @@
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.concerns import notes
 from engine.interchange.clinical.ccda.reading.datatypes import URI, identifiers, whole
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, related, said, templates
@@ -48,7 +48,7 @@ PAYER: Final = "2.16.840.1.113883.10.20.22.4.87"
 GUARANTOR: Final = "2.16.840.1.113883.10.20.22.4.88"
 
 
-def read_goal(chart: Chart, entry: Element) -> None:
+def read_goal(chart: ReadChart, entry: Element) -> None:
     """Keep a Goal Observation: what is aimed at, by when."""
     code = code_of(chart, entry)
     value = value_of(chart, first(entry, "value"))
@@ -71,7 +71,7 @@ def read_goal(chart: Chart, entry: Element) -> None:
     )
 
 
-def read_planned_act(chart: Chart, entry: Element) -> None:
+def read_planned_act(chart: ReadChart, entry: Element) -> None:
     """Keep a Planned Act: one of care as such, or with instructions, is a CarePlan, another one a ServiceRequest."""
     told = related(entry, "COMP", "act")
     code = code_of(chart, entry)
@@ -95,13 +95,13 @@ def read_planned_act(chart: Chart, entry: Element) -> None:
     )
 
 
-def _activity(chart: Chart, told: Element) -> JsonObject:
+def _activity(chart: ReadChart, told: Element) -> JsonObject:
     code = code_of(chart, told)
     words = {"code": code} if code.get("coding") else {"description": code.get("text", "")}
     return {"status": "unknown", **words}
 
 
-def read_coverage(chart: Chart, entry: Element) -> None:
+def read_coverage(chart: ReadChart, entry: Element) -> None:
     """Keep the policies of a Coverage Activity, or one that stands alone; one that nobody pays for is none."""
     if POLICY in templates(entry) or not related(entry, name="act"):
         _read_policy(chart, entry, None)
@@ -111,13 +111,13 @@ def read_coverage(chart: Chart, entry: Element) -> None:
             _read_policy(chart, policy, whole(said(relation, "value", "sequenceNumber"), 1))
 
 
-def _read_policy(chart: Chart, policy: Element, order: int | None) -> None:
+def _read_policy(chart: ReadChart, policy: Element, order: int | None) -> None:
     payor = _payor(chart, policy)
     if payor:
         chart.add("Coverage", _coverage(chart, policy, payor) | {"order": order})
 
 
-def _coverage(chart: Chart, policy: Element, payor: JsonObject) -> JsonObject:
+def _coverage(chart: ReadChart, policy: Element, payor: JsonObject) -> JsonObject:
     covered, holder = (_participant(policy, kind) for kind in (COVERED, HOLDER))
     low, high = interval(first(covered, "time"), chart.offset)
     members = [one["value"] for role in (holder, covered) for one in identifiers(first(role, "participantRole"))]
@@ -137,7 +137,7 @@ def _coverage(chart: Chart, policy: Element, payor: JsonObject) -> JsonObject:
     }
 
 
-def _payor(chart: Chart, policy: Element) -> JsonObject:
+def _payor(chart: ReadChart, policy: Element) -> JsonObject:
     """Return the Reference to who pays: by its template, else the first that is no guarantor; {} for nobody."""
     payers = [one for one in every(policy, "performer") if GUARANTOR not in templates(one)]
     payers.sort(key=lambda one: PAYER not in templates(one))

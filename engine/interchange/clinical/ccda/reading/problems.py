@@ -3,7 +3,7 @@
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.concerns import (
     PROBLEM_STATUS,
     Concern,
@@ -30,19 +30,19 @@ NONE_KNOWN: Final = {
 }
 
 
-def read_problems(chart: Chart, act: Element) -> None:
+def read_problems(chart: ReadChart, act: Element) -> None:
     """Keep the problems of a concern, or of an observation that stands alone."""
     for concern, observation in observations_of(chart, act):
         read_problem(chart, concern, observation, PROBLEM)
 
 
-def read_diagnoses(chart: Chart, act: Element) -> list[str]:
+def read_diagnoses(chart: ReadChart, act: Element) -> list[str]:
     """Keep the diagnoses of an Encounter Diagnosis act, and return the references to them."""
     found = (read_problem(chart, concern, one, DIAGNOSIS) for concern, one in observations_of(chart, act))
     return [made for made in found if made]
 
 
-def read_problem(chart: Chart, concern: Concern, observation: Element, category: str) -> str:
+def read_problem(chart: ReadChart, concern: Concern, observation: Element, category: str) -> str:
     """Keep one Problem Observation, and return the reference to it; '' for one that names no problem."""
     code = _problem(chart, observation)
     if not code:
@@ -69,7 +69,7 @@ def read_problem(chart: Chart, concern: Concern, observation: Element, category:
     )
 
 
-def _problem(chart: Chart, observation: Element) -> JsonObject:
+def _problem(chart: ReadChart, observation: Element) -> JsonObject:
     """Return the problem that is observed, {} for none; where it is said that there is none, that is its code."""
     value = first(observation, "value")
     if said(value) in ANY_PROBLEM and is_negated(observation):
@@ -81,7 +81,7 @@ def _problem(chart: Chart, observation: Element) -> JsonObject:
     return found or ({"text": text} if text else {})
 
 
-def _severity(chart: Chart, observation: Element) -> JsonObject:
+def _severity(chart: ReadChart, observation: Element) -> JsonObject:
     for one in related(observation):
         if said(one, "code", "code") == SEVERITY:
             return chart.concept(first(one, "value"))

@@ -3,7 +3,7 @@
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.concerns import notes
 from engine.interchange.clinical.ccda.reading.datatypes import identifiers
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, is_negated, said
@@ -38,7 +38,7 @@ REQUESTS: Final = {
 COMMENT: Final = "48767-8"
 
 
-def read_procedure(chart: Chart, entry: Element) -> None:
+def read_procedure(chart: ReadChart, entry: Element) -> None:
     """Keep a Procedure Activity; one in another mood than that of an event is a plan."""
     if said(entry, "moodCode") in INTENTS:
         read_plan(chart, entry)
@@ -66,7 +66,7 @@ def read_procedure(chart: Chart, entry: Element) -> None:
     )
 
 
-def read_plan(chart: Chart, entry: Element) -> None:
+def read_plan(chart: ReadChart, entry: Element) -> None:
     """Keep what is planned or ordered (procedure, act, observation) as a ServiceRequest."""
     code = code_of(chart, entry)
     if not code or (is_negated(entry) and not code.get("coding")):
@@ -93,7 +93,7 @@ def read_plan(chart: Chart, entry: Element) -> None:
     )
 
 
-def places(chart: Chart, entry: Element) -> list[JsonObject]:
+def places(chart: ReadChart, entry: Element) -> list[JsonObject]:
     """Return References to the places at which something was done."""
     roles = (first(one, "participantRole") for one in every(entry, "participant") if one.get("typeCode") == "LOC")
     return [found for role in roles if role is not None and (found := place(chart, role))]

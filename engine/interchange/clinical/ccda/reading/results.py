@@ -3,7 +3,7 @@
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.datatypes import identifiers
 from engine.interchange.clinical.ccda.reading.element import Element, every, first, said
 from engine.interchange.clinical.ccda.reading.observations import observation_of, status_of
@@ -26,7 +26,7 @@ SAME: Final = ("effectiveDateTime", "effectivePeriod", "status")
 COMPONENT: Final = ("code", "dataAbsentReason", "interpretation", "referenceRange")
 
 
-def read_result(chart: Chart, entry: Element) -> None:
+def read_result(chart: ReadChart, entry: Element) -> None:
     """Keep a Result Organizer, or a Result Observation that stands alone.
 
     An organizer that says nothing but what its one observation does is no report.
@@ -59,7 +59,7 @@ def read_result(chart: Chart, entry: Element) -> None:
     )
 
 
-def read_vitals(chart: Chart, entry: Element) -> None:
+def read_vitals(chart: ReadChart, entry: Element) -> None:
     """Keep the signs of a Vital Signs Organizer, or a Vital Sign Observation that stands alone.
 
     A systolic and a diastolic pressure of one organizer and time are one blood pressure. The organizer itself says
@@ -79,7 +79,7 @@ def read_vitals(chart: Chart, entry: Element) -> None:
         _keep(chart, found)
 
 
-def _keep(chart: Chart, observation: JsonObject) -> str:
+def _keep(chart: ReadChart, observation: JsonObject) -> str:
     empty = not observation or (observation.get("dataAbsentReason") and _is(observation, PANEL))
     return "" if empty else chart.add("Observation", observation)
 
@@ -89,7 +89,7 @@ def _report_status(entry: Element) -> str:
     return "partial" if status == "preliminary" else status
 
 
-def _effective(chart: Chart, entry: Element) -> JsonObject:
+def _effective(chart: ReadChart, entry: Element) -> JsonObject:
     """Return when the organizer's observations were made: its own time, else theirs."""
     own = chart.timed("effective", first(entry, "effectiveTime"))
     if own:

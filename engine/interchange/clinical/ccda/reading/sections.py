@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from engine.interchange.clinical.ccda.reading.allergies import read_allergies
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.element import Element, every, is_null, said, tag, templates
 from engine.interchange.clinical.ccda.reading.encounters import read_encounter
 from engine.interchange.clinical.ccda.reading.history import read_family, read_social
@@ -15,7 +15,7 @@ from engine.interchange.clinical.ccda.reading.problems import read_diagnoses, re
 from engine.interchange.clinical.ccda.reading.procedures import read_plan, read_procedure
 from engine.interchange.clinical.ccda.reading.results import read_result, read_vitals
 
-Reader = Callable[[Chart, Element], object]
+Reader = Callable[[ReadChart, Element], object]
 
 CCDA: Final = "2.16.840.1.113883.10.20.22.4."
 # Templates of entries, of any version, by the last arc of their OID.
@@ -143,7 +143,7 @@ def code_of(section: Element) -> str:
     return next(iter([*known, *by_template, *filter(None, own)]), "")
 
 
-def read_entries(chart: Chart, section: Element, code: str) -> int:
+def read_entries(chart: ReadChart, section: Element, code: str) -> int:
     """Keep what the entries of a section say; return how many of them said nothing that is kept."""
     unread = 0
     for statement in _statements(section):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.fhir.json import JsonObject
-from engine.interchange.clinical.ccda.reading.chart import Chart
+from engine.interchange.clinical.ccda.reading.chart import ReadChart
 from engine.interchange.clinical.ccda.reading.datatypes import bounds, compared, number, quantity, whole
 from engine.interchange.clinical.ccda.reading.element import Element, first, said, value_type
 from engine.interchange.clinical.ccda.reading.times import interval, moment, period
@@ -27,7 +27,7 @@ REASONS: Final = {
 BOOLEAN: Final = {"true": True, "false": False}
 
 
-def value_of(chart: Chart, value: Element | None) -> Value:
+def value_of(chart: ReadChart, value: Element | None) -> Value:
     """Return a value as `valueQuantity`, `valueCodeableConcept` and so on; {} for none that can be read."""
     if value is None:
         return {}
@@ -40,22 +40,22 @@ def absence(value: Element | None) -> Value:
     return {"coding": [{"system": ABSENT, "code": code}]} if code else {}
 
 
-def _code(chart: Chart, value: Element) -> Value:
+def _code(chart: ReadChart, value: Element) -> Value:
     found = chart.concept(value)
     return {"valueCodeableConcept": found} if found else {}
 
 
-def _quantity(_: Chart, value: Element) -> Value:
+def _quantity(_: ReadChart, value: Element) -> Value:
     found = quantity(value)
     return {"valueQuantity": found} if found else {}
 
 
-def _whole(chart: Chart, value: Element) -> Value:
+def _whole(chart: ReadChart, value: Element) -> Value:
     found = whole(said(value, "value"), -(2**31))
     return _quantity(chart, value) if found is None else {"valueInteger": found}
 
 
-def _range(_: Chart, value: Element) -> Value:
+def _range(_: ReadChart, value: Element) -> Value:
     low, high = bounds(value)
     if low and high:
         return {"valueRange": {"low": low, "high": high}}
@@ -63,34 +63,34 @@ def _range(_: Chart, value: Element) -> Value:
     return {"valueQuantity": found} if found else {}
 
 
-def _ratio(_: Chart, value: Element) -> Value:
+def _ratio(_: ReadChart, value: Element) -> Value:
     parts = {name: quantity(first(value, name)) for name in ("numerator", "denominator")}
     return {"valueRatio": parts} if all(parts.values()) else {}
 
 
-def _moment(chart: Chart, value: Element) -> Value:
+def _moment(chart: ReadChart, value: Element) -> Value:
     found = moment(said(value, "value"), chart.offset)
     return {"valueDateTime": found} if found else {}
 
 
-def _period(chart: Chart, value: Element) -> Value:
+def _period(chart: ReadChart, value: Element) -> Value:
     low, high = interval(value, chart.offset)
     return {"valuePeriod": period(low, high)} if low or high else {}
 
 
-def _truth(_: Chart, value: Element) -> Value:
+def _truth(_: ReadChart, value: Element) -> Value:
     found = BOOLEAN.get(said(value, "value").lower())
     return {} if found is None else {"valueBoolean": found}
 
 
-def _text(chart: Chart, value: Element) -> Value:
+def _text(chart: ReadChart, value: Element) -> Value:
     if value.get("representation") == "B64":
         return {}
     found = chart.text(value) or (said(value, "value") if number(said(value, "value")) is not None else "")
     return {"valueString": found} if found else {}
 
 
-READERS: Final[dict[str, Callable[[Chart, Element], Value]]] = {
+READERS: Final[dict[str, Callable[[ReadChart, Element], Value]]] = {
     **dict.fromkeys(("CD", "CE", "CV", "CO", "CS", "BN"), _code),
     **dict.fromkeys(("PQ", "REAL", "MO"), _quantity),
     "INT": _whole,

@@ -25,8 +25,15 @@ from engine.interchange.clinical.ccda.element import (
     template,
 )
 from engine.interchange.clinical.ccda.people import add_author
-from engine.interchange.clinical.ccda.record import Record
-from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord
+from engine.interchange.clinical.ccda.section import (
+    SectionTable,
+    SectionWriter,
+    add_entry,
+    add_notes,
+    add_related,
+    cell,
+)
 from engine.interchange.clinical.ccda.times import add_interval, add_time, span_of
 
 CONCERN: Final = template("4.30", "2015-08-01")
@@ -87,7 +94,9 @@ def status_of(resource: JsonObject) -> str:
     return next((status for status in STATUSES if has_code(resource.get("clinicalStatus"), status)), "active")
 
 
-def add_concern(record: Record, section: Element, concern: Template, resource: JsonObject, status: str) -> Element:
+def add_concern(
+    record: DocumentRecord, section: Element, concern: Template, resource: JsonObject, status: str
+) -> Element:
     """Append a concern about a resource: active until it is resolved; its time is that of the record."""
     act = add_entry(section, "act", "ACT")
     add_templates(act, concern)
@@ -99,7 +108,7 @@ def add_concern(record: Record, section: Element, concern: Template, resource: J
     return act
 
 
-def _write(record: Record, section: Element, table: Table, allergy: JsonObject) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, allergy: JsonObject) -> None:
     status = status_of(allergy)
     refuted = has_code(allergy.get("verificationStatus"), "refuted")
     reactions = allergy.get("reaction") or ()
@@ -154,7 +163,7 @@ def _add_finding(parent: Element, kind: Template, code: dict[str, str], data_typ
 
 
 def _add_reaction(
-    record: Record, parent: Element, allergy: JsonObject, at: int, reaction: JsonObject, anchor: str
+    record: DocumentRecord, parent: Element, allergy: JsonObject, at: int, reaction: JsonObject, anchor: str
 ) -> None:
     """Append each manifestation of a reaction, all of the same time and severity."""
     for part, manifestation in enumerate(reaction.get("manifestation") or ({},)):
@@ -171,7 +180,7 @@ def _add_reaction(
             _add_finding(made, SEVERITY, SEVERE, "CD", SEVERITIES[reaction["severity"]])
 
 
-ALLERGIES: Final = Section(
+ALLERGIES: Final = SectionWriter(
     "allergies",
     loinc("48765-2", "Allergies and adverse reactions"),
     "Allergies and Intolerances",

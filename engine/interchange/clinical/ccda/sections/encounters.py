@@ -14,8 +14,15 @@ from engine.interchange.clinical.ccda.element import (
     template,
 )
 from engine.interchange.clinical.ccda.people import add_addresses, add_performer, add_telecoms, name_of
-from engine.interchange.clinical.ccda.record import Record, add_identifiers
-from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord, add_identifiers
+from engine.interchange.clinical.ccda.section import (
+    SectionTable,
+    SectionWriter,
+    add_entry,
+    add_notes,
+    add_related,
+    cell,
+)
 from engine.interchange.clinical.ccda.sections.medications import add_reasons
 from engine.interchange.clinical.ccda.sections.problems import add_problem, diagnoses
 from engine.interchange.clinical.ccda.times import add_interval, readable_span
@@ -44,7 +51,7 @@ def kind_of(encounter: JsonObject) -> JsonObject:
     return {"coding": [*codings, held] if held.get("code") else codings, "text": text}
 
 
-def planned(record: Record) -> Sequence[JsonObject]:
+def planned(record: DocumentRecord) -> Sequence[JsonObject]:
     """Return the encounters that are to come."""
     return [one for one in record.of_type("Encounter") if one.get("status") == PLANNED]
 
@@ -58,13 +65,15 @@ def _places(encounter: JsonObject) -> list[JsonObject]:
     return [one["location"] for one in encounter.get("location") or () if one.get("location")]
 
 
-def _items(record: Record) -> Sequence[tuple[JsonObject, list[JsonObject]]]:
+def _items(record: DocumentRecord) -> Sequence[tuple[JsonObject, list[JsonObject]]]:
     """Return the encounters that are not to come, each with its diagnoses."""
     found = diagnoses(record)
     return [(one, found[one.get("id", "")]) for one in record.of_type("Encounter") if one.get("status") != PLANNED]
 
 
-def _write(record: Record, section: Element, table: Table, item: tuple[JsonObject, list[JsonObject]]) -> None:
+def _write(
+    record: DocumentRecord, section: Element, table: SectionTable, item: tuple[JsonObject, list[JsonObject]]
+) -> None:
     encounter, conditions = item
     period = encounter.get("period") or {}
     span = period.get("start", ""), period.get("end", "")
@@ -109,7 +118,7 @@ def _add_disposition(parent: Element, concept: JsonObject | None) -> None:
         add_code(parent, "dischargeDispositionCode", concept).tag = f"{{{SDTC}}}dischargeDispositionCode"
 
 
-def _add_place(record: Record, parent: Element, encounter: JsonObject, place: JsonObject) -> None:
+def _add_place(record: DocumentRecord, parent: Element, encounter: JsonObject, place: JsonObject) -> None:
     found = record.find(place, encounter) or {}
     role = add(add(parent, "participant", typeCode="LOC"), "participantRole", classCode="SDLOC")
     add_templates(role, LOCATION)
@@ -123,7 +132,7 @@ def _add_place(record: Record, parent: Element, encounter: JsonObject, place: Js
         add(add(role, "playingEntity", classCode="PLC"), "name", name)
 
 
-ENCOUNTERS: Final = Section(
+ENCOUNTERS: Final = SectionWriter(
     "encounters",
     loinc("46240-8", "History of encounters"),
     "Encounters",

@@ -15,8 +15,8 @@ from engine.interchange.clinical.ccda.element import (
     template,
 )
 from engine.interchange.clinical.ccda.quantities import add_measure, shown_quantity
-from engine.interchange.clinical.ccda.record import Record
-from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_related, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord
+from engine.interchange.clinical.ccda.section import SectionTable, SectionWriter, add_entry, add_related, cell
 from engine.interchange.clinical.ccda.times import value_of
 
 ORGANIZER: Final = template("4.45", "2015-08-01")
@@ -29,7 +29,7 @@ SEXES: Final[Mapping[str, str]] = {"female": "F", "male": "M", "other": "UN"}
 GENDER: Final = {"codeSystem": "2.16.840.1.113883.5.1", "codeSystemName": "HL7AdministrativeGender"}
 
 
-def _write(record: Record, section: Element, table: Table, relative: JsonObject) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, relative: JsonObject) -> None:
     made = add_entry(section, "organizer", "CLUSTER")
     add_templates(made, ORGANIZER)
     record.add_ids(made, relative)
@@ -54,7 +54,7 @@ def _died(relative: JsonObject) -> str:
     return f"died: {told}" if told else "died" if relative.get("deceasedBoolean") else ""
 
 
-def _add_relative(record: Record, parent: Element, relative: JsonObject) -> None:
+def _add_relative(record: DocumentRecord, parent: Element, relative: JsonObject) -> None:
     subject = add(add(parent, "subject"), "relatedSubject", classCode="PRS")
     add_code(subject, "code", relative.get("relationship"), prefer=(ROLES,))
     person = add(subject, "subject")
@@ -73,7 +73,7 @@ def _add_relative(record: Record, parent: Element, relative: JsonObject) -> None
 
 
 def _add_condition(
-    record: Record, parent: Element, relative: JsonObject, at: int, condition: JsonObject, anchor: str
+    record: DocumentRecord, parent: Element, relative: JsonObject, at: int, condition: JsonObject, anchor: str
 ) -> None:
     made = add(parent, "observation", classCode="OBS", moodCode="EVN")
     add_templates(made, OBSERVATION)
@@ -100,7 +100,7 @@ def _add_age(made: Element, age: JsonObject) -> None:
     add_measure(made, "value", age, data_type="PQ", unit="a")
 
 
-FAMILY_HISTORY: Final = Section(
+FAMILY_HISTORY: Final = SectionWriter(
     "family",
     loinc("10157-6", "Family history"),
     "Family History",

@@ -8,8 +8,8 @@ from engine.interchange.clinical.ccda.codes import LOINC, SNOMED, add_code, labe
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.clinical.ccda.people import add_author
 from engine.interchange.clinical.ccda.quantities import add_compared, add_range, shown_quantity, shown_range
-from engine.interchange.clinical.ccda.record import Record
-from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord
+from engine.interchange.clinical.ccda.section import SectionTable, SectionWriter, add_entry, add_notes, cell
 from engine.interchange.clinical.ccda.times import add_interval
 
 OBSERVATION: Final = template("4.121")
@@ -21,7 +21,7 @@ STATUSES: Final[Mapping[str, str]] = {
 }
 
 
-def _write(record: Record, section: Element, table: Table, goal: JsonObject) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, goal: JsonObject) -> None:
     target: JsonObject = next(iter(goal.get("target") or ()), {})
     anchor = table.row(
         label(goal.get("description")),
@@ -64,7 +64,7 @@ def _add_target(made: Element, target: JsonObject) -> None:
         add_value(made, "ST").text = target["detailString"]
 
 
-GOALS: Final = Section(
+GOALS: Final = SectionWriter(
     "goals",
     loinc("61146-7", "Goals"),
     "Goals",

@@ -7,8 +7,15 @@ from engine.interchange.clinical.ccda.codes import CVX, SNOMED, add_code, label,
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_performer, name_of
 from engine.interchange.clinical.ccda.quantities import add_quantity, shown_quantity
-from engine.interchange.clinical.ccda.record import Record
-from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord
+from engine.interchange.clinical.ccda.section import (
+    SectionTable,
+    SectionWriter,
+    add_entry,
+    add_notes,
+    add_related,
+    cell,
+)
 from engine.interchange.clinical.ccda.sections.medications import NCI, add_reasons
 from engine.interchange.clinical.ccda.times import add_time
 
@@ -18,7 +25,7 @@ REFUSAL: Final = template("4.53")
 ACT_REASON: Final = "2.16.840.1.113883.5.8"
 
 
-def _write(record: Record, section: Element, table: Table, given: JsonObject) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, given: JsonObject) -> None:
     refused = given.get("status") == "not-done"
     performers = [one["actor"] for one in given.get("performer") or () if one.get("actor")]
     anchor = table.row(
@@ -52,7 +59,7 @@ def _write(record: Record, section: Element, table: Table, given: JsonObject) ->
     add_notes(made, given, label(given.get("vaccineCode")), table)
 
 
-def _add_vaccine(record: Record, parent: Element, given: JsonObject, anchor: str) -> None:
+def _add_vaccine(record: DocumentRecord, parent: Element, given: JsonObject, anchor: str) -> None:
     product = add(add(parent, "consumable"), "manufacturedProduct", classCode="MANU")
     add_templates(product, INFORMATION)
     material = add(product, "manufacturedMaterial")
@@ -64,7 +71,7 @@ def _add_vaccine(record: Record, parent: Element, given: JsonObject, anchor: str
         add(add(product, "manufacturerOrganization"), "name", maker)
 
 
-def _add_refusal(record: Record, parent: Element, given: JsonObject) -> None:
+def _add_refusal(record: DocumentRecord, parent: Element, given: JsonObject) -> None:
     made = add_related(parent, "RSON", "observation", "OBS")
     add_templates(made, REFUSAL)
     record.add_ids(made, given, "refusal")
@@ -72,7 +79,7 @@ def _add_refusal(record: Record, parent: Element, given: JsonObject) -> None:
     add(made, "statusCode", code="completed")
 
 
-IMMUNIZATIONS: Final = Section(
+IMMUNIZATIONS: Final = SectionWriter(
     "immunizations",
     loinc("11369-6", "History of immunization"),
     "Immunizations",

@@ -17,8 +17,15 @@ from engine.interchange.clinical.ccda.quantities import (
     shown_quantity,
     shown_range,
 )
-from engine.interchange.clinical.ccda.record import Record
-from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord
+from engine.interchange.clinical.ccda.section import (
+    SectionTable,
+    SectionWriter,
+    add_entry,
+    add_notes,
+    add_related,
+    cell,
+)
 from engine.interchange.clinical.ccda.times import Span, add_interval, readable_span, span_of
 from engine.interchange.clinical.medication import medication_of
 
@@ -45,13 +52,13 @@ DIRECTION_CELL: Final = 3
 NEEDED: Final = re.compile(r"\b(?:needed|prn|p\.r\.n\.)", re.IGNORECASE)
 
 
-def ordered(record: Record) -> Sequence[JsonObject]:
+def ordered(record: DocumentRecord) -> Sequence[JsonObject]:
     """Return the requests and statements that are no mere plan."""
     requests = [one for one in record.of_type("MedicationRequest") if one.get("intent") not in INTENDED]
     return [*requests, *record.of_type("MedicationStatement")]
 
 
-def planned(record: Record) -> Sequence[JsonObject]:
+def planned(record: DocumentRecord) -> Sequence[JsonObject]:
     """Return the requests that are a proposal or a plan, and still stand."""
     return [
         one
@@ -65,7 +72,7 @@ def dosages(resource: JsonObject) -> Sequence[JsonObject]:
     return resource.get("dosageInstruction") or resource.get("dosage") or ()
 
 
-def add_reasons(record: Record, parent: Element, resource: JsonObject) -> None:
+def add_reasons(record: DocumentRecord, parent: Element, resource: JsonObject) -> None:
     """Append the reasons of an entry as indications."""
     for at, reason in enumerate(resource.get("reasonCode") or ()):
         made = add_related(parent, "RSON", "observation", "OBS")
@@ -83,7 +90,9 @@ def add_consumable(parent: Element, concept: JsonObject, anchor: str) -> None:
     add_code(add(product, "manufacturedMaterial"), "code", concept, prefer=(RXNORM,), anchor=anchor)
 
 
-def add_medication(record: Record, made: Element, resource: JsonObject, anchor: str, *, plan: bool = False) -> None:
+def add_medication(
+    record: DocumentRecord, made: Element, resource: JsonObject, anchor: str, *, plan: bool = False
+) -> None:
     """Fill the activity of a request or a statement; `plan`: as the plan of treatment asks for it."""
     add_templates(made, PLANNED if plan else ACTIVITY)
     record.add_ids(made, resource)
@@ -150,7 +159,7 @@ def _add_directions(parent: Element, anchor: str) -> None:
     add(product, "manufacturedLabeledDrug", nullFlavor="NA")
 
 
-def _add_supply(record: Record, parent: Element, resource: JsonObject) -> None:
+def _add_supply(record: DocumentRecord, parent: Element, resource: JsonObject) -> None:
     wanted = resource["dispenseRequest"]
     made = add_related(parent, "REFR", "supply", "SPLY", "INT")
     add_templates(made, SUPPLY)
@@ -191,7 +200,7 @@ def _direction(dosage: JsonObject) -> str:
     return f"{told}, as needed{f' for {reason}' if reason else ''}"
 
 
-def _write(record: Record, section: Element, table: Table, resource: JsonObject) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, resource: JsonObject) -> None:
     dosage: JsonObject = next(iter(dosages(resource)), {})
     anchor = table.row(
         label(medication_of(resource, record.find)),
@@ -211,7 +220,7 @@ def _write(record: Record, section: Element, table: Table, resource: JsonObject)
     add_notes(made, resource, label(medication_of(resource, record.find)), table)
 
 
-MEDICATIONS: Final = Section(
+MEDICATIONS: Final = SectionWriter(
     "medications",
     loinc("10160-0", "History of medication use"),
     "Medications",

@@ -8,7 +8,7 @@ from engine.interchange.clinical.ccda.codes import LOINC, add_code, has_code
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.clinical.ccda.people import add_performer
 from engine.interchange.clinical.ccda.quantities import add_observed, add_range, shown_range
-from engine.interchange.clinical.ccda.record import Record
+from engine.interchange.clinical.ccda.record import DocumentRecord
 from engine.interchange.clinical.ccda.section import cell
 from engine.interchange.clinical.ccda.systems import system_by_oid
 from engine.interchange.clinical.ccda.times import Span, add_when, span_of
@@ -66,7 +66,7 @@ def when(observation: JsonObject) -> Span:
     return span_of(observation, "effective")
 
 
-def add_result(record: Record, made: Element, observation: JsonObject, part: JsonObject, anchor: str) -> None:
+def add_result(record: DocumentRecord, made: Element, observation: JsonObject, part: JsonObject, anchor: str) -> None:
     """Fill the observation of a result up to its notes; `part` holds its code and value: itself or a component."""
     add_templates(made, RESULT)
     record.add_ids(made, observation, part_name(observation, part))

@@ -7,8 +7,8 @@ from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import add_code, label, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_organization, name_of
-from engine.interchange.clinical.ccda.record import Record, add_identifiers
-from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_related, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord, add_identifiers
+from engine.interchange.clinical.ccda.section import SectionTable, SectionWriter, add_entry, add_related, cell
 from engine.interchange.clinical.ccda.times import add_interval, readable_span
 
 ACTIVITY: Final = template("4.60", "2015-08-01")
@@ -27,7 +27,7 @@ RELATIONS: Final[Mapping[str, str]] = {
 }
 
 
-def _write(record: Record, section: Element, table: Table, coverage: JsonObject) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, coverage: JsonObject) -> None:
     period = coverage.get("period") or {}
     span = period.get("start", ""), period.get("end", "")
     payor: JsonObject = next(iter(coverage.get("payor") or ()), {})
@@ -60,7 +60,7 @@ def _write(record: Record, section: Element, table: Table, coverage: JsonObject)
     _add_plan(record, policy, coverage, plan)
 
 
-def _add_payer(record: Record, policy: Element, coverage: JsonObject, payor: JsonObject) -> None:
+def _add_payer(record: DocumentRecord, policy: Element, coverage: JsonObject, payor: JsonObject) -> None:
     performer = add(policy, "performer", typeCode="PRF")
     add_templates(performer, PAYER)
     entity = add(performer, "assignedEntity")
@@ -72,7 +72,7 @@ def _add_payer(record: Record, policy: Element, coverage: JsonObject, payor: Jso
     add_organization(entity, "representedOrganization", organization)
 
 
-def _add_covered(record: Record, policy: Element, coverage: JsonObject, span: tuple[str, str]) -> None:
+def _add_covered(record: DocumentRecord, policy: Element, coverage: JsonObject, span: tuple[str, str]) -> None:
     participant = add(policy, "participant", typeCode="COV")
     add_templates(participant, COVERED)
     if any(span):
@@ -87,7 +87,7 @@ def _add_covered(record: Record, policy: Element, coverage: JsonObject, span: tu
     add(role, "code", code=code, **ROLE_CODE) if code else add(role, "code", nullFlavor="UNK")
 
 
-def _add_plan(record: Record, policy: Element, coverage: JsonObject, plan: str) -> None:
+def _add_plan(record: DocumentRecord, policy: Element, coverage: JsonObject, plan: str) -> None:
     made = add_related(policy, "REFR", "act", "ACT", "DEF")
     record.add_ids(made, coverage, "plan")
     add(made, "code", nullFlavor="UNK")
@@ -95,7 +95,7 @@ def _add_plan(record: Record, policy: Element, coverage: JsonObject, plan: str) 
         add(made, "text", plan)
 
 
-PAYERS: Final = Section(
+PAYERS: Final = SectionWriter(
     "payers",
     loinc("48768-6", "Payment sources"),
     "Payers",

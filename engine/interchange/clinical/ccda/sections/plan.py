@@ -7,8 +7,15 @@ from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import LOINC, LOINC_URI, SNOMED, add_code, has_code, label, labels, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_author, add_performer, name_of
-from engine.interchange.clinical.ccda.record import Record
-from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, add_related, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord
+from engine.interchange.clinical.ccda.section import (
+    SectionTable,
+    SectionWriter,
+    add_entry,
+    add_notes,
+    add_related,
+    cell,
+)
 from engine.interchange.clinical.ccda.sections import encounters, medications
 from engine.interchange.clinical.ccda.sections.medications import add_medication, add_reasons
 from engine.interchange.clinical.ccda.times import Span, add_interval, add_when, readable_span, span_of
@@ -25,17 +32,17 @@ CARE_PLAN: Final = {"coding": [{"system": "http://snomed.info/sct", "code": "734
 LABORATORY: Final = ("108252007", "laboratory")
 
 
-def _items(record: Record) -> Sequence[JsonObject]:
+def _items(record: DocumentRecord) -> Sequence[JsonObject]:
     orders = [one for one in record.of_type("ServiceRequest") if one.get("status") in STANDING]
     plans = [one for one in record.of_type("CarePlan") if one.get("status") in STANDING]
     return [*orders, *medications.planned(record), *encounters.planned(record), *plans]
 
 
-def _write(record: Record, section: Element, table: Table, item: JsonObject) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, item: JsonObject) -> None:
     WRITERS[item["resourceType"]](record, section, table, item)
 
 
-def _order(record: Record, section: Element, table: Table, order: JsonObject) -> None:
+def _order(record: DocumentRecord, section: Element, table: SectionTable, order: JsonObject) -> None:
     span = span_of(order, "occurrence")
     asked = order.get("requester")
     anchor = table.row(
@@ -66,7 +73,7 @@ def _order(record: Record, section: Element, table: Table, order: JsonObject) ->
     add_notes(made, order, label(order.get("code")), table)
 
 
-def _medication(record: Record, section: Element, table: Table, request: JsonObject) -> None:
+def _medication(record: DocumentRecord, section: Element, table: SectionTable, request: JsonObject) -> None:
     anchor = table.row(
         label(medication_of(request, record.find)),
         request.get("intent", ""),
@@ -83,7 +90,7 @@ def _medication(record: Record, section: Element, table: Table, request: JsonObj
     add_notes(made, request, label(medication_of(request, record.find)), table)
 
 
-def _encounter(record: Record, section: Element, table: Table, encounter: JsonObject) -> None:
+def _encounter(record: DocumentRecord, section: Element, table: SectionTable, encounter: JsonObject) -> None:
     span = _period(encounter)
     kind = encounters.kind_of(encounter)
     with_whom = ", ".join(filter(None, (name_of(record, one, encounter) for one in encounters.people(encounter))))
@@ -107,7 +114,7 @@ def _encounter(record: Record, section: Element, table: Table, encounter: JsonOb
     add_reasons(record, made, encounter)
 
 
-def _care_plan(record: Record, section: Element, table: Table, plan: JsonObject) -> None:
+def _care_plan(record: DocumentRecord, section: Element, table: SectionTable, plan: JsonObject) -> None:
     kind: JsonObject = next(iter(plan.get("category") or ()), {})
     details = [one["detail"] for one in plan.get("activity") or () if one.get("detail")]
     activities = "; ".join(filter(None, (one.get("description") or label(one.get("code")) for one in details)))
@@ -148,7 +155,7 @@ WRITERS: Final = {
     "Encounter": _encounter,
     "CarePlan": _care_plan,
 }
-PLAN: Final = Section(
+PLAN: Final = SectionWriter(
     "plan",
     loinc("18776-5", "Plan of care note"),
     "Plan of Treatment",

@@ -7,8 +7,8 @@ from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import SNOMED, add_code, has_code, label, labels, loinc, snomed
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.clinical.ccda.people import add_author
-from engine.interchange.clinical.ccda.record import Record
-from engine.interchange.clinical.ccda.section import Section, Table, add_notes, add_related, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord
+from engine.interchange.clinical.ccda.section import SectionTable, SectionWriter, add_notes, add_related, cell
 from engine.interchange.clinical.ccda.sections.allergies import SEVERE, SEVERITY, add_concern
 from engine.interchange.clinical.ccda.times import Span, add_interval, span_of
 
@@ -43,7 +43,7 @@ def span(condition: JsonObject) -> Span:
     return began[0], ended[1] or ended[0] or began[1]
 
 
-def add_problem(record: Record, made: Element, condition: JsonObject, anchor: str, at: int = 1) -> None:
+def add_problem(record: DocumentRecord, made: Element, condition: JsonObject, anchor: str, at: int = 1) -> None:
     """Fill the observation of a problem; `at` is the cell of the row that names it.
 
     The first cell is that of a concern, which says who recorded it; else the observation does.
@@ -89,7 +89,7 @@ def _categories(condition: JsonObject) -> list[JsonObject]:
     return [coding for one in condition.get("category") or () for coding in one.get("coding") or ()]
 
 
-def diagnoses(record: Record) -> dict[str, list[JsonObject]]:
+def diagnoses(record: DocumentRecord) -> dict[str, list[JsonObject]]:
     """Return the conditions that stand with each encounter that is not to come, by the encounter's id.
 
     Those that it names, and those that are nothing but the diagnosis of it.
@@ -107,7 +107,7 @@ def diagnoses(record: Record) -> dict[str, list[JsonObject]]:
     return found
 
 
-def listed(record: Record) -> Sequence[JsonObject]:
+def listed(record: DocumentRecord) -> Sequence[JsonObject]:
     """Return the conditions but those that are nothing but the diagnosis of an encounter, which stand with that."""
     elsewhere = {id(one) for group in diagnoses(record).values() for one in group if _only_diagnosis(one)}
     return [one for one in record.of_type("Condition") if id(one) not in elsewhere]
@@ -117,7 +117,7 @@ def _only_diagnosis(condition: JsonObject) -> bool:
     return {coding.get("code") for coding in _categories(condition)} == {"encounter-diagnosis"}
 
 
-def _write(record: Record, section: Element, table: Table, condition: JsonObject) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, condition: JsonObject) -> None:
     status = status_of(condition)
     began, ended = span(condition)
     anchor = table.row(
@@ -134,7 +134,7 @@ def _write(record: Record, section: Element, table: Table, condition: JsonObject
     add_notes(made, condition, label(condition.get("code")), table)
 
 
-PROBLEMS: Final = Section(
+PROBLEMS: Final = SectionWriter(
     "problems",
     loinc("11450-4", "Problem list"),
     "Problems",

@@ -7,8 +7,8 @@ from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import SNOMED, add_code, label, labels, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_performer, name_of
-from engine.interchange.clinical.ccda.record import Record
-from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord
+from engine.interchange.clinical.ccda.section import SectionTable, SectionWriter, add_entry, add_notes, cell
 from engine.interchange.clinical.ccda.sections.medications import add_reasons
 from engine.interchange.clinical.ccda.times import add_when, span_of
 
@@ -23,7 +23,7 @@ STATUSES: Final[Mapping[str, str]] = {
 }
 
 
-def _write(record: Record, section: Element, table: Table, procedure: JsonObject) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, procedure: JsonObject) -> None:
     performers = [one["actor"] for one in procedure.get("performer") or () if one.get("actor")]
     anchor = table.row(
         label(procedure.get("code")),
@@ -52,7 +52,7 @@ def _write(record: Record, section: Element, table: Table, procedure: JsonObject
     add_notes(made, procedure, label(procedure.get("code")), table)
 
 
-PROCEDURES: Final = Section(
+PROCEDURES: Final = SectionWriter(
     "procedures",
     loinc("47519-4", "History of procedures"),
     "Procedures",

@@ -8,8 +8,15 @@ from engine.interchange.clinical.ccda.codes import LOINC, add_code, label, label
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.clinical.ccda.people import add_author
 from engine.interchange.clinical.ccda.quantities import shown_value
-from engine.interchange.clinical.ccda.record import Record
-from engine.interchange.clinical.ccda.section import Section, Table, add_comment, add_entry, add_notes, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord
+from engine.interchange.clinical.ccda.section import (
+    SectionTable,
+    SectionWriter,
+    add_comment,
+    add_entry,
+    add_notes,
+    cell,
+)
 from engine.interchange.clinical.ccda.sections.observations import (
     RESULT,
     STATUSES,
@@ -29,7 +36,7 @@ Group = tuple[JsonObject, list[JsonObject]]
 ORGANIZER: Final = template("4.1", "2015-08-01")
 
 
-def _groups(record: Record) -> Sequence[Group]:
+def _groups(record: DocumentRecord) -> Sequence[Group]:
     shown = {
         f"Observation/{one.get('id', '')}": one
         for one in record.of_type("Observation")
@@ -59,7 +66,7 @@ def _taken(shown: JsonObject, references: list[JsonObject] | None) -> Iterator[J
             yield from _taken(shown, one.get("hasMember"))
 
 
-def _write(record: Record, section: Element, table: Table, group: Group) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, group: Group) -> None:
     head, observations = group
     made = add_entry(section, "organizer", "BATTERY")
     add_templates(made, ORGANIZER)
@@ -81,7 +88,9 @@ def _write(record: Record, section: Element, table: Table, group: Group) -> None
         add_comment(comment, cell(anchor, 2))
 
 
-def _add_observation(record: Record, organizer: Element, table: Table, one: JsonObject, part: JsonObject) -> None:
+def _add_observation(
+    record: DocumentRecord, organizer: Element, table: SectionTable, one: JsonObject, part: JsonObject
+) -> None:
     anchor = table.row(
         label(part.get("code")),
         shown_value(part, record.zone),
@@ -98,7 +107,7 @@ def _add_observation(record: Record, organizer: Element, table: Table, one: Json
         add_reference_range(made, bounds)
 
 
-def _add_bare(record: Record, organizer: Element, table: Table, head: JsonObject) -> None:
+def _add_bare(record: DocumentRecord, organizer: Element, table: SectionTable, head: JsonObject) -> None:
     """Append the one observation that an organizer must have: the conclusion of a report that names none."""
     text = head.get("conclusion") or labels(head.get("conclusionCode"))
     anchor = table.row(
@@ -117,7 +126,7 @@ def _add_bare(record: Record, organizer: Element, table: Table, head: JsonObject
         add_value(made, "CD", nullFlavor="UNK")
 
 
-RESULTS: Final = Section(
+RESULTS: Final = SectionWriter(
     "results",
     loinc("30954-2", "Relevant diagnostic tests and/or laboratory data"),
     "Results",

@@ -7,8 +7,8 @@ from engine.fhir.json import JsonObject
 from engine.interchange.clinical.ccda.codes import LOINC, SNOMED, add_code, coded, is_loinc, label, loinc
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, add_value, template
 from engine.interchange.clinical.ccda.quantities import add_observed, shown_value
-from engine.interchange.clinical.ccda.record import Record
-from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord
+from engine.interchange.clinical.ccda.section import SectionTable, SectionWriter, add_entry, add_notes, cell
 from engine.interchange.clinical.ccda.sections.observations import BIRTH_SEX, SMOKING, TOBACCO, is_social, when
 from engine.interchange.clinical.ccda.times import add_interval, add_time, add_when, readable_span
 
@@ -28,12 +28,12 @@ def birth_sex(patient: JsonObject) -> str:
     )
 
 
-def _items(record: Record) -> Sequence[JsonObject]:
+def _items(record: DocumentRecord) -> Sequence[JsonObject]:
     found = [one for one in record.of_type("Observation") if is_social(one)]
     return [record.patient, *found] if birth_sex(record.patient) else found
 
 
-def _write(record: Record, section: Element, table: Table, item: JsonObject) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, item: JsonObject) -> None:
     if item["resourceType"] == "Patient":
         _add_birth_sex(record, section, table, item)
         return
@@ -62,7 +62,7 @@ def _write(record: Record, section: Element, table: Table, item: JsonObject) -> 
     add_notes(made, item, label(item.get("code")), table)
 
 
-def _fill(record: Record, made: Element, item: JsonObject, anchor: str, kind: Any) -> None:
+def _fill(record: DocumentRecord, made: Element, item: JsonObject, anchor: str, kind: Any) -> None:
     """Fill an observation up to its time; its code is one of LOINC, or told as the translation of none."""
     add_templates(made, kind)
     record.add_ids(made, item)
@@ -73,7 +73,7 @@ def _fill(record: Record, made: Element, item: JsonObject, anchor: str, kind: An
     add(made, "statusCode", code="completed")
 
 
-def _add_birth_sex(record: Record, section: Element, table: Table, patient: JsonObject) -> None:
+def _add_birth_sex(record: DocumentRecord, section: Element, table: SectionTable, patient: JsonObject) -> None:
     sex = birth_sex(patient)
     anchor = table.row("Birth sex", SEXES.get(sex, "Unknown"), record.readable(patient.get("birthDate")))
     made = add_entry(section, "observation", "OBS")
@@ -91,7 +91,7 @@ def _add_birth_sex(record: Record, section: Element, table: Table, patient: Json
         add_value(made, "CD", nullFlavor="UNK")
 
 
-SOCIAL_HISTORY: Final = Section(
+SOCIAL_HISTORY: Final = SectionWriter(
     "social",
     loinc("29762-2", "Social history"),
     "Social History",

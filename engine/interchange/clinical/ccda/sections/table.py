@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from engine.interchange.clinical.ccda.section import Section
+from engine.interchange.clinical.ccda.section import SectionWriter
 from engine.interchange.clinical.ccda.sections.allergies import ALLERGIES
 from engine.interchange.clinical.ccda.sections.encounters import ENCOUNTERS
 from engine.interchange.clinical.ccda.sections.family import FAMILY_HISTORY
@@ -17,7 +17,7 @@ from engine.interchange.clinical.ccda.sections.results import RESULTS
 from engine.interchange.clinical.ccda.sections.social import SOCIAL_HISTORY
 from engine.interchange.clinical.ccda.sections.vitals import VITAL_SIGNS
 
-SECTIONS: Final[tuple[Section, ...]] = (
+SECTIONS: Final[tuple[SectionWriter, ...]] = (
     ALLERGIES,
     MEDICATIONS,
     PROBLEMS,

@@ -8,8 +8,8 @@ from engine.interchange.clinical.ccda.codes import LOINC, LOINC_URI, add_code, l
 from engine.interchange.clinical.ccda.element import Element, add, add_reference, add_templates, template
 from engine.interchange.clinical.ccda.people import add_performer
 from engine.interchange.clinical.ccda.quantities import add_measure, shown_value
-from engine.interchange.clinical.ccda.record import Record
-from engine.interchange.clinical.ccda.section import Section, Table, add_entry, add_notes, cell
+from engine.interchange.clinical.ccda.record import DocumentRecord
+from engine.interchange.clinical.ccda.section import SectionTable, SectionWriter, add_entry, add_notes, cell
 from engine.interchange.clinical.ccda.sections.observations import (
     add_interpretations,
     add_reference_range,
@@ -25,7 +25,7 @@ ORGANIZER: Final = template("4.26", "2015-08-01")
 SIGN: Final = template("4.27", "2014-06-09")
 
 
-def _by_time(record: Record) -> Sequence[list[JsonObject]]:
+def _by_time(record: DocumentRecord) -> Sequence[list[JsonObject]]:
     """Return the vital signs that were measured together: at one time, but each with components by itself."""
     found: dict[tuple[str, ...], list[JsonObject]] = {}
     for one in record.of_type("Observation"):
@@ -35,7 +35,7 @@ def _by_time(record: Record) -> Sequence[list[JsonObject]]:
     return list(found.values())
 
 
-def _write(record: Record, section: Element, table: Table, signs: list[JsonObject]) -> None:
+def _write(record: DocumentRecord, section: Element, table: SectionTable, signs: list[JsonObject]) -> None:
     made = add_entry(section, "organizer", "CLUSTER")
     add_templates(made, ORGANIZER)
     record.add_ids(made, signs[0], "vitals")
@@ -63,7 +63,7 @@ def _write(record: Record, section: Element, table: Table, signs: list[JsonObjec
                 add_reference_range(one, bounds)
 
 
-def _add_sign(record: Record, parent: Element, sign: JsonObject, part: JsonObject, anchor: str) -> Element:
+def _add_sign(record: DocumentRecord, parent: Element, sign: JsonObject, part: JsonObject, anchor: str) -> Element:
     made = add(parent, "observation", classCode="OBS", moodCode="EVN")
     add_templates(made, SIGN)
     record.add_ids(made, sign, part_name(sign, part))
@@ -78,7 +78,7 @@ def _add_sign(record: Record, parent: Element, sign: JsonObject, part: JsonObjec
     return made
 
 
-VITAL_SIGNS: Final = Section(
+VITAL_SIGNS: Final = SectionWriter(
     "vitals",
     loinc("8716-3", "Vital signs"),
     "Vital Signs",

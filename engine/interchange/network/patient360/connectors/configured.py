@@ -9,13 +9,13 @@ from engine.config.service import ServiceConfiguration
 from engine.config.wording import Placed
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outbound import Outbound
-from engine.interchange.network.patient360.connectors.connector import Connector
-from engine.interchange.network.patient360.connectors.directory import Directory
+from engine.interchange.network.patient360.connectors.connector import DocumentSource
+from engine.interchange.network.patient360.connectors.directory import DirectorySource
 from engine.interchange.network.patient360.connectors.fhir import FhirServer
 from engine.interchange.network.patient360.connectors.mock import Mock
 
 
-def connectors_of(service: Service, tenant: str) -> tuple[Connector, ...]:
+def connectors_of(service: Service, tenant: str) -> tuple[DocumentSource, ...]:
     """Return the sources of a tenant, by name; none where `network_mode` is real and none are configured."""
     configuration = service.configuration
     if configuration.mocked(tenant):
@@ -41,7 +41,7 @@ async def complaints(configuration: ServiceConfiguration) -> list[Placed]:
     ]
 
 
-def _made(service: Service, name: str, settings: Settings) -> Connector:
+def _made(service: Service, name: str, settings: Settings) -> DocumentSource:
     if settings.type == "directory":
-        return Directory(name, settings)
+        return DirectorySource(name, settings)
     return FhirServer(name, settings, service.outbound, service.clock, service.new_id)

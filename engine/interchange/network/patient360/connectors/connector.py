@@ -12,7 +12,7 @@ CCDA: Final = "text/xml"
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RequestedPatient:
     """The patient whom a source is asked about; `identifiers` are pairs of system and value.
 
     `patient` is the resource as it is kept (R4), for a source that matches patients itself.
@@ -29,7 +29,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class RetrievedDocument:
     """One document of an organization: a C-CDA (`text/xml`), or a FHIR Bundle (`application/fhir+json`) of a version.
 
     `id` is the same whenever the same document is handed over; `at` is its instant, '' where the source tells none.
@@ -47,7 +47,7 @@ class SourceError(Exception):
     """A source failed; its text names the source and the next step, and nothing of the patient."""
 
 
-class Connector(Protocol):
+class DocumentSource(Protocol):
     """One source of documents."""
 
     @property
@@ -58,15 +58,15 @@ class Connector(Protocol):
     def organizations(self) -> int:
         """How many organizations it asks."""
 
-    def retrieve(self, subject: Subject) -> AsyncIterator[Document]:
+    def retrieve(self, subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
         """Yield the documents of a patient, none where the source does not know them; SourceError where it failed."""
 
 
-def subject_of(tenant: str, patient: JsonObject) -> Subject:
+def subject_of(tenant: str, patient: JsonObject) -> RequestedPatient:
     """Return a kept Patient as the one whom sources are asked about; its first name counts."""
     name: JsonObject = next(iter(patient.get("name", ())), {})
     numbers = ((one.get("system", ""), one.get("value", "")) for one in patient.get("identifier", ()))
-    return Subject(
+    return RequestedPatient(
         id=patient["id"],
         tenant=tenant,
         given=tuple(name.get("given", ())),

@@ -23,8 +23,14 @@ import orjson
 from engine.config.connector import Connector as Settings
 from engine.fhir.schema import FhirVersion
 from engine.interchange.clinical.ccda.reading.document import read_identity
-from engine.interchange.clinical.patient360.facts import Identity
-from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, Document, SourceError, Subject
+from engine.interchange.clinical.patient360.facts import DocumentIdentity
+from engine.interchange.network.patient360.connectors.connector import (
+    CCDA,
+    FHIR,
+    RequestedPatient,
+    RetrievedDocument,
+    SourceError,
+)
 from engine.interchange.network.patient360.connectors.finding import identities, patients_of
 from engine.interchange.network.patient360.connectors.server import MOST_BYTES
 from engine.interchange.network.patient360.match import matches
@@ -42,14 +48,14 @@ LONGEST_NAME: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class DirectorySource:
     """A connector to a folder."""
 
     name: str
     settings: Settings
     organizations: int = 1
 
-    async def retrieve(self, subject: Subject) -> AsyncIterator[Document]:
+    async def retrieve(self, subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
         """Yield the documents in the patient's folders, in the order of their names; SourceError."""
         until = asyncio.get_running_loop().time() + self.settings.timeout_s
         for path in await self._within(until, self._files, subject):
@@ -69,7 +75,7 @@ class Directory:
             text = f"The source {self.name} cannot read its folder ({error.strerror}); mend it."
             raise SourceError(text) from error
 
-    def _files(self, subject: Subject) -> list[Path]:
+    def _files(self, subject: RequestedPatient) -> list[Path]:
         root = Path(str(self.settings.folder))
         system = self.settings.identifier_system
         names = {quote(value, safe="") for own, value in subject.identifiers if system in {"", own}}
@@ -81,7 +87,7 @@ class Directory:
                 found.append(path)
         return found
 
-    def _document(self, path: Path) -> Document | None:
+    def _document(self, path: Path) -> RetrievedDocument | None:
         """Return a file as a document; None for one that has gone meanwhile."""
         try:
             body, changed = _read(path)
@@ -91,7 +97,7 @@ class Directory:
         version = FhirVersion.STU3 if path.name.lower().endswith(STU3) else FhirVersion.R4
         organization = self.settings.organization or self.name
         number = f"urn:sha256:{sha256(body).hexdigest()}"
-        return Document(organization, number, changed, kind, body, version)
+        return RetrievedDocument(organization, number, changed, kind, body, version)
 
 
 def _is_folder(path: Path) -> bool:
@@ -125,7 +131,7 @@ def _read(path: Path) -> tuple[bytes, str]:
 
 
 @lru_cache(maxsize=10_000)
-def _whose(path: Path, _changed_ns: int, size: int) -> tuple[Identity, ...]:
+def _whose(path: Path, _changed_ns: int, size: int) -> tuple[DocumentIdentity, ...]:
     """Return whose a document is, nobody's where it cannot be read; known for as long as the file does not change."""
     try:
         if size > MOST_BYTES:

@@ -1,11 +1,11 @@
 """What is told of a source that failed."""
 
 from engine.errors import place_of
-from engine.interchange.network.patient360.connectors.connector import Connector, SourceError
+from engine.interchange.network.patient360.connectors.connector import DocumentSource, SourceError
 from engine.telemetry import logger
 
 
-def reason_of(source: Connector, error: Exception) -> str:
+def reason_of(source: DocumentSource, error: Exception) -> str:
     """Return why a source failed and what to do, without anything of the patient; what nobody foresaw is logged."""
     if isinstance(error, SourceError):
         return str(error)

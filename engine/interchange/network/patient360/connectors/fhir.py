@@ -14,9 +14,14 @@ from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.names import name_in
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outbound import Outbound, OutboundError
-from engine.interchange.network.patient360.connectors.connector import FHIR, Document, SourceError, Subject
+from engine.interchange.network.patient360.connectors.connector import (
+    FHIR,
+    RequestedPatient,
+    RetrievedDocument,
+    SourceError,
+)
 from engine.interchange.network.patient360.connectors.finding import find_patient
-from engine.interchange.network.patient360.connectors.server import MOST_BYTES, NOT_OFFERED, Server, objects
+from engine.interchange.network.patient360.connectors.server import MOST_BYTES, NOT_OFFERED, ServerSession, objects
 from engine.interchange.network.patient360.connectors.token import bearer
 from engine.interchange.rest.resource.catalogue import CHART
 
@@ -39,7 +44,7 @@ class FhirServer:
     new_id: Callable[[], str]
     organizations: int = 1
 
-    async def retrieve(self, subject: Subject) -> AsyncIterator[Document]:
+    async def retrieve(self, subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
         """Yield the record as one Bundle, nothing where the server has not one sure match; SourceError."""
         try:
             async with asyncio.timeout(self.settings.timeout_s):
@@ -67,14 +72,14 @@ class FhirServer:
         return "" if said.startswith(NUMBERS[self.settings.version]) else f"speaks FHIR {said}; mend version or url"
 
     @asynccontextmanager
-    async def _server(self) -> AsyncIterator[Server]:
+    async def _server(self) -> AsyncIterator[ServerSession]:
         settings = self.settings
         async with self.outbound.peer(settings.ca_file, settings.timeout_s) as peer:
-            server = Server(peer, settings.url.rstrip("/"))
+            server = ServerSession(peer, settings.url.rstrip("/"))
             server.authorization = await bearer(settings.auth, partial(server.send, "POST"), self.clock(), self.new_id)
             yield server
 
-    async def _document(self, subject: Subject) -> Document | None:
+    async def _document(self, subject: RequestedPatient) -> RetrievedDocument | None:
         version = FhirVersion(self.settings.version)
         async with self._server() as server:
             base = server.base
@@ -84,10 +89,12 @@ class FhirServer:
             resources = await _record(server, patient, version)
         body = await asyncio.to_thread(_bundle, base, resources)
         organization = self.settings.organization or self.name
-        return Document(organization, f"{base}/Patient/{patient['id']}", _latest(resources), FHIR, body, version)
+        return RetrievedDocument(
+            organization, f"{base}/Patient/{patient['id']}", _latest(resources), FHIR, body, version
+        )
 
 
-async def _record(server: Server, patient: JsonObject, version: FhirVersion) -> list[JsonObject]:
+async def _record(server: ServerSession, patient: JsonObject, version: FhirVersion) -> list[JsonObject]:
     """Return a patient with all that the server shows of the record, each resource once."""
     found = {("Patient", patient["id"]): patient}
     whole = f"Patient/{patient['id']}/$everything?_count={PAGE}"
@@ -102,7 +109,7 @@ async def _record(server: Server, patient: JsonObject, version: FhirVersion) -> 
     return [one for key, one in found.items() if key not in others]
 
 
-async def _gather(server: Server, address: str, found: dict[tuple[str, str], JsonObject]) -> bool:
+async def _gather(server: ServerSession, address: str, found: dict[tuple[str, str], JsonObject]) -> bool:
     """Add what an address and its pages show; False where the server does not offer it."""
     async for status, bundle in server.pages(address):
         if status in NOT_OFFERED:

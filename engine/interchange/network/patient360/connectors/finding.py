@@ -7,10 +7,10 @@ from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.interchange.clinical.patient360.facts import Identity
+from engine.interchange.clinical.patient360.facts import DocumentIdentity
 from engine.interchange.kernel.outbound import OutboundError
-from engine.interchange.network.patient360.connectors.connector import Subject
-from engine.interchange.network.patient360.connectors.server import NOT_OFFERED, Server, objects
+from engine.interchange.network.patient360.connectors.connector import RequestedPatient
+from engine.interchange.network.patient360.connectors.server import NOT_OFFERED, ServerSession, objects
 from engine.interchange.network.patient360.match import matches
 
 # What of the record is told for a match: who the person is, and nothing of the care.
@@ -18,7 +18,7 @@ TOLD: Final = ("name", "gender", "birthDate", "identifier", "address", "telecom"
 MOST_CANDIDATES: Final = 20
 
 
-async def find_patient(server: Server, subject: Subject, version: FhirVersion) -> JsonObject | None:
+async def find_patient(server: ServerSession, subject: RequestedPatient, version: FhirVersion) -> JsonObject | None:
     """Return the one patient of a server who is the subject; None for nobody, or for several; OutboundError.
 
     By `Patient/$match` where the server has it, else by each identifier, else by name, birth date and sex. Whoever is
@@ -31,7 +31,9 @@ async def find_patient(server: Server, subject: Subject, version: FhirVersion) -
     return None
 
 
-async def _found(server: Server, subject: Subject, version: FhirVersion) -> AsyncIterator[list[JsonObject]]:
+async def _found(
+    server: ServerSession, subject: RequestedPatient, version: FhirVersion
+) -> AsyncIterator[list[JsonObject]]:
     """Yield the candidates of one way to ask after the other."""
     told: JsonObject = {
         "resourceType": "Patient",
@@ -55,7 +57,7 @@ async def _found(server: Server, subject: Subject, version: FhirVersion) -> Asyn
     yield await _searched(server, {name: _plain(value) for name, value in criteria.items() if value})
 
 
-async def _searched(server: Server, criteria: dict[str, str]) -> list[JsonObject]:
+async def _searched(server: ServerSession, criteria: dict[str, str]) -> list[JsonObject]:
     status, bundle = await server.search("Patient", {**criteria, "_count": str(MOST_CANDIDATES)})
     if status == 200:
         return patients_of(bundle)
@@ -74,17 +76,17 @@ def patients_of(bundle: Json) -> list[JsonObject]:
     return [one for one in found if isinstance(one, dict) and one.get("resourceType") == "Patient"]
 
 
-def _is(candidate: JsonObject, subject: Subject) -> bool:
+def _is(candidate: JsonObject, subject: RequestedPatient) -> bool:
     return any(matches(one, subject.patient) for one in identities(candidate))
 
 
-def identities(candidate: JsonObject) -> tuple[Identity, ...]:
+def identities(candidate: JsonObject) -> tuple[DocumentIdentity, ...]:
     """Return who a Patient of a stranger is, by each of the names."""
     numbers = ((one.get("system"), one.get("value")) for one in objects(candidate, "identifier"))
     identifiers = tuple((str(system or ""), str(value)) for system, value in numbers if value)
     born, sex = str(candidate.get("birthDate", "")), str(candidate.get("gender", ""))
     names = ((_texts(one.get("given")), str(one.get("family", ""))) for one in objects(candidate, "name"))
-    return tuple(Identity(given, family, born, sex, identifiers) for given, family in names)
+    return tuple(DocumentIdentity(given, family, born, sex, identifiers) for given, family in names)
 
 
 def _texts(value: Json) -> tuple[str, ...]:

@@ -14,11 +14,11 @@ from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion
 from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
-from engine.interchange.clinical.ccda.document import Chart, write_ccd
+from engine.interchange.clinical.ccda.document import DocumentChart, write_ccd
 from engine.interchange.clinical.ccda.record import Custodian
 from engine.interchange.clinical.synthetic.chart import END, synthetic_chart
 from engine.interchange.kernel.exact import write_json
-from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, Document, Subject
+from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, RequestedPatient, RetrievedDocument
 
 FACTS: Final = 60
 # Each organization has a part of the facts, of ten: what lies in two parts, two of them tell.
@@ -38,14 +38,14 @@ class Mock:
     name = "mock"
     organizations = len(PARTS)
 
-    async def retrieve(self, subject: Subject) -> AsyncIterator[Document]:
+    async def retrieve(self, subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
         """Yield the documents of each organization; the last hands over the first one's too."""
         documents = await asyncio.to_thread(_documents, subject)
         for one in documents:
             yield one
 
 
-def _documents(subject: Subject) -> list[Document]:
+def _documents(subject: RequestedPatient) -> list[RetrievedDocument]:
     told: JsonObject = {name: subject.patient[name] for name in OWN if name in subject.patient}
     patient: JsonObject = {"resourceType": "Patient", "id": _uuid(f"{subject.id}/patient"), **told}
     chart = synthetic_chart(subject.id, facts=FACTS, patient=patient)
@@ -54,8 +54,8 @@ def _documents(subject: Subject) -> list[Document]:
 
 
 def _document(
-    subject: Subject, chart: list[JsonObject], organization: str, kind: str, version: FhirVersion, part: range
-) -> Document:
+    subject: RequestedPatient, chart: list[JsonObject], organization: str, kind: str, version: FhirVersion, part: range
+) -> RetrievedDocument:
     known = {f"{one['resourceType']}/{one['id']}": one for one in chart}
     facts = [one for one in chart if one["resourceType"] not in SUPPORT]
     chosen = [one for number, one in enumerate(facts) if number % 10 in part]
@@ -64,13 +64,15 @@ def _document(
         _take(one, known, taken)
     number = _uuid(f"{subject.id}/{organization}")
     body = _ccd(taken, number, organization) if kind == CCDA else _bundle(taken, number, version)
-    return Document(organization, f"urn:uuid:{number}", END.isoformat(), kind, body, version)
+    return RetrievedDocument(organization, f"urn:uuid:{number}", END.isoformat(), kind, body, version)
 
 
 def _ccd(taken: dict[str, JsonObject], number: str, organization: str) -> bytes:
     patient, *facts = taken.values()
     custodian = Custodian(organization, f"https://{organization.lower().replace(' ', '-')}.example")
-    return write_ccd(Chart(patient, facts), document_id=number, at=END, zone=ZoneInfo("UTC"), custodian=custodian)
+    return write_ccd(
+        DocumentChart(patient, facts), document_id=number, at=END, zone=ZoneInfo("UTC"), custodian=custodian
+    )
 
 
 def _bundle(taken: dict[str, JsonObject], number: str, version: FhirVersion) -> bytes:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from engine.fhir.json import Json, JsonObject
 from engine.interchange.kernel.exact import NO_JSON, read_json, write_json
-from engine.interchange.kernel.outbound import OutboundError, Peer, Reply
+from engine.interchange.kernel.outbound import OutboundError, OutboundPeer, OutboundReply
 
 FHIR_JSON: Final = "application/fhir+json"
 # A record, all pages together; and how many these may be.
@@ -22,10 +22,10 @@ ASKED: Final = {"accept": FHIR_JSON, "cache-control": "no-cache"}
 
 
 @dataclass(slots=True)
-class Server:
+class ServerSession:
     """One server while one patient is asked for: its base, what lets the service in, and what may still be read."""
 
-    peer: Peer
+    peer: OutboundPeer
     base: str
     authorization: Mapping[str, str] = field(default_factory=dict, repr=False)
     left: int = MOST_BYTES
@@ -88,7 +88,7 @@ class Server:
             resource = {}
         return reply.status, resource
 
-    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> OutboundReply:
         """Send a request, whose answer counts for what may still be read; OutboundError."""
         reply = await self.peer.send(method, url, headers, body, self.left)
         self.left -= len(reply.body)

@@ -9,10 +9,10 @@ import orjson
 
 from engine.config.connector import ConnectorAuth
 from engine.config.secret import Secret
-from engine.interchange.kernel.outbound import OutboundError, Reply
+from engine.interchange.kernel.outbound import OutboundError, OutboundReply
 from engine.security.oauth import UnusableKeyError, access_token, assertion, signing_key
 
-Post = Callable[[str, dict[str, str], bytes], Awaitable[Reply]]
+Post = Callable[[str, dict[str, str], bytes], Awaitable[OutboundReply]]
 
 ALGORITHMS: Final = frozenset({"ES384", "RS384"})  # those of SMART backend services
 FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
@@ -36,7 +36,7 @@ async def bearer(auth: ConnectorAuth, post: Post, now: datetime, new_id: Callabl
     return {"authorization": f"Bearer {token}"}
 
 
-def _token(reply: Reply) -> str:
+def _token(reply: OutboundReply) -> str:
     try:
         answer = orjson.loads(reply.body)
     except ValueError:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from engine.config.wording import Placed, Step, nearest
-from engine.interchange.orders.compendium.files.authored import ANY_CODE, Question
+from engine.interchange.orders.compendium.files.authored import ANY_CODE, AuthoredQuestion
 from engine.interchange.orders.compendium.files.when import condition
 
 Path = tuple[Step, ...]
@@ -15,13 +15,13 @@ HELP: Final = ".help"
 class PlacedQuestion(NamedTuple):
     """A question, its path, and the ids of the questions around it, outermost first."""
 
-    question: Question
+    question: AuthoredQuestion
     path: Path
     above: tuple[str, ...]
 
 
 def placed_questions(
-    questions: Sequence[Question], path: Path = (), above: tuple[str, ...] = ()
+    questions: Sequence[AuthoredQuestion], path: Path = (), above: tuple[str, ...] = ()
 ) -> Iterator[PlacedQuestion]:
     """Yield questions at every depth, in their order."""
     for number, question in enumerate(questions):
@@ -30,12 +30,12 @@ def placed_questions(
         yield from placed_questions(question.items, (*at, "items"), (*above, question.id))
 
 
-def ids_of(question: Question) -> tuple[str, ...]:
+def ids_of(question: AuthoredQuestion) -> tuple[str, ...]:
     """Return the ids of the items that a question alone becomes."""
     return (question.id, question.id + HELP) if question.help else (question.id,)
 
 
-def faults(questions: Sequence[Question], beside: Mapping[str, Question]) -> Iterator[Placed]:
+def faults(questions: Sequence[AuthoredQuestion], beside: Mapping[str, AuthoredQuestion]) -> Iterator[Placed]:
     """Yield what is wrong among questions that stand together; `beside` are others whose answers they may go by."""
     every = tuple(placed_questions(questions))
     first: dict[str, PlacedQuestion] = {}
@@ -50,7 +50,7 @@ def faults(questions: Sequence[Question], beside: Mapping[str, Question]) -> Ite
     yield from _circles(every)
 
 
-def _conditions(one: PlacedQuestion, known: Mapping[str, Question]) -> Iterator[Placed]:
+def _conditions(one: PlacedQuestion, known: Mapping[str, AuthoredQuestion]) -> Iterator[Placed]:
     when, path = one.question.when, (*one.path, "when")
     if len(when) > 1 and any(len(texts) > 1 for texts in when.values()):
         yield path, "several questions with several answers", "either several questions, or several answers to one"

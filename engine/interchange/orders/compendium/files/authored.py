@@ -23,7 +23,7 @@ SNOMED: Final = "http://snomed.info/sct"
 ANY_CODE: Final = "-"
 
 
-class Kind(StrEnum):
+class ItemType(StrEnum):
     """What answers a question: FHIR's types of items."""
 
     GROUP = "group"
@@ -49,11 +49,11 @@ class Required(StrEnum):
     WHEN_COLLECTED = "when-collected"
 
 
-CHOICES: Final = frozenset({Kind.CHOICE, Kind.OPEN_CHOICE})
-TEXTS: Final = frozenset({Kind.STRING, Kind.TEXT, Kind.OPEN_CHOICE})
-NUMBERS: Final = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.QUANTITY})
+CHOICES: Final = frozenset({ItemType.CHOICE, ItemType.OPEN_CHOICE})
+TEXTS: Final = frozenset({ItemType.STRING, ItemType.TEXT, ItemType.OPEN_CHOICE})
+NUMBERS: Final = frozenset({ItemType.INTEGER, ItemType.DECIMAL, ItemType.QUANTITY})
 # Which keys only some kinds have.
-ONLY: Final[Mapping[str, frozenset[Kind]]] = {"options": CHOICES, "max_length": TEXTS, "unit": NUMBERS}
+ONLY: Final[Mapping[str, frozenset[ItemType]]] = {"options": CHOICES, "max_length": TEXTS, "unit": NUMBERS}
 
 
 def _code(text: str) -> str:
@@ -122,16 +122,16 @@ class Specimen(Frozen):
     system: Uri = SNOMED
 
 
-class Question(Frozen):
+class AuthoredQuestion(Frozen):
     """One question, or a group of them."""
 
     id: LinkId = Field(examples=[ANY_CODE])
     text: Word = Field(examples=["?"])
-    type: Kind = Field(examples=["string"])
+    type: ItemType = Field(examples=["string"])
     required: Required = Required.NO
     options: Annotated[dict[Code, Word], BeforeValidator(_named)] = Field(default_factory=dict)
     when: dict[str, Words] = Field(default_factory=dict)
-    items: tuple["Question", ...] = ()
+    items: tuple["AuthoredQuestion", ...] = ()
     unit: Line = ""
     max_length: int | None = Field(default=None, ge=1, le=1_000_000)
     help: Line = ""
@@ -143,11 +143,11 @@ class Question(Frozen):
         for key, kinds in ONLY.items():
             if getattr(self, key) and self.type not in kinds:
                 yield ("type",), f"{key} in a question of type {self.type}", f"only {_listed(kinds)} has {key}"
-        if self.type is Kind.CHOICE and not self.options:
+        if self.type is ItemType.CHOICE and not self.options:
             yield ("type",), "a choice without options", "write options: {Y: Yes, N: No}, or type: string"
-        if self.type is Kind.GROUP and not self.items:
+        if self.type is ItemType.GROUP and not self.items:
             yield ("type",), "a group without items", "write its questions under items:"
-        if self.type is Kind.DISPLAY and (self.items or self.required is not Required.NO or self.repeats):
+        if self.type is ItemType.DISPLAY and (self.items or self.required is not Required.NO or self.repeats):
             yield ("type",), "a display that asks", "a text for reading has no items, is not required, does not repeat"
 
 
@@ -167,7 +167,7 @@ class Orderable(Frozen):
     loinc: Annotated[str, AfterValidator(_loinc)] = ""
     specimen: Annotated[Specimen | None, BeforeValidator(_described)] = None
     ask: Words | None = None
-    questions: tuple[Question, ...] = ()
+    questions: tuple[AuthoredQuestion, ...] = ()
 
 
 class Identifier(Frozen):
@@ -177,7 +177,7 @@ class Identifier(Frozen):
     value: Word = Field(examples=["?"])
 
 
-class Address(Frozen):
+class LaboratoryAddress(Frozen):
     """Where the laboratory is."""
 
     line: Words = ()
@@ -187,7 +187,7 @@ class Address(Frozen):
     country: Line = ""
 
 
-class Laboratory(Frozen):
+class AuthoredLaboratory(Frozen):
     """Who performs the tests; `id` is that of its Organization."""
 
     id: Annotated[str, AfterValidator(_id)] = Field(examples=["laboratory"])
@@ -197,7 +197,7 @@ class Laboratory(Frozen):
     npi: Annotated[str, AfterValidator(_npi)] = ""
     identifiers: tuple[Identifier, ...] = ()
     telephone: Line = ""
-    address: Address = Address()
+    address: LaboratoryAddress = LaboratoryAddress()
     ordering_enabled: bool = True
 
 
@@ -205,9 +205,9 @@ class Authored(Frozen):
     """A laboratory's file: YAML with the laboratory, and its tests there or in a table (CSV) beside it."""
 
     handbook: ClassVar[str] = HANDBOOK
-    laboratory: Laboratory = Field(examples=[{"id": "laboratory", "name": "?"}])
+    laboratory: AuthoredLaboratory = Field(examples=[{"id": "laboratory", "name": "?"}])
     defaults: Defaults = Defaults()
-    question_sets: dict[LinkId, tuple[Question, ...]] = Field(default_factory=dict)
+    question_sets: dict[LinkId, tuple[AuthoredQuestion, ...]] = Field(default_factory=dict)
     table: Line = ""
     tests: tuple[Orderable, ...] = ()
 
@@ -217,12 +217,12 @@ class Authored(Frozen):
             yield (), "no test", "write tests:, or table: FILE.csv with one test a line"
 
 
-class Table(Frozen):
+class TestTable(Frozen):
     """The tests of a table."""
 
     handbook: ClassVar[str] = HANDBOOK
     tests: tuple[Orderable, ...] = ()
 
 
-def _listed(kinds: frozenset[Kind]) -> str:
+def _listed(kinds: frozenset[ItemType]) -> str:
     return " or ".join(sorted(kinds))

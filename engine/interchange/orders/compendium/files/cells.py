@@ -13,7 +13,7 @@ CELL: Final = re.compile(r'[ \t]*(?:"((?:[^"]|"")*)"|([^,\r\n"]*?))[ \t]*(,|\r\n
 LINE: Final = re.compile(r"\r\n|\n|\r")
 
 
-class Cell(NamedTuple):
+class TextCell(NamedTuple):
     """A cell, without its quotes, and where it begins."""
 
     text: str
@@ -48,10 +48,10 @@ def read_text(path: Path) -> str:
         raise _refused(path, line, column, "bytes that are not UTF-8", expected) from error
 
 
-def rows(text: str) -> Iterator[tuple[Cell, ...] | Malformed]:
+def rows(text: str) -> Iterator[tuple[TextCell, ...] | Malformed]:
     """Yield the rows of a table but empty ones; at what is no cell, what is wrong, and nothing more."""
     at, line, start = 0, 1, 0
-    row: list[Cell] = []
+    row: list[TextCell] = []
     while at < len(text):
         found = CELL.match(text, at)
         if found is None:
@@ -59,7 +59,7 @@ def rows(text: str) -> Iterator[tuple[Cell, ...] | Malformed]:
             return
         quoted = found[1] is not None
         begin = found.start(1) - 1 if quoted else found.start(2)
-        row.append(Cell(found[1].replace('""', '"').strip() if quoted else found[2], line, begin - start + 1))
+        row.append(TextCell(found[1].replace('""', '"').strip() if quoted else found[2], line, begin - start + 1))
         breaks = list(LINE.finditer(text, at, found.end()))
         if breaks:
             line, start = line + len(breaks), breaks[-1].end()
@@ -71,7 +71,7 @@ def rows(text: str) -> Iterator[tuple[Cell, ...] | Malformed]:
         yield from _row(row)
 
 
-def _row(row: list[Cell]) -> Iterator[tuple[Cell, ...]]:
+def _row(row: list[TextCell]) -> Iterator[tuple[TextCell, ...]]:
     if any(cell.text for cell in row):
         yield tuple(row)
 

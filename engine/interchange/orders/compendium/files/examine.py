@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.config.source import Source
+from engine.config.source import AuthoredFile
 from engine.config.wording import Placed, Step, nearest
 from engine.interchange.orders.compendium.files.asking import faults, ids_of, placed_questions
-from engine.interchange.orders.compendium.files.authored import Authored, Orderable, Question
+from engine.interchange.orders.compendium.files.authored import Authored, AuthoredQuestion, Orderable
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,18 +14,18 @@ class Asking:
     """A test, and all that is asked at its order entry."""
 
     test: Orderable
-    questions: tuple[Question, ...]
+    questions: tuple[AuthoredQuestion, ...]
 
 
 @dataclass(slots=True)
-class Examined:
+class FileCheck:
     """What one file says in several places, looked at together."""
 
     authored: Authored
     asked: set[str] = field(default_factory=set)
     # Where each code stands first: the source, and the number of the test.
-    _codes: dict[str, tuple[Source, int]] = field(default_factory=dict)
-    _known: dict[str, Mapping[str, Question]] = field(default_factory=dict)
+    _codes: dict[str, tuple[AuthoredFile, int]] = field(default_factory=dict)
+    _known: dict[str, Mapping[str, AuthoredQuestion]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, questions in self.authored.question_sets.items():
@@ -37,7 +37,7 @@ class Examined:
             yield from _below(("question_sets", name), faults(questions, {}))
         yield from self._names(("defaults", "ask"), self.authored.defaults.ask)
 
-    def tests(self, source: Source, tests: Sequence[Orderable]) -> Iterator[Placed]:
+    def tests(self, source: AuthoredFile, tests: Sequence[Orderable]) -> Iterator[Placed]:
         """Yield what is wrong in the tests of one file, given those before."""
         for number, test in enumerate(tests):
             at: tuple[Step, ...] = ("tests", number)
@@ -74,7 +74,7 @@ class Examined:
 
     def _asked(self, at: tuple[Step, ...], test: Orderable) -> Iterator[Placed]:
         """Yield what does not fit together in all that a test asks."""
-        beside: dict[str, Question] = {}
+        beside: dict[str, AuthoredQuestion] = {}
         taken: dict[str, str] = {}
         for name in dict.fromkeys(self._sets_of(test)):
             for link_id, question in self._known.get(name, {}).items():
@@ -95,5 +95,5 @@ def _below(path: tuple[Step, ...], found: Iterable[Placed]) -> Iterator[Placed]:
     return (((*path, *place), what, expected) for place, what, expected in found)
 
 
-def _line(source: Source, number: int) -> str:
+def _line(source: AuthoredFile, number: int) -> str:
     return f"{source.file}, line {source.place(('tests', number, 'code'))[0]}"

@@ -6,25 +6,25 @@ from typing import Final
 
 from engine.config.source import Looked, look, scan
 from engine.errors import ConfigurationError, Problem
-from engine.interchange.orders.compendium.files.authored import Authored, Laboratory, Orderable, Table
-from engine.interchange.orders.compendium.files.examine import Asking, Examined
+from engine.interchange.orders.compendium.files.authored import Authored, AuthoredLaboratory, Orderable, TestTable
+from engine.interchange.orders.compendium.files.examine import Asking, FileCheck
 from engine.interchange.orders.compendium.files.table import look_at_table
 
 MAX_BYTES: Final = 16_777_216
 # A file that was read, and its tests.
-Part = tuple[Looked[Authored] | Looked[Table], tuple[Orderable, ...]]
+Part = tuple[Looked[Authored] | Looked[TestTable], tuple[Orderable, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Compendium:
     """What a file says: a laboratory, and its tests in their order."""
 
-    laboratory: Laboratory
+    laboratory: AuthoredLaboratory
     tests: tuple[Asking, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadFile:
     """A file that was read: what it says where it says anything, every problem, and what is rarely meant."""
 
     compendium: Compendium | None
@@ -40,14 +40,14 @@ def load_file(path: Path) -> Compendium:
     return read.compendium
 
 
-def read_file(path: Path) -> Read:
+def read_file(path: Path) -> ReadFile:
     """Read a laboratory's file, and the table that it names; a path in it goes from the file's folder."""
     try:
         looked = look(scan(path, MAX_BYTES), Authored)
     except ConfigurationError as error:
-        return Read(None, error.problems)
+        return ReadFile(None, error.problems)
     if looked.value is None:
-        return Read(None, looked.problems)
+        return ReadFile(None, looked.problems)
     problems = list(looked.problems)
     sources: list[Part] = [(looked, looked.value.tests)]
     if looked.value.table:
@@ -57,13 +57,13 @@ def read_file(path: Path) -> Read:
             sources.append((table, table.value.tests if table.value else ()))
         except ConfigurationError as error:
             problems += error.problems
-    examined = Examined(looked.value)
+    examined = FileCheck(looked.value)
     problems += looked.located(examined.sets())
     for one, tests in sources:
         problems += one.located(examined.tests(one.source, tests))
     said = tuple(examined.asking(test) for _, tests in sources for test in tests)
     warnings = tuple(looked.located(examined.warnings()))
-    return Read(Compendium(looked.value.laboratory, said), tuple(sorted(problems, key=_place)), warnings)
+    return ReadFile(Compendium(looked.value.laboratory, said), tuple(sorted(problems, key=_place)), warnings)
 
 
 def _place(problem: Problem) -> tuple[str, int, int]:

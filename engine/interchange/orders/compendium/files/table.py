@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from engine.config.source import Looked, Place, Source, look
+from engine.config.source import AuthoredFile, Looked, Place, look
 from engine.config.wording import Step, nearest
 from engine.errors import Problem
-from engine.interchange.orders.compendium.files.authored import Table
-from engine.interchange.orders.compendium.files.cells import Cell, Malformed, read_text, rows
+from engine.interchange.orders.compendium.files.authored import TestTable
+from engine.interchange.orders.compendium.files.cells import Malformed, TextCell, read_text, rows
 
 # Headings to the keys of a test; those that hold several values have ; between them.
 COLUMNS: Final = ("code", "title", "synonyms", "loinc", "specimen", "specimen_code", "ask")
@@ -17,15 +17,15 @@ SEPARATOR: Final = ";"
 NEEDED: Final = ("code", "title")
 
 
-def look_at_table(path: Path) -> Looked[Table]:
+def look_at_table(path: Path) -> Looked[TestTable]:
     """Read a table, going on after each mistake; ConfigurationError where it cannot be read at all."""
-    return look(_source(str(path), read_text(path)), Table)
+    return look(_source(str(path), read_text(path)), TestTable)
 
 
-def _source(file: str, text: str) -> Source:
+def _source(file: str, text: str) -> AuthoredFile:
     """Return the tests of a table with their places, and what is wrong with its form."""
     problems: list[Problem] = []
-    found: list[tuple[Cell, ...]] = []
+    found: list[tuple[TextCell, ...]] = []
     for row in rows(text):
         if isinstance(row, Malformed):
             problems.append(Problem(file, row.line, row.column, "", row.found, row.expected))
@@ -45,10 +45,10 @@ def _source(file: str, text: str) -> Source:
         at: tuple[Step, ...] = ("tests", len(tests))
         places[at] = line[0].line, line[0].column
         tests.append(_test(at, dict(zip(names, line, strict=False)), places))
-    return Source(file, {"tests": tests}, places, tuple(problems))
+    return AuthoredFile(file, {"tests": tests}, places, tuple(problems))
 
 
-def _headings(headings: Sequence[Cell]) -> Iterator[tuple[int, int, str, str, str]]:
+def _headings(headings: Sequence[TextCell]) -> Iterator[tuple[int, int, str, str, str]]:
     names = [cell.text.casefold() for cell in headings]
     for cell, name in zip(headings, names, strict=True):
         if name not in COLUMNS:
@@ -61,7 +61,7 @@ def _headings(headings: Sequence[Cell]) -> Iterator[tuple[int, int, str, str, st
         yield 1, 1, "", f"no heading {' and no heading '.join(missing)}", expected
 
 
-def _test(at: tuple[Step, ...], line: dict[str, Cell], places: dict[tuple[Step, ...], Place]) -> dict[str, Any]:
+def _test(at: tuple[Step, ...], line: dict[str, TextCell], places: dict[tuple[Step, ...], Place]) -> dict[str, Any]:
     """Return a line as a test, whose empty cells say nothing, and note where each of its values stands."""
     test: dict[str, Any] = {}
     for name, cell in line.items():

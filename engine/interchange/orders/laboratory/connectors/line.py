@@ -15,11 +15,11 @@ from engine.config.laboratory import LaboratoryConnector
 from engine.http.tls import client_context
 from engine.interchange.kernel.outbound import Outbound
 from engine.interchange.orders.laboratory.acknowledgement import Acknowledgement, read_acknowledgement
-from engine.interchange.orders.laboratory.connectors.connector import CANNOT_BE_ASKED, Verdict, stay
+from engine.interchange.orders.laboratory.connectors.connector import CANNOT_BE_ASKED, SendVerdict, stay
 from engine.interchange.orders.laboratory.message.build import Envelope, write_order
 from engine.interchange.orders.laboratory.message.texts import UnwritableError
 from engine.interchange.orders.laboratory.order import LaboratoryOrder
-from engine.interchange.store.transmission import Outcome
+from engine.interchange.store.transmission import TransmissionOutcome
 from engine.mllp.client import MllpConnection, NoBlockError, connect
 
 REPLY_LIMIT_BYTES: Final = 1_048_576
@@ -38,20 +38,22 @@ ACCEPTED_AT_FIRST: Final = "CA"
 
 
 # What it means that no answer came, the first that fits.
-SILENCES: Final[Mapping[type[Exception], Verdict]] = {
-    TimeoutError: Verdict(Outcome.UNKNOWN, "no-answer", "no answer came in time (timeout_s)"),
-    OSError: Verdict(Outcome.UNKNOWN, "broken-off", "the line broke before an answer came"),
-    asyncio.IncompleteReadError: Verdict(Outcome.UNKNOWN, "broken-off", "the line was closed before an answer came"),
-    NoBlockError: Verdict(Outcome.UNKNOWN, "no-block", "the answer is no MLLP block"),
-    ValueError: Verdict(Outcome.UNKNOWN, "no-block", "the answer is longer than a megabyte"),
+SILENCES: Final[Mapping[type[Exception], SendVerdict]] = {
+    TimeoutError: SendVerdict(TransmissionOutcome.UNKNOWN, "no-answer", "no answer came in time (timeout_s)"),
+    OSError: SendVerdict(TransmissionOutcome.UNKNOWN, "broken-off", "the line broke before an answer came"),
+    asyncio.IncompleteReadError: SendVerdict(
+        TransmissionOutcome.UNKNOWN, "broken-off", "the line was closed before an answer came"
+    ),
+    NoBlockError: SendVerdict(TransmissionOutcome.UNKNOWN, "no-block", "the answer is no MLLP block"),
+    ValueError: SendVerdict(TransmissionOutcome.UNKNOWN, "no-block", "the answer is longer than a megabyte"),
 }
 
 
-class UnreachableError(Exception):
+class LaboratoryUnreachableError(Exception):
     """There is no connection to a laboratory; the text says why."""
 
 
-class Line:
+class MllpConnector:
     """The connector of type `hl7`."""
 
     def __init__(self, settings: LaboratoryConnector, processing_id: str, at: datetime, outbound: Outbound) -> None:
@@ -60,22 +62,24 @@ class Line:
         self._at = at
         self._outbound = outbound
 
-    async def ask(self, _control_id: str) -> Verdict:
+    async def ask(self, _control_id: str) -> SendVerdict:
         """Say that nobody can be asked: HL7 v2 has no question that laboratories answer."""
         return CANNOT_BE_ASKED
 
-    async def transmit(self, order: LaboratoryOrder, control_id: str) -> Verdict:
+    async def transmit(self, order: LaboratoryOrder, control_id: str) -> SendVerdict:
         """Send an order, and return what the laboratory says to it."""
         try:
             message = write_order(order, self._settings, Envelope(control_id, self._at, self._processing_id))
             connection = await self._connected()
         except UnwritableError as error:
-            return Verdict(Outcome.REFUSED, "unwritable", str(error))
-        except UnreachableError as error:
-            return Verdict(Outcome.UNREACHABLE, "unreachable", str(error))
+            return SendVerdict(TransmissionOutcome.REFUSED, "unwritable", str(error))
+        except LaboratoryUnreachableError as error:
+            return SendVerdict(TransmissionOutcome.UNREACHABLE, "unreachable", str(error))
         except asyncio.CancelledError:
             stay()
-            return Verdict(Outcome.UNREACHABLE, "stopped", "the service was stopped before there was a connection")
+            return SendVerdict(
+                TransmissionOutcome.UNREACHABLE, "stopped", "the service was stopped before there was a connection"
+            )
         try:
             return await self._handed_over(connection, message, control_id)
         finally:
@@ -87,7 +91,7 @@ class Line:
         try:
             context = await asyncio.to_thread(_trusted, settings) if settings.tls else None
         except (OSError, ssl.SSLError) as error:
-            raise UnreachableError("its TLS files cannot be used: interchange check tells why") from error
+            raise LaboratoryUnreachableError("its TLS files cannot be used: interchange check tells why") from error
         self._outbound.connections += 1
         try:
             connection = await connect(
@@ -98,18 +102,20 @@ class Line:
                 tls=context,
             )
         except ssl.SSLError as error:
-            raise UnreachableError(f"{where} is not trusted, or speaks no TLS ({_named(error)})") from error
+            raise LaboratoryUnreachableError(f"{where} is not trusted, or speaks no TLS ({_named(error)})") from error
         except TimeoutError as error:
-            raise UnreachableError(f"{where} takes no connection within {settings.timeout_s:g} s") from error
+            raise LaboratoryUnreachableError(f"{where} takes no connection within {settings.timeout_s:g} s") from error
         except OSError as error:
-            raise UnreachableError(f"{where} cannot be reached ({error.strerror or type(error).__name__})") from error
+            raise LaboratoryUnreachableError(
+                f"{where} cannot be reached ({error.strerror or type(error).__name__})"
+            ) from error
         await asyncio.sleep(SETTLE_SECONDS)
         if connection.closed:
             await connection.close()
-            raise UnreachableError(f"{where} closed the connection at once")
+            raise LaboratoryUnreachableError(f"{where} closed the connection at once")
         return connection
 
-    async def _handed_over(self, connection: MllpConnection, message: bytes, control_id: str) -> Verdict:
+    async def _handed_over(self, connection: MllpConnection, message: bytes, control_id: str) -> SendVerdict:
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 await connection.send(message)
@@ -119,10 +125,12 @@ class Line:
                     answer = await _answer(connection, control_id)
         except asyncio.CancelledError:
             stay()
-            return Verdict(Outcome.UNKNOWN, "stopped", "the service was stopped before an answer came")
+            return SendVerdict(TransmissionOutcome.UNKNOWN, "stopped", "the service was stopped before an answer came")
         except tuple(SILENCES) as error:
             if isinstance(error, ssl.SSLError) and error.reason in NOT_TRUSTED:
-                return Verdict(Outcome.UNREACHABLE, "not-trusted", f"our certificate is not taken ({error.reason})")
+                return SendVerdict(
+                    TransmissionOutcome.UNREACHABLE, "not-trusted", f"our certificate is not taken ({error.reason})"
+                )
             return next(verdict for kind, verdict in SILENCES.items() if isinstance(error, kind))
         return answer.verdict
 

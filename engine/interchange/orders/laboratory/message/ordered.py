@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.orders.laboratory.answers import Answer
+from engine.interchange.orders.laboratory.answers import QuestionAnswer
 from engine.interchange.orders.laboratory.message.datatypes import ce, ei, system, xcn, xon
 from engine.interchange.orders.laboratory.message.texts import UnwritableError, components, joined, leaf, moment, row
 from engine.interchange.orders.laboratory.order import LaboratoryOrder, OrderedTest
@@ -133,7 +133,7 @@ def _dg1(reason: Resource, number: int) -> str:
     return row("DG1", {1: str(number), 2: method, 3: ce(reason), 4: leaf(text), 6: "W"})
 
 
-def _obx(answer: Answer, habits: Habits) -> dict[int, str]:
+def _obx(answer: QuestionAnswer, habits: Habits) -> dict[int, str]:
     """Return the fields of an answer, none for an empty one."""
     code, text = answer.question.get("code", ""), answer.question.get("display") or answer.text
     kind, value, unit = _value(answer.type, answer.value)

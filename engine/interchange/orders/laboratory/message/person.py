@@ -15,7 +15,7 @@ from engine.interchange.orders.laboratory.message.datatypes import (
     xpn,
 )
 from engine.interchange.orders.laboratory.message.texts import components, leaf, moment, repeated, row
-from engine.interchange.orders.laboratory.order import Coverage, LaboratoryOrder
+from engine.interchange.orders.laboratory.order import InsuranceCoverage, LaboratoryOrder
 
 Resource = JsonObject
 
@@ -113,7 +113,7 @@ def payment(order: LaboratoryOrder, authorities: Authorities) -> Iterator[str]:
         yield _gt1(order, order.patient if pays_alone else order.guarantor or order.patient, authorities)
 
 
-def _in1(order: LaboratoryOrder, coverage: Coverage, number: int, authorities: Authorities) -> str:
+def _in1(order: LaboratoryOrder, coverage: InsuranceCoverage, number: int, authorities: Authorities) -> str:
     resource, payor = coverage.resource, coverage.payor
     insured = coverage.insured or order.patient
     company = next((one for one in (payor or {}).get("identifier", ()) if one.get("system") != NPI), None)
