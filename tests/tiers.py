@@ -60,7 +60,7 @@ ELSEWHERE: Final = {
     "engine/interchange/network/patient360": ("tests/interchange/patient360",),
     "engine/interchange/orders/compendium": ("tests/interchange/compendium",),
     "engine/interchange/orders/laboratory": ("tests/interchange/laboratory",),
-    "engine/interchange/orders/orders": ("tests/interchange/orders",),
+    "engine/interchange/orders": ("tests/interchange/orders",),
     "engine/interchange/web/chart": ("tests/interchange/chart_api",),
     "engine/interchange/web/viewer": ("tests/interchange/viewer",),
     "engine/journal/copying": ("tests/journal/maintenance",),

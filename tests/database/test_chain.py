@@ -5,7 +5,7 @@ from hashlib import sha256
 import pytest
 
 from engine.database.chain import FIRST, START, Break, ChainLink, break_between, chained
-from engine.interchange.store.store.access import Access, hashed
+from engine.interchange.store.access import AccessRow, hashed
 from engine.journal.access.audit import digest
 
 
@@ -17,7 +17,7 @@ def test_the_hashes_of_existing_files() -> None:
         b'"outcome":"asked","patients":"[]","reason":"","role":"admin","seq":1,"via":"web"}'
     )
     assert digest(FIRST, row) == sha256(bytes(32) + text).digest()
-    access = Access(5, "t", "c", "l", "r", "a", "q", "R4", "read", "Patient", "1", "1", "done", 200)
+    access = AccessRow(5, "t", "c", "l", "r", "a", "q", "R4", "read", "Patient", "1", "1", "done", 200)
     text = b'[1,5,"t","c","l","r","a","q","R4","read","Patient","1","1","done",200]'
     assert chained(FIRST, hashed(1, access)) == sha256(bytes(32) + text).digest()
 

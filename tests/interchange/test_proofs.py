@@ -12,7 +12,19 @@ from engine.config.account import Client, Role
 from engine.config.secret import Secret
 from engine.interchange.tokens.oauth.proofs import CAPACITY, MOST, WrongProofs
 from tests.interchange.kit import SECRET, Running, running, secret_file
-from tests.interchange.test_attempts import Wall
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Wall:
+    """A clock that is put forward by hand."""
+
+    def __init__(self) -> None:
+        self.at = START
+
+    def __call__(self) -> datetime:
+        """Return the moment."""
+        return self.at
 
 
 @pytest.fixture

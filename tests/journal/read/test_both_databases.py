@@ -130,11 +130,11 @@ def test_lists_are_the_same(lite: Path, planned: Path) -> None:
 
 
 def test_entries_and_counts_are_the_same(lite: Path, planned: Path) -> None:
-    """One entry in full, what stands beside it, counts of all, of a time, and of notes."""
+    """One entry in full, what surrounds it, counts of all, of a time, and of notes."""
     until = LATER + timedelta(hours=1)
     reads: list[Callable[[Reader], Any]] = [
         *(partial(Reader.show, seq=seq) for seq in range(1, ENTRIES + 14, 4)),
-        *(partial(Reader.beside, seq=seq, most=5) for seq in range(1, ENTRIES + 14, 29)),
+        *(partial(Reader.neighbours, seq=seq, most=5) for seq in range(1, ENTRIES + 14, 29)),
         Reader.stats,
         *(partial(Reader.traffic, since=NOW, until=until, bucket_seconds=size) for size in (60, 3600, 86_400)),
         *(partial(_rolled, width=width, since=NOW, until=until) for width in (60, 600, 3600, 21_600)),

@@ -27,7 +27,7 @@ def offered(line: str, number: int, **environment: str) -> list[str]:
         pytest.param("adt-engine messages list --sta", 3, ["--state"], id="option"),
         pytest.param("adt-engine messages list --state de", 4, ["delivered"], id="state"),
         pytest.param("adt-engine reasons ambiguous", 2, ["ambiguous-identity"], id="reason"),
-        pytest.param("adt-engine help re", 2, ["repair", "reasons"], id="page"),
+        pytest.param("adt-engine help rep", 2, ["repair"], id="page"),
         pytest.param("adt-engine nothing x", 2, [], id="nothing"),
         pytest.param("adt-engine channels stop ", 3, [], id="no engine"),
     ],

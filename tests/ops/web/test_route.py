@@ -29,7 +29,7 @@ def test_a_route_that_declares_nothing_does_not_start() -> None:
     with pytest.raises(StartError, match="GET /x declares no permission"):
         checked([Route("GET", "/x", None, _view)])  # type: ignore[arg-type]
     twice = Route("GET", "/x", Permission.PHI, _view)
-    with pytest.raises(StartError, match="GET /x stands twice"):
+    with pytest.raises(StartError, match="GET /x is twice"):
         checked([twice, twice])
 
 

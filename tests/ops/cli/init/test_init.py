@@ -37,7 +37,7 @@ allow: [127.0.0.0/8]
 
 # Of times without an offset.
 timezone: UTC
-# Whose numbers these are on the FHIR server, by CX.4; as it stands, the engine makes a system of each.
+# Whose numbers these are on the FHIR server, by CX.4; by default the engine makes a system of each.
 # authorities: {HOSP: https://mrn.hospital.example}
 # Whether A40 and its family may merge patients; otherwise they are refused.
 allow_merge: false
