@@ -57,7 +57,7 @@ BUGS: Final = (
     Bug(
         "a webhook goes to this machine by an IPv6 address that embeds an IPv4 one",
         "engine.interchange.events.webhooks.address:permits",
-        Drop("isinstance(...) and found not in UNICAST"),
+        Drop("isinstance(...) and ip not in UNICAST"),
         ("interchange/webhooks/test_address.py",),
     ),
     Bug(

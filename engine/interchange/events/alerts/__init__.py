@@ -1,1 +1,1 @@
-"""Alerts on patients of a roster: admitted, looked for by others, or in a document that others have."""
+"""Alerts on enrolled patients: an admission, a network query, or a document on a network."""

@@ -1,4 +1,4 @@
-"""What those are told who subscribed to `Bundle?clinicalAlerts=true`."""
+"""The alerts for subscribers to `Bundle?clinicalAlerts=true`."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,8 +14,8 @@ LEADING_INDICATOR: Final = "leading-indicator"
 
 
 def alert(transaction: Transaction, name: str, patient_id: str, *parts: Json) -> None:
-    """Owe an event of this name of a patient to those who asked for alerts; `parts` are what else it says."""
-    told = [
+    """Queue an alert of this name about a patient; `parts` are its further parameters."""
+    parameters = [
         {"name": "eventType", "valueString": name},
         {"name": "patient", "valueReference": {"reference": f"Patient/{patient_id}"}},
         *parts,
@@ -23,7 +23,7 @@ def alert(transaction: Transaction, name: str, patient_id: str, *parts: Json) ->
     announce(
         transaction,
         CLINICAL_ALERTS,
-        NotificationEvent(name, write_json({"resourceType": "Parameters", "parameter": told})),
+        NotificationEvent(name, write_json({"resourceType": "Parameters", "parameter": parameters})),
     )
 
 

@@ -1,4 +1,4 @@
-"""POST /_test/network-query and /_test/document: a test says what an exchange network would."""
+"""POST /_test/network-query and /_test/document: a test acts as an exchange network."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -16,31 +16,31 @@ SOURCE: Final = ("purpose", "network", "organization")
 
 
 class NetworkHookError(ValueError):
-    """What a test said of a network cannot be understood."""
+    """The request of a test is malformed."""
 
 
 async def network_query(service: Service, body: JsonObject) -> JsonObject:
-    """Let a network query happen; return whether anybody is told of it.
+    """Simulate a network query; `told` in the answer is whether an alert was raised.
 
     `{"patient": id, "transaction": "patient-discovery" or "document-query", "purpose": "treatment", "network": name,
-    "organization": name}`, perhaps with `tenant` and `at`. NetworkHookError for what is not understood.
+    "organization": name}`, optionally `tenant` and `at`. NetworkHookError for a malformed request.
     """
     patient, source, at = _read(service, body)
-    known = [one for one in NetworkProtocol if one == body.get("transaction")]
-    if not known:
+    protocols = [protocol for protocol in NetworkProtocol if protocol == body.get("transaction")]
+    if not protocols:
         raise NetworkHookError(f"transaction is one of {', '.join(NetworkProtocol)}")
-    told = queried(service, _tenant(service, body, patient), NetworkQuery(patient, known[0], *source, at))
-    return {"status": "done", "told": await told}
+    query = NetworkQuery(patient, protocols[0], *source, at)
+    return {"status": "done", "told": await queried(service, _tenant(service, body, patient), query)}
 
 
 async def network_document(service: Service, body: JsonObject) -> JsonObject:
-    """Let a document become available; return whether anybody is told of it.
+    """Simulate a document that becomes available; `told` in the answer is whether an alert was raised.
 
-    As a query without `transaction`; `encounter` is the id of the visit that it is of.
+    The request is that of a query without `transaction`; `encounter` is the id of the document's visit.
     """
     patient, source, at = _read(service, body)
-    told = NetworkDocument(patient, *source, at, str(body.get("encounter", "")).removeprefix("Encounter/"))
-    return {"status": "done", "told": await available(service, _tenant(service, body, patient), told)}
+    document = NetworkDocument(patient, *source, at, str(body.get("encounter", "")).removeprefix("Encounter/"))
+    return {"status": "done", "told": await available(service, _tenant(service, body, patient), document)}
 
 
 def _read(service: Service, body: JsonObject) -> tuple[str, tuple[str, str, str], datetime]:
@@ -60,10 +60,10 @@ def _read(service: Service, body: JsonObject) -> tuple[str, tuple[str, str, str]
 def _tenant(service: Service, body: JsonObject, patient: str) -> str:
     named = body.get("tenant")
     if named is None:
-        found = [name for (name,) in service.store.reader().execute(TENANTS_OF, (patient,))]
-        if len(found) != 1:
+        tenants = [name for (name,) in service.store.reader().execute(TENANTS_OF, (patient,))]
+        if len(tenants) != 1:
             raise NetworkHookError("no tenant has this patient, or several: name the tenant")
-        named = found[0]
+        named = tenants[0]
     if named not in service.configuration.tenants:
         raise NetworkHookError("there is no such tenant")
     return str(named)

@@ -1,6 +1,6 @@
-"""What exchange networks say of patients: another organization looks for one, or has a document of one.
+"""Events of exchange networks: another organization queries a patient, or has a document of one.
 
-A connector to a network hands these over; in a sandbox a test does, by `/_test/network-query` and `/_test/document`.
+They come from a connector to a network; in a sandbox from a test, by `/_test/network-query` and `/_test/document`.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ TREATMENT: Final = "TREATMENT"
 
 
 class NetworkProtocol(StrEnum):
-    """How an organization asked (ITI-55, ITI-38)."""
+    """The transaction of a query (ITI-55, ITI-38)."""
 
     PATIENT_DISCOVERY = "patient-discovery"
     DOCUMENT_QUERY = "document-query"
@@ -28,7 +28,7 @@ class NetworkProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NetworkQuery:
-    """Another organization asked for a patient; `purpose` is the purpose of use that it gave."""
+    """A query by another organization about a patient; `purpose` is its purpose of use."""
 
     patient: str
     exchange: NetworkProtocol
@@ -40,7 +40,7 @@ class NetworkQuery:
 
 @dataclass(frozen=True, slots=True)
 class NetworkDocument:
-    """Another organization has a document of a patient; `encounter` is the id of the visit, '' for the latest one."""
+    """A document of a patient at another organization; `encounter` is the id of the visit, '' for the latest one."""
 
     patient: str
     purpose: str
@@ -51,38 +51,38 @@ class NetworkDocument:
 
 
 async def queried(service: Service, tenant: str, query: NetworkQuery) -> bool:
-    """Tell of a query, where the tenant wants it and the patient is enrolled; say whether it is told of."""
+    """Raise an alert on a query if the tenant wants it and the patient is enrolled; True if it was raised."""
     settings = service.tenant(tenant)
     licensed = query.network.casefold() in {one.casefold() for one in settings.licensed_networks}
     if not (settings.leading_indicator and licensed and _concerns(settings, tenant, query)):
         return False
-    return await service.store.write(tenant, partial(_tell_query, settings, query))
+    return await service.store.write(tenant, partial(_alert_query, settings, query))
 
 
 async def available(service: Service, tenant: str, document: NetworkDocument) -> bool:
-    """Tell of a document that others have, where the patient is enrolled; say whether it is told of."""
+    """Raise an alert on a document if the patient is enrolled; True if it was raised."""
     settings = service.tenant(tenant)
     if not (settings.clinical_alerts.enabled and _concerns(settings, tenant, document)):
         return False
-    return await service.store.write(tenant, partial(_tell_document, settings, document))
+    return await service.store.write(tenant, partial(_alert_document, settings, document))
 
 
 def _concerns(settings: Tenant, tenant: str, seen: NetworkQuery | NetworkDocument) -> bool:
-    """Say whether something was asked for treatment, and by somebody else."""
+    """True if the purpose of use is treatment and the organization is another one."""
     own = {one.casefold() for one in (settings.organization.name, tenant) if one}
     return seen.purpose.upper() == TREATMENT and seen.organization.casefold() not in own
 
 
-def _tell_query(settings: Tenant, query: NetworkQuery, transaction: Transaction) -> bool:
+def _alert_query(settings: Tenant, query: NetworkQuery, transaction: Transaction) -> bool:
     patient = _enrolled(settings, transaction, query.patient)
     if patient is None:
         return False
-    asked = {"name": "transaction", "valueCode": str(query.exchange)}
-    alert(transaction, LEADING_INDICATOR, patient.id, asked, *_source(query))
+    protocol = {"name": "transaction", "valueCode": str(query.exchange)}
+    alert(transaction, LEADING_INDICATOR, patient.id, protocol, *_source(query))
     return True
 
 
-def _tell_document(settings: Tenant, document: NetworkDocument, transaction: Transaction) -> bool:
+def _alert_document(settings: Tenant, document: NetworkDocument, transaction: Transaction) -> bool:
     patient = _enrolled(settings, transaction, document.patient)
     if patient is None:
         return False
@@ -101,16 +101,16 @@ def _source(seen: NetworkQuery | NetworkDocument) -> tuple[dict[str, str], ...]:
 
 
 def _enrolled(settings: Tenant, transaction: Transaction, patient_id: str) -> StoredVersion | None:
-    """Return a patient, or the survivor, who is enrolled; None for anybody else."""
-    found = living(transaction, patient_id)
-    if found is None or not enrolled(transaction, settings.clinical_alerts.enrollment, found.id):
+    """Return an enrolled patient, the survivor after a merge; None for any other."""
+    patient = living(transaction, patient_id)
+    if patient is None or not enrolled(transaction, settings.clinical_alerts.enrollment, patient.id):
         return None
-    return found
+    return patient
 
 
 def _visit(transaction: Transaction, encounter_id: str, patient: StoredVersion) -> StoredVersion | None:
-    """Return the visit of this id if it is the patient's, the patient's latest one where none is named."""
+    """Return the visit of this id if it is the patient's, the patient's latest visit for ''."""
     if not encounter_id:
         return last_visit(transaction, patient)
-    found = find_visit(transaction, encounter_id)
-    return found if found is not None and is_of(found, patient) else None
+    visit = find_visit(transaction, encounter_id)
+    return visit if visit is not None and is_of(visit, patient) else None

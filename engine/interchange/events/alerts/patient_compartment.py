@@ -1,4 +1,4 @@
-"""The patient of an event: the record that is live under an id, and the visits of that patient."""
+"""The patient of an event, resolved to the survivor after a merge, and the patient's visits."""
 
 from typing import Final
 
@@ -13,21 +13,21 @@ VISITS: Final = (
 
 
 def living(transaction: Transaction, patient_id: str) -> StoredVersion | None:
-    """Return a patient's record, the survivor's where it was merged away; None for nobody, and for a deleted one."""
-    found = transaction.get("Patient", patient_id)
-    if found is not None and found.survivor:
-        found = transaction.get("Patient", found.survivor)
-    return found if found is not None and found.survivor is None else None
+    """Return a patient, the survivor after a merge; None for an unknown or deleted one."""
+    patient = transaction.get("Patient", patient_id)
+    if patient is not None and patient.survivor:
+        patient = transaction.get("Patient", patient.survivor)
+    return patient if patient is not None and patient.survivor is None else None
 
 
 def find_visit(transaction: Transaction, encounter_id: str) -> StoredVersion | None:
-    """Return a visit by its id; None for none, and for a deleted one."""
-    found = transaction.get("Encounter", encounter_id)
-    return found if found is not None and found.survivor is None else None
+    """Return a visit by its id; None for an unknown or deleted one."""
+    visit = transaction.get("Encounter", encounter_id)
+    return visit if visit is not None and visit.survivor is None else None
 
 
 def is_of(visit: StoredVersion, patient: StoredVersion) -> bool:
-    """Say whether a visit is a patient's."""
+    """True if the visit is the patient's."""
     return bool(visit.resource().get("subject", {}).get("reference") == f"Patient/{patient.id}")
 
 

@@ -1,4 +1,4 @@
-"""Who is enrolled: the members of the Group that is called so, or all patients of a tenant."""
+"""Enrollment: the members of the Group `Clinical Alerts Roster`, or all patients of a tenant."""
 
 from typing import Final
 
@@ -14,12 +14,12 @@ MEMBER: Final = f"{GROUP}.member"
 
 
 def enrolled(transaction: Transaction, enrollment: Enrollment, patient_id: str) -> bool:
-    """Say whether a live patient is told of now; who comes onto the roster later is not told of what was before."""
+    """True if a live patient is enrolled now; a later enrollment does not raise earlier alerts."""
     if enrollment == "all":
         return True
     target = f"Patient/{patient_id}"
-    found = transaction.connection.execute(GROUPS, (transaction.tenant, target, MEMBER)).fetchall()
-    groups = (transaction.by_key(key).resource() for (key,) in found)
+    keys = transaction.connection.execute(GROUPS, (transaction.tenant, target, MEMBER)).fetchall()
+    groups = (transaction.by_key(key).resource() for (key,) in keys)
     now_ms = milliseconds(transaction.at)
     return any(
         _present(member, target, now_ms)

@@ -1,1 +1,1 @@
-"""Messages of a hospital's events: taken once, told to those who subscribed, and searched."""
+"""Messages of a hospital's events: accepted once, sent to subscribers, and searched."""

@@ -1,4 +1,4 @@
-"""A message of an ADT event (`admin-notify`): what one that comes says, and the one that subscribers are told."""
+"""A message of an ADT event (`admin-notify`): the incoming one, the one for subscribers, and the response."""
 
 import re
 from datetime import datetime
@@ -25,7 +25,7 @@ LONGEST: Final = 400
 
 
 class MessageNotice(NamedTuple):
-    """What a message says: its identifier, its header's, the event (A01), patient and visit ('' for none), moment."""
+    """The content of an incoming message; `event` is such as A01, `encounter` is '' for none."""
 
     given: str
     header: str
@@ -36,7 +36,7 @@ class MessageNotice(NamedTuple):
 
 
 def read_notice(body: JsonObject, version: FhirVersion) -> MessageNotice:
-    """Return what a message says; RefusedError 400 for no message, 422 for one of another event, or of nobody."""
+    """Read an incoming message; RefusedError 400 for no message, 422 for another event, or without a patient."""
     missing, wrong = check_shape(tolerated(body, version), BUNDLE, version)
     if missing:
         raise RefusedError(Category.REQUIRED, issues(missing))
@@ -61,7 +61,7 @@ def read_notice(body: JsonObject, version: FhirVersion) -> MessageNotice:
 def message_of(
     notice: MessageNotice, message_id: str, base: str, patient: StoredVersion, visit: StoredVersion | None, at: datetime
 ) -> bytes:
-    """Return the message that subscribers are told, in R4: header, patient and visit as the service keeps them."""
+    """Return the message for subscribers, in R4: header, and the stored patient and visit."""
     held = [patient, *([visit] if visit is not None else [])]
     header = {
         "resourceType": HEADER,
@@ -88,7 +88,7 @@ def message_of(
 
 
 def response_to(notice: MessageNotice, message_id: str, base: str, at: datetime) -> JsonObject:
-    """Return the message that answers one, in R4."""
+    """Return the response message, in R4."""
     header = {
         "resourceType": HEADER,
         "id": message_id,
@@ -110,20 +110,20 @@ def _instant(at: datetime) -> str:
 
 
 def _given(body: JsonObject) -> str:
-    """Return the identifier of a message, by which one that comes again is known; RefusedError (400) for none."""
+    """Return the identifier of a message, by which a repeat is recognised; RefusedError (400) for none."""
     given = body.get("identifier", {})
-    found = f"{given.get('system', '')}|{given['value']}" if given.get("value") else ""
-    if not 0 < len(found) <= LONGEST:
+    token = f"{given.get('system', '')}|{given['value']}" if given.get("value") else ""
+    if not 0 < len(token) <= LONGEST:
         text = f"A message has an identifier of at most {LONGEST} characters, the same each time that it is sent."
         raise refuse(Category.REQUIRED, text, location="Bundle.identifier")
-    return found
+    return token
 
 
 def _trigger(header: JsonObject) -> str:
-    """Return the event of HL7 v2 behind a message; RefusedError (422) where it does not say which."""
+    """Return the HL7 v2 event of a message; RefusedError (422) unless there is exactly one."""
     codings = header.get("reason", {}).get("coding", ())
-    found = [one.get("code", "") for one in codings if one.get("system") in TRIGGERS]
-    if len(found) != 1 or not TRIGGER.fullmatch(found[0]):
+    codes = [coding.get("code", "") for coding in codings if coding.get("system") in TRIGGERS]
+    if len(codes) != 1 or not TRIGGER.fullmatch(codes[0]):
         text = f"The reason of a message is one event of {TRIGGERS[0]}, such as A01."
         raise refuse(Category.INCOMPLETE, text, location=f"{HEADER}.reason")
-    return str(found[0])
+    return str(codes[0])

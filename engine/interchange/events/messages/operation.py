@@ -1,4 +1,4 @@
-"""$process-message: a hospital's event is taken once, kept, and owed to those who subscribed to it."""
+"""$process-message: accepts an ADT event once, stores it, and queues it for its subscribers."""
 
 from functools import partial
 from typing import Final
@@ -21,20 +21,20 @@ from engine.interchange.tokens.oauth.role import RoleRule
 
 CODE: Final = "process-message"
 NOTIFIED: Final = "adt-notify"
-# Events of which alerts are sent: admitted, discharged, registered.
+# Events that raise an alert: admitted, discharged, registered.
 ALERTED: Final = frozenset({"A01", "A03", "A04"})
 
 
 async def process(service: Service, request: FhirRequest) -> HttpAnswer:
-    """Answer POST /$process-message: 200 with the response message; one that came before changes nothing.
+    """Answer POST /$process-message: 200 with the response message; a repeated message changes nothing.
 
-    RefusedError: 400 for no message, 422 for another event than admin-notify, and for a patient who is not here.
+    RefusedError: 400 for no message, 422 for an event other than admin-notify, and for an unknown patient.
     """
     notice = read_notice(request.body, request.version)
     tenant = request.principal.tenant
     await service.store.write(tenant, partial(_take, service, tenant, notice))
-    made = response_to(notice, service.new_id(), request.base, service.clock())
-    return HttpAnswer(200, to_version(write_json(made), BUNDLE, request.version))
+    response = response_to(notice, service.new_id(), request.base, service.clock())
+    return HttpAnswer(200, to_version(write_json(response), BUNDLE, request.version))
 
 
 def _take(service: Service, tenant: str, notice: MessageNotice, transaction: Transaction) -> None:
@@ -55,25 +55,25 @@ def _take(service: Service, tenant: str, notice: MessageNotice, transaction: Tra
 
 
 def _patient(transaction: Transaction, patient_id: str) -> StoredVersion:
-    """Return the patient of a message, the survivor of one who was merged; RefusedError (422) for nobody."""
-    found = living(transaction, patient_id)
-    if found is None:
-        text = "The patient of the message is not kept here: an event is told once its patient is."
+    """Return the patient of a message, the survivor after a merge; RefusedError (422) for an unknown one."""
+    patient = living(transaction, patient_id)
+    if patient is None:
+        text = "The patient of the message is not stored here. Create the Patient, then send the message again."
         raise refuse(Category.UNRESOLVED, text, location="Bundle.entry.resource.id")
-    return found
+    return patient
 
 
 def _visit(transaction: Transaction, encounter_id: str, patient: StoredVersion) -> StoredVersion | None:
-    """Return the visit of a message, None without one; RefusedError (422) for one of another patient."""
-    found = find_visit(transaction, encounter_id)
-    if found is not None and not is_of(found, patient):
+    """Return the visit of a message, None without one; RefusedError (422) for another patient's visit."""
+    visit = find_visit(transaction, encounter_id)
+    if visit is not None and not is_of(visit, patient):
         text = "The visit of the message is another patient's."
         raise refuse(Category.RULE, text, location="Bundle.entry.resource.subject")
-    return found
+    return visit
 
 
 def _patient_gone(transaction: Transaction, before: dict[str, str] | None, after: dict[str, str] | None) -> None:
-    """Forget what was told of a patient who was deleted."""
+    """Delete the messages about a deleted patient."""
     if before is not None and after is None:
         forget_messages(transaction, before["id"])
 

@@ -1,4 +1,4 @@
-"""Bundle read and searched: the messages of a hospital's events, by a token that may read all of a tenant."""
+"""Bundle read and search: the messages of ADT events, for tokens that may read all of a tenant."""
 
 import asyncio
 from functools import partial
@@ -19,17 +19,17 @@ from engine.interchange.tokens.oauth.role import RoleRule
 
 EVENT: Final = "message.event"
 PATIENT: Final = "patient"
-# The search parameters; `message.event` is a chain of HL7's, and takes events of HL7 v2 (A01) too.
+# The search parameters; `message.event` also takes HL7 v2 events (A01).
 PARAMETERS: Final = {"_id": ParameterKind.ID, EVENT: ParameterKind.TOKEN, PATIENT: ParameterKind.REFERENCE}
 PAGING: Final = Paging()
 
 
 async def read(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer GET /Bundle/{id}: a message; 404 for none."""
-    found = service.store.read(request.principal.tenant, partial(find_message, message_id=request.id))
-    if found is None:
+    message = service.store.read(request.principal.tenant, partial(find_message, message_id=request.id))
+    if message is None:
         raise refuse(Category.NOT_FOUND, "There is no message of this id.", location="http.id")
-    return HttpAnswer(200, to_version(found, BUNDLE, request.version), (("etag", 'W/"1"'),))
+    return HttpAnswer(200, to_version(message, BUNDLE, request.version), (("etag", 'W/"1"'),))
 
 
 async def search(service: Service, request: FhirRequest) -> HttpAnswer:
@@ -42,25 +42,25 @@ async def search(service: Service, request: FhirRequest) -> HttpAnswer:
     if len(given) != len(criteria):
         raise refuse(Category.BAD_VALUE, "Give each parameter once.", location="http.query")
     named = given.get(PATIENT, "")
-    whose = local_target(relative(named, service.configuration.base_url) or named).removeprefix("Patient/")
-    if PATIENT in given and ID.fullmatch(whose) is None:
+    patient_id = local_target(relative(named, service.configuration.base_url) or named).removeprefix("Patient/")
+    if PATIENT in given and ID.fullmatch(patient_id) is None:
         raise refuse(Category.BAD_VALUE, "The value of patient names no Patient.", location="http.patient")
     if "_id" in given and ID.fullmatch(given["_id"]) is None:
         raise refuse(Category.BAD_VALUE, "The value of _id is no id of a message.", location="http._id")
-    asked = MessageQuery(given.get("_id", ""), _events(given), whose)
-    find = partial(find_messages, asked=asked, most=page.count, offset=page.offset)
-    total, found = await asyncio.to_thread(service.store.read, request.principal.tenant, find)
+    query = MessageQuery(given.get("_id", ""), _events(given), patient_id)
+    find = partial(find_messages, asked=query, most=page.count, offset=page.offset)
+    total, messages = await asyncio.to_thread(service.store.read, request.principal.tenant, find)
     address = f"{request.base}/{BUNDLE}"
     links = [("self", address_with(address, page_pairs(criteria, page)))]
-    if found and page.offset + len(found) < total:
-        following = ResultPage(page.count, page.offset + len(found), form=page.form)
+    if messages and page.offset + len(messages) < total:
+        following = ResultPage(page.count, page.offset + len(messages), form=page.form)
         links.append(("next", address_with(address, page_pairs(criteria, following))))
-    resources = [(f"{address}/{one.id}", to_version(one.body, BUNDLE, request.version)) for one in found]
+    resources = [(f"{address}/{one.id}", to_version(one.body, BUNDLE, request.version)) for one in messages]
     return HttpAnswer(200, write_searchset(service.new_id(), links, total, resources))
 
 
 def _events(given: dict[str, str]) -> tuple[str, ...]:
-    """Return the events of HL7 v2 that are asked for; none for all."""
+    """Return the HL7 v2 events of a search; empty for all."""
     if EVENT not in given:
         return ()
     codes = tuple(one.rpartition("|")[2] for one in given[EVENT].split(","))

@@ -1,1 +1,1 @@
-"""Subscriptions: their rules, what they are matched with in each write, and what makes them end."""
+"""Subscriptions: their rules, the matching of each write, and their end."""

@@ -1,4 +1,4 @@
-"""What switches a subscription off without its client: its end, and a receiver that does not take its events."""
+"""Subscriptions that the service switches off: past their end, or with a receiver that rejects their events."""
 
 from functools import partial
 from typing import Final
@@ -11,14 +11,14 @@ from engine.interchange.store.notification import NotificationOutcome, end_waiti
 from engine.interchange.store.subscription import drop_subscription, find_subscription, over, switch_off
 from engine.interchange.store.transaction import Follower, Transaction, milliseconds
 
-# Subscriptions that one look ends.
+# Subscriptions that one call ends.
 MOST: Final = 100
 
 
 def end_subscription(transaction: Transaction, subscription_id: str, reason: str) -> bool:
-    """Switch an active subscription off, and say why in its `error`; False where it is not active (any more).
+    """Switch an active subscription off, with the reason in its `error`; False if it is not active.
 
-    What it is still owed is not sent.
+    Its waiting events are not sent.
     """
     row = find_subscription(transaction.connection, transaction.tenant, subscription_id)
     stored = transaction.get(SUBSCRIPTION, subscription_id)
@@ -37,16 +37,16 @@ def end_subscription(transaction: Transaction, subscription_id: str, reason: str
 
 
 async def end_those_over(service: Service) -> int:
-    """Switch off the subscriptions whose end has passed; return how many these were."""
-    found = over(service.store.reader(), milliseconds(service.clock()), MOST)
-    known = [(tenant, one) for tenant, one in found if tenant in service.configuration.tenants]
-    for tenant, one in known:
-        await service.store.write(tenant, partial(end_subscription, subscription_id=one, reason=END_PASSED))
-    return len(known)
+    """Switch off the subscriptions whose end has passed; return their number."""
+    rows = over(service.store.reader(), milliseconds(service.clock()), MOST)
+    ended = [(tenant, row_id) for tenant, row_id in rows if tenant in service.configuration.tenants]
+    for tenant, row_id in ended:
+        await service.store.write(tenant, partial(end_subscription, subscription_id=row_id, reason=END_PASSED))
+    return len(ended)
 
 
 def follower(transaction: Transaction, before: JsonObject | None, after: JsonObject | None) -> None:
-    """Forget a subscription that was deleted, and what it was owed."""
+    """Delete the row of a deleted subscription, and end its waiting events."""
     if before is not None and after is None:
         drop_subscription(transaction, before["id"])
         end_waiting(

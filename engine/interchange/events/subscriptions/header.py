@@ -1,4 +1,4 @@
-"""Header lines of a channel (`Name: value`): what may be one, and how it is shown to those who read a subscription."""
+"""Header lines of a channel (`Name: value`): their syntax, and how they are shown to readers of a subscription."""
 
 import re
 from typing import Final
@@ -10,23 +10,23 @@ Lines = tuple[str, ...]
 PLACE: Final = "Subscription.channel.header"
 LINE: Final = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+): *(.*?) *", re.ASCII)
 VALUE: Final = re.compile(r"[\x20-\x7e]+")
-# What stands for a value that is kept and never shown.
+# Shown in place of a stored value.
 MASK: Final = "***"
 MOST_LINES: Final = 20
 LONGEST: Final = 4096
-# The connection's own, which a line would break.
+# Headers of the connection, which a line would break.
 REFUSED: Final = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"),
         *("keep-alive", "proxy-connection", "proxy-authorization", "content-encoding"),
     }
 )
-# Said by the service alone: a line of these is kept, and not sent.
+# Set by the service: such a line is stored, and not sent.
 OWN: Final = frozenset({"content-type", "user-agent", "x-service-eventid"})
 
 
 def parse_line(line: str) -> tuple[str, str]:
-    """Return name and value of a line; RefusedError (422) for what is none, without its value."""
+    """Return name and value of a line; RefusedError (422), without the value, for a malformed one."""
     match = LINE.fullmatch(line)
     if match is None or len(line) > LONGEST or not VALUE.fullmatch(match[2]):
         text = f"A header line is 'Name: value', of printable ASCII characters, {LONGEST} of them at most."
@@ -37,9 +37,9 @@ def parse_line(line: str) -> tuple[str, str]:
 
 
 def settle_lines(given: Lines, former: Lines | None) -> Lines:
-    """Return the lines to be kept: a value given as *** is the former one of that name.
+    """Return the lines to be stored: a value given as *** is the former one of that name.
 
-    `former` is None where none may be taken over. RefusedError (422): a line that is none, or no such value.
+    `former` is None if no value may be taken over. RefusedError (422): a malformed line, or no former value.
     """
     if len(given) > MOST_LINES:
         raise refuse(Category.INVALID, f"There are more than {MOST_LINES} header lines.", location=PLACE)
@@ -49,7 +49,7 @@ def settle_lines(given: Lines, former: Lines | None) -> Lines:
         kept = value
         if value == MASK:
             if name.lower() not in known:
-                text = f"*** stands for a value that is kept, and none is for {name}: say the value"
+                text = f"*** means the stored value, and there is none for {name}: give the value"
                 text += " (again, once the endpoint is another server)." if former is None else "."
                 raise refuse(Category.INVALID, text, location=PLACE)
             kept = known[name.lower()]
@@ -58,7 +58,7 @@ def settle_lines(given: Lines, former: Lines | None) -> Lines:
 
 
 def masked(lines: Lines) -> list[str]:
-    """Return lines as they are shown: names, and no values."""
+    """Return the lines as they are shown: names without values."""
     return [f"{name}: {MASK}" for name, _ in map(parse_line, lines)]
 
 

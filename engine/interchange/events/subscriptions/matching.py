@@ -1,7 +1,7 @@
-"""Which subscriptions a write concerns, found in its transaction, so that each is owed the event by the same commit.
+"""Matches each write with the subscriptions, in its transaction: the same commit queues the events.
 
-Most do not match: they are told apart by one code or reference of theirs in a dictionary, without a query. Those that
-are left are matched as a search for this one resource would be, by the same conditions on the same rows.
+Most subscriptions are ruled out without a query, by a dictionary of one code or reference of each. The others are
+matched as a search for this one resource is, by the same conditions on the same rows.
 """
 
 from collections.abc import Callable
@@ -21,17 +21,17 @@ from engine.interchange.store.subscription import Subscribed
 from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 from engine.telemetry import logger
 
-# What a resource must have among its rows, as one of the values of one parameter.
+# A parameter and a value of it that a matching resource must have among its rows.
 Key = tuple[str, str]
 
 MATCH: Final = "SELECT 1 FROM resource WHERE {where}"
 THE_ONE: Final = "key = ?"
-# By how many values a subscription may be told apart.
+# The most keys of one subscription.
 MOST_KEYS: Final = 100
 
 
 class WatchedSubscription(NamedTuple):
-    """A subscription, and the condition on a resource that it matches; its arguments come behind the key."""
+    """A subscription, and the condition on a matching resource; its arguments come after the key."""
 
     id: str
     version: str
@@ -42,13 +42,13 @@ class WatchedSubscription(NamedTuple):
 
 @dataclass(slots=True)
 class OfType:
-    """The subscriptions to one type: those told apart by a key of theirs, and those that each write is matched with."""
+    """The subscriptions to one type: those by their keys, and the others, which each write is matched with."""
 
     keyed: dict[Key, list[WatchedSubscription]] = field(default_factory=dict)
     others: list[WatchedSubscription] = field(default_factory=list)
 
     def candidates(self, keys: Callable[[], set[Key]]) -> list[WatchedSubscription]:
-        """Return those that a resource with such rows may match, each once."""
+        """Return the subscriptions that a resource with such keys may match, each once."""
         if not self.keyed:
             return self.others
         found = {one.id: one for key in keys() for one in self.keyed.get(key, ())}
@@ -62,31 +62,31 @@ class SubscriptionMatcher:
         self._known: dict[int, tuple[str, dict[str, OfType]]] = {}
 
     def on_write(self, transaction: Transaction, stored: StoredVersion, index: Callable[[], Index]) -> None:
-        """Queue a version that was just written for each subscription that it matches."""
+        """Queue a new version for each subscription that it matches."""
         of_type = self._of(transaction).get(stored.type)
         if of_type is None:
             return
         at_ms = milliseconds(transaction.at)
-        # Many ask for the same: what was found for one holds for the others.
+        # Many subscriptions have the same condition: it is tried once.
         known: dict[tuple[str, Arguments], bool] = {}
         for one in of_type.candidates(lambda: _keys(index()) | transaction.inherited_identifiers(stored.key)):
             if one.end_ms is not None and one.end_ms <= at_ms:
                 continue
-            asked = (one.condition, one.arguments)
-            if asked not in known:
-                found = transaction.connection.execute(one.condition, (stored.key, *one.arguments)).fetchone()
-                known[asked] = found is not None
-            if known[asked]:
+            condition = (one.condition, one.arguments)
+            if condition not in known:
+                row = transaction.connection.execute(one.condition, (stored.key, *one.arguments)).fetchone()
+                known[condition] = row is not None
+            if known[condition]:
                 enqueue(
                     transaction, one.id, one.version, NotificationEvent(f"{stored.type}/{stored.id}", stored=stored)
                 )
 
     def watches(self, transaction: Transaction, type_name: str) -> bool:
-        """Say whether a subscription asks for writes of a type."""
+        """True if a subscription is on this type."""
         return type_name in self._of(transaction)
 
     def merged(self, transaction: Transaction) -> None:
-        """Let criteria that name a merged patient mean the survivor from now on."""
+        """Apply a merge: criteria that name the merged patient mean the survivor from now on."""
         rows.changed(transaction)
 
     def _of(self, transaction: Transaction) -> dict[str, OfType]:
@@ -100,7 +100,7 @@ class SubscriptionMatcher:
 
 
 def _compiled(transaction: Transaction) -> dict[str, OfType]:
-    found: dict[str, OfType] = {}
+    compiled: dict[str, OfType] = {}
     for one in rows.active_subscriptions(transaction):
         search = _search(one)
         if search is None:
@@ -108,17 +108,17 @@ def _compiled(transaction: Transaction) -> dict[str, OfType]:
         search = follow_merges(transaction, search)
         where, arguments = with_probes(THE_ONE, (), sorted(search.criteria, key=lambda criterion: criterion.rank))
         watched = WatchedSubscription(one.id, one.version, one.end_ms, MATCH.format(where=where), arguments)
-        of_type = found.setdefault(one.type, OfType())
+        of_type = compiled.setdefault(one.type, OfType())
         keys = _anchor(search)
         for key in keys:
             of_type.keyed.setdefault(key, []).append(watched)
         if not keys:
             of_type.others.append(watched)
-    return found
+    return compiled
 
 
 def _search(row: Subscribed) -> SearchQuery | None:
-    """Return what the criteria of a row ask for; None for those of another release, which this one cannot read."""
+    """Return the search of a row's criteria; None for criteria of another release that this one cannot read."""
     version = FhirVersion.STU3 if row.version == "STU3" else FhirVersion.R4
     try:
         return parse_criteria(row.criteria, version).search
@@ -128,7 +128,7 @@ def _search(row: Subscribed) -> SearchQuery | None:
 
 
 def _anchor(search: SearchQuery) -> frozenset[Key]:
-    """Return the values of the most telling criterion without which nothing matches; none where there is no such."""
+    """Return the keys of the most selective criterion that every match needs; empty if there is none."""
     for criterion in sorted(search.criteria, key=lambda one: one.rank):
         keys = _values(criterion)
         if 0 < len(keys) <= MOST_KEYS:
@@ -142,7 +142,7 @@ def _values(criterion: Criterion) -> frozenset[Key]:
         return frozenset()
     if parameter.kind is ParameterKind.REFERENCE:
         return frozenset((parameter.rows, str(one)) for _, arguments in criterion.tests for one in arguments)
-    # Of a code or number, the first argument is itself, unless only its system is asked for.
+    # The first argument is the code or number, unless the test is on the system alone.
     coded = parameter.kind in {ParameterKind.TOKEN, ParameterKind.IDENTIFIER}
     if coded and all(test.startswith(("code = ?", "value = ?")) for test, _ in criterion.tests):
         return frozenset((parameter.rows, str(arguments[0])) for _, arguments in criterion.tests)
@@ -150,7 +150,7 @@ def _values(criterion: Criterion) -> frozenset[Key]:
 
 
 def _keys(index: Index) -> set[Key]:
-    found = {(row.parameter, row.code) for row in index.tokens}
-    found.update((row.parameter, row.target) for row in index.references)
-    found.update((row.parameter, row.value) for row in index.identifiers)
-    return found
+    keys = {(row.parameter, row.code) for row in index.tokens}
+    keys.update((row.parameter, row.target) for row in index.references)
+    keys.update((row.parameter, row.value) for row in index.identifiers)
+    return keys

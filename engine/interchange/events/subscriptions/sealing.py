@@ -1,7 +1,7 @@
-"""Header lines of subscriptions as they are kept: sealed, so that neither a copy of the file nor a search shows them.
+"""Header lines of subscriptions are stored sealed: neither a copy of the database nor a search shows them.
 
-The key is derived from the service's own secret, and a seal holds for one subscription of one tenant: a row that was
-put beside another one cannot be opened.
+The key is derived from the service's secret. A seal is bound to one subscription of one tenant: it cannot be opened in
+another row.
 """
 
 from typing import Final
@@ -20,14 +20,14 @@ Lines = tuple[str, ...]
 
 
 def seal(secret: bytes, tenant: int, subscription_id: str, lines: Lines, nonce: bytes) -> bytes:
-    """Return header lines sealed; `nonce` is 12 random bytes, others at each time. No lines are no bytes."""
+    """Return header lines sealed, b'' for none; `nonce` is 12 random bytes, new for each call."""
     if not lines:
         return b""
     return nonce + AESGCM(_key(secret)).encrypt(nonce, orjson.dumps(lines), _bound(tenant, subscription_id))
 
 
 def unseal(secret: bytes, tenant: int, subscription_id: str, sealed: bytes) -> Lines | None:
-    """Return the header lines; None for what was sealed by another service, or for another subscription."""
+    """Return the header lines; None if they were sealed by another service or for another subscription."""
     if not sealed:
         return ()
     nonce, text = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]

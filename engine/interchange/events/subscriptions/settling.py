@@ -1,4 +1,4 @@
-"""As what a Subscription is kept that a client writes, with the row that writes are matched with in the same commit."""
+"""Stores a Subscription that a client writes, and its row for the matching in the same commit."""
 
 import secrets
 from typing import Final
@@ -25,7 +25,7 @@ from engine.interchange.tokens.oauth.vault import Principal
 
 ACTIVE: Final = "active"
 OFF: Final = "off"
-# What a client may say, and what is kept of it.
+# The status that a client may send, and the one that is stored.
 STATUSES: Final = {"requested": ACTIVE, ACTIVE: ACTIVE, OFF: OFF}
 PAYLOAD: Final = "application/fhir+json"
 REST_HOOK: Final = "rest-hook"
@@ -36,10 +36,10 @@ END_PASSED: Final = "Its end has passed."
 def settle_subscription(
     service: Service, transaction: Transaction, request: FhirRequest, resource: JsonObject, live: StoredVersion | None
 ) -> JsonObject:
-    """Return a Subscription as it is kept: active at once, its header lines without their values.
+    """Return a Subscription as it is stored: active at once, its header lines without their values.
 
-    `live` is what it replaces, None for a new one, whose id is that of the request. RefusedError (422): what is not
-    offered, or one active subscription too many; 403: the token may not read what it would be told.
+    `live` is the version that it replaces, None for a new one. RefusedError: 422 for what is not offered, or one
+    active subscription too many; 403 if the token may not read what it subscribes to.
     """
     channel = resource["channel"]
     _check_channel(channel)
@@ -76,12 +76,12 @@ def settle_subscription(
     )
     anew = former is None or (active and not former.active) or former.endpoint != row.endpoint
     put_subscription(transaction, row, anew=anew)
-    made = {**resource, "status": ACTIVE if active else OFF}
-    made.pop("error", None)
+    settled = {**resource, "status": ACTIVE if active else OFF}
+    settled.pop("error", None)
     error = END_PASSED if over and status == ACTIVE else _kept_error(live)
     if error and not active:
-        made["error"] = error
-    return {**made, "channel": {**channel, "header": masked(lines)}} if lines else made
+        settled["error"] = error
+    return {**settled, "channel": {**channel, "header": masked(lines)}} if lines else settled
 
 
 def _check_channel(channel: JsonObject) -> None:
@@ -106,11 +106,11 @@ def _is_endpoint(text: str) -> bool:
 
 
 def _check_rights(service: Service, principal: Principal, criteria: Criteria) -> None:
-    """Refuse (403) to tell a token what it may not read; what limits it to one patient was seen to before."""
+    """RefusedError (403) if the token may not read the type; its patient context is checked elsewhere."""
     for type_name, action in criteria.actions:
         confined = bool(principal.patient) and allows(principal.scopes, type_name, "r")
         if not confined and not may(service.configuration, principal, type_name, "r", action):
-            text = f"The token may not read {type_name}, of which this subscription would be told."
+            text = f"The token may not read {type_name}, which this subscription would send."
             raise refuse(Category.FORBIDDEN, text, location="http.Authorization")
 
 
@@ -122,7 +122,7 @@ def _check_number(tenant: Tenant, transaction: Transaction, subscription_id: str
 
 
 def _former_lines(service: Service, former: Subscribed | None, endpoint: str) -> Lines | None:
-    """Return the header lines whose values may be taken over: none for another server, which is not to learn them."""
+    """Return the header lines whose values may be taken over: None for another server, which must not learn them."""
     if former is None or _server(former.endpoint) != _server(endpoint):
         return None
     return unseal(service.seal_secret, former.tenant, former.id, former.headers)
@@ -134,12 +134,12 @@ def _server(endpoint: str) -> tuple[str, int]:
 
 
 def _end(resource: JsonObject) -> int | None:
-    found = span(resource["end"]) if "end" in resource else None
-    return found[1] if found is not None else None
+    period = span(resource["end"]) if "end" in resource else None
+    return period[1] if period is not None else None
 
 
 def _kept_error(live: StoredVersion | None) -> str:
-    """Return why the service has switched a subscription off, as long as it stays so."""
+    """Return why the service switched the subscription off, '' for no reason."""
     return str(live.resource().get("error", "")) if live is not None else ""
 
 

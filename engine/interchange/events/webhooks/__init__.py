@@ -1,1 +1,1 @@
-"""Webhooks: events on their way to those who subscribed to them."""
+"""Webhooks: the delivery of events to subscribers."""

@@ -1,4 +1,4 @@
-"""What one delivery says: the whole resource in the version of its subscription, and the headers beside it."""
+"""The request of one delivery: the whole resource in the version of its subscription, and the headers."""
 
 from typing import Final
 
@@ -15,22 +15,22 @@ TAKEN: Final = frozenset({200, 202})
 AGENT: Final = "ClinicalDataService-FHIR-Webhook/1.0"
 
 
-def version_of(owed: QueuedNotification) -> FhirVersion:
-    """Return the version that an event is told in: that of the base on which its subscription was made."""
-    return FhirVersion.STU3 if owed.version == "STU3" else FhirVersion.R4
+def version_of(queued: QueuedNotification) -> FhirVersion:
+    """Return the version of an event's body: that of the base on which its subscription was made."""
+    return FhirVersion.STU3 if queued.version == "STU3" else FhirVersion.R4
 
 
-def shown_body(owed: QueuedNotification) -> bytes:
+def shown_body(queued: QueuedNotification) -> bytes:
     """Return the body of a delivery; the event must have one."""
-    body = owed.body or b""
-    type_name = owed.type or str(read_resource(body)["resourceType"])
-    return to_version(body, type_name, version_of(owed))
+    body = queued.body or b""
+    type_name = queued.type or str(read_resource(body)["resourceType"])
+    return to_version(body, type_name, version_of(queued))
 
 
-def headers_of(owed: QueuedNotification, lines: Lines) -> dict[str, str]:
-    """Return the headers of a delivery: the subscription's own lines, and those that none of them can override."""
-    type_name, slash, rest = owed.event.partition("/")
-    event = f"{name_in(version_of(owed), type_name)}/{rest}" if slash else owed.event
+def headers_of(queued: QueuedNotification, lines: Lines) -> dict[str, str]:
+    """Return the headers of a delivery: the subscription's own lines, and those that these cannot override."""
+    type_name, slash, rest = queued.event.partition("/")
+    event = f"{name_in(version_of(queued), type_name)}/{rest}" if slash else queued.event
     return {
         "accept": "*/*",
         "accept-encoding": "identity",

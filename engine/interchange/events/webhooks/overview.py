@@ -1,6 +1,6 @@
-"""Events on their way to subscribers, for operators: listed, shown with each attempt, and sent again.
+"""The queue of webhooks, for operators: events are listed, shown with each attempt, and sent again.
 
-With a service that runs on the database or without one; what a running one is to do it notices within a second.
+Works with and without a service that runs on the database; a running one notices a change within a second.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from engine.interchange.store.store import Store
 from engine.interchange.store.subscription import find_subscription
 from engine.interchange.store.transaction import Transaction, iso, milliseconds
 
-# Events that are listed at most, the last ones.
+# The last events are listed, up to this number.
 MOST: Final = 1000
 NUMBERED: Final = LISTED + " WHERE n.number=?"
 FOUND: Final = (
@@ -31,15 +31,15 @@ FOUND: Final = (
 WAITS: Final = "n.ended_ms IS NULL"
 ENDED_AS: Final = "n.outcome=?"
 WAITING: Final = "waiting"
-# What is listed where nothing else is asked for: what waits, and what was given up.
+# Listed by default: events that wait, and dropped ones.
 TO_SEE: Final = "(n.ended_ms IS NULL OR n.outcome='dropped')"
-# Deliveries of these can be asked for again.
+# Events with these outcomes can be sent again.
 AGAIN: Final = frozenset({NotificationOutcome.DROPPED, NotificationOutcome.OFF})
 
 
 @dataclass(frozen=True, slots=True)
 class EventAttempt:
-    """One time that an event was sent: HTTP's status, 0 where there was no answer. Moments are ISO texts."""
+    """One attempt to send an event; `status` is 0 without an answer. Moments are ISO texts."""
 
     attempt: int
     began_at: str
@@ -50,9 +50,9 @@ class EventAttempt:
 
 @dataclass(frozen=True, slots=True)
 class EventOverview:
-    """An event as operators see it: X-Service-EventId, moments and statuses, nothing of what it tells.
+    """An event as operators see it: X-Service-EventId, moments and statuses, without its content.
 
-    `server` is where it goes, without the path; '' for a subscription that was deleted. `due_at` is '' once it ended.
+    `server` is the host of the endpoint, '' once the subscription is deleted. `due_at` is '' once the event has ended.
     """
 
     number: int
@@ -72,7 +72,7 @@ class EventOverview:
 def list_events(
     database: Place, tenant: str = "", subscription: str = "", state: str = ""
 ) -> tuple[EventOverview, ...]:
-    """Return events in the order of their making, the last MOST of them: of a state, else those that need a look.
+    """Return the last MOST events in a state, oldest first; '' is waiting or dropped.
 
     '' is any tenant, any subscription. StartError for no database.
     """
@@ -81,16 +81,16 @@ def list_events(
     arguments = (tenant, tenant, subscription, subscription, *values, MOST)
     try:
         rows = connection.execute(FOUND.format(state=test), arguments).fetchall()
-        return tuple(_seen(PendingNotification(*row)) for row in reversed(rows))
+        return tuple(_overview(PendingNotification(*row)) for row in reversed(rows))
     finally:
         connection.close()
 
 
 def show_event(database: Place, number: int) -> EventOverview:
-    """Return an event with each time that it was sent; UsageError for none."""
+    """Return an event with its attempts; UsageError for none."""
     connection = open_known(database)
     try:
-        return _whole(connection, _one(connection, number))
+        return _with_attempts(connection, _pending(connection, number))
     finally:
         connection.close()
 
@@ -98,19 +98,19 @@ def show_event(database: Place, number: int) -> EventOverview:
 def retry_events(
     database: Place, clock: Callable[[], datetime], number: int = 0, subscription: str = ""
 ) -> tuple[EventOverview, ...]:
-    """Let an event be sent again that was given up, or all such of a subscription, and record that.
+    """Send a given-up event again, or all such events of a subscription, and record that in the access log.
 
-    One that waits is sent at once. UsageError: there is none, or its subscription is not active.
+    An event that waits is sent at once. UsageError: there is none, or its subscription is not active.
     """
     connection = open_known(database)
     try:
-        found = [_one(connection, number)] if number else _given_up(connection, subscription)
+        events = [_pending(connection, number)] if number else _given_up(connection, subscription)
     finally:
         connection.close()
     store = Store(database, (), clock, {}, alone=False)
 
     async def write() -> tuple[EventOverview, ...]:
-        return tuple([await store.write(one.tenant, partial(_again, owed=one)) for one in found])
+        return tuple([await store.write(one.tenant, partial(_again, pending=one)) for one in events])
 
     try:
         return asyncio.run(write())
@@ -118,60 +118,64 @@ def retry_events(
         store.close()
 
 
-def _again(transaction: Transaction, owed: PendingNotification) -> EventOverview:
-    present = _one(transaction.connection, owed.number)
+def _again(transaction: Transaction, pending: PendingNotification) -> EventOverview:
+    present = _pending(transaction.connection, pending.number)
     if present.outcome and present.outcome not in AGAIN:
-        raise UsageError(f"event {owed.number} is {present.outcome}: only one that waits or was given up is sent again")
-    row = find_subscription(transaction.connection, transaction.tenant, owed.subscription)
+        raise UsageError(
+            f"event {pending.number} is {present.outcome}: only one that waits or was given up is sent again"
+        )
+    row = find_subscription(transaction.connection, transaction.tenant, pending.subscription)
     if row is None or not row.active:
-        told = "was deleted" if row is None else "is off: its client must make it active first"
-        raise UsageError(f"the subscription {owed.subscription} of event {owed.number} {told}")
-    notification.revive(transaction, owed.number)
+        problem = "was deleted" if row is None else "is off: its client must make it active first"
+        raise UsageError(f"the subscription {pending.subscription} of event {pending.number} {problem}")
+    notification.revive(transaction, pending.number)
     at_ms = milliseconds(transaction.at)
-    what = (SUBSCRIPTION, owed.subscription)
-    append(transaction.connection, (by_command(at_ms, owed.tenant, "R4", "update", what, ""),))
-    return _whole(transaction.connection, _one(transaction.connection, owed.number))
+    target = (SUBSCRIPTION, pending.subscription)
+    append(transaction.connection, (by_command(at_ms, pending.tenant, "R4", "update", target, ""),))
+    return _with_attempts(transaction.connection, _pending(transaction.connection, pending.number))
 
 
 def _given_up(connection: Connection, subscription: str) -> list[PendingNotification]:
     query = FOUND.format(state=ENDED_AS)
-    found = [
+    events = [
         PendingNotification(*row)
         for state in sorted(AGAIN)
         for row in connection.execute(query, ("", "", subscription, subscription, str(state), MOST))
     ]
-    if not found:
+    if not events:
         raise UsageError(f"no event of the subscription {subscription} was given up")
-    return sorted(found)
+    return sorted(events)
 
 
-def _one(connection: Connection, number: int) -> PendingNotification:
+def _pending(connection: Connection, number: int) -> PendingNotification:
     row = connection.execute(NUMBERED, (number,)).fetchone()
     if row is None:
-        raise UsageError(f"there is no event {number}: adt-engine interchange webhooks list tells which there are")
+        raise UsageError(f"there is no event {number}: adt-engine interchange webhooks list shows those there are")
     return PendingNotification(*row)
 
 
-def _whole(connection: Connection, owed: PendingNotification) -> EventOverview:
-    tenant = int(connection.execute("SELECT number FROM tenant WHERE name=?", (owed.tenant,)).fetchone()[0])
-    row = find_subscription(connection, tenant, owed.subscription)
-    told = notification.tries(connection, owed.number)
+def _with_attempts(connection: Connection, pending: PendingNotification) -> EventOverview:
+    tenant = int(connection.execute("SELECT number FROM tenant WHERE name=?", (pending.tenant,)).fetchone()[0])
+    row = find_subscription(connection, tenant, pending.subscription)
     attempts = tuple(
-        EventAttempt(one.attempt, iso(one.began_ms), iso(one.ended_ms), one.status, one.reason) for one in told
+        EventAttempt(one.attempt, iso(one.began_ms), iso(one.ended_ms), one.status, one.reason)
+        for one in notification.tries(connection, pending.number)
     )
-    return replace(_seen(owed), server=urlsplit(row.endpoint).netloc if row is not None else "", attempts=attempts)
+    return replace(
+        _overview(pending), server=urlsplit(row.endpoint).netloc if row is not None else "", attempts=attempts
+    )
 
 
-def _seen(owed: PendingNotification) -> EventOverview:
+def _overview(pending: PendingNotification) -> EventOverview:
     return EventOverview(
-        number=owed.number,
-        tenant=owed.tenant,
-        subscription=owed.subscription,
-        event=owed.event,
-        version=str(owed.edition or ""),
-        state=owed.outcome or WAITING,
-        made_at=iso(owed.made_ms),
-        due_at=iso(owed.due_ms) if owed.ended_ms is None else "",
-        ended_at=iso(owed.ended_ms),
-        tries=owed.tries,
+        number=pending.number,
+        tenant=pending.tenant,
+        subscription=pending.subscription,
+        event=pending.event,
+        version=str(pending.edition or ""),
+        state=pending.outcome or WAITING,
+        made_at=iso(pending.made_ms),
+        due_at=iso(pending.due_ms) if pending.ended_ms is None else "",
+        ended_at=iso(pending.ended_ms),
+        tries=pending.tries,
     )

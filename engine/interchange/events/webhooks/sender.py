@@ -1,7 +1,7 @@
-"""The one who sends webhooks: of each subscription a few at a time, so that one slow subscriber delays no other.
+"""The sender of webhooks: a few of each subscription at a time, so that a slow subscriber delays no other.
 
-An event waits on disk until its subscriber has taken it, or was asked often enough. What was under way when a process
-ended is sent again: receivers see each event at least once, and know a repeat by the version in its `meta`.
+An event waits on disk until its subscriber accepts it or the attempts are used up. What was under way when a process
+ended is sent again: receivers see each event at least once, and recognise a repeat by the version in its `meta`.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ Lane = tuple[int, str]
 
 # Events of one subscription that are sent at the same time.
 AT_ONCE: Final = 4
-# Subscriptions that are sent to at the same time; those that failed or were slow the last time have places of their
-# own, and few, so that however many receivers are down, the others find one free.
+# Subscriptions that are sent to at the same time. Those that failed or were slow the last time have fewer places of
+# their own, so that receivers that are down leave the places of the others free.
 LANES: Final = 64
 TROUBLED_LANES: Final = 32
 SLOW_MS: Final = 2000
-# How long a subscription rests whose subscriber has failed or was slow: each try costs what others could be sent with.
+# The pause of a subscription whose subscriber failed or was slow, which leaves capacity to the others.
 REST_SECONDS: Final = 0.25
-# What came of events is kept at common moments, unless more of them wait: all writes wait for each commit.
+# Outcomes are stored at common moments, unless more events wait: each commit delays all writes.
 TOGETHER_SECONDS: Final = 0.1
 UNREADABLE: Final = "its header lines cannot be opened: write the subscription again"
 GONE: Final = "the version is no longer kept"
@@ -68,7 +68,7 @@ class WebhookSender:
         await self._servers.close_idle()
 
     def _take_up(self) -> None:
-        """Begin with each subscription that has events to send, as far as there are places."""
+        """Start each subscription that has events to send, as far as there are places."""
         service = self._service
         sound: dict[Lane, Callable[[], LaneWork]] = {}
         troubled: dict[Lane, Callable[[], LaneWork]] = {}
@@ -84,50 +84,50 @@ class WebhookSender:
         self._worker.take_up(troubled, TROUBLED_LANES, "troubled")
 
     async def _serve(self, subscriber: Subscriber, at_once: int) -> bool:
-        """Send what a subscription is owed, until there is no more or its subscriber fails or is slow.
+        """Send the events of a subscription until none is left, or its subscriber fails or is slow.
 
-        Return whether there was no more.
+        True if none is left.
         """
         service = self._service
         going = True
         while going and not self._worker.leaving:
             now_ms = milliseconds(service.clock())
-            owed = notification.due(service.store.reader(), subscriber, now_ms, at_once)
-            if not owed:
+            batch = notification.due(service.store.reader(), subscriber, now_ms, at_once)
+            if not batch:
                 return True
-            attempts = await asyncio.gather(*(self._send(subscriber, one) for one in owed))
+            attempts = await asyncio.gather(*(self._send(subscriber, queued) for queued in batch))
             fault.point("F45")
-            if len(owed) < at_once and not self._worker.leaving:
+            if len(batch) < at_once and not self._worker.leaving:
                 await asyncio.sleep(TOGETHER_SECONDS - asyncio.get_running_loop().time() % TOGETHER_SECONDS)
-            going = await self._settle(subscriber, owed, attempts)
+            going = await self._settle(subscriber, batch, attempts)
         if not self._worker.leaving:
             await asyncio.sleep(REST_SECONDS)
         return False
 
-    async def _send(self, subscriber: Subscriber, owed: QueuedNotification) -> SendAttempt:
-        """Send an event once, and return what came of it."""
+    async def _send(self, subscriber: Subscriber, queued: QueuedNotification) -> SendAttempt:
+        """Send an event once."""
         began_ms = milliseconds(self._service.clock())
         status = 0
         try:
-            status, reason = await self._post(subscriber, owed)
+            status, reason = await self._post(subscriber, queued)
         except TimeoutError:
             reason = "did not answer in time"
         except (AddressError, OutboundError) as error:
             reason = str(error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this event's, and that is tried again
+        except Exception as error:  # noqa: BLE001 - any error fails this event only, which is tried again
             logger().error("webhook not sent", error=type(error).__name__, file=place_of(error))
             reason = "the service had an internal error while it was being sent"
-        return SendAttempt(owed.number, began_ms, milliseconds(self._service.clock()), status, reason)
+        return SendAttempt(queued.number, began_ms, milliseconds(self._service.clock()), status, reason)
 
-    async def _post(self, subscriber: Subscriber, owed: QueuedNotification) -> tuple[int, str]:
-        """Return the status that a subscriber answers, or 0 and why nothing can be sent."""
+    async def _post(self, subscriber: Subscriber, queued: QueuedNotification) -> tuple[int, str]:
+        """Return the status of a subscriber's answer, or 0 and why nothing can be sent."""
         service = self._service
         lines = unseal(service.seal_secret, subscriber.number, subscriber.id, subscriber.headers)
-        if owed.body is None:
+        if queued.body is None:
             return 0, GONE
         if lines is None:
             return 0, UNREADABLE
-        body, headers = shown_body(owed), headers_of(owed, lines)
+        body, headers = shown_body(queued), headers_of(queued, lines)
         parts = urlsplit(subscriber.endpoint)
         host, port = parts.hostname or "", parts.port or 443
         allow = service.configuration.tenants[subscriber.tenant].webhook_allow
@@ -138,19 +138,19 @@ class WebhookSender:
             return await peer.post_to(address, subscriber.endpoint, headers, body), ""
 
     async def _settle(
-        self, subscriber: Subscriber, owed: tuple[QueuedNotification, ...], attempts: list[SendAttempt]
+        self, subscriber: Subscriber, batch: tuple[QueuedNotification, ...], attempts: list[SendAttempt]
     ) -> bool:
-        """Keep what came of some events, and say whether their subscription may go on."""
+        """Store the outcomes of some events; True if their subscription may go on."""
         settled = await self._worker.write(
-            subscriber.tenant, partial(settle, subscriber=subscriber, owed=owed, attempts=attempts)
+            subscriber.tenant, partial(settle, subscriber=subscriber, batch=batch, attempts=attempts)
         )
         lane = _lane(subscriber)
         slow = any(one.ended_ms - one.began_ms >= SLOW_MS for one in attempts)
         (self._slow.add if slow else self._slow.discard)(lane)
-        self._tell(subscriber, settled)
+        self._report(subscriber, settled)
         return not slow and settled.failed == 0
 
-    def _tell(self, subscriber: Subscriber, settled: Settled) -> None:
+    def _report(self, subscriber: Subscriber, settled: Settled) -> None:
         for outcome in settled.outcomes:
             self.count(outcome)
         about = {"tenant": subscriber.tenant, "subscription": subscriber.id}
@@ -162,7 +162,7 @@ class WebhookSender:
             logger().error("subscription suspended", **about, reason=settled.reason)
 
     async def _close(self, _left: Sequence[Lane]) -> None:
-        """Close the connections; what was broken off is sent again by the next process."""
+        """Close the connections; the next process sends interrupted events again."""
         await self._servers.close_idle(0)
 
 

@@ -1,7 +1,7 @@
-"""The servers that webhooks go to: connections that are kept for a while, and how many requests there are at a time.
+"""The servers that webhooks go to: pooled connections, and a limit of concurrent requests.
 
-Connections are of one tenant and one host: a certificate that was checked for another host, or for another tenant's
-authorities, vouches for nothing.
+A connection belongs to one tenant and one host, as its certificate was checked for this host and by this tenant's
+authorities.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class ServerAddress(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class WebhookServer:
-    """The connections to one server; `users` are the sends under way, `used` is the time of the last one."""
+    """The connections to one server; `users` counts the sends under way, `used` is the time of the last one."""
 
     stack: AsyncExitStack
     peer: OutboundPeer
@@ -38,7 +38,7 @@ class WebhookServer:
 
 
 class Servers:
-    """Opens connections to servers, and closes those that were idle for a while."""
+    """Opens connections to servers, and closes idle ones."""
 
     def __init__(self, outbound: Outbound, seconds: float) -> None:
         self._outbound = outbound
@@ -47,12 +47,12 @@ class Servers:
 
     @asynccontextmanager
     async def turn(self, place: ServerAddress) -> AsyncIterator[OutboundPeer]:
-        """Wait for a turn with a server, and keep it for as long as the block lasts; OutboundError."""
+        """Wait for a turn with a server and keep it for the block; OutboundError."""
         server = self._known.get(place)
         if server is None:
             stack = AsyncExitStack()
             peer = await stack.enter_async_context(self._outbound.peer(place.ca_bundle, self._seconds, beside=True))
-            # Somebody else may have come first meanwhile; one that nobody uses has no connection to close.
+            # Another task may have opened it meanwhile; an unused peer has no connection to close.
             server = self._known.setdefault(place, WebhookServer(stack, peer))
         server.users += 1
         try:
@@ -63,7 +63,7 @@ class Servers:
             server.used = monotonic()
 
     async def close_idle(self, seconds: float = IDLE_SECONDS) -> None:
-        """Close the connections to servers that nobody has used for so long."""
+        """Close the connections to servers that were not used for `seconds`."""
         now = monotonic()
         for place, server in tuple(self._known.items()):
             if not server.users and now - server.used >= seconds:

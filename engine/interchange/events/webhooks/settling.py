@@ -1,9 +1,11 @@
-"""What becomes of events after they were sent: taken, due again, dropped; and of a subscription that only fails."""
+"""Outcomes of deliveries: delivered, due again, dropped; a subscription that only fails is suspended."""
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Final, NamedTuple
 
+from engine.interchange.core.service import Service
 from engine.interchange.events.subscriptions.ending import end_subscription
 from engine.interchange.events.webhooks.delivery import TAKEN
 from engine.interchange.store import notification
@@ -13,18 +15,22 @@ from engine.interchange.store.subscription import Subscribed
 from engine.interchange.store.transaction import Transaction, milliseconds
 
 MINUTE_MS: Final = 60_000
-# The first time and five more, each so long after the one before.
+# The first attempt and five more, each RETRY_MS after the one before.
 MOST_TRIES: Final = 6
 RETRY_MS: Final = 15 * MINUTE_MS
-# When an event is dropped, a subscription is suspended after so many failures without any success, or after so many
-# since a success that is so long ago.
+# When an event is dropped, its subscription is suspended after more than MOST_FAILURES without any success, or more
+# than MOST_FAILURES_SINCE since a success that is LONG_AGO_MS ago.
 MOST_FAILURES: Final = 20
 MOST_FAILURES_SINCE: Final = 10
 LONG_AGO_MS: Final = timedelta(days=3) // timedelta(milliseconds=1)
+# How long events are kept after their end.
+KEPT: Final = timedelta(days=7)
+# Events that one write deletes.
+MOST: Final = 500
 
 
 class Settled(NamedTuple):
-    """What came of some events: each outcome, how many failed and were dropped, and what was said of the last one."""
+    """The outcomes of some events, how many failed and were dropped, and the reason of the last failure."""
 
     outcomes: tuple[str, ...]
     failed: int = 0
@@ -36,27 +42,27 @@ class Settled(NamedTuple):
 def settle(
     transaction: Transaction,
     subscriber: Subscriber,
-    owed: Sequence[QueuedNotification],
+    batch: Sequence[QueuedNotification],
     attempts: Sequence[SendAttempt],
 ) -> Settled:
-    """Keep what came of some events of a subscription, in the order of their attempts."""
+    """Store the outcomes of some events of a subscription, in the order of their attempts."""
     connection, tenant = transaction.connection, transaction.tenant
     outcomes: list[str] = []
     failed = dropped = 0
     reason = ""
-    for one, attempt in zip(owed, attempts, strict=True):
+    for queued, attempt in zip(batch, attempts, strict=True):
         if attempt.status in TAKEN:
             notification.end(connection, attempt, NotificationOutcome.DELIVERED)
             rows.succeeded(connection, tenant, subscriber.id, attempt.ended_ms)
             outcomes.append("delivered")
-        elif one.body is None:
+        elif queued.body is None:
             notification.end(connection, attempt, NotificationOutcome.GONE)
             outcomes.append("gone")
         else:
             failed += 1
             reason = attempt.reason or f"answered {attempt.status}"
             rows.failed(connection, tenant, subscriber.id)
-            last = one.tries + 1 >= MOST_TRIES
+            last = queued.tries + 1 >= MOST_TRIES
             dropped += last
             if last:
                 notification.end(connection, attempt, NotificationOutcome.DROPPED)
@@ -75,8 +81,17 @@ def _suspend(transaction: Transaction, subscriber: Subscriber, reason: str) -> b
     return end_subscription(transaction, subscriber.id, text + " Make it active again once the endpoint is well.")
 
 
+async def delete_expired_events(service: Service) -> int:
+    """Delete the events that ended more than KEPT ago; return their number."""
+    deleted = 0
+    while numbers := notification.ended_before(service.store.reader(), milliseconds(service.clock() - KEPT), MOST):
+        await service.store.write_raw(partial(notification.forget, numbers=numbers))
+        deleted += len(numbers)
+    return deleted
+
+
 def is_hopeless(row: Subscribed, now_ms: int) -> bool:
-    """Say whether a subscription is to be suspended, now that one of its events was dropped."""
+    """True if a subscription is to be suspended, now that one of its events was dropped."""
     if row.success_ms is None:
         return row.failures > MOST_FAILURES
     return row.failures > MOST_FAILURES_SINCE and now_ms - row.success_ms >= LONG_AGO_MS
