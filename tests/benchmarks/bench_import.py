@@ -29,8 +29,8 @@ from engine.interchange.clinical.synthetic.chart import synthetic_chart
 from engine.interchange.clinical.synthetic.chart import transaction as bundle_of
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.network.patient360.connectors.connector import FHIR, RetrievedDocument
-from engine.interchange.network.patient360.connectors.read import read_document
 from engine.interchange.network.patient360.importing import Importer, ImportOutcome
+from engine.interchange.network.patient360.reading_bundle import read_document
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.network.patient360.retrieve import KIND
 from engine.interchange.store.job import AsyncJob

@@ -15,9 +15,7 @@ from engine.config.service import Jobs, Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.negotiation import prefer
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.job import JobFailedError, JobResult, Report
-from engine.interchange.jobs.retention import take_ended
-from engine.interchange.jobs.subject import subject
+from engine.interchange.jobs.job import JobFailedError, JobResult, Report, delete_expired_jobs, subject
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
 from engine.interchange.store.job import AsyncJob
@@ -123,11 +121,11 @@ def test_a_result_is_kept_for_a_day(worked: Inside, bench: Bench) -> None:
         assert ended(worked, handle).status_code == 200
     later(worked, 24 * 3600 - 60)
     assert ended(worked, handles[0]).json() == DONE
-    assert worked.run(take_ended(worked.app.service)) == 0
+    assert worked.run(delete_expired_jobs(worked.app.service)) == 0
     later(worked, 61)
     waiting = handle_of(ask_for(worked, "p"), worked)
     issue(worked.ask("GET", handles[0]), 404, "not-found")
-    assert worked.run(take_ended(worked.app.service)) == len(handles)
+    assert worked.run(delete_expired_jobs(worked.app.service)) == len(handles)
     assert ended(worked, waiting).status_code == 200
 
 

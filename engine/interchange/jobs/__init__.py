@@ -1,1 +1,1 @@
-"""Floor 6: asynchronous work."""
+"""Asynchronous jobs: requested, worked on by a queue worker, and answered by their handles."""

@@ -1,4 +1,4 @@
-"""A request that is answered later: the job is on disk before the 202 that promises its result."""
+"""Starts a job: it is on disk before the 202 that promises its result."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from engine.interchange.store.job import (
 )
 from engine.interchange.store.transaction import Transaction
 
-# When to ask again how far a job is, and when to ask for another where too many wait.
+# Retry-After of a job's handle, and of a new job while too many wait.
 RETRY_SECONDS: Final = 2
 FULL_SECONDS: Final = 30
 WAIT_SECONDS: Final = 0.02
@@ -35,17 +35,16 @@ async def ask(
     request: FhirRequest,
     kind: str,
     patient_id: str,
-    asked: Mapping[str, Json],
+    parameters: Mapping[str, Json],
     wait_seconds: float = 0,
     *,
     apart: bool = False,
 ) -> HttpAnswer:
-    """Answer 202 with the handle of a job: of the one of this kind, patient and base that has not ended, or a new one.
+    """Answer 202 with the handle of a job: the unfinished one of this kind, patient and base, or a new one.
 
-    `patient_id` is '' for what concerns no single patient, and is then never joined to another; nor is one `apart`, of
-    which a patient may have several at once. `asked` is what the work needs of the request, as JSON. What has ended
-    after `wait_seconds` is answered as its handle would be.
-    RefusedError: 409 where the unfinished one was asked for otherwise, 429 where too many of the tenant wait.
+    A job without a patient ('') or `apart` is always new. `parameters` are what the work needs of the request, as JSON.
+    A job that has ended within `wait_seconds` is answered as by its handle.
+    RefusedError: 409 if the unfinished one has other parameters, 429 if too many jobs of the tenant wait.
     """
     principal = request.principal
     new = AsyncJob(
@@ -54,7 +53,7 @@ async def ask(
         kind=kind,
         patient=patient_id,
         version=request.version,
-        asked=asked,
+        asked=parameters,
         client=principal.client,
         user=principal.user,
         asked_at=service.clock(),
@@ -72,7 +71,7 @@ async def ask(
 
 
 def ended_answer(kept: StoredJob) -> HttpAnswer:
-    """Return what the handle of a job answers that is done; RefusedError (422) for one that has failed."""
+    """Return the answer of a finished job's handle; RefusedError (422) for a failed one."""
     if kept.state is JobState.FAILED:
         raise RefusedError(Category.FAILED_JOB, tuple(Issue(*one) for one in orjson.loads(kept.body)))
     return HttpAnswer(200, kept.body)
@@ -87,13 +86,13 @@ def accepted(service: Service, job: AsyncJob) -> HttpAnswer:
 
 
 def _joined(transaction: Transaction, new: AsyncJob, most: int, *, apart: bool) -> AsyncJob:
-    """Return the unfinished job that was asked for the same, or the new one, which is kept."""
-    found = None if apart else find_unfinished(transaction, new)
-    if found is not None:
-        if _text(found.job.asked) != _text(new.asked):
+    """Return the unfinished job with the same parameters, or the new one, which is stored."""
+    unfinished = None if apart else find_unfinished(transaction, new)
+    if unfinished is not None:
+        if _text(unfinished.job.asked) != _text(new.asked):
             text = f"A job ({new.kind}) of this patient that was asked for otherwise is under way; wait for its end."
             raise refuse(Category.CONFLICT, text, location="http.path")
-        return found.job
+        return unfinished.job
     if count_waiting(transaction) >= most:
         issue = Issue(f"{most} jobs wait already; ask again in {FULL_SECONDS} seconds.", "http.path")
         raise RefusedError(Category.THROTTLED, (issue,), (("retry-after", str(FULL_SECONDS)),))
@@ -102,5 +101,5 @@ def _joined(transaction: Transaction, new: AsyncJob, most: int, *, apart: bool) 
     return new
 
 
-def _text(asked: Mapping[str, Json]) -> bytes:
-    return orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)
+def _text(parameters: Mapping[str, Json]) -> bytes:
+    return orjson.dumps(parameters, option=orjson.OPT_SORT_KEYS)

@@ -1,4 +1,4 @@
-"""RequestResult/{id}: how far a job is, its result, and its end before the time."""
+"""RequestResult/{id}, the handle of a job: its progress, its result, and its cancellation."""
 
 import re
 from collections import defaultdict
@@ -11,7 +11,7 @@ from engine.fhir.versions.names import r4_name
 from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ENDED, RETRY_SECONDS, ended_answer
-from engine.interchange.jobs.retention import kept_since
+from engine.interchange.jobs.job import kept_since
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.access import authorise, check_plain, needed
 from engine.interchange.rest.resource.catalogue import KEPT
@@ -30,11 +30,9 @@ Operations = Mapping[str, tuple[Interaction, ...]]
 
 
 def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
-    """Return the interactions with the handles of jobs; a job's kind is the code of one of these operations.
+    """Return the interactions with the handles of jobs; a job's kind is the `code` or `Type.code` of an operation.
 
-    Where several types have an operation of this code, it is `Type.code`.
-
-    Who may carry out the operation with the job's patient, by scope, role and patient context, may read and cancel it.
+    A token that may carry out the operation with the job's patient may read and cancel the job.
     """
     by_code: dict[str, tuple[Interaction, ...]] = defaultdict(tuple)
     for one in operations:
@@ -42,26 +40,26 @@ def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
         by_code[f"{one.type}.{one.code}"] += (one,)
 
     async def read(service: Service, request: FhirRequest) -> HttpAnswer:
-        """Answer GET /RequestResult/{id}: 202 until it has ended, then its result, or why there is none."""
+        """Answer GET /RequestResult/{id}: 202 until the job has ended, then its result or its issues."""
         check_plain(list(request.query))
         kept = service.store.read(request.principal.tenant, partial(_find, service, request))
         _demand(service, request, by_code, kept)
-        return _seen(service, request, kept)
+        return _visible(service, request, kept)
 
     async def delete(service: Service, request: FhirRequest) -> HttpAnswer:
         """Answer DELETE /RequestResult/{id}: 202, and the job is cancelled."""
         check_plain(list(request.query))
 
         def work(transaction: Transaction) -> StoredJob:
-            found = _find(service, request, transaction)
-            cancel(transaction.connection, found, transaction.at)
-            return found
+            kept = _find(service, request, transaction)
+            cancel(transaction.connection, kept, transaction.at)
+            return kept
 
         tenant = request.principal.tenant
         _demand(service, request, by_code, service.store.read(tenant, partial(_find, service, request)))
         kept = await service.store.write(tenant, work)
         if kept.state is JobState.WAITING:
-            # What is worked on is counted by the one who does that, once it has stopped.
+            # A running job is counted by its runner, once it has stopped.
             service.job_signals.ended(kept.job.kind, JobState.CANCELLED, 0)
         service.job_signals.wakeup.set()
         return HttpAnswer(202)
@@ -76,13 +74,13 @@ def interactions(operations: Iterable[Interaction]) -> tuple[Interaction, ...]:
 
 
 def patient_of(service: Service, request: FhirRequest) -> tuple[str, ...]:
-    """Return whose data a handle leads to, for the access log; nobody for one that leads nowhere."""
-    found = service.store.read(request.principal.tenant, lambda one: patient_of_job(one, request.id))
-    return (found,) if found else ()
+    """Return the patient of a job, for the access log; () for a job without one, and for no job."""
+    patient = service.store.read(request.principal.tenant, lambda transaction: patient_of_job(transaction, request.id))
+    return (patient,) if patient else ()
 
 
 def _find(service: Service, request: FhirRequest, transaction: Transaction) -> StoredJob:
-    """Return the job of a handle; RefusedError (404) where there is none, or none any more, or not at this base."""
+    """Return the job of a handle; RefusedError (404) if there is none at this base, or no longer."""
     kept = find_job(transaction, request.id)
     if (
         kept is None
@@ -95,7 +93,7 @@ def _find(service: Service, request: FhirRequest, transaction: Transaction) -> S
 
 
 def _demand(service: Service, request: FhirRequest, operations: Operations, kept: StoredJob) -> None:
-    """Refuse (403) who may not carry out the operation itself, in any of the ways in which it is offered."""
+    """RefusedError (403) unless the token may carry out the operation, in one of the ways in which it is offered."""
     refusal = refuse(Category.NOT_FOUND, "The operation of this handle is no longer offered.", location="http.id")
     for one in operations.get(kept.job.kind, ()):
         try:
@@ -114,11 +112,11 @@ def _answer(kept: StoredJob) -> HttpAnswer:
     return HttpAnswer(202, b"", (("x-progress", progress_text(kept)), ("retry-after", str(RETRY_SECONDS))))
 
 
-def _seen(service: Service, request: FhirRequest, kept: StoredJob) -> HttpAnswer:
-    """Return the answer, without the resource that a write has made where the token may not read such."""
+def _visible(service: Service, request: FhirRequest, kept: StoredJob) -> HttpAnswer:
+    """Return the answer, without the written resource if the token may not read its type."""
     answer = _answer(kept)
-    found = RESOURCE.match(answer.body)
-    name = r4_name(found[1].decode()) if found else ""
+    match = RESOURCE.match(answer.body)
+    name = r4_name(match[1].decode()) if match else ""
     own = bool(kept.job.patient) and kept.job.patient == request.principal.patient
     if name not in KEPT or may_see(service.configuration, request.principal, name, own=own):
         return answer
@@ -126,7 +124,7 @@ def _seen(service: Service, request: FhirRequest, kept: StoredJob) -> HttpAnswer
 
 
 def progress_text(kept: StoredJob) -> str:
-    """Return how far a job is, in words: as many as a header holds (FHIR: X-Progress has less than 100 characters)."""
+    """Return the progress of a job as a text of less than 100 characters (FHIR, X-Progress)."""
     if kept.state is JobState.WAITING:
         return "waiting"
     text = "in progress"
@@ -135,5 +133,5 @@ def progress_text(kept: StoredJob) -> str:
         if len(more) > LONGEST_PROGRESS:
             break
         text = more
-    # What a work tells may be anything; a header is not.
+    # A work may report any text; a header holds printable ASCII.
     return "".join(character for character in text if character.isascii() and character.isprintable())

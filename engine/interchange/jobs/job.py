@@ -1,27 +1,33 @@
-"""A job, what its work is given and returns, and how it fails."""
+"""A job: what its work is given and returns, how it fails, its patient, and how long it is kept."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
 
 from engine.errors import ServiceError
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Issue
-from engine.interchange.store.job import AsyncJob
-from engine.interchange.store.transaction import Transaction
+from engine.interchange.store.job import AsyncJob, ended_before, forget
+from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 
-__all__ = ["CancelledJobError", "JobFailedError", "JobResult", "Keep", "Report", "Work"]
+# How long jobs are kept after their end.
+RETENTION: Final = timedelta(hours=24)
+# Jobs that one write deletes: a result may have some megabytes.
+MOST: Final = 20
 
-# Writes what goes with the end of a job, and may return what is then its result.
+# Writes in the commit that ends a job, and may return its result.
 Keep = Callable[[Transaction], bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a job comes to: the resource, as FHIR JSON, that its handle answers with 200.
+    """The result of a job: the resource, as FHIR JSON, that its handle answers with 200.
 
-    `keep` writes what goes with it, in the very commit that ends the job, and only if it was not cancelled; it takes
-    no more than some 50 ms, as all other writes wait. What it raises ends the job as its work would; what it returns
-    is the resource, where only that commit knows it. `then` is called once all of it is on disk.
+    `keep` writes in the commit that ends the job, unless the job was cancelled; it takes at most some 50 ms, as all
+    other writes wait. An error that it raises ends the job; a resource that it returns is the result in place of
+    `body`. `then` is called once all of it is on disk.
     """
 
     body: bytes
@@ -30,7 +36,7 @@ class JobResult:
 
 
 class JobFailedError(ServiceError):
-    """A job cannot be done; its handle tells these issues (422) until it is forgotten, and nothing of a patient."""
+    """A job cannot be done; its handle answers 422 with these issues, which have no patient data."""
 
     def __init__(self, *issues: Issue) -> None:
         super().__init__("the job cannot be done")
@@ -38,15 +44,43 @@ class JobFailedError(ServiceError):
 
 
 class CancelledJobError(ServiceError):
-    """The job was cancelled, or another process has it: nothing that its work still does is kept."""
+    """The job was cancelled or taken over by another process: nothing that its work still does is stored."""
 
 
-# Tells how far a job is, by words and numbers that its handle may show: nothing of a patient. Returns once it is on
-# disk, or at once where the last one is not a second old; that one is then on disk a second later.
+# Reports the progress of a job, by words and numbers without patient data. Returns once it is on disk, or at once if
+# the last report is less than a second old; it is then on disk a second later.
 Report = Callable[[Mapping[str, int | str]], Awaitable[None]]
 
-# What a job does. It runs on the loop beside the requests: what takes more than some milliseconds goes to a thread.
+# The work of a job. It runs on the event loop: what takes more than some milliseconds goes to a thread.
 # asyncio.CancelledError reaches it where it waits, once its job is cancelled or the service stops. A job that was
-# under way when the process ended is done again from its start: whatever it writes before its end must bear that.
-# JobFailedError and RefusedError end it with their issues, other errors with a text that shows nothing of them.
+# under way when the process ended is done again from its start: its writes before its end must be repeatable.
+# JobFailedError and RefusedError end it with their issues, other errors with a general text.
 Work = Callable[[Service, AsyncJob, Report], Awaitable[JobResult]]
+
+
+def subject(transaction: Transaction, job: AsyncJob) -> StoredVersion:
+    """Return the patient of a job; JobFailedError for one who was deleted or merged away meanwhile.
+
+    A work asks at its start, and again in `JobResult.keep` where it writes to the chart.
+    """
+    stored = transaction.get("Patient", job.patient)
+    if stored is None or stored.deleted:
+        raise JobFailedError(Issue(f"Patient/{job.patient} was deleted before this was done.", "http.id"))
+    if stored.survivor is not None:
+        text = f"Patient/{job.patient} was merged into Patient/{stored.survivor}; ask again for that one."
+        raise JobFailedError(Issue(text, "http.id", "already-merged"))
+    return stored
+
+
+def kept_since(now: datetime) -> int:
+    """Return the earliest end (milliseconds) of a job that is kept."""
+    return milliseconds(now - RETENTION)
+
+
+async def delete_expired_jobs(service: Service) -> int:
+    """Delete the jobs that ended too long ago; return their number."""
+    deleted = 0
+    while numbers := ended_before(service.store.reader(), kept_since(service.clock()), MOST):
+        await service.store.write_raw(partial(forget, numbers=numbers))
+        deleted += len(numbers)
+    return deleted

@@ -1,4 +1,4 @@
-"""The jobs of a database, with a service that runs on it or without: listed, shown and cancelled by their ids."""
+"""The jobs of a database, for operators: listed, shown and cancelled, with and without a running service."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from engine.interchange.store.transaction import iso, milliseconds
 
 @dataclass(frozen=True, slots=True)
 class JobOverview:
-    """A job as operators see it: neither what was asked nor the result. Moments are ISO texts, '' for none."""
+    """A job as operators see it, without its parameters and result. Moments are ISO texts, '' for none."""
 
     id: str
     tenant: str
@@ -42,23 +42,23 @@ def list_jobs(database: Place, tenant: str = "", state: str = "") -> tuple[JobOv
     """Return the jobs of a tenant, '' for all, in a state, '' for any, oldest first; StartError for no database."""
     connection = open_known(database)
     try:
-        found = [_seen(one) for one in every_job(connection)]
+        jobs = [_overview(kept) for kept in every_job(connection)]
     finally:
         connection.close()
-    return tuple(one for one in found if tenant in {"", one.tenant} and state in {"", one.state})
+    return tuple(job for job in jobs if tenant in {"", job.tenant} and state in {"", job.state})
 
 
 def show_job(database: Place, job_id: str, tenant: str = "") -> JobOverview:
-    """Return a job by its id, with why it failed; UsageError for none."""
+    """Return a job by its id, with the reasons of a failure; UsageError for none."""
     connection = open_known(database)
     try:
-        return _seen(_one(connection, job_id, tenant))
+        return _overview(_find(connection, job_id, tenant))
     finally:
         connection.close()
 
 
 def cancel_job(database: Place, job_id: str, clock: Callable[[], datetime], tenant: str = "") -> JobOverview:
-    """Cancel a job that has not ended, and record that in the access log; a service that works on it stops soon.
+    """Cancel an unfinished job, and record that in the access log; a service that works on it stops soon.
 
     UsageError: there is none, or it has ended.
     """
@@ -66,12 +66,12 @@ def cancel_job(database: Place, job_id: str, clock: Callable[[], datetime], tena
     store = Store(database, (), clock, {}, alone=False)
 
     def work(connection: Connection) -> JobOverview:
-        kept = _one(connection, job_id, tenant)
+        kept = _find(connection, job_id, tenant)
         if kept.ended_ms is not None:
             raise UsageError(f"job {kept.job.id} has ended already: {kept.state}")
         cancel(connection, kept, clock())
         append(connection, (_row(kept, milliseconds(clock())),))
-        return _seen(_one(connection, job_id, tenant))
+        return _overview(_find(connection, job_id, tenant))
 
     async def write() -> JobOverview:
         return await store.write_raw(work)
@@ -87,14 +87,14 @@ def _row(kept: StoredJob, at_ms: int) -> AccessRow:
     return by_command(at_ms, job.tenant, job.version, "delete", (NAME, job.id), job.patient)
 
 
-def _one(connection: Connection, job_id: str, tenant: str) -> StoredJob:
-    found = [one for one in jobs_of_id(connection, job_id) if tenant in {"", one.job.tenant}]
-    if not found:
-        raise UsageError(f"there is no job {job_id}: adt-engine interchange jobs list tells which there are")
-    return found[0]
+def _find(connection: Connection, job_id: str, tenant: str) -> StoredJob:
+    jobs = [kept for kept in jobs_of_id(connection, job_id) if tenant in {"", kept.job.tenant}]
+    if not jobs:
+        raise UsageError(f"there is no job {job_id}: adt-engine interchange jobs list shows those there are")
+    return jobs[0]
 
 
-def _seen(kept: StoredJob) -> JobOverview:
+def _overview(kept: StoredJob) -> JobOverview:
     job = kept.job
     failed = kept.state is JobState.FAILED and kept.body
     return JobOverview(

@@ -1,6 +1,6 @@
-"""The worker of a queue on disk: it looks for what waits, carries it out in lanes, and leaves in order.
+"""The worker of a queue on disk: it polls for waiting work, carries it out in lanes, and stops in order.
 
-Jobs, orders and webhooks have one each. What waits, how it is taken up and what becomes of it is the queue's own.
+Jobs, orders and webhooks have one worker each. The queue defines how work is found, taken up and settled.
 """
 
 import asyncio
@@ -20,23 +20,23 @@ from engine.telemetry import logger
 T = TypeVar("T")
 Lane = TypeVar("Lane")
 
-# How often it looks for what other processes request, retry and cancel, and for what is due.
+# How often the worker looks for requests, retries and cancellations of other processes, and for due work.
 LOOK_SECONDS: Final = 1.0
 BUSY_SECONDS: Final = 1.0
-# How long the lanes have to end when the service stops, and again once they are cancelled.
+# The time that lanes have to end when the service stops, and again once they are cancelled.
 LEAVE_SECONDS: Final = 5.0
 
-# What is done in a lane. It returns True where nothing is left for that lane, so that no look need follow.
+# The work of a lane. It returns True if nothing is left for the lane, so that no look need follow.
 LaneWork = Coroutine[Any, Any, bool | None]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkQueue(Generic[Lane]):
-    """A queue and its rules; `name` and `lost` are for logs, `lost` with what they may say of a lane.
+    """A queue and its rules; `name` and `lost` are for logs, `lost` gives the message and fields of a failed lane.
 
-    `wakeup` is set when there may be work. `recover` settles what an ended process left under way, before the first
-    `look`, which begins what can be done now. When the worker stops, lanes are cancelled at once where `interrupts`,
-    else once they have had time to end; then `finish` gets those that were under way.
+    `wakeup` is set when there may be work. `recover` settles the work of an ended process, before the first `look`,
+    which starts what can be done now. When the worker stops, lanes are cancelled at once if `interrupts`, else after
+    LEAVE_SECONDS; then `finish` gets those that were under way.
     """
 
     name: str
@@ -49,7 +49,7 @@ class WorkQueue(Generic[Lane]):
 
 
 class RunningLane(NamedTuple):
-    """A lane under way, and the group with which it shares its places."""
+    """A lane under way; the lanes of a group share a limit."""
 
     task: "asyncio.Task[bool | None]"
     group: str
@@ -67,7 +67,7 @@ class QueueWorker(Generic[Lane]):
         self._served: dict[Lane, int] = {}
         self._turns = count(1)
         self._recover = queue.recover
-        # Whether at the last look something had to wait for a place, or for its own lane.
+        # True if at the last look something had to wait for a place, or for its own lane.
         self._waiting = False
         self.lanes: dict[Lane, RunningLane] = {}
         self.leaving = False
@@ -75,8 +75,8 @@ class QueueWorker(Generic[Lane]):
     async def run(self) -> None:
         """Look at each wakeup, and after a second without one, until cancelled; then leave in order.
 
-        A look is never interrupted: a cancellation waits for its end, as its unfinished work would be left behind as
-        after a crash.
+        A look is never interrupted: a cancellation waits for its end, or its unfinished work would be left as after a
+        crash.
         """
         looking: asyncio.Future[None] | None = None
         try:
@@ -94,13 +94,13 @@ class QueueWorker(Generic[Lane]):
             await self._leave()
 
     def start(self, lane: Lane, work: LaneWork, group: str = "") -> None:
-        """Begin the work of a lane that is free."""
+        """Start the work of a free lane."""
         task = asyncio.create_task(work)
         self.lanes[lane] = RunningLane(task, group)
         task.add_done_callback(partial(self._free, lane))
 
     def take_up(self, waiting: Mapping[Lane, Callable[[], LaneWork]], limit: int, group: str = "") -> None:
-        """Begin the work of the lanes that are free, up to `limit` of a group at once, those long not served first."""
+        """Start the work of free lanes, up to `limit` of a group at once, the least recently served first."""
         idle = sorted((one for one in waiting if one not in self.lanes), key=lambda one: self._served.get(one, 0))
         begun = idle[: max(0, limit - sum(one.group == group for one in self.lanes.values()))]
         self._waiting |= len(begun) < len(waiting)
@@ -109,7 +109,7 @@ class QueueWorker(Generic[Lane]):
             self.start(lane, waiting[lane](), group)
 
     async def write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
-        """Do a write, once another process leaves the database alone."""
+        """Do a write; wait while another process keeps the database busy."""
         while True:
             try:
                 return await self._store.write(tenant, work)
@@ -117,7 +117,7 @@ class QueueWorker(Generic[Lane]):
                 await asyncio.sleep(BUSY_SECONDS)
 
     async def _look(self) -> None:
-        """Do what there is to do now; what goes wrong is tried again at the next look, or nothing would be done."""
+        """Do what there is to do now; after an error the next look tries again."""
         self._waiting = False
         try:
             if self._recover is not None:
@@ -125,13 +125,13 @@ class QueueWorker(Generic[Lane]):
                 self._recover = None
             await self._queue.look()
         except StoreFailedError:
-            # What ails the store is logged where requests fail by it.
+            # The failure of the store is logged by the requests that fail by it.
             return
         except Exception as error:  # noqa: BLE001 - as above
             logger().error(f"{self._queue.name} not looked for", error=type(error).__name__, file=place_of(error))
 
     def _free(self, lane: Lane, task: "asyncio.Task[bool | None]") -> None:
-        """Give a place to others; what is lost by an error waits for the next look, or for the next process."""
+        """Free the place of a lane; after an error its work waits for the next look, or for the next process."""
         del self.lanes[lane]
         if task.cancelled():
             return

@@ -1,4 +1,4 @@
-"""The one who does the jobs: takes up what waits, turn by turn, and ends what is done, failed or cancelled."""
+"""The runner of jobs: starts waiting jobs turn by turn, and stores their ends: done, failed or cancelled."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ import orjson
 from engine import fault
 from engine.errors import place_of
 from engine.interchange.core.service import Service
+from engine.interchange.jobs.end_event import EndedJob, EndEvent, announce_end
 from engine.interchange.jobs.job import CancelledJobError, JobFailedError, JobResult, Keep, Work
 from engine.interchange.jobs.queue_worker import QueueWorker, WorkQueue
-from engine.interchange.jobs.telling import EndedJob, Telling, tell
 from engine.interchange.jobs.turns import Last, RunningJob, next_job
 from engine.interchange.kernel.outcome import Issue, RefusedError
 from engine.interchange.store import job as rows
@@ -25,7 +25,7 @@ from engine.interchange.store.writer import StoreBusyError, StoreFailedError
 from engine.telemetry import logger
 
 REPORT_SECONDS: Final = 1.0
-# Ends of the process that a job may see before it is given up.
+# Crashes of the process before a job is given up.
 MOST_CRASHES: Final = 3
 FAULT: Final = (Issue("The service had an internal error while it did this.", "http"),)
 CRASHED: Final = (Issue("The service ended several times while it did this, and has given it up.", "http"),)
@@ -37,13 +37,13 @@ def _written(issues: tuple[Issue, ...]) -> bytes:
 
 @dataclass(slots=True, eq=False)
 class JobAttempt:
-    """One attempt at a job."""
+    """One attempt at a job; `unsaved` is progress that is not stored yet, `saved_at` when the last one was."""
 
     kept: StoredJob
     service: Service
     began: float = field(default_factory=monotonic)
-    told: float = 0.0
-    untold: Mapping[str, int | str] | None = None
+    saved_at: float = 0.0
+    unsaved: Mapping[str, int | str] | None = None
     over: bool = False
     ending: bool = False
 
@@ -53,31 +53,31 @@ class JobAttempt:
         return self.kept.job
 
     async def report(self, progress: Mapping[str, int | str]) -> None:
-        """Keep how far it is, once a second; CancelledJobError where this attempt is over."""
-        self.untold = dict(progress)
-        if monotonic() - self.told >= REPORT_SECONDS:
-            await self.tell()
+        """Store progress, at most once a second; CancelledJobError if this attempt is over."""
+        self.unsaved = dict(progress)
+        if monotonic() - self.saved_at >= REPORT_SECONDS:
+            await self.save()
         await asyncio.sleep(0)
         if self.over:
             raise CancelledJobError
 
-    async def tell(self) -> None:
-        """Keep what was last reported, if that is not kept yet; a store that is busy is asked again later."""
-        progress, self.untold, self.told = self.untold, None, monotonic()
+    async def save(self) -> None:
+        """Store the unsaved progress; a busy store is tried again at the next report."""
+        progress, self.unsaved, self.saved_at = self.unsaved, None, monotonic()
         if progress is None:
             return
         with suppress(StoreBusyError):
-            told = partial(rows.report, number=self.kept.number, attempt=self.job.attempts, progress=progress)
-            self.over = self.over or not await self.service.store.write_raw(told)
+            report = partial(rows.report, number=self.kept.number, attempt=self.job.attempts, progress=progress)
+            self.over = self.over or not await self.service.store.write_raw(report)
 
 
 class Runner:
     """Works on the jobs of a service, by kind; `run` does so until it is cancelled or the store fails for good."""
 
-    def __init__(self, service: Service, works: Mapping[str, Work], tellings: Mapping[str, Telling]) -> None:
+    def __init__(self, service: Service, works: Mapping[str, Work], end_events: Mapping[str, EndEvent]) -> None:
         self._service = service
         self._works = works
-        self._tellings = tellings
+        self._end_events = end_events
         self._last = Last("", {})
         queue: WorkQueue[JobAttempt] = WorkQueue(
             "jobs",
@@ -85,7 +85,7 @@ class Runner:
             lost=lambda run: ("job lost", {"job": run.job.id}),
             look=self._look,
             recover=self._take_over,
-            # What a store that has failed does not take is found by the next process.
+            # If the store has failed, the next process recovers these jobs.
             finish=self._put_back,
             interrupts=True,
         )
@@ -99,17 +99,17 @@ class Runner:
     async def _take_over(self) -> None:
         if not rows.running_numbers(self._service.store.reader()):
             return
-        found, hopeless = await self._service.store.write_raw(partial(rows.take_over, most_crashes=MOST_CRASHES))
+        count, hopeless = await self._service.store.write_raw(partial(rows.take_over, most_crashes=MOST_CRASHES))
         for one in hopeless:
             await self._service.store.write(
                 one.job.tenant, partial(self._keep_end, one, JobState.FAILED, _written(CRASHED))
             )
-        logger().warning("jobs were interrupted", count=found)
+        logger().warning("jobs were interrupted", count=count)
         if hopeless:
             logger().error("jobs given up", count=len(hopeless))
 
     async def _stop_cancelled(self) -> None:
-        """Stop the works whose jobs were cancelled, and keep what others have reported."""
+        """Stop the works of cancelled jobs, and store the progress of the others."""
         lanes = self._worker.lanes
         if not lanes:
             return
@@ -119,15 +119,15 @@ class Runner:
                 run.over = True
                 lane.task.cancel()
         for run in tuple(lanes):
-            if run.untold is not None and monotonic() - run.told >= REPORT_SECONDS:
-                await run.tell()
+            if run.unsaved is not None and monotonic() - run.saved_at >= REPORT_SECONDS:
+                await run.save()
 
     async def _take_up(self) -> None:
-        """Take up jobs, turn by turn, until all others have to wait."""
+        """Start jobs, turn by turn, until all others have to wait."""
         service = self._service
         while True:
             known = service.configuration.tenants
-            first = [one for one in rows.first_waiting(service.store.reader()) if one.tenant in known]
+            first = [job for job in rows.first_waiting(service.store.reader()) if job.tenant in known]
             taken = [RunningJob(one.job.tenant, one.job.kind, one.kept.crashes > 0) for one in self._worker.lanes]
             chosen = next_job(first, taken, service.configuration.jobs, self._last)
             if chosen is None:
@@ -153,11 +153,11 @@ class Runner:
             if run.over:
                 self._ended(run, JobState.CANCELLED)
             else:
-                # The service stops; or nobody asked for it, and the work waited for what was cancelled.
+                # The service stops, or the work awaited a task that was cancelled.
                 await self._fail(run, FAULT)
         except StoreFailedError:
             await self._put_back([run])
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job and no other
+        except Exception as error:  # noqa: BLE001 - any error ends this job only
             logger().error("job failed", job=job.id, code=job.kind, error=type(error).__name__, file=place_of(error))
             await self._fail(run, FAULT)
 
@@ -168,8 +168,7 @@ class Runner:
         return await work(self._service, run.job, run.report)
 
     async def _end(self, run: JobAttempt, result: JobResult) -> None:
-        """End a job with its result and what goes with it, in one commit, unless it was cancelled meanwhile."""
-
+        """End a job with its result, in one commit, unless it was cancelled meanwhile."""
         done = await self._service.store.write(
             run.job.tenant, partial(self._keep_end, run.kept, JobState.DONE, result.body, keep=result.keep)
         )
@@ -178,7 +177,7 @@ class Runner:
         self._ended(run, JobState.DONE if done else JobState.CANCELLED)
 
     async def _fail(self, run: JobAttempt, issues: tuple[Issue, ...]) -> None:
-        """End a job as failed; not while the service stops, as that may be why: it is done again."""
+        """End a job as failed; not while the service stops, which may be the cause: the job is then done again."""
         if self._worker.leaving:
             return
         run.ending = True
@@ -193,19 +192,19 @@ class Runner:
     def _keep_end(
         self, kept: StoredJob, state: JobState, body: bytes, transaction: Transaction, keep: Keep | None = None
     ) -> bool:
-        """Keep the end of a job, what goes with it, and who is told; False where this attempt is over."""
+        """Store the end of a job, the writes of `keep`, and the events of subscribers; False if the attempt is over."""
         connection, job = transaction.connection, kept.job
         if not rows.end(connection, kept.number, job.attempts, state, transaction.at, body):
             return False
-        known = keep(transaction) if keep is not None else None
-        if known is not None:
-            rows.tell(connection, kept.number, known)
-        tell(transaction, EndedJob(job, state, self._service.handle(job), known or body), self._tellings)
+        result = keep(transaction) if keep is not None else None
+        if result is not None:
+            rows.tell(connection, kept.number, result)
+        announce_end(transaction, EndedJob(job, state, self._service.handle(job), result or body), self._end_events)
         fault.point("F34")
         return True
 
     async def _put_back(self, runs: Sequence[JobAttempt]) -> None:
-        """Let jobs wait again; what a store that has failed does not take is found by the next process."""
+        """Let jobs wait again; if the store has failed, the next process recovers them."""
         if not runs:
             return
         for one in runs:

@@ -1,8 +1,8 @@
-"""Whose turn it is: tenants one after the other, and within a tenant its kinds of jobs, as many at a time as may be.
+"""The order of jobs: tenants take turns, and within a tenant its kinds of jobs, within the configured limits.
 
-No kind takes the last place, in all or of a tenant: what takes a moment does not wait for all that take minutes. What
-was under way when a process ended, perhaps because of it, is done alone: so that nothing else comes to harm by it, and
-is blamed for it, again.
+No kind takes the last place, neither of the service nor of a tenant: short jobs do not wait for all the long ones. A
+job that was under way when a process crashed is done alone, as it may be the cause: a second crash then harms no other
+job.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +13,7 @@ from engine.interchange.store.job import NextJob
 
 
 class RunningJob(NamedTuple):
-    """A job that is being worked on: of which tenant and kind, and whether alone."""
+    """A running job: its tenant and kind, and whether it must be alone."""
 
     tenant: str
     kind: str
@@ -21,28 +21,28 @@ class RunningJob(NamedTuple):
 
 
 class Last(NamedTuple):
-    """Whose turn it was: the tenant, and of each tenant the kind; theirs comes after that of the others."""
+    """The last turn: the tenant, and the kind of each tenant; all others come first."""
 
     tenant: str
     kinds: Mapping[str, str]
 
 
 def next_job(first: Iterable[NextJob], taken: Collection[RunningJob], limits: Jobs, last: Last) -> NextJob | None:
-    """Return which of the first jobs of tenants and kinds is taken up; None where all have to wait."""
+    """Return the next job of the first ones of tenants and kinds; None if all have to wait."""
     if len(taken) >= limits.at_once or any(one.alone for one in taken):
         return None
 
-    def turn(one: NextJob) -> tuple[bool, str, bool, str]:
-        return (one.tenant <= last.tenant, one.tenant, one.kind <= last.kinds.get(one.tenant, ""), one.kind)
+    def turn(job: NextJob) -> tuple[bool, str, bool, str]:
+        return (job.tenant <= last.tenant, job.tenant, job.kind <= last.kinds.get(job.tenant, ""), job.kind)
 
-    chosen = min((one for one in first if _has_place(one, taken, limits)), key=turn, default=None)
+    chosen = min((job for job in first if _has_place(job, taken, limits)), key=turn, default=None)
     return None if chosen is not None and chosen.crashes and taken else chosen
 
 
-def _has_place(one: NextJob, taken: Collection[RunningJob], limits: Jobs) -> bool:
-    mine = [each for each in taken if each.tenant == one.tenant]
+def _has_place(job: NextJob, taken: Collection[RunningJob], limits: Jobs) -> bool:
+    of_tenant = [running for running in taken if running.tenant == job.tenant]
     return (
-        len(mine) < limits.at_once_per_tenant
-        and sum(each.kind == one.kind for each in mine) < max(1, limits.at_once_per_tenant - 1)
-        and sum(each.kind == one.kind for each in taken) < max(1, limits.at_once - 1)
+        len(of_tenant) < limits.at_once_per_tenant
+        and sum(running.kind == job.kind for running in of_tenant) < max(1, limits.at_once_per_tenant - 1)
+        and sum(running.kind == job.kind for running in taken) < max(1, limits.at_once - 1)
     )

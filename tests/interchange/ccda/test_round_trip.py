@@ -8,7 +8,7 @@ import pytest
 from engine.interchange.clinical.ccda.reading.document import read_ccda
 from engine.interchange.clinical.synthetic.chart import synthetic_chart, transaction
 from engine.interchange.network.patient360.connectors.connector import CCDA, RetrievedDocument
-from engine.interchange.network.patient360.connectors.read import read_document
+from engine.interchange.network.patient360.reading_bundle import read_document
 from engine.interchange.network.patient360.retrieve import KIND, retrieval
 from tests.interchange.ccda.charts import hostile, the_least, written
 from tests.interchange.ccda.round_trip import charted, facts_of

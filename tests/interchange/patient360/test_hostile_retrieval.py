@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, RetrievedDocument
-from engine.interchange.network.patient360.connectors.read import read_document
+from engine.interchange.network.patient360.reading_bundle import read_document
 from engine.interchange.network.patient360.retrieve import KIND, retrieval
 from tests.interchange.ccda.written import MARISOL, coded, document, section
 from tests.interchange.jobs import ended

@@ -15,8 +15,8 @@ from engine.interchange.jobs.job import CancelledJobError, JobFailedError
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Issue
 from engine.interchange.network.patient360.connectors.connector import FHIR, RetrievedDocument
-from engine.interchange.network.patient360.connectors.read import read_document
 from engine.interchange.network.patient360.importing import DocumentOutcome, Importer
+from engine.interchange.network.patient360.reading_bundle import read_document
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.store import job as rows
 from tests.interchange.kit import SYSTEM, patient

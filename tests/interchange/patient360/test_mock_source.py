@@ -11,8 +11,8 @@ import pytest
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, RetrievedDocument, subject_of
 from engine.interchange.network.patient360.connectors.mock import Mock
-from engine.interchange.network.patient360.connectors.read import read_document
 from engine.interchange.network.patient360.match import matches
+from engine.interchange.network.patient360.reading_bundle import read_document
 from tests.interchange.patient360.sources import retrieved, subject
 
 WHO = subject("RB-1")

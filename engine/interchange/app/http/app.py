@@ -10,7 +10,7 @@ from typing import Final
 from engine.clock import now
 from engine.config.service import ServiceConfiguration
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.app.jobs.kinds import TELLINGS, WORK
+from engine.interchange.app.jobs.kinds import END_EVENTS, WORK
 from engine.interchange.core.audit.entry import clean
 from engine.interchange.core.exchange import HttpAnswer
 from engine.interchange.core.service import Service
@@ -95,7 +95,7 @@ def create_app(
     service = Service(configuration, store, vault, codes, own_clock, ids, store.secret("seal", tokens().encode()))
     store.notify = service.webhook_wakeup.set
     hooks = Hooks(own_clock) if configuration.test_hooks else None
-    return ServiceApp(service, hooks, SignIn(service, tokens), partial(Runner, service, works, TELLINGS))
+    return ServiceApp(service, hooks, SignIn(service, tokens), partial(Runner, service, works, END_EVENTS))
 
 
 class ServiceApp:

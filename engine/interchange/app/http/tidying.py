@@ -6,14 +6,14 @@ from typing import Final
 
 from engine.interchange.core.service import Service
 from engine.interchange.events.webhooks.settling import delete_expired_events
-from engine.interchange.jobs.retention import take_ended
+from engine.interchange.jobs.job import delete_expired_jobs
 from engine.interchange.rest.binary.retention import take_expired
 from engine.interchange.rest.history.retention import take_old
 from engine.interchange.store.writer import StoreFailedError
 
 EVERY_SECONDS: Final = 3600
 # Each takes a few rows at a time, as all other writes wait meanwhile.
-SWEEPS: Final = (take_old, take_ended, take_expired, delete_expired_events)
+SWEEPS: Final = (take_old, delete_expired_jobs, take_expired, delete_expired_events)
 
 
 async def tidy(service: Service) -> None:

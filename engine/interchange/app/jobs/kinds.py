@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.interchange.clinical.ccda import export
+from engine.interchange.jobs.end_event import EndEvent
 from engine.interchange.jobs.job import Work
-from engine.interchange.jobs.telling import Telling
 from engine.interchange.network.document import search
-from engine.interchange.network.patient360 import retrieve, telling
+from engine.interchange.network.patient360 import retrieve, tally
 from engine.interchange.network.patient360.connectors.configured import connectors_of
-from engine.interchange.network.patient360.connectors.read import read_document
+from engine.interchange.network.patient360.reading_bundle import read_document
 from engine.interchange.orders import create, submit
 
 WORK: Final[Mapping[str, Work]] = {
@@ -20,5 +20,5 @@ WORK: Final[Mapping[str, Work]] = {
     retrieve.KIND: retrieve.retrieval(connectors_of, read_document),
 }
 
-# Kinds of whose end those are told who subscribed to it.
-TELLINGS: Final[Mapping[str, Telling]] = {retrieve.KIND: telling.TELLING}
+# Kinds of jobs with an event of their own for subscribers to their end.
+END_EVENTS: Final[Mapping[str, EndEvent]] = {retrieve.KIND: tally.END_EVENT}

@@ -14,8 +14,12 @@ from engine.interchange.kernel.outcome import Issue
 from engine.interchange.network.document.asked import live_patient, patient_asked
 from engine.interchange.network.document.source_document import SourceDocument, as_bundle, found_in
 from engine.interchange.network.patient360.connectors.configured import connectors_of
-from engine.interchange.network.patient360.connectors.connector import DocumentSource, RequestedPatient, subject_of
-from engine.interchange.network.patient360.connectors.failing import reason_of
+from engine.interchange.network.patient360.connectors.connector import (
+    DocumentSource,
+    RequestedPatient,
+    reason_of,
+    subject_of,
+)
 from engine.interchange.rest.everything.operation import SCOPES
 from engine.interchange.store.job import AsyncJob
 from engine.interchange.store.transaction import Transaction

@@ -13,8 +13,8 @@ from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.interchange.clinical.patient360.facts import UnreadableDocumentError
 from engine.interchange.network.patient360.connectors.connector import CCDA, RequestedPatient, RetrievedDocument
-from engine.interchange.network.patient360.connectors.read import read_document
 from engine.interchange.network.patient360.match import matches
+from engine.interchange.network.patient360.reading_bundle import read_document
 from engine.interchange.store.search.date import span
 
 URIS: Final = "urn:ietf:rfc:3986"

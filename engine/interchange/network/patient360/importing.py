@@ -19,8 +19,7 @@ from engine.errors import ServiceError, place_of
 from engine.fhir.json import JsonObject
 from engine.interchange.clinical.patient360.facts import DocumentFacts, UnreadableDocumentError
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.job import CancelledJobError
-from engine.interchange.jobs.subject import subject
+from engine.interchange.jobs.job import CancelledJobError, subject
 from engine.interchange.network.patient360.chart_index import Backing, ChartIndex, ChartIndexEntry, read_standing
 from engine.interchange.network.patient360.connectors.connector import RetrievedDocument
 from engine.interchange.network.patient360.deduplicate import Key

@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import FhirVersion, defects, resource_types
+from engine.interchange.clinical.ccda.reading.document import read_ccda
 from engine.interchange.clinical.medication import REFERENCE, with_concept
 from engine.interchange.clinical.patient360.facts import (
     MOST_BYTES,
@@ -19,6 +20,7 @@ from engine.interchange.clinical.patient360.facts import (
 )
 from engine.interchange.kernel.exact import TooDeepError, read_strictly
 from engine.interchange.kernel.view import to_stored, tolerated
+from engine.interchange.network.patient360.connectors.connector import FHIR, RetrievedDocument
 from engine.interchange.network.patient360.reading_references import (
     ABSOLUTE,
     BundleEntry,
@@ -44,6 +46,13 @@ HEADER: Final = frozenset({"Patient", "Composition"})
 BESIDE: Final = frozenset({"meta", "text", "implicitRules"})
 # What of that belongs to the fact: when it was stated last, and who may see it.
 OF_FACT: Final = ("lastUpdated", "security")
+
+
+def read_document(document: RetrievedDocument) -> DocumentFacts:
+    """Read a C-CDA or a Bundle; UnreadableDocumentError. Takes CPU time: call it off the event loop."""
+    if document.media_type == FHIR:
+        return read_bundle(document.body, document.version)
+    return read_ccda(document.body)
 
 
 def read_bundle(body: bytes, version: FhirVersion, most_bytes: int = MOST_BYTES) -> DocumentFacts:

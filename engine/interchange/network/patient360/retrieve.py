@@ -7,16 +7,15 @@ from typing import Final
 
 from engine import fault
 from engine.interchange.core.service import Service
-from engine.interchange.jobs.job import JobFailedError, JobResult, Report, Work
-from engine.interchange.jobs.subject import subject
+from engine.interchange.jobs.job import JobFailedError, JobResult, Report, Work, subject
 from engine.interchange.kernel.outcome import Issue
 from engine.interchange.network.patient360.connectors.connector import (
     DocumentSource,
     RequestedPatient,
     RetrievedDocument,
+    reason_of,
     subject_of,
 )
-from engine.interchange.network.patient360.connectors.failing import reason_of
 from engine.interchange.network.patient360.importing import Importer, Reader
 from engine.interchange.network.patient360.record import Words
 from engine.interchange.network.patient360.tally import DocumentTally

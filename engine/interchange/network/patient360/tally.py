@@ -1,4 +1,4 @@
-"""What a retrieval has come to: counters over all, and by organization why documents were not imported."""
+"""The result of a retrieval: counters over all and by organization, with the reasons of documents not imported."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -6,13 +6,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.fhir.json import Json, JsonObject
-from engine.interchange.kernel.exact import write_json
+from engine.interchange.jobs.end_event import EndedJob, EndEvent
+from engine.interchange.kernel.exact import read_resource, write_json
 from engine.interchange.network.patient360.importing import DocumentOutcome, ImportOutcome
 from engine.interchange.network.patient360.plan import FactOutcome
+from engine.interchange.rest.subscriptions import criteria
+from engine.interchange.store.notification import NotificationEvent
 
 COMPLETED: Final = "completed"
 PARTIAL: Final = "partial"
 FAILED: Final = "failed"
+EVENT: Final = "patient360-complete"
 DOCUMENTS: Final = {
     "documentsImported": DocumentOutcome.IMPORTED,
     "documentsSkipped": DocumentOutcome.SKIPPED,
@@ -105,9 +109,28 @@ def _organization(name: str, count: DocumentCount) -> JsonObject:
 
 
 def _failure(name: str, text: str) -> JsonObject:
-    told = [{"name": "name", "valueString": name}, {"name": "status", "valueCode": FAILED}]
-    return {"name": "source", "part": [*told, {"name": "text", "valueString": text}]}
+    parts = [{"name": "name", "valueString": name}, {"name": "status", "valueCode": FAILED}]
+    return {"name": "source", "part": [*parts, {"name": "text", "valueString": text}]}
 
 
 def _integers(numbers: Mapping[str, int]) -> list[Json]:
     return [{"name": name, "valueInteger": number} for name, number in numbers.items()]
+
+
+def completed(ended: EndedJob) -> NotificationEvent:
+    """Return the event for subscribers to `Patient.P360`: the result or the issues, the event's name, the handle."""
+    failed = ended.issues()
+    parts = _issues(ended, [one.diagnostics for one in failed]) if failed else read_resource(ended.body)["parameter"]
+    parts = [*parts, {"name": "event", "valueString": EVENT}, {"name": "result", "valueUri": ended.handle}]
+    return NotificationEvent(EVENT, write_json({"resourceType": "Parameters", "parameter": parts}))
+
+
+def _issues(ended: EndedJob, texts: list[str]) -> list[Json]:
+    return [
+        {"name": "status", "valueCode": FAILED},
+        {"name": "patient", "valueReference": {"reference": f"Patient/{ended.job.patient}"}},
+        *({"name": "issue", "valueString": text} for text in texts),
+    ]
+
+
+END_EVENT: Final[EndEvent] = (criteria.COMPLETED, completed)

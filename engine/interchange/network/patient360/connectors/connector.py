@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from engine.errors import place_of
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
+from engine.telemetry import logger
 
 FHIR: Final = "application/fhir+json"
 CCDA: Final = "text/xml"
@@ -76,3 +78,13 @@ def subject_of(tenant: str, patient: JsonObject) -> RequestedPatient:
         identifiers=tuple((system, value) for system, value in numbers if value),
         patient=patient,
     )
+
+
+def reason_of(source: DocumentSource, error: Exception) -> str:
+    """Return why a source failed and what to do, without patient data; an unexpected error is logged."""
+    if isinstance(error, SourceError):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return f"{source.name} did not answer in time; ask again later."
+    logger().error("source failed", code=source.name, error=type(error).__name__, file=place_of(error))
+    return f"{source.name} failed within the service; its log says where."

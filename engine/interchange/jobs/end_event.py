@@ -1,4 +1,4 @@
-"""What subscribers are told when a job has come to its end: of each one its handle, of some kinds the result too."""
+"""Events for subscribers at the end of a job: the handle, and for some kinds the result."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ TEXTS: Final = {JobState.DONE: "is done", JobState.FAILED: "has failed"}
 
 
 class EndedJob(NamedTuple):
-    """A job that is done or has failed: the address of its handle, and the result or the issues that it answers."""
+    """A job that is done or has failed: the address of its handle, and the result or the issues."""
 
     job: AsyncJob
     state: JobState
@@ -25,16 +25,16 @@ class EndedJob(NamedTuple):
     body: bytes
 
     def issues(self) -> tuple[Issue, ...]:
-        """Return why it has failed; none for one that is done."""
+        """Return the issues of a failed job; () for a job that is done."""
         return tuple(Issue(*one) for one in orjson.loads(self.body)) if self.state is JobState.FAILED else ()
 
 
-# The synthetic criteria of those who are told of the end of a kind of jobs, and what they are told.
-Telling = tuple[str, Callable[[EndedJob], NotificationEvent]]
+# The synthetic criteria of subscriptions to the end of a kind of jobs, and the event for them.
+EndEvent = tuple[str, Callable[[EndedJob], NotificationEvent]]
 
 
-def tell(transaction: Transaction, ended: EndedJob, kinds: Mapping[str, Telling]) -> None:
-    """Owe the end of a job to those who asked for all of them, and to those who asked for its kind."""
+def announce_end(transaction: Transaction, ended: EndedJob, kinds: Mapping[str, EndEvent]) -> None:
+    """Queue the end of a job for the subscribers to all ends, and for those to its kind."""
     text = f"The job {ended.job.kind} {TEXTS[ended.state]}: {ended.handle}"
     announce(transaction, ASYNC_ENDED, NotificationEvent(EVENT, write_json(success(text))))
     if ended.job.kind in kinds:
