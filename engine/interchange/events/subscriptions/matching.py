@@ -51,8 +51,8 @@ class OfType:
         """Return the subscriptions that a resource with such keys may match, each once."""
         if not self.keyed:
             return self.others
-        found = {one.id: one for key in keys() for one in self.keyed.get(key, ())}
-        return [*self.others, *found.values()]
+        keyed = {one.id: one for key in keys() for one in self.keyed.get(key, ())}
+        return [*self.others, *keyed.values()]
 
 
 class SubscriptionMatcher:

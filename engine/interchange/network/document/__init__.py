@@ -1,1 +1,1 @@
-"""Documents: DocumentReference/$merge, and $cq-search among those of other sources."""
+"""Documents: DocumentReference/$merge, and $cq-search in other sources."""

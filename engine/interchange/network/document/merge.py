@@ -1,9 +1,9 @@
-"""DocumentReference/$merge (STU3): a document for the patient whom an identifier names, new or in place of its former.
+"""DocumentReference/$merge (STU3): creates or updates a document of the patient that an identifier names.
 
-Which one that is, is decided in the transaction that writes: two at once make one document.
+The match is made in the transaction that writes: two requests at once make one document.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from engine.fhir.json import JsonObject
@@ -12,10 +12,10 @@ from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interactio
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse
-from engine.interchange.network.document.match import find_document
 from engine.interchange.rest.patient.index import IDENTIFIER
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.draft import check_chart, read_draft
+from engine.interchange.rest.resource.elements import values
 from engine.interchange.rest.resource.rules import check_shape, issues
 from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 from engine.interchange.tokens.oauth.rights import may_see
@@ -23,12 +23,14 @@ from engine.interchange.tokens.oauth.role import RoleRule
 
 NAME: Final = "DocumentReference"
 SUBJECT: Final = f"{NAME}.subject"
-# What STU3 requires, and the operation does not: a type, and when the document was made known here.
+# Required by STU3, but not by the operation.
 SPARED: Final = frozenset({f"{NAME}.type", f"{NAME}.indexed"})
+ROWS: Final = "DocumentReference.identifier"
+Number = tuple[str, str]
 
 
 async def merge(service: Service, request: FhirRequest) -> HttpAnswer:
-    """Answer POST /DocumentReference/$merge: 200 for a new version of what matches, else 201."""
+    """Answer POST /DocumentReference/$merge: 200 for a new version of the matching document, else 201."""
     draft = await read_draft(service, request, _check)
     new_id = service.new_id()
 
@@ -50,7 +52,7 @@ async def merge(service: Service, request: FhirRequest) -> HttpAnswer:
 
 
 def _check(body: JsonObject, version: FhirVersion) -> RefusedError | None:
-    """Raise the RefusedError (400) of a malformed or incomplete body; return that of a wrong one (422)."""
+    """Raise RefusedError (400) for a malformed or incomplete body; return the one for a wrong body (422)."""
     missing, wrong = check_shape(body, NAME, version)
     absent = [*issues(one for one in missing if one.path not in SPARED), *_unnamed(body.get("subject", {}))]
     if absent:
@@ -68,7 +70,7 @@ def _unnamed(subject: JsonObject) -> Iterable[Issue]:
 
 
 def _patient(transaction: Transaction, subject: JsonObject) -> str:
-    """Return the reference to the one patient whom a subject's identifier names; RefusedError (422)."""
+    """Return the reference to the one patient of a subject's identifier; RefusedError (422)."""
     named: JsonObject | None = subject.get("identifier")
     given = str(subject.get("reference", ""))
     if named is None:
@@ -83,6 +85,58 @@ def _patient(transaction: Transaction, subject: JsonObject) -> str:
         text = "Reference and identifier name different patients."
         raise refuse(Category.RULE, text, location=f"{SUBJECT}.reference")
     return reference
+
+
+def find_document(transaction: Transaction, document: JsonObject) -> StoredVersion | None:
+    """Return the stored document of the same patient that matches, None for none; RefusedError (422) for several.
+
+    A match is by masterIdentifier, else by any identifier, else by the address of an attachment.
+    """
+    master = list(_numbers(document, "masterIdentifier"))
+    every = [*master, *_numbers(document, "identifier")]
+    patient = document["subject"]["reference"]
+    for matching in (
+        (one for one in _numbered(transaction, patient, master) if _shares(one, master, ("masterIdentifier",))),
+        _numbered(transaction, patient, every),
+        _attached(transaction, patient, document),
+    ):
+        known = {one.key: one for one in matching}
+        if len(known) > 1:
+            text = "Several documents of the patient match; give each its own masterIdentifier."
+            raise refuse(Category.AMBIGUOUS, text, location="DocumentReference")
+        if known:
+            return next(iter(known.values()))
+    return None
+
+
+def _numbered(transaction: Transaction, patient: str, numbers: Iterable[Number]) -> Iterator[StoredVersion]:
+    for system, value in numbers:
+        yield from _of(patient, map(transaction.by_key, transaction.holders(ROWS, system, value)))
+
+
+def _attached(transaction: Transaction, patient: str, document: JsonObject) -> Iterator[StoredVersion]:
+    for url in sorted(set(_urls(document))):
+        same = (one for one in transaction.referrers(url) if one.type == "DocumentReference")
+        yield from (one for one in _of(patient, same) if url in set(_urls(one.resource())))
+
+
+def _of(patient: str, documents: Iterable[StoredVersion]) -> Iterator[StoredVersion]:
+    return (one for one in documents if one.resource().get("subject", {}).get("reference") == patient)
+
+
+def _shares(stored: StoredVersion, numbers: list[Number], elements: tuple[str, ...]) -> bool:
+    return any(one in numbers for one in _numbers(stored.resource(), *elements))
+
+
+def _numbers(document: JsonObject, *elements: str) -> Iterator[Number]:
+    for element in elements:
+        for one in values(document, element):
+            if one.get("value"):
+                yield one.get("system", ""), one["value"]
+
+
+def _urls(document: JsonObject) -> list[str]:
+    return values(document, "content.attachment.url")
 
 
 INTERACTION: Final = Interaction(

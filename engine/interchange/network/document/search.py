@@ -1,4 +1,4 @@
-"""$cq-search: the documents that other sources have of a patient, as a searchset of which nothing is kept."""
+"""$cq-search: the documents that other sources have of a patient, as a searchset that is not stored."""
 
 import asyncio
 from typing import Final
@@ -10,9 +10,8 @@ from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask
 from engine.interchange.jobs.job import JobFailedError, JobResult, Report
 from engine.interchange.kernel.exact import write_json
-from engine.interchange.kernel.outcome import Issue
-from engine.interchange.network.document.asked import live_patient, patient_asked
-from engine.interchange.network.document.source_document import SourceDocument, as_bundle, found_in
+from engine.interchange.kernel.outcome import Category, Issue, RefusedError, refuse, unsupported
+from engine.interchange.network.document.source_document import SourceDocument, as_bundle, as_source_document
 from engine.interchange.network.patient360.connectors.configured import connectors_of
 from engine.interchange.network.patient360.connectors.connector import (
     DocumentSource,
@@ -21,29 +20,32 @@ from engine.interchange.network.patient360.connectors.connector import (
     subject_of,
 )
 from engine.interchange.rest.everything.operation import SCOPES
+from engine.interchange.rest.resource.context import outside_compartment
 from engine.interchange.store.job import AsyncJob
+from engine.interchange.store.references import local_target, relative
+from engine.interchange.store.search.page import FORMAT
 from engine.interchange.store.transaction import Transaction
 from engine.interchange.tokens.oauth.role import RoleRule
 
 KIND: Final = "cq-search"
 NO_SOURCES: Final = "The tenant has no source to ask: name some in its connectors, or let a sandbox invent (mocked)."
-# A source has a limit of its own; one that does not keep to it ends with this.
+# The limit for a source that exceeds its own limit.
 LONGEST_SECONDS: Final = 3600.0
 
 
 async def search(service: Service, request: FhirRequest) -> HttpAnswer:
-    """Answer $cq-search: 200 with the Bundle where the sources were fast, else 202 with a handle.
+    """Answer $cq-search: 200 with the Bundle if the sources were fast, else 202 with a handle.
 
-    RefusedError: 400 without a patient, 404, 410, and 422 where all sources have failed meanwhile.
+    RefusedError: 400 without a patient, 404, 410, and 422 if all sources have failed meanwhile.
     """
-    patient = patient_asked(service, request)
+    patient = requested_patient(service, request)
     wait = 0 if request.prefer.respond_async else service.configuration.cq.sync_wait_s
     answer = await ask(service, request, KIND, patient, {}, wait)
     return HttpAnswer(answer.status, answer.body, answer.headers, patients=(patient,))
 
 
 async def work(service: Service, job: AsyncJob, report: Report) -> JobResult:
-    """Ask every source of the tenant, all at once, and return what they have; JobFailedError where none answers."""
+    """Search all sources of the tenant at once; JobFailedError if all of them fail."""
 
     def look(transaction: Transaction) -> JsonObject:
         stored = transaction.get("Patient", live_patient(transaction, job.patient))
@@ -54,32 +56,116 @@ async def work(service: Service, job: AsyncJob, report: Report) -> JobResult:
     if not sources:
         raise JobFailedError(Issue(NO_SOURCES, "http"))
     await report({"sourcesTotal": len(sources)})
-    asked = await asyncio.gather(*(_asked(one, subject) for one in sources))
-    failed = [text for _, text in asked if text]
+    results = await asyncio.gather(*(_search(source, subject) for source in sources))
+    failed = [text for _, text in results if text]
     if len(failed) == len(sources):
         raise JobFailedError(*(Issue(text, "http") for text in failed))
-    documents = [one for own, _ in asked for one in own]
+    documents = [document for found, _ in results for document in found]
     await report({"sourcesTotal": len(sources), "sourcesFailed": len(failed), "documentsFound": len(documents)})
     address = f"{service.base(job.version)}/DocumentReference/${KIND}"
     bundle = as_bundle(service.new_id(), address, subject, documents, failed, job.version)
     return JobResult(await asyncio.to_thread(write_json, bundle))
 
 
-async def _asked(source: DocumentSource, subject: RequestedPatient) -> tuple[list[SourceDocument], str]:
-    """Return what one source has of the patient, and why it failed, '' where it did not."""
-    found: list[SourceDocument] = []
+async def _search(source: DocumentSource, subject: RequestedPatient) -> tuple[list[SourceDocument], str]:
+    """Return the patient's documents at a source, and the reason if it failed, else ''."""
+    documents: list[SourceDocument] = []
     try:
         async with asyncio.timeout(LONGEST_SECONDS):
             async for document in source.retrieve(subject):
-                known = await asyncio.to_thread(found_in, document, subject)
-                if known is not None:
-                    found.append(known)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is this source's, and the others are shown
+                converted = await asyncio.to_thread(as_source_document, document, subject)
+                if converted is not None:
+                    documents.append(converted)
+    except Exception as error:  # noqa: BLE001 - any error fails this source only
         return [], reason_of(source, error)
-    return found, ""
+    return documents, ""
 
 
-# By GET and, with the same in a Parameters, by POST; of all documents, or of the patient whose one document is.
+def requested_patient(service: Service, request: FhirRequest) -> str:
+    """Return the id of the live patient that a request names; RefusedError 400, 403, 404 or 410.
+
+    An instance of Patient or DocumentReference names one itself; the query and the body must then name the same.
+    """
+    base_url = service.configuration.base_url
+    named = {_id(value, base_url) for value in (*_in_query(request), *_in_body(request.body))}
+
+    def look(transaction: Transaction) -> str:
+        if request.id:
+            named.add(request.id if request.type == "Patient" else _of_document(transaction, request))
+        if len(named) != 1:
+            category = Category.BAD_VALUE if named else Category.REQUIRED
+            text = "Different patients are named." if named else "Name the patient by the parameter patient."
+            raise refuse(category, text, location="http.patient")
+        [patient] = named
+        if request.within and patient not in request.within:
+            raise outside_compartment()
+        return live_patient(transaction, patient)
+
+    return service.store.read(request.principal.tenant, look)
+
+
+def live_patient(transaction: Transaction, patient: str) -> str:
+    """Return the id of a live patient; RefusedError: 404 for an unknown one, 410 once deleted or merged away."""
+    status = transaction.standing("Patient", patient)
+    if status is None:
+        raise refuse(Category.NOT_FOUND, f"Patient/{patient[:64]} does not exist.", location="http.patient")
+    if status.survivor:
+        text = f"Patient/{patient} was merged into Patient/{status.survivor}; ask for that one."
+        raise refuse(Category.DELETED, text, location="http.patient", detail="already-merged")
+    if status.survivor is not None:
+        raise refuse(Category.DELETED, f"Patient/{patient} was deleted.", location="http.patient")
+    return patient
+
+
+def _in_query(request: FhirRequest) -> list[str]:
+    unknown = next((name for name, _ in request.query if name != "patient" and name not in FORMAT), None)
+    if unknown is not None:
+        raise unsupported(unknown)
+    return [value for name, value in request.query if name == "patient"]
+
+
+def _in_body(body: JsonObject) -> list[str]:
+    """Return the values of `patient` in a Parameters: a reference, or an id."""
+    if body is None or body == {}:
+        return []
+    parameters = body.get("parameter", []) if isinstance(body, dict) else None
+    if not isinstance(parameters, list) or body.get("resourceType") != "Parameters":
+        raise _bad("Send a Parameters resource.")
+    patients = []
+    for part in parameters:
+        if not isinstance(part, dict) or part.get("name") != "patient":
+            raise _bad("The only parameter is patient.")
+        reference = part.get("valueReference")
+        value = reference.get("reference") if isinstance(reference, dict) else None
+        value = value or part.get("valueString") or part.get("valueId") or part.get("valueUri")
+        if not isinstance(value, str):
+            raise _bad("patient is a valueReference, or an id as valueString.")
+        patients.append(value)
+    return patients
+
+
+def _id(value: str, base_url: str) -> str:
+    reference = relative(value, base_url) or ""
+    type_name, slash, patient = local_target(reference).rpartition("/")
+    if not patient or type_name not in {"", "Patient"} or (slash and not type_name):
+        raise refuse(Category.BAD_VALUE, "patient is an id, or Patient/ and an id.", location="http.patient")
+    return patient
+
+
+def _of_document(transaction: Transaction, request: FhirRequest) -> str:
+    stored = transaction.get(request.type, request.id)
+    if stored is None:
+        raise refuse(Category.NOT_FOUND, f"{request.type}/{request.id[:64]} does not exist.", location="http.id")
+    if stored.deleted:
+        raise refuse(Category.DELETED, f"{request.type}/{stored.id} was deleted.", location="http.id")
+    return str(stored.resource()["subject"]["reference"]).removeprefix("Patient/")
+
+
+def _bad(text: str) -> RefusedError:
+    return refuse(Category.BAD_VALUE, text, location="Parameters.parameter")
+
+
+# By GET with a query or by POST with Parameters, on the type or on an instance.
 INTERACTIONS: Final = tuple(
     Interaction(
         type_name,

@@ -1,4 +1,4 @@
-"""A document that another source has, as a DocumentReference, and those of one answer as a Bundle."""
+"""A document of another source as a DocumentReference, and all documents of an answer as a Bundle."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -28,14 +28,14 @@ CCD: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A document of the patient at a source: its id, the same each time, and its DocumentReference (R4)."""
+    """A document of the patient at a source: its stable id, and its DocumentReference (R4)."""
 
     id: str
     resource: JsonObject
 
 
-def found_in(document: RetrievedDocument, subject: RequestedPatient) -> SourceDocument | None:
-    """Return a document as it is shown; None for one that cannot be read, or is not the patient's.
+def as_source_document(document: RetrievedDocument, subject: RequestedPatient) -> SourceDocument | None:
+    """Return the DocumentReference of a document; None for an unreadable one, or another patient's.
 
     Takes CPU time: call it off the event loop.
     """
@@ -46,7 +46,7 @@ def found_in(document: RetrievedDocument, subject: RequestedPatient) -> SourceDo
     if not matches(facts.identity, subject.patient):
         return None
     number = facts.document_id or document.id
-    at = next((one for one in (facts.at, document.at) if "T" in one and span(one)), "")
+    at = next((moment for moment in (facts.at, document.at) if "T" in moment and span(moment)), "")
     organization = facts.author or document.organization
     attachment = {
         "contentType": document.media_type,
@@ -69,7 +69,7 @@ def found_in(document: RetrievedDocument, subject: RequestedPatient) -> SourceDo
 
 
 def _identifier(number: str) -> JsonObject:
-    """Return the id of a document, an address or `system|value`, as an Identifier."""
+    """Return the id of a document, a URI or `system|value`, as an Identifier."""
     system, _, value = number.rpartition("|")
     system = system or (URIS if ":" in value else "")
     return {**({"system": system} if system else {}), "value": value}
@@ -79,23 +79,23 @@ def as_bundle(
     bundle_id: str,
     address: str,
     subject: RequestedPatient,
-    found: Iterable[SourceDocument],
+    documents: Iterable[SourceDocument],
     failed: Iterable[str],
     version: FhirVersion,
 ) -> JsonObject:
-    """Return documents as a searchset of a version, each once; `failed` sources are told in an outcome at the end."""
-    known = {one.id: one.resource for one in found}
+    """Return documents as a searchset, each once; the texts of `failed` sources are in an outcome at the end."""
+    resources = {document.id: document.resource for document in documents}
     entries = [
         {
             "fullUrl": f"urn:uuid:{uuid5(NAMESPACE_URL, f'{subject.id}/{number}')}",
-            "resource": convert(one, Direction.TO_STU3) if version is FhirVersion.STU3 else one,
+            "resource": convert(resource, Direction.TO_STU3) if version is FhirVersion.STU3 else resource,
             "search": {"mode": "match"},
         }
-        for number, one in known.items()
+        for number, resource in resources.items()
     ]
     issues = [{"severity": "warning", "code": "incomplete", "diagnostics": text} for text in failed]
     if issues:
         outcome = {"resourceType": "OperationOutcome", "issue": issues}
         entries.append({"resource": outcome, "search": {"mode": "outcome"}})
-    bundle = {"resourceType": "Bundle", "id": bundle_id, "type": "searchset", "total": len(known)}
+    bundle = {"resourceType": "Bundle", "id": bundle_id, "type": "searchset", "total": len(resources)}
     return {**bundle, "link": [{"relation": "self", "url": f"{address}?patient={subject.id}"}], "entry": entries}

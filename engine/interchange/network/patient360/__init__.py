@@ -1,1 +1,1 @@
-"""Patient360: what other organizations know of a patient, read, standardised and kept."""
+"""Patient360: the records of other organizations about a patient, read, normalised and imported."""

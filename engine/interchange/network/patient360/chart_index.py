@@ -1,4 +1,4 @@
-"""What stands in a patient's chart already, by what it states, and which documents stand behind each part of it."""
+"""The index of a patient's chart: its resources by what they state, and the documents that support each."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -18,29 +18,29 @@ WANTED: Final = ChartPart(types=frozenset(FACTS))
 # Resources that one statement reads.
 PAGE: Final = 500
 Number = tuple[str, str, str, str]
-# When something was stated, by which organization, in which document (its number): what is greater leads.
+# The time of a statement, its organization, and the number of its document: the greatest leads.
 Turn = tuple[int, str, str]
 FIRST: Final[Turn] = (NEVER, "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Backing:
-    """A document that stands behind a resource; `version` is the one that it wrote, 0 for none."""
+    """A document that supports a resource; `version` is the one that it wrote, 0 for none."""
 
     turn: Turn
     version: int
 
     @property
     def organization(self) -> str:
-        """Who it is from."""
+        """The organization of the document."""
         return self.turn[1]
 
 
 @dataclass(slots=True, eq=False)
 class ChartIndexEntry:
-    """A resource of the chart that states a fact: as it is to be, and the version of it that is kept (0: none yet).
+    """A resource of the chart that states a fact: its planned content, and its stored version (0: none yet).
 
-    `edited`: somebody here has changed what was imported, or it was not imported in the first place.
+    `edited`: it was changed here after the import, or was not imported.
     """
 
     type: str
@@ -66,7 +66,7 @@ class ChartIndexEntry:
         return max((one.turn for one in self.backings if one.organization == organization), default=FIRST)
 
     def only_of(self, organization: str) -> bool:
-        """Say whether this organization, and no other, stands behind it."""
+        """True if this organization alone supports it."""
         return {one.organization for one in self.backings} == {organization}
 
 
@@ -74,8 +74,8 @@ class ChartIndexEntry:
 class ChartIndex:
     """The index of a chart: by keys, by the numbers of sources, documents by number, and their imports.
 
-    `errors` are the resources that were entered in error, by organization and key: they are no facts. `imports` are
-    by the id of the DocumentReference, `hashes` lead from the SHA-256 of a document to that.
+    `errors` are the resources that were entered in error, by organization and key. `imports` are by the id of the
+    DocumentReference; `hashes` map the SHA-256 of a document to that id.
     """
 
     by_key: dict[Key, ChartIndexEntry] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class ChartIndex:
     imports: dict[str, Ledger] = field(default_factory=dict)
 
     def add(self, entry: ChartIndexEntry) -> None:
-        """Know an entry by its key, and by its numbers for each organization that stands behind it."""
+        """Index an entry by its key, and by its numbers for each organization that supports it."""
         organizations = {one.organization for one in entry.backings}
         if in_error(entry.resource):
             self.errors |= {(one, entry.key): entry for one in organizations}
@@ -98,13 +98,13 @@ class ChartIndex:
                     self.by_number[number].append(entry)
 
     def drop_key(self, entry: ChartIndexEntry) -> None:
-        """Know an entry by its key no longer."""
+        """Remove an entry from the index by key."""
         if self.by_key.get(entry.key) is entry:
             del self.by_key[entry.key]
 
 
 def numbers(organization: str, resource: JsonObject) -> set[Number]:
-    """Return the identifiers of a resource as those of an organization."""
+    """Return the identifiers of a resource, qualified by an organization."""
     return {
         (organization, resource["resourceType"], one.get("system", ""), one["value"])
         for one in resource.get("identifier", ())
@@ -112,20 +112,20 @@ def numbers(organization: str, resource: JsonObject) -> set[Number]:
     }
 
 
-def read_standing(transaction: Transaction, patient: StoredVersion, words: Words) -> ChartIndex:
-    """Return what stands in the chart of a live patient; a large chart takes a while."""
+def read_chart_index(transaction: Transaction, patient: StoredVersion, words: Words) -> ChartIndex:
+    """Return the index of a live patient's chart; a large chart takes a while."""
     keys = chart_keys(transaction, patient, WANTED)
     kept = [one for at in range(0, len(keys), PAGE) for one in records(transaction, patient, keys[at : at + PAGE])]
-    standing = ChartIndex()
+    index = ChartIndex()
     entries: dict[str, tuple[StoredVersion, ChartIndexEntry]] = {}
     for stored in kept:
         resource = stored.resource()
         entry = ChartIndexEntry(stored.type, stored.id, stored.version, resource, key_of(resource))
         entries[entry.reference] = stored, entry
         if stored.type == "DocumentReference":
-            _add_document(standing, transaction, entry, words)
-    names = {entry.id: number for (_, number), entry in standing.documents.items()}
-    for one in (record for ledger in standing.imports.values() for record in ledger.records):
+            _add_document(index, transaction, entry, words)
+    names = {entry.id: number for (_, number), entry in index.documents.items()}
+    for one in (record for ledger in index.imports.values() for record in ledger.records):
         for target in one.targets:
             if target.reference in entries:
                 turn = (target.stated_ms, one.organization, names.get(one.document_id, ""))
@@ -133,34 +133,34 @@ def read_standing(transaction: Transaction, patient: StoredVersion, words: Words
     for stored, entry in entries.values():
         written = max((one.version for one in entry.backings), default=0)
         entry.edited = not written or changed_here(transaction, stored, written)
-        standing.add(entry)
-    return standing
+        index.add(entry)
+    return index
 
 
-def _add_document(standing: ChartIndex, transaction: Transaction, entry: ChartIndexEntry, words: Words) -> None:
+def _add_document(index: ChartIndex, transaction: Transaction, entry: ChartIndexEntry, words: Words) -> None:
     number = entry.resource.get("masterIdentifier", {})
     if "value" in number:
-        standing.documents[number.get("system", ""), number["value"]] = entry
-    # A document that another one tells of has no hash of ours, and no Provenance of its own.
+        index.documents[number.get("system", ""), number["value"]] = entry
+    # A DocumentReference that came as a fact has no hash of ours, and no Provenance of its own.
     own = hashes(entry.resource, words)
     if own and words.external in entry.resource["meta"].get("tag", ()):
-        standing.hashes |= dict.fromkeys(own, entry.id)
-        found = tuple(_records(transaction, entry, words))
-        if found:
-            standing.imports[entry.id] = Ledger(found)
+        index.hashes |= dict.fromkeys(own, entry.id)
+        own_records = tuple(_records(transaction, entry, words))
+        if own_records:
+            index.imports[entry.id] = Ledger(own_records)
 
 
 def _records(transaction: Transaction, document: ChartIndexEntry, words: Words) -> Iterable[ProvenanceRecord]:
     for referrer in transaction.referrers(document.reference):
-        found = read_record(words, referrer.resource(), referrer.updated_ms) if referrer.type == "Provenance" else None
-        if found is not None and found.document_id == document.id:
-            yield found
+        record = read_record(words, referrer.resource(), referrer.updated_ms) if referrer.type == "Provenance" else None
+        if record is not None and record.document_id == document.id:
+            yield record
 
 
 def changed_here(transaction: Transaction, stored: StoredVersion, written: int) -> bool:
-    """Say whether a resource is not as an import wrote it last, as the version `written`.
+    """True if a resource has other content than the version `written`, the last one of an import.
 
-    A merge of patients writes versions in which nothing but the patient is another one.
+    A merge of patients changes the reference to the patient only, which does not count.
     """
     if written == stored.version:
         return False

@@ -1,4 +1,4 @@
-"""One resource of several statements of the same fact: the newest leads, the others add the details that it lacks."""
+"""Combines several statements of one fact: the newest leads, the others add the details that it lacks."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from engine.fhir.json import Json, JsonObject
 from engine.interchange.network.patient360.deduplicate import ERROR, FACTS
 
-# What tells more of a fact without being a part of what it states: kept where the newest statement lacks it.
+# Details of a fact that are not part of its key: kept if the newest statement lacks them.
 DETAILS: Final = (
     "bodySite",
     "category",
@@ -31,22 +31,22 @@ DETAILS: Final = (
     "site",
     "stage",
 )
-# Lists of which each statement adds what the others lack.
+# Lists to which each statement adds what the others lack.
 UNITED: Final = ("identifier", "hasMember", "result")
-# The types that say 'entered in error' as a concept, with the system of its codes.
+# The types whose 'entered in error' is a concept, with its system.
 CONCEPTS: Final = {
     "AllergyIntolerance": "http://terminology.hl7.org/CodeSystem/allergyintolerance-verification",
     "Condition": "http://terminology.hl7.org/CodeSystem/condition-ver-status",
 }
 
 
-def led(said: JsonObject, before: JsonObject) -> JsonObject:
-    """Return what the only source of a fact says now, with the numbers that it was known by."""
-    return {**said, "meta": _meta(said, before), **_united(said, before, ("identifier",))}
+def led(statement: JsonObject, before: JsonObject) -> JsonObject:
+    """Return the new statement of a fact's only source, with the former identifiers too."""
+    return {**statement, "meta": _meta(statement, before), **_united(statement, before, ("identifier",))}
 
 
 def filled(lead: JsonObject, other: JsonObject) -> JsonObject:
-    """Return what leads, with the details that only the other one has."""
+    """Return the leading statement, with the details that only the other one has."""
     details: JsonObject = {name: other[name] for name in DETAILS if name in other and name not in lead}
     return {**lead, **details, "meta": _meta(lead, other), **_united(lead, other, UNITED), **_coded(lead, other)}
 
@@ -57,13 +57,13 @@ def withdrawn(resource: JsonObject) -> JsonObject:
     element = FACTS[name].error
     if name not in CONCEPTS:
         return {**resource, element: ERROR}
-    # An allergy that was entered in error, and a problem too, has no clinical status (ait-2, con-5).
+    # An allergy or problem that was entered in error has no clinical status (ait-2, con-5).
     rest = {key: value for key, value in resource.items() if key != "clinicalStatus"}
     return {**rest, element: {"coding": [{"system": CONCEPTS[name], "code": ERROR}]}}
 
 
 def differs(one: JsonObject, other: JsonObject) -> bool:
-    """Say whether two states of a resource differ in more than its id, its version, and who says so."""
+    """True if two states of a resource differ in more than id, version and source."""
     return _stated(one) != _stated(other)
 
 
@@ -72,10 +72,10 @@ def _stated(resource: JsonObject) -> JsonObject:
 
 
 def _meta(lead: JsonObject, other: JsonObject) -> JsonObject:
-    made = {name: value for name, value in lead.get("meta", {}).items() if name not in {"versionId", "lastUpdated"}}
-    beside = other.get("meta", {})
-    joined = {name: _joined(made.get(name, []), beside.get(name, [])) for name in ("profile", "security", "tag")}
-    return made | {name: value for name, value in joined.items() if value}
+    own = {name: value for name, value in lead.get("meta", {}).items() if name not in {"versionId", "lastUpdated"}}
+    others = other.get("meta", {})
+    joined = {name: _joined(own.get(name, []), others.get(name, [])) for name in ("profile", "security", "tag")}
+    return own | {name: value for name, value in joined.items() if value}
 
 
 def _united(lead: JsonObject, other: JsonObject, names: Iterable[str]) -> JsonObject:
@@ -84,7 +84,7 @@ def _united(lead: JsonObject, other: JsonObject, names: Iterable[str]) -> JsonOb
 
 
 def _coded(lead: JsonObject, other: JsonObject) -> JsonObject:
-    """Return the element of the principal coding with the codings of both: each is searched for by its own."""
+    """Return the element of the principal coding with the codings of both, so that a search finds each."""
     name = FACTS[lead["resourceType"]].coding[0]
     one, two = lead.get(name), other.get(name)
     if not (isinstance(one, dict) and isinstance(two, dict) and "coding" in one and "coding" in two):

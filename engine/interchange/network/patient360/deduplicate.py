@@ -1,19 +1,19 @@
-"""When two resources of one chart state the same fact: by type, principal coding, clinical date and value.
+"""The key of a fact: two resources of one chart state the same fact by type, principal coding, clinical date and value.
 
-A wrong 'same' loses a fact, a wrong 'different' shows one twice; where it is not sure, facts are different.
+A wrong 'same' loses a fact, a wrong 'different' shows one twice; in doubt, facts are different.
 
 - Principal coding: the normalised coding of the first system of RANKED that the concept has (of several codes the
-  smallest); without codings, the text without case. A concept that has neither is only the same as its like in all.
-- Clinical date: a time counts to the minute, wherever its zone; a date counts as precisely as it is given: `2024-03`
-  is not `2024-03-05`. If it were, `2024-03-05` and `2024-03-07` would both be the same as a third, and what a chart
-  holds would depend on the order in which documents come. When something was written down is no clinical date where
-  each source writes it down anew (allergies, statements about medication, the family's history).
-- Undated: two undated problems, allergies or medications of one code are the same. What happens at a time (EVENTS),
-  such as a measurement, is only the same as its like in all.
-- Value: what FACTS lists, numbers by their value and UCUM unit, with where on the body; of a DiagnosticReport its
-  conclusion. That something is not so (refuted, not done, not taken) is a part of the value.
-- A document is the same by its master identifier; only where it has none by what it holds.
-- Statuses are no part: a problem that is resolved now is the same problem. What was entered in error is no fact.
+  smallest); without codings, the text without case. A fact with neither is only the same if all its content is.
+- Clinical date: a time counts to the minute, in any zone; a date counts with its precision: `2024-03` is not
+  `2024-03-05`. Else `2024-03-05` and `2024-03-07` would both equal `2024-03`, and the chart would depend on the order
+  of the documents. The date of recording does not count where each source records anew (allergies, medication
+  statements, family history).
+- Undated: two undated problems, allergies or medications of one code are the same. Undated EVENTS, such as
+  measurements, are only the same if all their content is.
+- Value: the elements in FACTS, numbers by value and UCUM unit, with the body site; of a DiagnosticReport its
+  conclusion. A negation (refuted, not done, not taken) is part of the value.
+- A document is the same by its master identifier; without one, by its content.
+- Statuses do not count: a problem that is resolved now is the same problem. An entry in error is no fact.
 """
 
 import json
@@ -34,12 +34,14 @@ from engine.interchange.store.search.text import fold
 from engine.interchange.store.transaction import EPOCH
 
 ERROR: Final = "entered-in-error"
-# Elements that say how or where a statement is kept, not what it states.
-BESIDE: Final = frozenset({"id", "meta", "identifier", "text", "contained", "extension", "implicitRules", "language"})
+# Elements about the storage of a statement, which are not part of it.
+NOT_STATED: Final = frozenset(
+    {"id", "meta", "identifier", "text", "contained", "extension", "implicitRules", "language"}
+)
 
 
 class Key(NamedTuple):
-    """What a fact is recognised by within the chart of one patient."""
+    """The identity of a fact within the chart of one patient."""
 
     type: str
     coding: str
@@ -49,10 +51,10 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Where a type says what its key consists of: the first of `coding` and of `date` that is there, all of `value`.
+    """The elements of a type's key: the first of `coding` and of `date` with a value, and all of `value`.
 
-    `untimed` is a part of the value where the date has no time of day: nobody begins two visits in one minute.
-    `error` is the element that may say entered-in-error, `denied` those codes of it, or of others, that say 'not so'.
+    `untimed` are part of the value if the date has no time: nobody begins two visits in one minute.
+    `error` is the element with the code entered-in-error, `denied` are the elements and codes of a negation.
     """
 
     coding: tuple[str, ...]
@@ -107,13 +109,13 @@ FACTS: Final = {
         denied=_not("doNotPerform", "True"),
     ),
 }
-# The elements of a Coding, or of a concept of nothing but a text; and of a Reference.
+# The elements of a Coding, or of a concept with a text alone; and of a Reference.
 CODING: Final = frozenset({"id", "system", "version", "code", "display", "userSelected", "text"})
 REFERENCE: Final = frozenset({"id", "reference", "type", "identifier", "display"})
-TOLD: Final = ("value", "component", "dataAbsentReason", "hasMember")
-# What happens at a time: without one nobody knows whether two are the same.
+RESULT: Final = ("value", "component", "dataAbsentReason", "hasMember")
+# Types of events: undated ones cannot be compared.
 EVENTS: Final = frozenset({"DiagnosticReport", "Encounter", "Immunization", "Observation", "Procedure"})
-# Of a part of a resource only this counts.
+# The elements of a part of a resource that count.
 PARTS: Final = {
     "activity": ("detail.code", "detail.description", "detail.scheduled[x]"),
     "class": ("code", "type", "value"),
@@ -125,7 +127,7 @@ PARTS: Final = {
     "presentedForm": ("hash", "url", "data", "title"),
     "target": ("measure", "detail[x]", "due[x]"),
 }
-# The first system that a concept has a coding of says what is meant, whatever else stands beside it.
+# The systems by rank: the coding of the first one is the principal coding of a concept.
 RANKED: Final = (
     terms.RXNORM,
     terms.CVX,
@@ -142,12 +144,12 @@ RANKS: Final = {system: rank for rank, system in enumerate(RANKED)}
 
 
 def key_of(resource: JsonObject) -> Key:
-    """Return the key of a resource of a type of FACTS; it says nothing of whether that was entered in error."""
+    """Return the key of a resource of a type of FACTS, also of one that was entered in error."""
     name = resource["resourceType"]
     fact = FACTS[name]
     number = resource.get("masterIdentifier", {})
     if number.get("value"):
-        # A document that tells of another one names it by this, wherever it is kept.
+        # A DocumentReference has the same master identifier at each source.
         return Key(name, "", "", meaning({"system": "", **number}))
     coding = next((meant for path in fact.coding if (meant := _meant(values(resource, path)))), "")
     date = next((when for path in fact.date if (when := _meant(values(resource, path)))), "")
@@ -159,12 +161,12 @@ def key_of(resource: JsonObject) -> Key:
 
 
 def in_error(resource: JsonObject) -> bool:
-    """Say whether a resource says of itself that it was entered in error."""
+    """True if a resource was entered in error."""
     return ERROR in _codes(values(resource, FACTS[resource["resourceType"]].error))
 
 
 def principal(concept: JsonObject) -> str:
-    """Return the principal coding of a concept or Coding as `system|code`, else its text; '' where it has neither."""
+    """Return the principal coding of a concept or Coding as `system|code`, else its text; '' for neither."""
     codings = concept.get("coding", [concept])
     meant = []
     for one in codings:
@@ -178,7 +180,7 @@ def principal(concept: JsonObject) -> str:
 
 
 def when(text: str) -> str:
-    """Return a date as it is, and a time as its minute, UTC."""
+    """Return a date unchanged, and a time as its minute in UTC."""
     covered = span(text) if "T" in text else None
     if covered is None:
         return text
@@ -186,8 +188,8 @@ def when(text: str) -> str:
 
 
 def _silent(resource: JsonObject) -> bool:
-    """Say whether an observation has nothing that was observed."""
-    return not any(name.startswith(TOLD) for name in resource)
+    """True if an observation has no result."""
+    return not any(name.startswith(RESULT) for name in resource)
 
 
 def _denied(resource: JsonObject, fact: Fact) -> bool:
@@ -203,17 +205,17 @@ def _codes(found: Iterable[Json]) -> set[str]:
 
 def _value(resource: JsonObject, path: str) -> str:
     inner = PARTS.get(path)
-    found = values(resource, path)
+    parts = values(resource, path)
     if inner is None:
-        return _meant(found)
-    return _several(_part(one, inner) for one in found if isinstance(one, dict))
+        return _meant(parts)
+    return _several(_part(one, inner) for one in parts if isinstance(one, dict))
 
 
 def _part(part: JsonObject, inner: tuple[str, ...]) -> str:
-    """Return what counts of a part of a resource; and its text, where it lacks what counts first."""
-    told = [f"{path}={meant}" for path in inner if (meant := _meant(values(part, path)))]
-    told += [_text(part["text"])] if "text" in part and not values(part, inner[0]) else []
-    return ", ".join(told)
+    """Return the elements of a part that count, and its text if it lacks the first of them."""
+    texts = [f"{path}={meant}" for path in inner if (meant := _meant(values(part, path)))]
+    texts += [_text(part["text"])] if "text" in part and not values(part, inner[0]) else []
+    return ", ".join(texts)
 
 
 def _meant(found: Iterable[Json]) -> str:
@@ -225,7 +227,7 @@ def _several(texts: Iterable[str]) -> str:
 
 
 def meaning(value: Json) -> str:
-    """Return what a value states as a text; equal for what states the same, '' for nothing."""
+    """Return a text of a value's content, equal for equal content, '' for none."""
     if isinstance(value, dict):
         return _object(value)
     if isinstance(value, list):
@@ -240,7 +242,7 @@ def _object(value: JsonObject) -> str:
     if "coding" in value or (value.keys() <= CODING and isinstance(value.get("code", ""), str)):
         return principal(value)
     if value.keys() <= REFERENCE:
-        # Ids of others are no names here; who is meant is told by what people read.
+        # Ids differ between sources; the display identifies the target.
         return _text(value.get("display", ""))
     if "start" in value:
         return when(value["start"])
@@ -249,7 +251,7 @@ def _object(value: JsonObject) -> str:
     if "value" in value:
         return _quantity(value)
     return ", ".join(
-        f"{name}={meant}" for name in sorted(value) if name not in BESIDE if (meant := meaning(value[name]))
+        f"{name}={meant}" for name in sorted(value) if name not in NOT_STATED if (meant := meaning(value[name]))
     )
 
 
@@ -279,13 +281,13 @@ def _text(text: str) -> str:
 
 
 def _digest(resource: JsonObject) -> str:
-    """Return what stands for all that a resource states."""
-    stated = {name: value for name, value in standardised(resource).items() if name not in BESIDE}
+    """Return the hash of a resource's content."""
+    stated = {name: value for name, value in standardised(resource).items() if name not in NOT_STATED}
     return sha256(json.dumps(_stated(stated), sort_keys=True).encode()).hexdigest()
 
 
 def _stated(value: Json) -> Json:
-    """Return a value without references: who or what they name has another id at each place."""
+    """Return a value without references and ids, which differ between sources."""
     if isinstance(value, dict):
         kept = {name: _stated(one) for name, one in value.items() if name not in {"reference", "id"}}
         return {name: one for name, one in kept.items() if one not in ({}, [])}

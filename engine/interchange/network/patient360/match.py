@@ -1,14 +1,13 @@
-"""Whether a document is the patient's own: the name, birth date and sex that it gives, against the record here.
+"""Matches the patient of a document with the stored patient, by name, birth date and sex.
 
-The rule, which would rather leave a document out than put another person's facts into a chart:
+The rule rejects a document rather than put another person's facts into a chart:
 
-- Case, accents, punctuation and suffixes (Jr., III) do not count. Any name of the record may be the one.
+- Case, accents, punctuation and suffixes (Jr., III) do not count. Any name of the record may match.
 - Family: the same words, in any order (`Quintero Lopez`, `Lopez-Quintero`).
-- Given: the first word is the same. Of the further ones those that only one side has do not count, but the side that
-  has fewer may have none that the other has not; an initial stands for a word (`Marisol I.` is `Marisol Ines`, and is
-  not `Marisol Ana`, who may be her twin).
+- Given: the first word is the same. The further words of the side with fewer must all be on the other side; an initial
+  matches a word (`Marisol I.` is `Marisol Ines`, and is not `Marisol Ana`, who may be her twin).
 - Birth date: the same day. A year or a month alone is no match.
-- Sex: the same code. Where a side does not know it, an identifier that both give must stand for it.
+- Sex: the same code. If it is unknown on a side, both must have an identifier in common instead.
 """
 
 import re
@@ -28,7 +27,7 @@ UNKNOWN: Final = frozenset({"", "unknown"})
 
 
 def matches(identity: DocumentIdentity, patient: JsonObject) -> bool:
-    """Say whether the person whom a document names is the patient (R4)."""
+    """True if the identity in a document is the patient's (R4)."""
     born = identity.birth_date
     if DAY.fullmatch(born) is None or born != patient.get("birthDate"):
         return False
@@ -47,20 +46,20 @@ def _named(identity: DocumentIdentity, name: JsonObject) -> bool:
 
 
 def _within(fewer: list[str], more: list[str]) -> bool:
-    """Say whether each of some words is one of others, each of which is taken once; a letter stands for a word."""
+    """True if each word of `fewer` matches another word of `more`; an initial matches a word."""
     left = list(more)
     for word in sorted(fewer, key=len, reverse=True):
-        found = next((one for one in left if one == word), None) or next(
+        match = next((one for one in left if one == word), None) or next(
             (one for one in left if 1 in {len(one), len(word)} and one[0] == word[0]), None
         )
-        if found is None:
+        if match is None:
             return False
-        left.remove(found)
+        left.remove(match)
     return True
 
 
 def _words(texts: Iterable[str]) -> list[str]:
-    """Return the words of a name as they are compared; the suffixes are left out, unless nothing else is there."""
+    """Return the words of a name for comparison, without suffixes unless the name has nothing else."""
     words = [word for text in texts for word in WORD.findall(JOINED.sub("", fold(text)))]
     return [word for word in words if word not in SUFFIXES] or words
 

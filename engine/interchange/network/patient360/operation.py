@@ -1,4 +1,4 @@
-"""DocumentReference/$p360-retrieve: a patient's record is gathered from all sources, by a job."""
+"""DocumentReference/$p360-retrieve: a job that gathers a patient's record from all sources."""
 
 from functools import partial
 from typing import Final
@@ -16,15 +16,15 @@ from engine.interchange.store.transaction import StoredVersion, Transaction
 from engine.interchange.tokens.oauth.role import RoleRule
 
 NAME: Final = "patient"
-# The scope that suffices beside those of all types (specification, Scopes); `patient360` reads only.
+# The scope that suffices in place of those of all types (specification, Scopes); `patient360` reads only.
 SCOPES: Final = frozenset({"patient.write"})
 
 
 async def retrieve(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST, or GET, /DocumentReference/$p360-retrieve: 202 with the handle of the retrieval.
 
-    While one of the patient is under way, it is that one's. RefusedError: 400 without `Prefer: respond-async` or
-    without a patient, 404 and 410 for one who is not here, 422 for one of whom too little is known to ask others.
+    A second request of a patient gets the handle of the retrieval under way. RefusedError: 400 without
+    `Prefer: respond-async` or a patient, 404 and 410 for no live patient, 422 for too few demographics.
     """
     if not request.prefer.respond_async:
         text = "A retrieval is asynchronous: send 'Prefer: respond-async'."
@@ -35,7 +35,7 @@ async def retrieve(service: Service, request: FhirRequest) -> HttpAnswer:
 
 
 def _patient_id(request: FhirRequest, base_url: str) -> str:
-    """Return whom a request names in its address or its body; RefusedError (400) for nobody, or for two."""
+    """Return the patient of a request's query and body; RefusedError (400) for none, or for two."""
     unknown = next((name for name, _ in request.query if name not in {NAME, *FORMAT}), None)
     if unknown is not None:
         raise unsupported(unknown)
@@ -49,7 +49,7 @@ def _patient_id(request: FhirRequest, base_url: str) -> str:
 
 
 def _in_body(body: Json) -> list[str]:
-    """Return the patients whom a Parameters names: as a reference, or by a text."""
+    """Return the patients of a Parameters: references or texts."""
     if body is None:
         return []
     parts = body.get("parameter", []) if isinstance(body, dict) and body.get("resourceType") == "Parameters" else None
@@ -63,8 +63,8 @@ def _named(part: JsonObject) -> str:
     value = values[0] if len(values) == 1 else None
     text = value.get("reference") if isinstance(value, dict) else value
     if part.get("name") != NAME or not isinstance(text, str):
-        told = f"The only parameter is {NAME}, a valueReference."
-        raise refuse(Category.BAD_VALUE, told, location="Parameters.parameter")
+        problem = f"The only parameter is {NAME}, a valueReference."
+        raise refuse(Category.BAD_VALUE, problem, location="Parameters.parameter")
     return text
 
 
@@ -87,7 +87,7 @@ def _gone(stored: StoredVersion) -> RefusedError:
 
 
 def _missing(patient: JsonObject) -> list[Issue]:
-    """Return what a patient lacks that sources recognise people by."""
+    """Return the missing demographics that sources need to recognise a patient."""
     names = patient.get("name", [])
     known = {
         "Patient.name.given": any(one.get("given") for one in names),

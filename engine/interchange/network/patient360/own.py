@@ -1,4 +1,4 @@
-"""The facts of a document in our terms: standardised, valid, with our patient and our directory in their references."""
+"""The facts of a document as valid resources of this service, which refer to our patient and our directory."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ NPI: Final = "http://hl7.org/fhir/sid/us-npi"
 ADDRESS: Final = ("http:", "https:", "urn:")
 MEDICATION: Final = "Medication"
 
-# What references of a document become: `Type/id`, or '' for what is not kept.
+# The references of a document, and what replaces them: `Type/id`, or '' for what is not stored.
 Table = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """One fact of a document: its address there, the resource but for references to other facts, when it was stated."""
+    """A fact of a document: its address there, its resource with unresolved references to other facts, and its time."""
 
     urn: str
     resource: JsonObject
@@ -38,7 +38,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A document's facts, the entries of the directory that it names, and how many facts are invalid."""
+    """A document's facts, its entries of the directory, and the number of invalid facts."""
 
     facts: tuple[Incoming, ...]
     directory: tuple[JsonObject, ...]
@@ -48,46 +48,46 @@ class Own:
 def in_our_terms(
     transaction: Transaction, facts: DocumentFacts, organization: str, patient_id: str, words: Words, stated_at: str
 ) -> Own:
-    """Return what a document says as resources of this service; `stated_at` is for facts that do not say when."""
+    """Return a document's facts as resources of this service; `stated_at` is for facts without a time."""
     table: dict[str, str] = {PATIENT: f"Patient/{patient_id}"}
     directory: dict[str, JsonObject] = {}
-    found: list[Incoming] = []
+    incoming: list[Incoming] = []
     medications = {f"{URN}{one['id']}": one for one in facts.resources if one["resourceType"] == MEDICATION}
     invalid = 0
     for one in facts.resources:
         name, urn = one["resourceType"], f"{URN}{one['id']}"
         if name in DIRECTORY:
-            made = _directory_entry(repointed(one, table, _never), organization, words)
-            if defects(made, FhirVersion.R4):
+            entry = _directory_entry(repointed(one, table, _never), organization, words)
+            if defects(entry, FhirVersion.R4):
                 continue
-            own_id = _known(transaction, name, made) or made["id"]
+            own_id = _known(transaction, name, entry) or entry["id"]
             table[urn] = f"{name}/{own_id}"
-            if own_id == made["id"]:
-                directory[own_id] = made
+            if own_id == entry["id"]:
+                directory[own_id] = entry
         elif name in FACTS:
-            made = _with_medication(one, medications)
-            made = _fact(repointed(made, table, _fact_of_the_document), organization, patient_id, words)
-            if defects(made, FhirVersion.R4):
+            fact = _with_medication(one, medications)
+            fact = _fact(repointed(fact, table, _fact_of_the_document), organization, patient_id, words)
+            if defects(fact, FhirVersion.R4):
                 invalid += 1
             else:
-                found.append(Incoming(urn, made, one.get("meta", {}).get("lastUpdated", "") or stated_at))
-    return Own(tuple(found), tuple(directory.values()), invalid)
+                incoming.append(Incoming(urn, fact, one.get("meta", {}).get("lastUpdated", "") or stated_at))
+    return Own(tuple(incoming), tuple(directory.values()), invalid)
 
 
 def repointed(part: JsonObject, table: Table, left: Callable[[str], bool]) -> JsonObject:
-    """Return a resource, or a part of one, with its references as a table has them; those that `left` says stay.
+    """Return a resource, or a part of one, with its references replaced by a table, but for those of `left`.
 
-    What else the table does not have is not kept here: the reference shows what it did, or says so.
+    Any other reference is removed; its display or identifier stays, else the display is 'not imported'.
     """
     if isinstance(part, dict):
-        made = {name: repointed(value, table, left) for name, value in part.items()}
-        target = made.get("reference")
+        result = {name: repointed(value, table, left) for name, value in part.items()}
+        target = result.get("reference")
         if not isinstance(target, str) or target.startswith("#") or is_expression(part):
-            return made
+            return result
         own = table.get(target, "")
         if own or left(target):
-            return {**made, "reference": own or target}
-        rest = {name: value for name, value in made.items() if name != "reference"}
+            return {**result, "reference": own or target}
+        rest = {name: value for name, value in result.items() if name != "reference"}
         return rest if rest.keys() & {"display", "identifier"} else {**rest, "display": "not imported"}
     return [repointed(one, table, left) for one in part] if isinstance(part, list) else part
 
@@ -101,9 +101,9 @@ def _fact_of_the_document(target: str) -> bool:
 
 
 def resolved(resource: JsonObject, table: Table) -> JsonObject:
-    """Return a fact whose references to other facts of its document name what stands for these."""
-    made: JsonObject = repointed(resource, table, lambda target: not target.startswith(URN))
-    return made
+    """Return a fact with its references to other facts of the document resolved."""
+    fact: JsonObject = repointed(resource, table, lambda target: not target.startswith(URN))
+    return fact
 
 
 def references(part: Json) -> Iterable[str]:
@@ -119,24 +119,24 @@ def references(part: Json) -> Iterable[str]:
 
 
 def _fact(resource: JsonObject, organization: str, patient_id: str, words: Words) -> JsonObject:
-    """Return a fact without the id and version that it had elsewhere, in the chart of our patient."""
-    made = standardised(resource)
-    meta = made.get("meta", {})
+    """Return a fact in our patient's chart, without its id and version at the source."""
+    fact = standardised(resource)
+    meta = fact.get("meta", {})
     tags = [*meta.get("tag", ()), words.external]
     kept = {name: meta[name] for name in ("profile", "security") if name in meta}
-    rest = {name: value for name, value in made.items() if name not in {"id", "meta", "resourceType"}}
-    if made["resourceType"] == "DocumentReference":
+    rest = {name: value for name, value in fact.items() if name not in {"id", "meta", "resourceType"}}
+    if fact["resourceType"] == "DocumentReference":
         rest["content"] = [_content(one) for one in rest.get("content", ())]
     return {
-        "resourceType": made["resourceType"],
+        "resourceType": fact["resourceType"],
         "meta": {**kept, "source": words.source(organization), "tag": tags},
-        KEPT[made["resourceType"]].patient: {"reference": f"Patient/{patient_id}"},
+        KEPT[fact["resourceType"]].patient: {"reference": f"Patient/{patient_id}"},
         **rest,
     }
 
 
 def _content(content: JsonObject) -> JsonObject:
-    """Return an attachment without an address that would lead to something of ours."""
+    """Return the content without a relative URL, which would mean a resource of ours."""
     attachment = content.get("attachment", {})
     if attachment.get("url", ADDRESS[0]).startswith(ADDRESS):
         return content
@@ -144,7 +144,7 @@ def _content(content: JsonObject) -> JsonObject:
 
 
 def _with_medication(resource: JsonObject, medications: Mapping[str, JsonObject]) -> JsonObject:
-    """Return a fact with the concept of the Medication that it refers to, which is no resource of ours."""
+    """Return a fact with the concept of its Medication in place of the reference."""
     named = resource.get(REFERENCE, {})
     code = medications.get(named.get("reference", ""), {}).get("code") or (
         {"text": named["display"]} if named.get("display") else None
@@ -153,20 +153,20 @@ def _with_medication(resource: JsonObject, medications: Mapping[str, JsonObject]
 
 
 def _directory_entry(resource: JsonObject, organization: str, words: Words) -> JsonObject:
-    """Return an entry of the directory with an id that is made of its number, or of who says it and all it says.
+    """Return an entry of the directory; its id is a hash of its identifier, else of its organization and content.
 
-    So it is one entry however many documents name it.
+    So all documents that name it share one entry.
     """
-    made = {name: value for name, value in standardised(resource).items() if name not in {"id", "meta", "text"}}
-    number = min(_numbers(made), key=lambda one: (one[0] != NPI, one), default=None)
-    said = number or (organization, write_json(made).decode())
-    own_id = sha256("\n".join((made["resourceType"], *said)).encode()).hexdigest()[:24]
+    entry = {name: value for name, value in standardised(resource).items() if name not in {"id", "meta", "text"}}
+    number = min(_numbers(entry), key=lambda one: (one[0] != NPI, one), default=None)
+    seed = number or (organization, write_json(entry).decode())
+    own_id = sha256("\n".join((entry["resourceType"], *seed)).encode()).hexdigest()[:24]
     meta = {"source": words.source(organization), "tag": [words.external]}
-    return {"resourceType": made["resourceType"], "id": own_id, "meta": meta, **made}
+    return {"resourceType": entry["resourceType"], "id": own_id, "meta": meta, **entry}
 
 
 def _known(transaction: Transaction, type_name: str, resource: JsonObject) -> str:
-    """Return the id of the one entry of our directory that has a number of another; '' for none or several."""
+    """Return the id of the one entry of our directory with an identifier of the resource; '' for none or several."""
     for system, value in _numbers(resource):
         holders = transaction.holders(f"{type_name}.identifier", system, value)
         if len(holders) == 1:

@@ -1,12 +1,12 @@
-"""What the import of a document does to a chart: the resource that stands for each fact, and what is written.
+"""Plans the import of a document into a chart: the resource of each fact, and the writes.
 
-- A fact with the key of a resource is that resource. What was entered here, or changed here since it was imported,
-  stays as it is: the document only stands behind it. Else the newest statement leads, whoever made it, and details that
-  it lacks are kept of the others; what one organization alone says is as its newest document says it.
-- A fact without one is a later version of what the same organization said before, where that has the same number and
-  principal coding, and for what happens at a time the same date. It takes its place, unless others say what it was.
-- An older statement never takes the place of a newer one. What a source takes back is entered in error, unless others
-  say it; so is what it has corrected to what another resource states already.
+- A fact with the key of a resource is that resource. A resource that was entered here, or changed here after its
+  import, is not changed: the document only supports it. Else the newest statement leads, and the others add details
+  that it lacks; a fact of one organization alone is as its newest document states it.
+- A fact without such a resource may be a later version of a statement of the same organization: with the same number
+  and principal coding, and for an event the same date. It replaces that, unless others state it too.
+- An older statement never replaces a newer one. What a source retracts is entered in error, unless others state it;
+  so is a statement that its source has corrected to one that another resource states already.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ class FactOutcome(StrEnum):
 
 
 class FactPlacement(NamedTuple):
-    """The resource that stands for a fact, None for none; whether the fact leads there, or adds what is lacking."""
+    """The resource of a fact, None for none; the fact leads there, or adds details."""
 
     entry: ChartIndexEntry | None
     came: FactOutcome
@@ -51,7 +51,7 @@ class FactPlacement(NamedTuple):
 
 @dataclass(slots=True)
 class ImportStep:
-    """One resource to write: as it is to be, and the version that it replaces, 0 for a new one."""
+    """One resource to write, and the version that it replaces, 0 for a new one."""
 
     entry: ChartIndexEntry
     content: JsonObject
@@ -59,7 +59,7 @@ class ImportStep:
 
 
 class ImportedDocument(NamedTuple):
-    """Whose document it is, and its number, which is the same wherever and whenever it is imported."""
+    """The organization of a document, and its number, the same at each import."""
 
     organization: str
     number: str
@@ -67,9 +67,9 @@ class ImportedDocument(NamedTuple):
 
 @dataclass(slots=True)
 class ImportPlan:
-    """What the import of one document writes, in an order in which what is referred to comes first."""
+    """The writes of the import of one document; the target of a reference comes first."""
 
-    standing: ChartIndex
+    index: ChartIndex
     source: ImportedDocument
     new_id: Callable[[], str]
     steps: dict[str, ImportStep] = field(default_factory=dict)
@@ -77,10 +77,10 @@ class ImportPlan:
     counts: Counter[FactOutcome] = field(default_factory=Counter)
 
     def lead(self, entry: ChartIndexEntry, content: JsonObject, stated_ms: int) -> None:
-        """Write the document itself first, and let it stand behind its DocumentReference too."""
-        self.standing.drop_key(entry)
+        """Put the DocumentReference first; its document supports it too."""
+        self.index.drop_key(entry)
         entry.resource, entry.key = content, key_of(content)
-        self.standing.add(entry)
+        self.index.add(entry)
         step = ImportStep(entry, content, entry.version)
         entry.version += 1
         self.steps = {entry.reference: step, **self.steps}
@@ -88,16 +88,16 @@ class ImportPlan:
 
 
 def make_plan(
-    standing: ChartIndex, facts: tuple[Incoming, ...], source: ImportedDocument, new_id: Callable[[], str]
+    index: ChartIndex, facts: tuple[Incoming, ...], source: ImportedDocument, new_id: Callable[[], str]
 ) -> ImportPlan:
-    """Return what a document's facts do to a chart; `standing` is then the chart as it will be."""
-    plan = ImportPlan(standing, source, new_id)
+    """Plan a document's facts; `index` is then the index of the chart after the import."""
+    plan = ImportPlan(index, source, new_id)
     facts = _identified(facts)
     taken: set[int] = set()
     moves: list[FactPlacement] = []
     for fact in facts:
         key = key_of(fact.resource)
-        prior = _prior(standing, fact, key, source.organization)
+        prior = _prior(index, fact, key, source.organization)
         if prior is not None and id(prior) in taken and _may_replace(prior, _turn(plan, fact)):
             prior = None
         move = _choose(plan, fact, key, prior)
@@ -118,40 +118,40 @@ def make_plan(
 
 def _choose(plan: ImportPlan, fact: Incoming, key: Key, prior: ChartIndexEntry | None) -> FactPlacement:
     turn = _turn(plan, fact)
-    same = plan.standing.by_key.get(key)
+    same = plan.index.by_key.get(key)
     error = in_error(fact.resource)
-    if same is not None and (not error or same.id in plan.standing.imports):
+    if same is not None and (not error or same.id in plan.index.imports):
         if prior is not None and prior is not same and _may_replace(prior, turn):
             _withdraw(plan, prior, fact.stated_at)
-        # What another document tells of one that was imported changes nothing of that.
-        return FactPlacement(same, FactOutcome.KNOWN) if same.id in plan.standing.imports else _said_again(same, turn)
+        # An imported document is not changed by a DocumentReference of another document.
+        return FactPlacement(same, FactOutcome.KNOWN) if same.id in plan.index.imports else _restated(same, turn)
     if prior is None and error and same is not None and same.only_of(turn[1]):
         prior = same
-    prior = prior or _taken_back(plan.standing.errors.get((turn[1], key)), turn, error=error)
+    prior = prior or _retracted(plan.index.errors.get((turn[1], key)), turn, error=error)
     if prior is None or not (prior.edited or turn <= prior.newest_of(turn[1]) or prior.only_of(turn[1])):
         if prior is not None and error:
             return FactPlacement(None, FactOutcome.KNOWN)
         entry = ChartIndexEntry(key.type, plan.new_id(), 0, fact.resource, key, [Backing(turn, 1)], edited=False)
-        plan.standing.add(entry)
+        plan.index.add(entry)
         return FactPlacement(entry, FactOutcome.WITHDRAWN if error else FactOutcome.ADDED, leads=True)
     if prior.edited:
         return FactPlacement(prior, FactOutcome.KEPT)
     if not _may_replace(prior, turn):
         return FactPlacement(prior, FactOutcome.KNOWN)
-    plan.standing.drop_key(prior)
+    plan.index.drop_key(prior)
     prior.key = key
     if not error:
-        plan.standing.by_key[key] = prior
+        plan.index.by_key[key] = prior
     return FactPlacement(prior, FactOutcome.KNOWN, leads=True)
 
 
-def _taken_back(found: ChartIndexEntry | None, turn: Turn, *, error: bool) -> ChartIndexEntry | None:
-    """Return what was entered in error, if a statement of the same fact is about that; the same document may differ."""
-    return found if found is not None and (error or found.edited or turn != found.newest_of(turn[1])) else None
+def _retracted(entry: ChartIndexEntry | None, turn: Turn, *, error: bool) -> ChartIndexEntry | None:
+    """Return the entry in error that a statement of the same fact is about; None if the same document made both."""
+    return entry if entry is not None and (error or entry.edited or turn != entry.newest_of(turn[1])) else None
 
 
-def _said_again(same: ChartIndexEntry, turn: Turn) -> FactPlacement:
-    """Return what is done where a resource states the fact already."""
+def _restated(same: ChartIndexEntry, turn: Turn) -> FactPlacement:
+    """Return the placement of a fact that a resource states already."""
     if same.edited:
         imported = any(one.version for one in same.backings)
         return FactPlacement(same, FactOutcome.KEPT if imported and turn > same.lead else FactOutcome.KNOWN)
@@ -168,15 +168,15 @@ def _turn(plan: ImportPlan, fact: Incoming) -> Turn:
     return stated(fact.stated_at), *plan.source
 
 
-def _prior(standing: ChartIndex, fact: Incoming, key: Key, organization: str) -> ChartIndexEntry | None:
-    """Return the resource that an earlier version of a fact became; None for none, and where it is not sure which."""
-    found = {
+def _prior(index: ChartIndex, fact: Incoming, key: Key, organization: str) -> ChartIndexEntry | None:
+    """Return the resource of an earlier version of a fact; None for none or several."""
+    entries = {
         id(entry): entry
         for number in numbers(organization, fact.resource)
-        for entry in standing.by_number.get(number, ())
+        for entry in index.by_number.get(number, ())
         if entry.key.coding == key.coding and (key.type not in EVENTS or entry.key.date == key.date)
     }
-    return next(iter(found.values())) if len(found) == 1 else None
+    return next(iter(entries.values())) if len(entries) == 1 else None
 
 
 def _carry_out(plan: ImportPlan, entry: ChartIndexEntry, move: FactPlacement, said: JsonObject, stated_at: str) -> None:
@@ -193,30 +193,30 @@ def _carry_out(plan: ImportPlan, entry: ChartIndexEntry, move: FactPlacement, sa
             came = FactOutcome.UPDATED if entry.version else came
             plan.steps.setdefault(entry.reference, ImportStep(entry, said, entry.version)).content = entry.resource
     plan.counts[came] += 1
-    _stand_behind(plan, entry, turn, stated_at, kept=move.came is FactOutcome.KEPT)
+    _add_backing(plan, entry, turn, stated_at, kept=move.came is FactOutcome.KEPT)
 
 
 def _withdraw(plan: ImportPlan, entry: ChartIndexEntry, stated_at: str) -> None:
-    """Enter in error what its only source has corrected to what another resource states."""
+    """Enter in error a statement that its only source has corrected to one that another resource states."""
     entry.resource = withdrawn(entry.resource)
     plan.steps[entry.reference] = ImportStep(entry, entry.resource, entry.version)
     plan.counts[FactOutcome.WITHDRAWN] += 1
-    _stand_behind(plan, entry, (stated(stated_at), *plan.source), stated_at, kept=False)
+    _add_backing(plan, entry, (stated(stated_at), *plan.source), stated_at, kept=False)
 
 
-def _stand_behind(plan: ImportPlan, entry: ChartIndexEntry, turn: Turn, stated_at: str, *, kept: bool) -> None:
-    """Let the document stand behind a resource, with the version that it writes, and know that by what it now says."""
+def _add_backing(plan: ImportPlan, entry: ChartIndexEntry, turn: Turn, stated_at: str, *, kept: bool) -> None:
+    """Add the document as a backing of a resource, with the version that it writes, and index its new content."""
     step = plan.steps.get(entry.reference)
     version = step.replaces + 1 if step is not None else 0
     plan.targets[entry.reference] = ProvenanceTarget(entry.reference, version, turn[0], stated_at, kept)
-    plan.standing.drop_key(entry)
+    plan.index.drop_key(entry)
     entry.backings.append(Backing(turn, version))
     entry.key = key_of(entry.resource)
-    plan.standing.add(entry)
+    plan.index.add(entry)
 
 
 def _identified(facts: Iterable[Incoming]) -> tuple[Incoming, ...]:
-    """Return facts without the numbers that a document gives to more than one: these name none of them."""
+    """Return facts without the numbers that a document gives to several of them: these identify none."""
     facts = tuple(facts)
     counted = Counter(number for fact in facts for number in numbers("", fact.resource))
     if not any(count > 1 for count in counted.values()):
@@ -235,7 +235,7 @@ def _count(resource: JsonObject, identifier: JsonObject, counted: Counter[Number
 
 
 def _in_order(steps: dict[str, ImportStep]) -> dict[str, ImportStep]:
-    """Return steps so that what they refer to comes before them; circles stay in the order in which they came."""
+    """Return the steps with the targets of references first; the order within circles is unchanged."""
     named = {name: [one for one in references(step.content) if one in steps] for name, step in steps.items()}
     ordered: dict[str, ImportStep] = {}
     seen: set[str] = set()

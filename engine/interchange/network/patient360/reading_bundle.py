@@ -1,4 +1,4 @@
-"""Reading a FHIR Bundle (R4 or STU3) of one patient into facts: R4 resources, with references that stay within them."""
+"""Reads a document into facts: a FHIR Bundle (R4 or STU3) of one patient as R4 resources, a C-CDA by its own reader."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -33,18 +33,18 @@ from engine.interchange.rest.resource.catalogue import CHART, KEPT
 
 Resource = JsonObject
 
-# Bundles that say how things are; a history, a message or a list of answers does not.
+# The types of Bundle with the current state of resources.
 STATES: Final = frozenset({"searchset", "collection", "document", "transaction"})
 SHELL: Final = ("resourceType", "type", "timestamp", "identifier")
-# What is read, first who and where, as facts name them.
+# The types that are read: first parties and places, as facts refer to them.
 PARTIES: Final = ("Organization", "Location", "Practitioner", "PractitionerRole", "RelatedPerson")
 READ: Final = (*PARTIES, *(one.name for one in CHART))
 RANKS: Final = {name: min(rank, len(PARTIES)) for rank, name in enumerate(READ)}
-# What says who the document is of and from.
+# The types that give the patient and the author of the document.
 HEADER: Final = frozenset({"Patient", "Composition"})
-# What a resource says of where it was kept, and its text, which stays in the document.
-BESIDE: Final = frozenset({"meta", "text", "implicitRules"})
-# What of that belongs to the fact: when it was stated last, and who may see it.
+# Elements about the storage of a resource, and its text, which stays in the document.
+NOT_FACT: Final = frozenset({"meta", "text", "implicitRules"})
+# The elements of `meta` that belong to the fact.
 OF_FACT: Final = ("lastUpdated", "security")
 
 
@@ -58,11 +58,10 @@ def read_document(document: RetrievedDocument) -> DocumentFacts:
 def read_bundle(body: bytes, version: FhirVersion, most_bytes: int = MOST_BYTES) -> DocumentFacts:
     """Return the facts of a Bundle of the type searchset, collection, document or transaction.
 
-    Its Patient is the identity. Resources that are not valid, of a kind that is not kept, in nobody's chart, or whose
-    content is only at their server (an attachment `Binary/…`) count as unread. A Medication that is referred to
-    becomes the code of what refers to it; a reference that leads out of what is read becomes a logical one. Takes CPU
-    time (about 0.2 ms a fact): call it off the event loop. UnreadableDocumentError is all that it raises: no JSON, no
-    such Bundle, too large, nobody's, or of two patients.
+    Its Patient is the identity. Resources that are invalid, of a type that is not stored, in no chart, or with content
+    only at their server (an attachment `Binary/…`) count as unread. A reference to a Medication becomes its code; a
+    reference out of the Bundle becomes a logical one. Takes CPU time (about 0.2 ms a fact): call it off the event
+    loop. UnreadableDocumentError: no JSON, no such Bundle, too large, no patient, or two.
     """
     bundle = _bundle(body, version, most_bytes)
     sources = list(_sources(bundle))
@@ -87,28 +86,28 @@ def read_bundle(body: bytes, version: FhirVersion, most_bytes: int = MOST_BYTES)
 
 
 def _bundle(body: bytes, version: FhirVersion, most_bytes: int) -> Resource:
-    """Return the Bundle that bytes are; UnreadableDocumentError for what is none, or of a type that is not read."""
+    """Parse a Bundle; UnreadableDocumentError for anything else, or for a type that is not read."""
     if len(body) > most_bytes:
         raise UnreadableDocumentError(UnreadableReason.TOO_LARGE)
     try:
-        found = read_strictly(body)
+        parsed = read_strictly(body)
     except TooDeepError:
         raise UnreadableDocumentError(UnreadableReason.TOO_DEEP) from None
     except (ValueError, RecursionError):
         raise UnreadableDocumentError(UnreadableReason.NOT_JSON) from None
-    shell: JsonObject = {name: found[name] for name in SHELL if name in found} if isinstance(found, dict) else {}
+    shell: JsonObject = {name: parsed[name] for name in SHELL if name in parsed} if isinstance(parsed, dict) else {}
     if shell.get("resourceType") != "Bundle" or defects(shell, version) or shell.get("type") not in STATES:
         raise UnreadableDocumentError(UnreadableReason.NOT_A_DOCUMENT)
-    if not isinstance(found.get("entry", []), list):
+    if not isinstance(parsed.get("entry", []), list):
         raise UnreadableDocumentError(UnreadableReason.NOT_A_DOCUMENT)
-    if len(found.get("entry", [])) > MOST_FACTS:
+    if len(parsed.get("entry", [])) > MOST_FACTS:
         raise UnreadableDocumentError(UnreadableReason.TOO_LARGE)
-    bundle: Resource = found
+    bundle: Resource = parsed
     return bundle
 
 
 def _sources(bundle: Resource) -> Iterator[tuple[str, Resource]]:
-    """Yield the address and the resource of each entry that has one of a named type; what a search tells is none."""
+    """Yield the address and the resource of each entry that has one, without the OperationOutcome of a search."""
     for entry in bundle.get("entry", ()):
         source = entry.get("resource") if isinstance(entry, dict) else None
         if isinstance(source, dict) and isinstance(source.get("resourceType"), str):
@@ -118,41 +117,41 @@ def _sources(bundle: Resource) -> Iterator[tuple[str, Resource]]:
 
 
 def _entry(address: str, source: Resource, version: FhirVersion) -> BundleEntry | None:
-    """Return a resource of the version in the shape of R4; None for one that is not valid in both."""
+    """Return a resource of the version as R4; None if it is invalid in one of them."""
     if source["resourceType"] not in resource_types(version):
         return None
     source = tolerated(source, version)
     if defects(source, version):
         return None
-    made = to_stored(source, version)
+    resource = to_stored(source, version)
     if version is not FhirVersion.R4 and (
-        made["resourceType"] not in resource_types(FhirVersion.R4) or defects(made, FhirVersion.R4)
+        resource["resourceType"] not in resource_types(FhirVersion.R4) or defects(resource, FhirVersion.R4)
     ):
         return None
-    return BundleEntry(address, made)
+    return BundleEntry(address, resource)
 
 
 def _facts(entries: list[BundleEntry], names: dict[str, str], seed: bytes) -> tuple[Resource, ...]:
-    """Return what is read of entries: one of each address, in the patient's chart or in none; `names` gets theirs.
+    """Return the facts of entries, one for each address, and add their addresses to `names`.
 
-    UnreadableDocumentError for what is in the chart of another patient.
+    UnreadableDocumentError for a resource in the chart of another patient.
     """
     ranked = sorted((one for one in entries if one.resource["resourceType"] in RANKS), key=_rank)
     facts: list[tuple[BundleEntry, str]] = []
     for one in ranked:
         own = addresses(one)
         if _is_charted(one, names) and _is_reachable(one) and not (own and own[0] in names):
-            made = fact_id(seed, len(facts))
+            number = fact_id(seed, len(facts))
             for address in own:
-                names.setdefault(address, f"urn:uuid:{made}")
-            facts.append((one, made))
+                names.setdefault(address, f"urn:uuid:{number}")
+            facts.append((one, number))
     medicines = {
         address: one.resource["code"]
         for one in entries
         if one.resource["resourceType"] == "Medication" and "code" in one.resource
         for address in addresses(one)
     }
-    return tuple({**_fact(one, names, medicines), "id": made} for one, made in facts)
+    return tuple({**_fact(one, names, medicines), "id": number} for one, number in facts)
 
 
 def _rank(entry: BundleEntry) -> int:
@@ -160,7 +159,7 @@ def _rank(entry: BundleEntry) -> int:
 
 
 def _is_charted(entry: BundleEntry, names: Mapping[str, str]) -> bool:
-    """Say whether an entry is in the patient's chart, or of a type that is in none."""
+    """True if an entry is in the patient's chart, or of a type that is in no chart."""
     holder = KEPT[entry.resource["resourceType"]].patient
     reference = entry.resource.get(holder, {}) if holder else {}
     if not holder or any(names.get(address) == PATIENT for address in leads(reference, entry)):
@@ -171,7 +170,7 @@ def _is_charted(entry: BundleEntry, names: Mapping[str, str]) -> bool:
 
 
 def _is_reachable(entry: BundleEntry) -> bool:
-    """Say whether the content of a document is in it, or has an address that means the same elsewhere."""
+    """True if the attachments of an entry have data or an absolute URL."""
     attached = (one.get("attachment", {}) for one in entry.resource.get("content", ()))
     return all(ABSOLUTE.fullmatch(one["url"]) for one in attached if "url" in one and "data" not in one)
 
@@ -179,14 +178,14 @@ def _is_reachable(entry: BundleEntry) -> bool:
 def _fact(entry: BundleEntry, names: Mapping[str, str], medicines: Mapping[str, Json]) -> Resource:
     resource = _with_medicine(entry, medicines)
     holder = KEPT[resource["resourceType"]].patient
-    rest = {name: part for name, part in resource.items() if name not in BESIDE and name.lstrip("_") != holder}
+    rest = {name: part for name, part in resource.items() if name not in NOT_FACT and name.lstrip("_") != holder}
     meta = {name: resource["meta"][name] for name in OF_FACT if name in resource.get("meta", {})}
-    made: Resource = relinked({**rest, **({"meta": meta} if meta else {})}, entry, names)
-    return made
+    fact: Resource = relinked({**rest, **({"meta": meta} if meta else {})}, entry, names)
+    return fact
 
 
 def _with_medicine(entry: BundleEntry, medicines: Mapping[str, Json]) -> Resource:
-    """Return a resource with the code of the Medication that it refers to, in the Bundle or in itself."""
+    """Return a resource with the code of its Medication, contained or in the Bundle."""
     reference = entry.resource.get(REFERENCE)
     if reference is None:
         return entry.resource
@@ -202,21 +201,21 @@ def _with_medicine(entry: BundleEntry, medicines: Mapping[str, Json]) -> Resourc
 
 
 def _identity(people: list[BundleEntry]) -> DocumentIdentity:
-    """Return who the Patients of a Bundle are; UnreadableDocumentError for none, and for two."""
-    found = [_told(one.resource) for one in people]
-    if not found:
+    """Return the identity of the Patients of a Bundle; UnreadableDocumentError for none, and for two persons."""
+    identities = [_patient_identity(one.resource) for one in people]
+    if not identities:
         raise UnreadableDocumentError(UnreadableReason.NO_PATIENT)
-    if any((one.given, one.family, one.birth_date, one.gender) != _person(found[0]) for one in found):
+    if any(_person(one) != _person(identities[0]) for one in identities):
         raise UnreadableDocumentError(UnreadableReason.TWO_PATIENTS)
-    numbers = dict.fromkeys(number for one in found for number in one.identifiers)
-    return DocumentIdentity(*_person(found[0]), tuple(numbers))
+    numbers = dict.fromkeys(number for one in identities for number in one.identifiers)
+    return DocumentIdentity(*_person(identities[0]), tuple(numbers))
 
 
 def _person(one: DocumentIdentity) -> tuple[tuple[str, ...], str, str, str]:
     return one.given, one.family, one.birth_date, one.gender
 
 
-def _told(patient: Resource) -> DocumentIdentity:
+def _patient_identity(patient: Resource) -> DocumentIdentity:
     names = patient.get("name", [])
     name: Resource = next((one for one in names if one.get("use") == "official"), next(iter(names), {}))
     numbers = ((one.get("system", ""), one.get("value", "")) for one in patient.get("identifier", ()))
@@ -230,7 +229,7 @@ def _told(patient: Resource) -> DocumentIdentity:
 
 
 def _custodian(composition: BundleEntry, entries: list[BundleEntry]) -> str:
-    """Return the name of the organization that a document is from: as the reference shows it, else its own."""
+    """Return the name of the custodian: that of the Organization in the Bundle, else the display of the reference."""
     reference = composition.resource.get("custodian", {})
     wanted = set(leads(reference, composition))
     named = (one for one in entries if one.resource["resourceType"] == "Organization")

@@ -1,4 +1,4 @@
-"""References within a Bundle: what they lead to there, and what becomes of those that lead out of it."""
+"""References within a Bundle: resolves those to its entries, and makes the others logical references."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ Resource = JsonObject
 
 URI: Final = "urn:ietf:rfc:3986"
 TYPED: Final = re.compile(r"(?:(.*)/)?([A-Z][A-Za-z]{1,60})/([A-Za-z0-9\-.]{1,64})")
-# An address that means the same wherever it stands.
+# An absolute address.
 ABSOLUTE: Final = re.compile(r"(https?://|urn:)\S+")
 VERSION: Final = "/_history/"
 
@@ -25,13 +25,13 @@ class BundleEntry(NamedTuple):
 
 
 def addresses(entry: BundleEntry) -> list[str]:
-    """Return by what references may name an entry: its address, and its type and id."""
+    """Return the addresses by which references may name an entry: its `fullUrl`, and `Type/id`."""
     name, own = entry.resource["resourceType"], entry.resource.get("id", "")
-    return [one for one in (_plain(entry.address), f"{name}/{own}" if own else "") if one]
+    return [address for address in (_plain(entry.address), f"{name}/{own}" if own else "") if address]
 
 
 def leads(reference: Json, entry: BundleEntry) -> Iterator[str]:
-    """Yield the addresses that a Reference in an entry may mean; one of its own server comes first."""
+    """Yield the addresses that a Reference in an entry may mean; the one on the entry's server comes first."""
     text = _plain(reference.get("reference", "")) if isinstance(reference, dict) else ""
     named = TYPED.fullmatch(text)
     if named is None or named[1] is not None:
@@ -44,39 +44,39 @@ def leads(reference: Json, entry: BundleEntry) -> Iterator[str]:
 
 
 def names_a(type_name: str, reference: Json) -> bool:
-    """Say whether a Reference names a resource of a type, whichever."""
+    """True if a Reference names a resource of this type."""
     named = TYPED.fullmatch(_plain(reference.get("reference", ""))) if isinstance(reference, dict) else None
     return named is not None and named[2] == type_name
 
 
 def relinked(part: Any, entry: BundleEntry, names: Mapping[str, str]) -> Any:
-    """Return a part of an entry's resource with every reference that leads to something named called by that name.
+    """Return a part of an entry's resource with every reference to a named address replaced by its name.
 
-    One that leads out of the Bundle becomes a logical reference, which says what the source called it; one into the
-    resource itself stays.
+    A reference out of the Bundle becomes a logical reference with the source's address; one into the resource itself
+    stays.
     """
     if isinstance(part, list):
         return [relinked(one, entry, names) for one in part]
     if not isinstance(part, dict):
         return part
-    made = {name: relinked(value, entry, names) for name, value in part.items()}
+    result = {name: relinked(value, entry, names) for name, value in part.items()}
     text = part.get("reference")
     if not isinstance(text, str) or text.startswith("#") or is_expression(part):
-        return made
+        return result
     name = next((names[one] for one in leads(part, entry) if one in names), "")
     if name:
-        return {**made, "reference": name}
-    del made["reference"]
-    return {**_logical(text), **made}
+        return {**result, "reference": name}
+    del result["reference"]
+    return {**_logical(text), **result}
 
 
 def is_expression(part: JsonObject) -> bool:
-    """Say whether a part with a `reference` is no Reference but an Expression, whose language must be given."""
+    """True if a part with a `reference` is an Expression, which has a language, and no Reference."""
     return "language" in part
 
 
 def _logical(text: str) -> JsonObject:
-    """Return a Reference by what its source calls the target: its type, and its address or its type and id."""
+    """Return a logical Reference: the type of the target, and its address at the source as identifier."""
     named = TYPED.fullmatch(_plain(text))
     name = r4_name(named[2]) if named else ""
     kind = {"type": name} if name in resource_types(FhirVersion.R4) else {}

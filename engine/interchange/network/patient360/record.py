@@ -1,9 +1,9 @@
-"""What is kept of an imported document beside its facts: DocumentReference, Binary, and the Provenance of its facts.
+"""The record of an imported document: DocumentReference, Binary, and the Provenance of its facts.
 
-A Provenance stands for one document, or for 50 facts of a large one: its entity is the DocumentReference, its agent
-the organization that it is from, its targets are the resources that it stands behind. A target with a version is one
-that it wrote, as that version; one without was known already. Until the last batch is written, the last Provenance of
-the document has the tag `importing`.
+A Provenance is about one document, or 50 facts of a large one: its entity is the DocumentReference, its agent the
+document's organization, its targets are the resources that the document supports. A target with a version was written
+as that version; one without was known already. Until the last batch is written, the last Provenance of the document
+has the tag `importing`.
 """
 
 import re
@@ -21,10 +21,10 @@ from engine.interchange.network.patient360.connectors.connector import Retrieved
 from engine.interchange.store.references import local_target
 from engine.interchange.store.search.date import NEVER, span
 
-# Of one Provenance: it comes along with each of them that is searched for, and is written again with each batch.
+# Targets of one Provenance: a search for one of them may include it, and each batch writes it again.
 MOST_TARGETS: Final = 50
 URN: Final = re.compile(r"urn:(?:uuid|oid):\S+")
-# What is precise enough for `DocumentReference.date`.
+# The precision of `DocumentReference.date`.
 INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 HISTORY: Final = "/_history/"
 RECEIVE: Final = {
@@ -37,9 +37,9 @@ AUTHOR: Final = {
     "code": "author",
     "display": "Author",
 }
-# What a document is that does not say it: STU3 has none without a type.
+# The type of a document without one: STU3 requires a type.
 RECORDS: Final = {"coding": [{"system": "http://loinc.org", "code": "11503-0", "display": "Medical records"}]}
-# Characters of narrative that are kept of one document, and those that XHTML cannot have.
+# The most characters of narrative of one document, and the characters that XHTML cannot have.
 MOST_NARRATIVE: Final = 1_000_000
 NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -51,12 +51,12 @@ class Words(NamedTuple):
 
     @property
     def external(self) -> JsonObject:
-        """The tag of what came from outside."""
+        """The tag of imported resources."""
         return {"system": f"{self.system}/fhir/CodeSystem/record-source", "code": "external"}
 
     @property
     def importing(self) -> JsonObject:
-        """The tag of a Provenance whose document is not imported to its end."""
+        """The tag of a Provenance whose document is not imported completely."""
         return {"system": f"{self.system}/fhir/CodeSystem/patient360", "code": "importing"}
 
     def extension(self, name: str) -> str:
@@ -64,11 +64,11 @@ class Words(NamedTuple):
         return f"{self.system}/fhir/StructureDefinition/patient360-{name}"
 
     def source(self, organization: str) -> str:
-        """Return the address that stands for an organization, for `meta.source`."""
+        """Return the URI of an organization, for `meta.source`."""
         return f"{self.system}/source/{quote(organization, safe='')}"
 
     def number(self, document: RetrievedDocument, facts: DocumentFacts) -> dict[str, str]:
-        """Return what a document is known by: its own id where it has one, else the source's, with the source."""
+        """Return the identifier of a document: its own id if that is a URN, else one below the URI of its source."""
         if URN.fullmatch(facts.document_id):
             return {"system": "urn:ietf:rfc:3986", "value": facts.document_id}
         own = facts.document_id or document.id
@@ -77,9 +77,9 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceTarget:
-    """One resource that a document stands behind: `Type/id`, the version that it wrote (0: none), when it was stated.
+    """A resource that a document supports: `Type/id`, the version that it wrote (0: none), and the statement's time.
 
-    `stated_ms`: milliseconds, NEVER where that is not known. `kept`: ours was changed here, and stayed.
+    `stated_ms`: milliseconds, NEVER if unknown. `kept`: the resource was changed here, and was not overwritten.
     """
 
     reference: str
@@ -90,7 +90,7 @@ class ProvenanceTarget:
 
 
 def stated(text: str) -> int:
-    """Return the first millisecond of a moment, NEVER for none."""
+    """Return the first millisecond of a moment, NEVER for ''."""
     covered = span(text)
     return covered[0] if covered else NEVER
 
@@ -103,9 +103,9 @@ def digest(body: bytes) -> str:
 def document_reference(
     words: Words, document: RetrievedDocument, facts: DocumentFacts, patient_id: str, binary_id: str, now: str
 ) -> JsonObject:
-    """Return the DocumentReference of a document whose bytes are a Binary; it is of `now` where it has no moment."""
+    """Return the DocumentReference of a document whose bytes are a Binary; `now` is its date if it has no instant."""
     own = document.organization
-    made: JsonObject = {
+    reference: JsonObject = {
         "resourceType": "DocumentReference",
         "meta": {"source": words.source(own), "tag": [words.external]},
         "masterIdentifier": words.number(document, facts),
@@ -116,13 +116,13 @@ def document_reference(
         "content": [{"attachment": _attachment(words, document, facts, binary_id)}],
     }
     at = facts.at or document.at
-    made |= {"type": facts.type or RECORDS, "date": at if INSTANT.fullmatch(at) else now}
-    made |= {"description": facts.title} if facts.title else {}
-    return made | ({"text": narrative(facts.narrative)} if facts.narrative else {})
+    reference |= {"type": facts.type or RECORDS, "date": at if INSTANT.fullmatch(at) else now}
+    reference |= {"description": facts.title} if facts.title else {}
+    return reference | ({"text": narrative(facts.narrative)} if facts.narrative else {})
 
 
 def _attachment(words: Words, document: RetrievedDocument, facts: DocumentFacts, binary_id: str) -> JsonObject:
-    # FHIR's own hash is SHA-1; the one to rely on stands beside it.
+    # FHIR's own hash is SHA-1; the reliable one is in an extension.
     sha_1 = b64encode(sha1(document.body, usedforsecurity=False).digest()).decode()
     return {
         "extension": [{"url": words.extension("sha-256"), "valueString": digest(document.body)}],
@@ -136,14 +136,14 @@ def _attachment(words: Words, document: RetrievedDocument, facts: DocumentFacts,
 
 
 def hashes(resource: JsonObject, words: Words) -> set[str]:
-    """Return the SHA-256 of the documents that a DocumentReference has, as it says them."""
+    """Return the SHA-256 of the attachments of a DocumentReference, from their extensions."""
     attached = (one.get("attachment", {}) for one in resource.get("content", ()))
-    beside = (part for one in attached for part in one.get("extension", ()))
-    return {part["valueString"] for part in beside if part.get("url") == words.extension("sha-256")}
+    extensions = (extension for one in attached for extension in one.get("extension", ()))
+    return {one["valueString"] for one in extensions if one.get("url") == words.extension("sha-256")}
 
 
 def narrative(sections: tuple[DocumentSection, ...]) -> JsonObject:
-    """Return what people read in a document as the narrative of its DocumentReference."""
+    """Return the texts of a document's sections as the narrative of its DocumentReference."""
     room = MOST_NARRATIVE
     parts: list[str] = []
     for one in sections:
@@ -156,7 +156,7 @@ def narrative(sections: tuple[DocumentSection, ...]) -> JsonObject:
 
 
 def binary(document: RetrievedDocument, patient_id: str) -> JsonObject:
-    """Return the Binary of a document's bytes, as they came."""
+    """Return the Binary of a document's original bytes."""
     return {
         "resourceType": "Binary",
         "contentType": document.media_type,
@@ -167,9 +167,9 @@ def binary(document: RetrievedDocument, patient_id: str) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceRecord:
-    """A Provenance of a document, read: who stands behind what, and when that was stated ('' for unknown).
+    """The content of a Provenance of a document; `occurred` is the time of the statements, '' for unknown.
 
-    `done`: it does not say that more of the document is to come. `version` 0: it is not kept yet.
+    `done`: it has no tag `importing`. `version` 0: it is not stored yet.
     """
 
     id: str
@@ -182,11 +182,11 @@ class ProvenanceRecord:
     done: bool
 
     def provenance(self, words: Words, recorded: str) -> JsonObject:
-        """Return the Provenance that says this."""
+        """Return the Provenance resource."""
         return {
             "resourceType": "Provenance",
             "meta": {"source": words.source(self.organization), "tag": [words.external, *self._tags(words)]},
-            "target": [_told(words, one, self.occurred) for one in self.targets],
+            "target": [_reference(words, target, self.occurred) for target in self.targets],
             **({"occurredDateTime": self.occurred} if self.occurred else {}),
             "recorded": recorded,
             "activity": {"coding": [RECEIVE]},
@@ -203,48 +203,48 @@ class ProvenanceRecord:
         return () if self.done else (words.importing,)
 
 
-def _told(words: Words, target: ProvenanceTarget, occurred: str) -> JsonObject:
-    beside = []
+def _reference(words: Words, target: ProvenanceTarget, occurred: str) -> JsonObject:
+    extensions = []
     if target.stated_at and stated(target.stated_at) != stated(occurred):
-        beside.append({"url": words.extension("stated-at"), "valueDateTime": target.stated_at})
+        extensions.append({"url": words.extension("stated-at"), "valueDateTime": target.stated_at})
     if target.kept:
-        beside.append({"url": words.extension("kept"), "valueCode": "changed-here"})
+        extensions.append({"url": words.extension("kept"), "valueCode": "changed-here"})
     version = f"{HISTORY}{target.version}" if target.version else ""
-    return {**({"extension": beside} if beside else {}), "reference": f"{target.reference}{version}"}
+    return {**({"extension": extensions} if extensions else {}), "reference": f"{target.reference}{version}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All that is recorded of one document; there is always one record."""
+    """The records of one document, at least one."""
 
     records: tuple[ProvenanceRecord, ...]
 
     @property
     def organization(self) -> str:
-        """Who the document is from."""
+        """The organization of the document."""
         return self.records[0].organization
 
     @property
     def occurred_ms(self) -> int:
-        """When its newest version was made."""
+        """The time of its newest version."""
         return max(stated(one.occurred) for one in self.records)
 
     @property
     def updated_ms(self) -> int:
-        """When it was imported."""
+        """The time of its import."""
         return max(one.updated_ms for one in self.records)
 
     @property
     def done(self) -> bool:
-        """Whether it is imported to its end."""
+        """True once it is imported completely."""
         return all(one.done for one in self.records)
 
     def noted(
         self, targets: Iterable[ProvenanceTarget], occurred: str, new_id: Callable[[], str], *, done: bool
     ) -> "Ledger":
-        """Return it with some more targets, or others in the place of those of the same resource.
+        """Return the ledger with further targets, which replace those of the same resource.
 
-        A version that the document wrote stays known where it has nothing to write any more.
+        The version that the document wrote is kept if it writes nothing more.
         """
         places = {one.reference: at for at, record in enumerate(self.records) for one in record.targets}
         held = [{one.reference: one for one in record.targets} for record in self.records]
@@ -269,7 +269,7 @@ class Ledger:
 
 
 def read_record(words: Words, resource: JsonObject, updated_ms: int) -> ProvenanceRecord | None:
-    """Return what a Provenance says of an import; None for one that tells of something else."""
+    """Read the Provenance of an import; None for any other Provenance."""
     tags = resource["meta"].get("tag", ())
     entities = [local_target(one["what"].get("reference", "")) for one in resource.get("entity", ())]
     if words.external not in tags or len(entities) != 1:
@@ -288,13 +288,13 @@ def read_record(words: Words, resource: JsonObject, updated_ms: int) -> Provenan
 
 
 def _target(words: Words, one: JsonObject, occurred: str) -> ProvenanceTarget:
-    beside = {part["url"]: part for part in one.get("extension", ())}
+    extensions = {extension["url"]: extension for extension in one.get("extension", ())}
     _, _, version = one["reference"].partition(HISTORY)
-    stated_at = beside.get(words.extension("stated-at"), {}).get("valueDateTime", "") or occurred
+    stated_at = extensions.get(words.extension("stated-at"), {}).get("valueDateTime", "") or occurred
     return ProvenanceTarget(
         local_target(one["reference"]),
         int(version) if version.isdecimal() else 0,
         stated(stated_at),
         stated_at,
-        words.extension("kept") in beside,
+        words.extension("kept") in extensions,
     )

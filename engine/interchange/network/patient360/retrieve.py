@@ -1,4 +1,4 @@
-"""The work of $p360-retrieve: all sources are asked at once, and their documents imported as they come."""
+"""The work of $p360-retrieve: asks all sources at once, and imports their documents as they arrive."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ from engine.interchange.network.patient360.turns import TURNS
 from engine.interchange.store.job import AsyncJob
 
 KIND: Final = "p360-retrieve"
-# Documents that wait to be imported, of all sources: more are not held in memory.
+# The most documents of all sources that wait in memory.
 WAITING: Final = 4
-# How long a source may take at most, whatever it allows itself; that its documents wait here does not count.
+# The most time that a source may take, without the time that its documents wait here.
 SOURCE_SECONDS: Final = 3600.0
 
 Sources = Callable[[Service, str], Sequence[DocumentSource]]
@@ -50,11 +50,11 @@ async def _retrieve(
         text = "No source is configured for this tenant; name one in its sources, or set network_mode: mocked."
         raise JobFailedError(Issue(text, "http"))
     patient = await asyncio.to_thread(service.store.read, job.tenant, lambda inner: subject(inner, job))
-    asked = subject_of(job.tenant, patient.resource())
+    requested = subject_of(job.tenant, patient.resource())
     tally = DocumentTally(sum(one.organizations for one in connectors))
     importer = Importer(service, job, read, Words(service.configuration.service_identifier_system))
     queue: Queue = asyncio.Queue(WAITING)
-    tasks = [asyncio.create_task(_ask(one, asked, queue, tally)) for one in connectors]
+    tasks = [asyncio.create_task(_ask(one, requested, queue, tally)) for one in connectors]
     try:
         left = len(tasks)
         while left:
@@ -71,15 +71,15 @@ async def _retrieve(
         await asyncio.gather(*tasks, return_exceptions=True)
     if len(tally.failures) == len(connectors):
         raise JobFailedError(*(Issue(text, "http") for text in tally.failures.values()))
-    # Whoever was merged away since the last document is told so.
+    # The job fails if the patient was merged away since the last document.
     await asyncio.to_thread(service.store.read, job.tenant, lambda inner: subject(inner, job))
     return JobResult(tally.parameters(job.patient))
 
 
-async def _ask(connector: DocumentSource, asked: RequestedPatient, queue: Queue, tally: DocumentTally) -> None:
-    """Hand over what a source has; one that fails, or takes too long, fails alone."""
+async def _ask(connector: DocumentSource, requested: RequestedPatient, queue: Queue, tally: DocumentTally) -> None:
+    """Queue the documents of a source; a failure or timeout is recorded for this source only."""
     left = SOURCE_SECONDS
-    documents = aiter(connector.retrieve(asked))
+    documents = aiter(connector.retrieve(requested))
     document: RetrievedDocument | None = None
     try:
         while True:
@@ -90,6 +90,6 @@ async def _ask(connector: DocumentSource, asked: RequestedPatient, queue: Queue,
                 break
             left -= monotonic() - began
             await queue.put(document)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is this source's, and the others go on
+    except Exception as error:  # noqa: BLE001 - any error fails this source only
         tally.failures[connector.name] = reason_of(connector, error)
     await queue.put(None)

@@ -1,8 +1,8 @@
-"""A fact in the words of this service: canonical systems, codes and units, moments written one way; nothing is lost.
+"""Normalises a fact: canonical systems, codes and units, one form of moments; nothing is lost.
 
-Of a CodeableConcept the normalised codings come first; an original that differs stays behind them, marked
-`userSelected` where nothing else is: it is what the source chose. A Coding that stands alone gets the canonical address
-of its system and keeps its code. Of a Quantity `unit` stays what people wrote, `code` becomes UCUM's. Texts stay.
+In a CodeableConcept the normalised codings come first; an original that differs follows, marked `userSelected` unless
+another coding is, as it is the source's choice. A Coding outside a concept gets the canonical system and keeps its
+code. A Quantity keeps its `unit`, and its `code` becomes UCUM's. Texts are unchanged.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 from engine.fhir.json import Json, JsonObject
 from engine.interchange.clinical.patient360.terms import UCUM, canonical_code, canonical_system, ucum
 
-# Elements whose codes go without saying which system they are of.
+# The systems of elements whose codings may have none.
 IMPLIED: Final = {
     ("Condition", "clinicalStatus"): "http://terminology.hl7.org/CodeSystem/condition-clinical",
     ("Condition", "verificationStatus"): "http://terminology.hl7.org/CodeSystem/condition-ver-status",
@@ -20,21 +20,21 @@ IMPLIED: Final = {
         "http://terminology.hl7.org/CodeSystem/allergyintolerance-verification"
     ),
 }
-# A date and time as FHIR writes it, with its fraction of a second and its zone.
+# A FHIR date and time, its fraction of a second and its zone.
 MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 ZERO: Final = frozenset({"+00:00", "-00:00"})
-# What people wrote: it stays as it is, also where it looks like a moment.
+# Texts: they are unchanged, also if they look like a moment.
 TEXTS: Final = frozenset({"text", "div", "display", "title", "name", "description", "comment", "unit", "value"})
 CODED: Final = "coding"
 
 
 def standardised(resource: JsonObject) -> JsonObject:
     """Return a valid resource (R4) with its codings, quantities, identifiers and moments normalised."""
-    made: JsonObject = {key: _value(key, value) for key, value in resource.items()}
+    result: JsonObject = {key: _value(key, value) for key, value in resource.items()}
     for (type_name, element), system in IMPLIED.items():
-        if type_name == resource["resourceType"] and CODED in made.get(element, ()):
-            made[element] = _implied(made[element], system)
-    return made
+        if type_name == resource["resourceType"] and CODED in result.get(element, ()):
+            result[element] = _implied(result[element], system)
+    return result
 
 
 def _value(key: str, value: Json) -> Json:
@@ -48,16 +48,16 @@ def _value(key: str, value: Json) -> Json:
 
 
 def _object(part: JsonObject) -> JsonObject:
-    made: JsonObject = {key: codings(value) if key == CODED else _value(key, value) for key, value in part.items()}
-    if isinstance(made.get("system"), str):
-        made["system"] = canonical_system(made["system"])
-    if "value" in made and not isinstance(made["value"], str):
-        return quantity(made)
-    return made
+    result: JsonObject = {key: codings(value) if key == CODED else _value(key, value) for key, value in part.items()}
+    if isinstance(result.get("system"), str):
+        result["system"] = canonical_system(result["system"])
+    if "value" in result and not isinstance(result["value"], str):
+        return quantity(result)
+    return result
 
 
 def moment(text: str) -> str:
-    """Return a moment without a fraction that is nothing, and with Z for the zone of Greenwich; others as they are."""
+    """Return a moment without trailing zeros of its fraction, and with Z for UTC; other texts unchanged."""
     match = MOMENT.fullmatch(text)
     if match is None:
         return text
@@ -66,8 +66,8 @@ def moment(text: str) -> str:
 
 
 def codings(given: list[JsonObject]) -> list[Json]:
-    """Return the codings of a concept: normalised ones, each once, then the originals that they differ from."""
-    made: list[Json] = []
+    """Return the codings of a concept: the normalised ones, each once, then the originals that differ."""
+    normalised: list[Json] = []
     kept: list[Json] = []
     seen: set[tuple[str, str]] = set()
     originals = {(one.get("system", ""), one.get("code", "")) for one in given}
@@ -79,18 +79,18 @@ def codings(given: list[JsonObject]) -> list[Json]:
         if own == given_as:
             if own in seen and code:
                 continue
-            made.append(one)
+            normalised.append(one)
             seen.add(own)
         else:
             kept.append(one if chosen or kept else {**one, "userSelected": True})
             if own not in seen and own not in originals:
-                made.append({**one, **({"system": system} if system else {}), **({"code": code} if code else {})})
+                normalised.append({**one, **({"system": system} if system else {}), **({"code": code} if code else {})})
                 seen.add(own)
-    return [*made, *kept]
+    return [*normalised, *kept]
 
 
 def quantity(part: JsonObject) -> JsonObject:
-    """Return a Quantity with the UCUM code of its unit, where that is known; what stood there stays as its `unit`."""
+    """Return a Quantity with the UCUM code of its unit, if known; the original stays as `unit`."""
     if part.get("system", "") not in {"", UCUM}:
         return part
     written = part.get("code") or part.get("unit") or ""

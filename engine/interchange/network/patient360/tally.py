@@ -33,7 +33,7 @@ FACTS: Final = {
 
 @dataclass(slots=True)
 class DocumentCount:
-    """What came of the documents of one organization, or of all."""
+    """The outcomes of the documents of one organization, or of all."""
 
     ended: Counter[DocumentOutcome] = field(default_factory=Counter)
     reasons: Counter[tuple[DocumentOutcome, str]] = field(default_factory=Counter)
@@ -73,7 +73,7 @@ class DocumentTally:
         self.by_organization.setdefault(organization, DocumentCount()).add(outcome)
 
     def progress(self) -> Mapping[str, int | str]:
-        """Return what of it a handle may show while it goes on."""
+        """Return the counters that a handle shows as progress."""
         names = ("documentsFound", *DOCUMENTS)
         numbers = self.total.numbers()
         return {name: numbers[name] for name in names}

@@ -1,4 +1,4 @@
-"""The interpreter shared in shorter turns while work goes on in threads, and as before when none does."""
+"""A shorter thread switch interval while imports run in threads."""
 
 import sys
 import threading
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-# How long a thread at work keeps the interpreter from the loop, which asks for it several times a request. With
-# Python's own 5 ms a read beside an import takes 20 to 30 ms; without work longer turns make writes cheaper.
+# How long a working thread keeps the interpreter from the loop, which needs it several times a request. With Python's
+# own 5 ms a read during an import takes 20 to 30 ms; without imports longer turns make writes cheaper.
 SECONDS: Final = 0.0005
 
 
 class PollingTurns:
-    """Shorter turns for as long as anybody asks for them."""
+    """Sets the shorter interval while at least one block is open."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,7 +21,7 @@ class PollingTurns:
 
     @contextmanager
     def shorter(self) -> Iterator[None]:
-        """Let threads take shorter turns until the block ends, and those of others do."""
+        """Use the shorter interval until the last such block ends."""
         with self._lock:
             if not self._asking:
                 self._usual = sys.getswitchinterval()

@@ -1,1 +1,1 @@
-"""Connectors: where the record of a patient is asked for outside of this service."""
+"""Connectors: the sources of a patient's record outside of this service."""

@@ -1,4 +1,4 @@
-"""The seam to other sources of a patient's record: whom they are asked about, and what they hand over."""
+"""The interface of connectors: the patient they are asked about, and the documents they return."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ CCDA: Final = "text/xml"
 class RequestedPatient:
     """The patient whom a source is asked about; `identifiers` are pairs of system and value.
 
-    `patient` is the resource as it is kept (R4), for a source that matches patients itself.
+    `patient` is the stored resource (R4), for a source that matches patients itself.
     """
 
     id: str
@@ -34,7 +34,7 @@ class RequestedPatient:
 class RetrievedDocument:
     """One document of an organization: a C-CDA (`text/xml`), or a FHIR Bundle (`application/fhir+json`) of a version.
 
-    `id` is the same whenever the same document is handed over; `at` is its instant, '' where the source tells none.
+    `id` is the same each time for the same document; `at` is its instant, '' if the source gives none.
     """
 
     organization: str
@@ -46,7 +46,7 @@ class RetrievedDocument:
 
 
 class SourceError(Exception):
-    """A source failed; its text names the source and the next step, and nothing of the patient."""
+    """A source failed; the text names the source and the next step, without patient data."""
 
 
 class DocumentSource(Protocol):
@@ -54,18 +54,18 @@ class DocumentSource(Protocol):
 
     @property
     def name(self) -> str:
-        """How it is called in errors and counters."""
+        """The name for errors and counters."""
 
     @property
     def organizations(self) -> int:
-        """How many organizations it asks."""
+        """The number of organizations that it asks."""
 
     def retrieve(self, subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
-        """Yield the documents of a patient, none where the source does not know them; SourceError where it failed."""
+        """Yield the documents of a patient, none for an unknown one; SourceError if the source fails."""
 
 
 def subject_of(tenant: str, patient: JsonObject) -> RequestedPatient:
-    """Return a kept Patient as the one whom sources are asked about; its first name counts."""
+    """Return the request for a stored Patient; it has the first of the patient's names."""
     name: JsonObject = next(iter(patient.get("name", ())), {})
     numbers = ((one.get("system", ""), one.get("value", "")) for one in patient.get("identifier", ()))
     return RequestedPatient(

@@ -1,8 +1,8 @@
-"""A folder as a source: C-CDA and FHIR documents that an exchange gateway lays there.
+"""A folder as a source: C-CDA and FHIR documents that an exchange gateway writes there.
 
-`FOLDER/{identifier}/…` are the documents of the patient with that identifier (written as in an address, `%2F` for a
-slash); what lies in FOLDER itself is the patient's whom it names. Names that begin with a dot or end with `.part` or
-`.tmp`, links, and what was changed within the last seconds are not read: somebody may still be writing it.
+`FOLDER/{identifier}/…` are the documents of the patient with that identifier (percent-encoded, `%2F` for a slash).
+A document in FOLDER itself belongs to the patient that it names. Not read are names that begin with a dot or end with
+`.part` or `.tmp`, links, and files that were changed within the last seconds, as they may not be complete.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 KINDS: Final = {".xml": CCDA, ".cda": CCDA, ".json": FHIR}
-# FHIR of that version; all other JSON is of R4.
+# The name of an STU3 file ends so; other JSON is R4.
 STU3: Final = ".stu3.json"
 UNFINISHED: Final = (".part", ".tmp")
 SETTLED_SECONDS: Final = 5.0
@@ -64,7 +64,7 @@ class DirectorySource:
                 yield document
 
     async def _within(self, until: float, work: Callable[[A], T], about: A) -> T:
-        """Return what a thread reads before a moment of the loop; SourceError."""
+        """Run `work` in a thread until a moment of the loop's clock; SourceError."""
         try:
             async with asyncio.timeout_at(until):
                 return await asyncio.to_thread(work, about)
@@ -80,15 +80,15 @@ class DirectorySource:
         system = self.settings.identifier_system
         names = {quote(value, safe="") for own, value in subject.identifiers if system in {"", own}}
         own = [root / name for name in sorted(names) if name.strip(".") and len(name) <= LONGEST_NAME]
-        found = [path for folder in own if _is_folder(folder) for path, _ in _ready(folder)]
+        files = [path for folder in own if _is_folder(folder) for path, _ in _ready(folder)]
         for path, status in _ready(root):
-            whose = _whose(path, status.st_mtime_ns, status.st_size)
-            if any(matches(one, subject.patient) for one in whose):
-                found.append(path)
-        return found
+            people = _identities(path, status.st_mtime_ns, status.st_size)
+            if any(matches(identity, subject.patient) for identity in people):
+                files.append(path)
+        return files
 
     def _document(self, path: Path) -> RetrievedDocument | None:
-        """Return a file as a document; None for one that has gone meanwhile."""
+        """Return a file as a document; None if it was removed meanwhile."""
         try:
             body, changed = _read(path)
         except OSError:
@@ -101,7 +101,7 @@ class DirectorySource:
 
 
 def _is_folder(path: Path) -> bool:
-    """Say whether a path is a folder, and no link to one."""
+    """True if the path is a folder, not a link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:
@@ -109,8 +109,8 @@ def _is_folder(path: Path) -> bool:
 
 
 def _ready(folder: Path) -> list[tuple[Path, os.stat_result]]:
-    """Return the documents of a folder that nobody is writing, by name; OSError where it cannot be read."""
-    found = []
+    """Return the complete documents of a folder, by name; OSError if it cannot be read."""
+    files = []
     latest = time.time() - SETTLED_SECONDS
     with os.scandir(folder) as entries:
         for one in entries:
@@ -119,20 +119,20 @@ def _ready(folder: Path) -> list[tuple[Path, os.stat_result]]:
                 continue
             status = one.stat(follow_symlinks=False)
             if stat.S_ISREG(status.st_mode) and status.st_mtime <= latest:
-                found.append((Path(one.path), status))
-    return sorted(found)[:MOST_FILES]
+                files.append((Path(one.path), status))
+    return sorted(files)[:MOST_FILES]
 
 
 def _read(path: Path) -> tuple[bytes, str]:
-    """Return content and instant of a file that is no link; one byte more than is read of a document at most."""
+    """Return content and instant of a file, not of a link; at most MOST_BYTES + 1 bytes."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         changed = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime, UTC)
         return file.read(MOST_BYTES + 1), changed.isoformat(timespec="seconds")
 
 
 @lru_cache(maxsize=10_000)
-def _whose(path: Path, _changed_ns: int, size: int) -> tuple[DocumentIdentity, ...]:
-    """Return whose a document is, nobody's where it cannot be read; known for as long as the file does not change."""
+def _identities(path: Path, _changed_ns: int, size: int) -> tuple[DocumentIdentity, ...]:
+    """Return the identities of a document's patient, () if it cannot be read; cached until the file changes."""
     try:
         if size > MOST_BYTES:
             return ()

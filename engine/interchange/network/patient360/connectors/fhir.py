@@ -1,4 +1,4 @@
-"""Another FHIR server as a source: the patient who is the subject, then the record by $everything or by searches."""
+"""Another FHIR server as a source: finds the patient, then reads the record by $everything or by searches."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -26,10 +26,10 @@ from engine.interchange.network.patient360.connectors.token import bearer
 from engine.interchange.rest.resource.catalogue import CHART
 
 PAGE: Final = 200
-# What `interchange check` waits for, and how versions say themselves.
+# The time limit of `interchange check`, and the begin of `fhirVersion`.
 CHECK_SECONDS: Final = 10.0
 NUMBERS: Final = {"R4": "4.0", "STU3": "3.0"}
-# What of a record is asked for where the server has no $everything.
+# The types that are searched if the server has no $everything.
 TYPES: Final = tuple(one.name for one in CHART)
 
 
@@ -45,7 +45,7 @@ class FhirServer:
     organizations: int = 1
 
     async def retrieve(self, subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
-        """Yield the record as one Bundle, nothing where the server has not one sure match; SourceError."""
+        """Yield the record as one Bundle, nothing without a sure match; SourceError."""
         try:
             async with asyncio.timeout(self.settings.timeout_s):
                 document = await self._document(subject)
@@ -58,7 +58,7 @@ class FhirServer:
             yield document
 
     async def complaint(self) -> str:
-        """Return why the server cannot be used, '' where it lets the service in and speaks the version."""
+        """Return why the server cannot be used, '' if it authorises the service and has the configured version."""
         try:
             async with asyncio.timeout(CHECK_SECONDS), self._server() as server:
                 status, statement = await server.get("metadata")
@@ -66,10 +66,10 @@ class FhirServer:
             return str(error)
         except TimeoutError:
             return f"did not answer within {CHECK_SECONDS:g} seconds"
-        said = statement.get("fhirVersion") if isinstance(statement, dict) else None
-        if status != 200 or not isinstance(said, str):
+        number = statement.get("fhirVersion") if isinstance(statement, dict) else None
+        if status != 200 or not isinstance(number, str):
             return f"shows no CapabilityStatement ({status}); check url"
-        return "" if said.startswith(NUMBERS[self.settings.version]) else f"speaks FHIR {said}; mend version or url"
+        return "" if number.startswith(NUMBERS[self.settings.version]) else f"speaks FHIR {number}; mend version or url"
 
     @asynccontextmanager
     async def _server(self) -> AsyncIterator[ServerSession]:
@@ -95,22 +95,22 @@ class FhirServer:
 
 
 async def _record(server: ServerSession, patient: JsonObject, version: FhirVersion) -> list[JsonObject]:
-    """Return a patient with all that the server shows of the record, each resource once."""
-    found = {("Patient", patient["id"]): patient}
+    """Return the patient and the patient's record, each resource once."""
+    resources = {("Patient", patient["id"]): patient}
     whole = f"Patient/{patient['id']}/$everything?_count={PAGE}"
-    if not await _gather(server, whole, found):
+    if not await _gather(server, whole, resources):
         offered = [
-            await _gather(server, f"{name_in(version, name)}?patient={patient['id']}&_count={PAGE}", found)
+            await _gather(server, f"{name_in(version, name)}?patient={patient['id']}&_count={PAGE}", resources)
             for name in TYPES
         ]
         if not any(offered):
             raise OutboundError("shows nothing of a record to the service; check its scopes")
-    others = {key for key in found if key[0] == "Patient"} - {("Patient", patient["id"])}
-    return [one for key, one in found.items() if key not in others]
+    others = {key for key in resources if key[0] == "Patient"} - {("Patient", patient["id"])}
+    return [resource for key, resource in resources.items() if key not in others]
 
 
-async def _gather(server: ServerSession, address: str, found: dict[tuple[str, str], JsonObject]) -> bool:
-    """Add what an address and its pages show; False where the server does not offer it."""
+async def _gather(server: ServerSession, address: str, resources: dict[tuple[str, str], JsonObject]) -> bool:
+    """Add the resources of an address and its pages; False if the server does not offer it."""
     async for status, bundle in server.pages(address):
         if status in NOT_OFFERED:
             return False
@@ -119,18 +119,18 @@ async def _gather(server: ServerSession, address: str, found: dict[tuple[str, st
         for entry in objects(bundle, "entry"):
             resource = entry.get("resource")
             if isinstance(resource, dict) and isinstance(resource.get("id"), str):
-                found.setdefault((str(resource.get("resourceType")), resource["id"]), resource)
+                resources.setdefault((str(resource.get("resourceType")), resource["id"]), resource)
     return True
 
 
 def _latest(resources: list[JsonObject]) -> str:
-    """Return when the record was last changed, '' where the server does not say."""
+    """Return the last change of the record, '' if the server does not give it."""
     metas = [one.get("meta") for one in resources]
     return max((str(one.get("lastUpdated", "")) for one in metas if isinstance(one, dict)), default="")
 
 
 def _bundle(base: str, resources: list[JsonObject]) -> bytes:
-    """Return resources as one Bundle; what is attached by a relative address is by a whole one."""
+    """Return resources as one Bundle, with absolute URLs of attachments."""
     entries = []
     for one in resources:
         for content in objects(one, "content"):

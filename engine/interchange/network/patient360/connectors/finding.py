@@ -1,4 +1,4 @@
-"""Which patient of another server the subject is: one sure match, or none."""
+"""Finds the subject among the patients of another server: one sure match, or none."""
 
 from collections.abc import AsyncIterator
 from typing import Final
@@ -13,39 +13,38 @@ from engine.interchange.network.patient360.connectors.connector import Requested
 from engine.interchange.network.patient360.connectors.server import NOT_OFFERED, ServerSession, objects
 from engine.interchange.network.patient360.match import matches
 
-# What of the record is told for a match: who the person is, and nothing of the care.
-TOLD: Final = ("name", "gender", "birthDate", "identifier", "address", "telecom")
+# The elements that are sent for a match: the person's demographics, nothing of the care.
+DEMOGRAPHICS: Final = ("name", "gender", "birthDate", "identifier", "address", "telecom")
 MOST_CANDIDATES: Final = 20
 
 
 async def find_patient(server: ServerSession, subject: RequestedPatient, version: FhirVersion) -> JsonObject | None:
-    """Return the one patient of a server who is the subject; None for nobody, or for several; OutboundError.
+    """Return the one patient of a server who is the subject; None for none or several; OutboundError.
 
-    By `Patient/$match` where the server has it, else by each identifier, else by name, birth date and sex. Whoever is
-    found is compared by the rule that holds for documents too.
+    By `Patient/$match` if the server has it, else by each identifier, else by name, birth date and sex. Each candidate
+    must match by the same rule as the patient of a document.
     """
-    async for found in _found(server, subject, version):
-        sure = {one["id"]: one for one in found if isinstance(one.get("id"), str) and _is(one, subject)}
+    async for candidates in _candidates(server, subject, version):
+        sure = {one["id"]: one for one in candidates if isinstance(one.get("id"), str) and _is(one, subject)}
         if sure:
             return next(iter(sure.values())) if len(sure) == 1 else None
     return None
 
 
-async def _found(
+async def _candidates(
     server: ServerSession, subject: RequestedPatient, version: FhirVersion
 ) -> AsyncIterator[list[JsonObject]]:
-    """Yield the candidates of one way to ask after the other."""
-    told: JsonObject = {
+    """Yield the candidates of each search in turn."""
+    person: JsonObject = {
         "resourceType": "Patient",
-        **{name: subject.patient[name] for name in TOLD if name in subject.patient},
+        **{name: subject.patient[name] for name in DEMOGRAPHICS if name in subject.patient},
     }
-    own = convert(told, Direction.TO_STU3) if version is FhirVersion.STU3 else told
-    asked = [
-        {"name": "resource", "resource": own},
+    parameters = [
+        {"name": "resource", "resource": convert(person, Direction.TO_STU3) if version is FhirVersion.STU3 else person},
         {"name": "onlyCertainMatches", "valueBoolean": True},
         {"name": "count", "valueInteger": MOST_CANDIDATES},
     ]
-    status, bundle = await server.post("Patient/$match", {"resourceType": "Parameters", "parameter": asked})
+    status, bundle = await server.post("Patient/$match", {"resourceType": "Parameters", "parameter": parameters})
     if status == 200:
         yield patients_of(bundle)
         return
@@ -71,9 +70,9 @@ def _check(status: int) -> None:
 
 
 def patients_of(bundle: Json) -> list[JsonObject]:
-    """Return the Patients in a stranger's Bundle."""
-    found = [one.get("resource") for one in objects(bundle, "entry")]
-    return [one for one in found if isinstance(one, dict) and one.get("resourceType") == "Patient"]
+    """Return the Patients of an untrusted Bundle."""
+    resources = [entry.get("resource") for entry in objects(bundle, "entry")]
+    return [one for one in resources if isinstance(one, dict) and one.get("resourceType") == "Patient"]
 
 
 def _is(candidate: JsonObject, subject: RequestedPatient) -> bool:
@@ -81,7 +80,7 @@ def _is(candidate: JsonObject, subject: RequestedPatient) -> bool:
 
 
 def identities(candidate: JsonObject) -> tuple[DocumentIdentity, ...]:
-    """Return who a Patient of a stranger is, by each of the names."""
+    """Return the identities of an untrusted Patient, one for each name."""
     numbers = ((one.get("system"), one.get("value")) for one in objects(candidate, "identifier"))
     identifiers = tuple((str(system or ""), str(value)) for system, value in numbers if value)
     born, sex = str(candidate.get("birthDate", "")), str(candidate.get("gender", ""))
@@ -94,7 +93,7 @@ def _texts(value: Json) -> tuple[str, ...]:
 
 
 def _plain(value: str) -> str:
-    """Return a value with the characters escaped that have a meaning in a search."""
+    """Return a value with the special characters of a search escaped."""
     for character in "\\|,$":
         value = value.replace(character, f"\\{character}")
     return value

@@ -1,7 +1,6 @@
-"""The invented sources of a sandbox: three organizations that know the patient, and tell in part the same.
+"""The mock of a sandbox: three organizations that know the patient, with overlapping records.
 
-The documents follow from the patient's id alone, and are those of a person with the patient's own name, birth date and
-sex; nothing is asked of anybody.
+The documents are generated from the patient's id, with the patient's name, birth date and sex; nothing is sent.
 """
 
 import asyncio
@@ -21,13 +20,13 @@ from engine.interchange.kernel.exact import write_json
 from engine.interchange.network.patient360.connectors.connector import CCDA, FHIR, RequestedPatient, RetrievedDocument
 
 FACTS: Final = 60
-# Each organization has a part of the facts, of ten: what lies in two parts, two of them tell.
+# Each organization has some tenths of the facts; the parts overlap.
 PARTS: Final = (
     ("Pine Ridge Hospital", CCDA, FhirVersion.R4, range(5)),
     ("Lakeshore Clinic", FHIR, FhirVersion.STU3, range(3, 8)),
     ("Northgate Laboratory", FHIR, FhirVersion.R4, range(6, 10)),
 )
-# Who a person is, and nothing of what is kept of the person here.
+# The elements that identify a person.
 OWN: Final = ("name", "gender", "birthDate", "address", "telecom")
 SUPPORT: Final = frozenset({"Patient", "Practitioner", "PractitionerRole", "Organization", "Location"})
 
@@ -39,18 +38,18 @@ class Mock:
     organizations = len(PARTS)
 
     async def retrieve(self, subject: RequestedPatient) -> AsyncIterator[RetrievedDocument]:
-        """Yield the documents of each organization; the last hands over the first one's too."""
+        """Yield the document of each organization, and the first one again."""
         documents = await asyncio.to_thread(_documents, subject)
         for one in documents:
             yield one
 
 
 def _documents(subject: RequestedPatient) -> list[RetrievedDocument]:
-    told: JsonObject = {name: subject.patient[name] for name in OWN if name in subject.patient}
-    patient: JsonObject = {"resourceType": "Patient", "id": _uuid(f"{subject.id}/patient"), **told}
+    person: JsonObject = {name: subject.patient[name] for name in OWN if name in subject.patient}
+    patient: JsonObject = {"resourceType": "Patient", "id": _uuid(f"{subject.id}/patient"), **person}
     chart = synthetic_chart(subject.id, facts=FACTS, patient=patient)
-    made = [_document(subject, chart, *part) for part in PARTS]
-    return [*made, made[0]]
+    documents = [_document(subject, chart, *part) for part in PARTS]
+    return [*documents, documents[0]]
 
 
 def _document(
@@ -83,7 +82,7 @@ def _bundle(taken: dict[str, JsonObject], number: str, version: FhirVersion) -> 
 
 
 def _take(one: JsonObject, known: dict[str, JsonObject], taken: dict[str, JsonObject]) -> None:
-    """Take a resource, behind all that it refers to."""
+    """Add a resource to `taken`, after all that it refers to."""
     name = f"{one['resourceType']}/{one['id']}"
     if name in taken:
         return

@@ -19,7 +19,7 @@ FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "a
 
 
 async def bearer(auth: ConnectorAuth, post: Post, now: datetime, new_id: Callable[[], str]) -> dict[str, str]:
-    """Return the header that lets the service in, none where nothing is to be proved; OutboundError."""
+    """Return the authorization header, {} if no auth is configured; OutboundError."""
     if not auth.given:
         return {}
     form = {"grant_type": "client_credentials", "client_id": auth.client_id}
@@ -41,8 +41,8 @@ def _token(reply: OutboundReply) -> str:
         answer = orjson.loads(reply.body)
     except ValueError:
         return ""
-    found = access_token(answer)
-    return found if found.isascii() and found.isprintable() else ""
+    token = access_token(answer)
+    return token if token.isascii() and token.isprintable() else ""
 
 
 def _read(secret: Secret) -> str:
@@ -56,5 +56,5 @@ def _proof(auth: ConnectorAuth, text: str, now: datetime, new_id: Callable[[], s
     try:
         return assertion(auth, *signing_key(text, ALGORITHMS), now, new_id)
     except UnusableKeyError as error:
-        found = "is configured with a private_key that signs neither ES384 (P-384) nor RS384 (RSA)"
-        raise OutboundError(found) from error
+        text = "is configured with a private_key that signs neither ES384 (P-384) nor RS384 (RSA)"
+        raise OutboundError(text) from error
