@@ -83,7 +83,7 @@ BUGS: Final = (
     ),
     Bug(
         "a subscriber reads of another patient's visit",
-        "engine.interchange.events.alerts.patient_compartment:is_of",
+        "engine.interchange.events.alerts.event_patient:is_of",
         Value("bool(...)", "True"),
         (
             "interchange/webhooks/test_messages.py",
@@ -92,7 +92,7 @@ BUGS: Final = (
     ),
     Bug(
         "messages about a patient go to a member who has left the roster",
-        "engine.interchange.events.alerts.roster:_present",
+        "engine.interchange.events.alerts.event_patient:_present",
         Drop("member.get('inactive', False)"),
         ("interchange/webhooks/test_messages.py",),
     ),

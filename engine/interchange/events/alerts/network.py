@@ -12,8 +12,7 @@ from typing import Final
 from engine.config.service import Tenant
 from engine.interchange.core.service import Service
 from engine.interchange.events.alerts.alert import CLINICAL_ALERT, LEADING_INDICATOR, alert, with_visit
-from engine.interchange.events.alerts.patient_compartment import find_visit, is_of, last_visit, living
-from engine.interchange.events.alerts.roster import enrolled
+from engine.interchange.events.alerts.event_patient import enrolled, find_visit, is_of, last_visit, living
 from engine.interchange.store.transaction import StoredVersion, Transaction
 
 TREATMENT: Final = "TREATMENT"

@@ -7,8 +7,7 @@ from engine.fhir.schema import FhirVersion
 from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.events.alerts.alert import CLINICAL_ALERT, alert, with_visit
-from engine.interchange.events.alerts.patient_compartment import find_visit, is_of, living
-from engine.interchange.events.alerts.roster import enrolled
+from engine.interchange.events.alerts.event_patient import enrolled, find_visit, is_of, living
 from engine.interchange.events.messages.message import BUNDLE, MessageNotice, message_of, read_notice, response_to
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.kernel.outcome import Category, refuse
