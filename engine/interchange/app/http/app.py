@@ -124,7 +124,7 @@ class ServiceApp:
         self.runner = self._new_runner()
         self.transmitter, self.sender = Transmitter(self.service), WebhookSender(self.service)
         self.transmitter.count = self._meter.transmitted
-        self.sender.count = self._meter.told
+        self.sender.count = self._meter.notified
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -48,12 +48,12 @@ def unversioned(place: str) -> str:
 
 
 def _address(base: str, step: BundleStep) -> JsonObject:
-    """Return the fullUrl of the resource that a step names, in whichever version; nothing for a search or history."""
+    """Return the fullUrl of the step's resource, without a version; {} for a search or history."""
     parts = step.path.split("/")
     return {"fullUrl": "/".join((base, *parts[:2]))} if len(parts) in {2, 4} else {}
 
 
 @lru_cache(maxsize=64)
 def _instant(moment: str) -> str:
-    """Return the moment of a header as FHIR writes it; what one transaction wrote has one moment."""
+    """Return an HTTP date as a FHIR instant."""
     return parsedate_to_datetime(moment).isoformat()

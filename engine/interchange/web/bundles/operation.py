@@ -34,13 +34,13 @@ async def answer_bundle(
 
 
 async def _alone(service: Service, sender: BundleSender, step: BundleStep, log: EntryLog) -> HttpAnswer:
-    """Carry out a step for itself; a refusal is its own answer. A write has its row in its own commit."""
+    """Carry out one step of a batch; a refusal is its answer. The row of a write is in the commit of the write."""
     PENDING.set(None)
     try:
         interaction, resource_id, *_ = routed(service, sender, step)
     except RefusedError as refusal:
-        # What asks for nothing there is, is no access.
-        return _told(service, sender, refusal)
+        # A request without a route accesses nothing: no row.
+        return _outcome_of(service, sender, refusal)
     pending = None
     if interaction.access is RequiredAccess.WRITE:
         pending = Pending(log.row(step, interaction, resource_id))
@@ -48,7 +48,7 @@ async def _alone(service: Service, sender: BundleSender, step: BundleStep, log: 
     try:
         answer = await carried_out(service, planned(service, sender, step))
     except RefusedError as refusal:
-        answer = _told(service, sender, refusal)
+        answer = _outcome_of(service, sender, refusal)
         log.rows.append(log.row(step, interaction, resource_id, answer))
         return answer
     if pending is None or not pending.kept:
@@ -56,6 +56,6 @@ async def _alone(service: Service, sender: BundleSender, step: BundleStep, log: 
     return answer
 
 
-def _told(service: Service, sender: BundleSender, refusal: RefusedError) -> HttpAnswer:
-    told = outcome(refusal, sender.version, service.configuration.service_identifier_system)
-    return HttpAnswer(refusal.category.status, write_json(told))
+def _outcome_of(service: Service, sender: BundleSender, refusal: RefusedError) -> HttpAnswer:
+    body = outcome(refusal, sender.version, service.configuration.service_identifier_system)
+    return HttpAnswer(refusal.category.status, write_json(body))

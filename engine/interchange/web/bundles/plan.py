@@ -1,4 +1,4 @@
-"""What a step of a Bundle comes to: an interaction, judged by scope and role, and the request that it carries out."""
+"""The plan of a Bundle's step: its interaction, admitted by scope and role, and the FHIR request to carry out."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,13 +15,13 @@ from engine.interchange.web.http.route import FhirRoute, RequestTarget, find_rou
 # The order in which a Bundle is carried out (FHIR, "Transaction Processing Rules").
 PHASES: Final = {"DELETE": 0, "POST": 1, "PUT": 2, "PATCH": 2}
 READING: Final = 3
-# Whatever is read comes as a resource: a Bundle holds nothing else.
+# Entries of a Bundle are resources, so reads answer with resources.
 ACCEPT: Final = {"accept": "application/fhir+json"}
 
 
 @dataclass(frozen=True, slots=True)
 class BundlePlan:
-    """One step, the admission to the interaction that it asks for, and the request for that."""
+    """One step, its admission, and its FHIR request."""
 
     step: BundleStep
     admission: AdmittedInteraction
@@ -45,7 +45,7 @@ def phase_of(method: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BundleSender:
-    """Who sends a Bundle, to which base, and what he prefers."""
+    """The principal who sends a Bundle, the base, and the preferences."""
 
     principal: Principal
     version: FhirVersion
@@ -54,7 +54,7 @@ class BundleSender:
 
 
 def routed(service: Service, sender: BundleSender, step: BundleStep) -> FhirRoute:
-    """Return the interaction that a step asks for; RefusedError for what is not served."""
+    """Return the interaction of a step; RefusedError if it is not served."""
     method = "GET" if step.method == "HEAD" else step.method
     try:
         return find_route(
@@ -65,7 +65,7 @@ def routed(service: Service, sender: BundleSender, step: BundleStep) -> FhirRout
 
 
 def planned(service: Service, sender: BundleSender, step: BundleStep) -> BundlePlan:
-    """Return the plan of a step; RefusedError for what is not served, not allowed, or no part of a Bundle."""
+    """Return the plan of a step; RefusedError if it is not served, not allowed, or not possible in a Bundle."""
     interaction, resource_id, vid, _ = routed(service, sender, step)
     try:
         if interaction.operation.startswith("$") or interaction.form or interaction.own_rights:

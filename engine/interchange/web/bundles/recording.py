@@ -1,4 +1,4 @@
-"""The access log of a Bundle: each entry has a row of its own, whose request id ends with the entry's number."""
+"""The access log of a Bundle: each entry has its own row, whose request id ends with the entry's number."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class EntryLog:
         return made._replace(patients=joined((*made.patients.split(), *found)))
 
     def refuse(self, steps: Sequence[BundleStep], refusal: RefusedError) -> None:
-        """Add the rows of a transaction that is refused: only the entry at fault has a status of its own."""
+        """Add the rows of a refused transaction: only the entry at fault has its own status."""
         place = refusal.issues[0].location
         for step in steps:
             try:

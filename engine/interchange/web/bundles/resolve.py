@@ -24,10 +24,10 @@ NESTED: Final = (dict, list)
 
 
 def target_of(service: Service, transaction: Transaction, plan: BundlePlan) -> str:
-    """Return the id of what an entry writes: of the one that its condition matches, the body's, or a new one."""
+    """Return the id that an entry writes: that of the resource its condition matches, the body's, or a new one."""
     request, base_url = plan.request, service.configuration.base_url
     try:
-        # What a condition matches is told to nobody who may not know it.
+        # A condition must not reveal a match to a client without access to it.
         plan.admission.restrict(service, request)
         if plan.interaction.code == "create":
             parameters = CONDITIONAL if request.type == "Patient" else _parameters(request)

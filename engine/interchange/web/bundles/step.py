@@ -13,7 +13,7 @@ from engine.interchange.kernel.exact import NO_JSON, UnfitJsonError, read_strict
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 
 MOST: Final = 1_000
-# The conditions of an entry, by the headers that they stand for.
+# The conditions of an entry and the headers that they correspond to.
 HEADERS: Final = {
     "ifNoneMatch": "if-none-match",
     "ifModifiedSince": "if-modified-since",
@@ -24,7 +24,7 @@ WITH_RESOURCE: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 class BundleKind(StrEnum):
-    """Whether the entries stand each for itself or all together."""
+    """Bundle.type: entries of a batch are independent, those of a transaction succeed or fail together."""
 
     BATCH = "batch"
     TRANSACTION = "transaction"
@@ -32,7 +32,7 @@ class BundleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BundleStep:
-    """One request of a Bundle, by its place there, with its address below the base, and a resource or patch."""
+    """One request of a Bundle: its index, its address relative to the base, and its resource or patch."""
 
     number: int
     full_url: str
@@ -44,7 +44,7 @@ class BundleStep:
 
 
 def read_bundle(body: Json, version: FhirVersion, base: str) -> tuple[BundleKind, tuple[BundleStep, ...]]:
-    """Return what a Bundle asks for; RefusedError (400) for one that is malformed, no batch, or too long."""
+    """Return the requests in a Bundle; RefusedError (400) if it is malformed, too long, or of another type."""
     if not isinstance(body, dict) or body.get("resourceType") != "Bundle":
         raise refuse(Category.STRUCTURE, "The body must be a Bundle.", location="Bundle")
     if body.get("type") not in list(BundleKind):
@@ -58,7 +58,7 @@ def read_bundle(body: Json, version: FhirVersion, base: str) -> tuple[BundleKind
 
 
 def placed(refusal: RefusedError, number: int) -> RefusedError:
-    """Return a refusal of an entry as one of the Bundle, that says which."""
+    """Return the refusal of an entry with its locations relative to the Bundle."""
     issues = tuple(one._replace(location=_place(one.location, number)) for one in refusal.issues)
     return RefusedError(refusal.category, issues, refusal.headers)
 

@@ -22,11 +22,11 @@ from engine.interchange.web.bundles.within import Within, driven
 Answers = dict[int, HttpAnswer]
 
 GROUP: Final = "RequestGroup"
-# Within a phase patients come first, then orders, then others; what is judged by what it names comes last: orders of
-# laboratories, and then results.
+# Order within a phase: patients, orders, other types; last laboratory orders and then results, whose checks read the
+# resources that they refer to.
 OTHER: Final = 2
 RANKS: Final = {**dict.fromkeys(ORDERS, 1), GROUP: 3, **dict.fromkeys(RESULTS, 4), "Patient": 0}
-# Reads of one query, whose refusal refuses all.
+# Reads with a query: if one is refused, the transaction is refused.
 QUICK: Final = frozenset({"read", "vread"})
 
 
@@ -50,7 +50,7 @@ async def carry_out(service: Service, sender: BundleSender, plans: tuple[BundleP
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One transaction under way: the service in it, and the rows of the access log for what was done so far."""
+    """One open transaction: the service in it, and the access log's rows of the steps done."""
 
     service: Service
     transaction: Transaction
@@ -100,7 +100,7 @@ def _carry_out(run: _Run, sender: BundleSender, plans: tuple[BundlePlan, ...]) -
 
 
 def _deleted(run: _Run, plans: list[BundlePlan]) -> Answers:
-    """Carry out the deletes; one that others still refer to waits for the deletes of these."""
+    """Carry out the deletes; a resource that others still refer to is deleted after those."""
     answers: Answers = {}
     while plans:
         waiting: list[BundlePlan] = []
@@ -119,7 +119,7 @@ def _deleted(run: _Run, plans: list[BundlePlan]) -> Answers:
 
 
 def _check_once(plans: Iterable[BundlePlan], ids: dict[int, str]) -> None:
-    """Refuse (400) entries of one fullUrl, and those that write one resource: their order would decide about it."""
+    """Refuse (400) entries that share a fullUrl or write the same resource: the result would depend on their order."""
     seen: set[tuple[str, str]] = set()
     named: set[str] = set()
     for plan in plans:
@@ -137,7 +137,7 @@ def _check_once(plans: Iterable[BundlePlan], ids: dict[int, str]) -> None:
 
 
 def _later(writes: list[BundlePlan], targets: dict[str, str]) -> frozenset[int]:
-    """Return the results and laboratory orders that name what an entry puts: they are judged once that is there."""
+    """Return the results and laboratory orders that refer to what an entry writes: they are checked after it."""
     put = {targets.get(one.step.full_url, "") for one in writes if one.phase > 1}
     put |= {f"{one.step.path}" for one in writes if one.phase > 1}
     return frozenset(
@@ -155,7 +155,7 @@ def _turn(plan: BundlePlan, *, later: frozenset[int]) -> tuple[bool, int, int, i
 
 
 def _check_target(plan: BundlePlan, answer: HttpAnswer, target: str) -> None:
-    """Refuse (412) an entry whose condition an entry before it has met: what refers to it would lead nowhere."""
+    """Refuse (412) an entry whose condition an earlier entry has met: references to it would be dangling."""
     headers = dict(answer.headers)
     place = headers.get("location") or headers.get("content-location", "")
     if unversioned(place).rpartition("/")[2] != target:

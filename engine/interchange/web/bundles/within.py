@@ -1,4 +1,4 @@
-"""A store within one transaction: what is read and written by it stands or falls with all the rest."""
+"""A store bound to one open transaction: its reads and writes are part of that transaction."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Within(Store):
-    """Lets interactions read and write in a transaction that is under way, whichever tenant they name: there is one."""
+    """Lets interactions read and write in the open transaction, which has one tenant: the argument is ignored."""
 
     def __init__(self, transaction: Transaction) -> None:
         self._inner = transaction

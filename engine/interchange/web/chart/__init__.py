@@ -1,1 +1,1 @@
-"""The Patient Chart API: a patient's record by categories, as plain JSON beside FHIR."""
+"""The Patient Chart API: a patient's record by categories, as plain JSON."""

@@ -1,4 +1,4 @@
-"""Reads the resources that a resource of a chart refers to, as far as the token may."""
+"""Resolves references within a chart, as far as the token allows."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ from engine.interchange.rest.resource.catalogue import CHART, KEPT, SUPPORTING
 from engine.interchange.store.references import local_target
 from engine.interchange.store.transaction import Transaction
 
-# What $everything returns of a patient, and who may read the chart may see.
+# The types that Patient/$everything returns: a token that may read the chart may see them.
 OPEN: Final = frozenset(one.name for one in (*CHART, *SUPPORTING))
 
 
 @dataclass(slots=True)
 class ChartReader:
-    """One snapshot of the store for the chart of `patient`; `may_see`: whether the token reads a type.
+    """One snapshot of the store for the chart of `patient`; `may_see`: whether the token may read a type.
 
     `whole`: the token may read the whole chart, whatever it says of single types. `base_url` is the service's own.
     """
@@ -31,9 +31,9 @@ class ChartReader:
     _found: dict[str, JsonObject | None] = field(default_factory=dict)
 
     def find(self, reference: Json, within: Mapping[str, Json] | None = None) -> JsonObject | None:
-        """Return what a Reference names, on the server or contained in `within`; None for what may not be seen.
+        """Return the resource of a Reference, stored or contained in `within`; None if it may not be seen.
 
-        A record of another patient is none of this chart, whoever refers to it.
+        A record of another patient is never part of this chart.
         """
         target = reference.get("reference", "") if isinstance(reference, dict) else ""
         if not isinstance(target, str) or not target:

@@ -22,7 +22,7 @@ from engine.interchange.web.chart.field import (
     several,
 )
 
-# So deep may panels hold panels.
+# Maximum nesting of panels.
 DEEPEST: Final = 3
 
 
@@ -31,8 +31,8 @@ def _coded(resource: Resource, reader: ChartReader, at: int) -> Json:
 
 
 def _range(resource: Resource, _reader: ChartReader) -> Json:
-    told = (one.get("text") or shown_range(one) for one in listed(resource.get("referenceRange")))
-    return "; ".join(filter(None, told))
+    ranges = (one.get("text") or shown_range(one) for one in listed(resource.get("referenceRange")))
+    return "; ".join(filter(None, ranges))
 
 
 MEASURED: Final = (
@@ -53,7 +53,7 @@ OBSERVATION: Final = ObjectShape(
 
 
 def results_of(report: Resource, reader: ChartReader) -> Iterator[Resource]:
-    """Yield the observations of a report in order, those of a panel behind it."""
+    """Yield the observations of a report in order, the members of a panel after the panel."""
     seen: set[str] = set()
 
     def below(references: JsonObject | None, within: Resource, depth: int) -> Iterator[Resource]:
@@ -75,7 +75,7 @@ def _observations(report: Resource, reader: ChartReader) -> Json:
 
 
 def _orderer(report: Resource, reader: ChartReader) -> Json:
-    """Return who ordered a test: who asked for what the report, or a result of it, is based on."""
+    """Return who ordered a test: the requester in `basedOn` of the report, or of one of its results."""
     results = (part for one in results_of(report, reader) for part in listed(one.get("basedOn")))
     for reference in (*listed(report.get("basedOn")), *results):
         ordered = reader.find(reference, report)
@@ -86,7 +86,7 @@ def _orderer(report: Resource, reader: ChartReader) -> Json:
 
 
 def _asked_by(ordered: Resource, reader: ChartReader) -> Json:
-    """Return the requester of a test, else that of the order it belongs to, else who wrote that."""
+    """Return the requester of a test, else the requester of its order, else the author of that order."""
     own = provider(ordered.get("requester"), reader, ordered)
     system = reader.words.system
     order_id = order_id_of(dict(ordered), system)
@@ -97,12 +97,12 @@ def _asked_by(ordered: Resource, reader: ChartReader) -> Json:
 
 
 def _meaning(report: Resource, reader: ChartReader) -> Json:
-    """Return what all results mean, where those that say so agree; nobody says it of the whole."""
-    told = [
+    """Return the interpretation that all results with one share; None if they differ."""
+    meanings = [
         INTERPRETATION.of(part, reader) for one in results_of(report, reader) for part in one.get("interpretation", ())
     ]
-    codes = {one.get("code", "") for one in told}
-    return told[0] if len(codes) == 1 else None
+    codes = {one.get("code", "") for one in meanings}
+    return meanings[0] if len(codes) == 1 else None
 
 
 TEST: Final = ObjectShape(

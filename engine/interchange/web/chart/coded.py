@@ -1,4 +1,4 @@
-"""Codes, names and values of FHIR as the Chart API says them."""
+"""Codes, names and values of FHIR in the form of the Chart API."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,7 +14,7 @@ LOINC: Final = "http://loinc.org"
 
 
 def coding_of(concept: Any) -> JsonObject:
-    """Return the Coding by which a concept is known, LOINC's where it has one, else the first; a Coding is its own."""
+    """Return the LOINC Coding of a concept, else its first Coding; a Coding is returned as it is."""
     held: JsonObject = concept if isinstance(concept, dict) else {}
     codings = held.get("coding", ()) if "coding" in held or "code" not in held else (held,)
     coded = [one for one in codings if one.get("code")]
@@ -22,7 +22,7 @@ def coding_of(concept: Any) -> JsonObject:
 
 
 def display_of(concept: Any) -> str:
-    """Return what a concept is called: as its code is, else as it was written; '' for nothing."""
+    """Return the display of a concept's code, else its text; '' for none."""
     held: JsonObject = concept if isinstance(concept, dict) else {}
     shown = (one.get("display", "") for one in held.get("coding", ()))
     own = coding_of(held).get("display") or held.get("text") or next(filter(None, shown), "")
@@ -35,7 +35,7 @@ CODED: Final = (
     ChartField("display", TEXT, lambda concept, _: display_of(concept)),
 )
 CONCEPT: Final = ObjectShape("Concept", CODED)
-# Of what a result means only the code counts: it has one system.
+# Of an interpretation only the code is shown: it has one system.
 INTERPRETATION: Final = ObjectShape("Interpretation", (CODED[0], CODED[2]))
 
 
@@ -45,14 +45,14 @@ def person_name(resource: JsonObject | None) -> str:
 
 
 def called(reference: JsonObject | None, reader: ChartReader, within: Resource) -> str:
-    """Return the name of whom, or of what, a Reference names: of somebody in a role the person's; '' for nobody."""
+    """Return the name of a Reference's target, of a PractitionerRole that of its practitioner; '' for none."""
     found = person_of(reference, reader, within)
     said = reference.get("display", "") if isinstance(reference, dict) else ""
     return person_name(found) or str(said)
 
 
 def person_of(reference: JsonObject | None, reader: ChartReader, within: Resource) -> JsonObject | None:
-    """Return whom a Reference names, of somebody in a role the person; None for nobody who may be seen."""
+    """Return the target of a Reference, of a PractitionerRole its practitioner; None if it may not be seen."""
     found = reader.find(reference, within)
     if found is not None and found["resourceType"] == "PractitionerRole":
         return reader.find(found.get("practitioner"), found)
@@ -60,18 +60,18 @@ def person_of(reference: JsonObject | None, reader: ChartReader, within: Resourc
 
 
 def provider(reference: JsonObject | None, reader: ChartReader, within: Resource) -> JsonObject:
-    """Return name and National Provider Identifier of whom a Reference names; empty for nobody."""
-    said = reference.get("identifier") if isinstance(reference, dict) else None
-    npi = npi_of(person_of(reference, reader, within)) or npi_of({"identifier": listed(said)})
-    told = {"name": called(reference, reader, within), "npi": npi}
-    return {name: value for name, value in told.items() if value}
+    """Return name and National Provider Identifier of a Reference's target; empty for none."""
+    identifier = reference.get("identifier") if isinstance(reference, dict) else None
+    npi = npi_of(person_of(reference, reader, within)) or npi_of({"identifier": listed(identifier)})
+    fields = {"name": called(reference, reader, within), "npi": npi}
+    return {name: value for name, value in fields.items() if value}
 
 
 PROVIDER: Final = ObjectShape("Provider", (text("name"), text("npi")))
 
 
 def provider_at(name: str, *paths: str) -> ChartField:
-    """Return a field of the first provider that one of some elements names."""
+    """Return a field of the first provider that one of the elements refers to."""
 
     def read(resource: Resource, reader: ChartReader) -> Json:
         named = (part for path in paths for part in listed(resource.get(path)))
@@ -81,15 +81,15 @@ def provider_at(name: str, *paths: str) -> ChartField:
 
 
 def value_of(holder: Resource, stem: str = "value") -> tuple[str, str]:
-    """Return a value as a text, digit for digit, and its unit; '' where there is none."""
+    """Return a value as text, with all its digits, and its unit; '' for none."""
     kind: str
     value: Any
     kind, value = next(
         ((key.removeprefix(stem), one) for key, one in holder.items() if key.startswith(stem)), ("", None)
     )
     if kind == "Quantity":
-        told = f"{value.get('comparator', '')}{number(value['value'])}" if "value" in value else ""
-        return told, str(value.get("unit") or value.get("code") or "") if told else ""
+        quantity = f"{value.get('comparator', '')}{number(value['value'])}" if "value" in value else ""
+        return quantity, str(value.get("unit") or value.get("code") or "") if quantity else ""
     return (VALUES[kind](value) if kind in VALUES else ""), ""
 
 
@@ -112,7 +112,7 @@ VALUES: Final[dict[str, Callable[[Any], str]]] = {
 
 
 def noted() -> ChartField:
-    """Return the field of what was noted of a record."""
+    """Return the field of a record's notes."""
     return ChartField(
         "note", TEXT, lambda resource, _: "\n".join(one.get("text", "") for one in listed(resource.get("note")))
     )

@@ -1,4 +1,4 @@
-"""Documents of a patient: what they are, whose, and where their content is read."""
+"""Documents of a patient: their kind, author, and the address of their content."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ SIZE: Final = {"type": "integer"}
 
 
 def _address(attachment: Resource, reader: ChartReader) -> Json:
-    """Return where content is read: on this service, or where the document says; what is inline has none."""
+    """Return the address of the content, on this service or elsewhere; '' for inline content."""
     url = attachment.get("url", "")
     return f"{reader.base_url}/fhir/R4/{url}" if url.startswith(BINARY) else url
 

@@ -1,4 +1,4 @@
-"""What an object of the Chart API consists of: each field with its JSON Schema and how it is read of a resource."""
+"""The fields of the Chart API's objects: each with its JSON Schema and its reading from a resource."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MOMENT: Final = {"type": "string", "pattern": r"^\d{4}(-\d{2}(-\d{2}(T.+)?)?)?$"
 
 @dataclass(frozen=True, slots=True)
 class ChartField:
-    """One field: left out where there is nothing to read; one that is `always` there is required."""
+    """One field: left out if it has no value; an `always` field is required in the schema."""
 
     name: str
     schema: Json
@@ -34,15 +34,15 @@ class ObjectShape:
     fields: tuple[ChartField, ...]
 
     def of(self, resource: Resource, reader: ChartReader) -> JsonObject:
-        """Return the object that a resource, or a part of one, makes."""
+        """Return the object of a resource or of a part of one."""
         made = {one.name: one.read(resource, reader) for one in self.fields}
         return {name: value for name, value in made.items() if value not in (None, "", [], {})}
 
     def schema(self) -> JsonObject:
         """Return its JSON Schema."""
         required = [one.name for one in self.fields if one.always]
-        told = {"type": "object", "properties": {one.name: one.schema for one in self.fields}}
-        return {**told, **({"required": required} if required else {})}
+        schema = {"type": "object", "properties": {one.name: one.schema for one in self.fields}}
+        return {**schema, **({"required": required} if required else {})}
 
     @property
     def link(self) -> JsonObject:
@@ -56,17 +56,17 @@ def many(schema: Json) -> JsonObject:
 
 
 def element(name: str) -> Read:
-    """Return the reading of an element as it stands."""
+    """Return a reader of an element, unchanged."""
     return lambda resource, _: resource.get(name)
 
 
 def text(name: str, path: str = "", *, always: bool = False) -> ChartField:
-    """Return a field of a text or code that stands at an element."""
+    """Return a field of an element that is a text or code."""
     return ChartField(name, TEXT, element(path or name), always)
 
 
 def one(name: str, shape: ObjectShape, path: str) -> ChartField:
-    """Return a field of one object, of the element at a path, the first where there are several."""
+    """Return a field of one object, from the first element at a path."""
 
     def read(resource: Resource, reader: ChartReader) -> Json:
         found = listed(resource.get(path))
@@ -76,7 +76,7 @@ def one(name: str, shape: ObjectShape, path: str) -> ChartField:
 
 
 def several(name: str, shape: ObjectShape, path: str) -> ChartField:
-    """Return a field of a list of objects, one of each that stands at an element."""
+    """Return a field of a list of objects, one for each element at a path."""
     return ChartField(name, many(shape.link), lambda resource, reader: _each(listed(resource.get(path)), shape, reader))
 
 
@@ -85,16 +85,16 @@ def _each(parts: list[Resource], shape: ObjectShape, reader: ChartReader) -> lis
 
 
 def listed(value: Any) -> list[Any]:
-    """Return an element that may be there once, several times or not at all, as a list."""
+    """Return an element of cardinality 0..1 or 0..* as a list."""
     if value is None:
         return []
     return [part for part in value if part is not None] if isinstance(value, list) else [value]
 
 
 def moment(name: str, *stems: str) -> ChartField:
-    """Return a field of the first moment that is there: `effective` stands for effectiveDateTime, a Period's start.
+    """Return a field of the first moment present: `effective` reads effectiveDateTime, or the start of effectivePeriod.
 
-    What no date says is no moment: an age, a text.
+    An age or a text is not a moment.
     """
     return ChartField(
         name, MOMENT, lambda resource, _: next(filter(None, (when(resource, stem) for stem in stems)), None)

@@ -1,4 +1,4 @@
-"""The items of a list: each with its id, and with the channel by which it came."""
+"""The items of a list: each with its id and its channel of origin."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -10,7 +10,7 @@ from engine.interchange.web.chart.field import ObjectShape
 from engine.interchange.web.chart.origin import channel_of
 from engine.interchange.web.chart.rows import RowRange, keys_of
 
-# How many there are in all, and those of the part that is asked for.
+# The total, and the items of the requested page.
 Items = tuple[int, list[JsonObject]]
 Listing = Callable[[ChartReader, RowRange], Items]
 
@@ -18,7 +18,7 @@ CHANNEL: Final = "resourceChannelType"
 
 
 def item(shape: ObjectShape, reader: ChartReader, stored: StoredVersion) -> JsonObject:
-    """Return a kept resource as an item."""
+    """Return a stored resource as an item."""
     resource = stored.resource()
     return {"id": stored.id, **shape.of(resource, reader), CHANNEL: channel_of(reader, stored, resource)}
 
@@ -28,7 +28,7 @@ def records(types: Sequence[str], shape: ObjectShape) -> Listing:
 
     def listing(reader: ChartReader, part: RowRange) -> Items:
         total, keys = keys_of(reader.transaction, reader.patient, types, part)
-        # One at a time: a document may be megabytes, and is not shown.
+
         return total, [item(shape, reader, reader.transaction.by_key(key)) for key in keys]
 
     return listing

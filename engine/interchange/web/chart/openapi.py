@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the Chart API, made of the tables that serve it."""
+"""The OpenAPI 3.1 document of the Chart API, generated from the tables that serve it."""
 
 from typing import Final
 
@@ -20,7 +20,7 @@ ABOUT: Final = (
     " chart are newest first. resourceChannelType says from where a record came: INTERNAL was written here, EXTERNAL"
     " came from other sources or as results of a laboratory, BOTH is known from here and from there."
 )
-# What each answer but 200 means, by status; all are FHIR OperationOutcomes.
+# The meaning of each status but 200; the bodies are OperationOutcomes.
 REFUSALS: Final = {
     "400": "A parameter that is unknown, repeated or nonsense",
     "401": "No token, or one that is not active",
@@ -32,7 +32,7 @@ REFUSALS: Final = {
 
 
 def openapi(base_url: str, token_url: str, version: str = VERSION) -> JsonObject:
-    """Return the document; `token_url` is where tokens are given out."""
+    """Return the document; `token_url` is the address of the token endpoint."""
     return {
         "openapi": "3.1.0",
         "info": {"title": "Patient Chart API", "version": version, "description": ABOUT},

@@ -27,16 +27,16 @@ JSON: Final = "application/json"
 
 
 async def list_items(category: ChartCategory, service: Service, request: FhirRequest) -> HttpAnswer:
-    """Answer GET /patients/{id}/{category}: 200, 404 for nobody, 410 once deleted; once merged the survivor's.
+    """Answer GET /patients/{id}/{category}: 200, 404 if unknown, 410 if deleted; after a merge the survivor's list.
 
-    A thread reads the chart, so that a large one keeps nobody waiting.
+    A thread reads the chart, so that a large one does not block the loop.
     """
     part, rest = take_part(request.query)
     _take_nothing(rest)
 
     def look(transaction: Transaction) -> tuple[str, Json]:
         patient = _find(transaction, request)
-        # As searches have it: the chart of a merged-away patient is the survivor's.
+
         patient_id = patient.survivor or patient.id
         total, items = category.listing(_reader_of(service, request, transaction, patient_id, whole=True), part)
         return patient_id, {"total": total, "items": items}
@@ -46,7 +46,7 @@ async def list_items(category: ChartCategory, service: Service, request: FhirReq
 
 
 async def read_patient(service: Service, request: FhirRequest) -> HttpAnswer:
-    """Answer GET /patients/{id}: the demographics, of a merged-away record its own; 404, and 410 once deleted."""
+    """Answer GET /patients/{id}: the demographics, of a merged record its own; 404 if unknown, 410 if deleted."""
     _take_nothing(request.query)
 
     def look(transaction: Transaction) -> Json:
@@ -57,7 +57,7 @@ async def read_patient(service: Service, request: FhirRequest) -> HttpAnswer:
 
 
 async def find_patients(service: Service, request: FhirRequest) -> HttpAnswer:
-    """Answer GET /patients: those that FHIR's search of Patient finds, in its order; the query is FHIR's already."""
+    """Answer GET /patients: the matches of FHIR's search of Patient, in its order; the query is already FHIR's."""
     bundle = read_resource((await search(service, request)).body)
     ids = [entry["resource"]["id"] for entry in bundle["entry"]]
 
@@ -84,7 +84,7 @@ def _take_nothing(query: tuple[tuple[str, str], ...]) -> None:
 
 
 def _find(transaction: Transaction, request: FhirRequest) -> StoredVersion:
-    """Return a patient's record, a merged-away one too; RefusedError: 404 for nobody, 410 once deleted."""
+    """Return a patient's record, merged or not; RefusedError: 404 if unknown, 410 if deleted."""
     stored = transaction.get("Patient", request.id)
     if stored is None:
         raise absent(request)
@@ -96,7 +96,7 @@ def _find(transaction: Transaction, request: FhirRequest) -> StoredVersion:
 def _reader_of(
     service: Service, request: FhirRequest, transaction: Transaction, patient_id: str, *, whole: bool = False
 ) -> ChartReader:
-    """Return what the making of an answer sees of one patient's chart."""
+    """Return the reader of one patient's chart for this request."""
     words = Words(service.configuration.service_identifier_system)
     seeing = partial(may_see, service.configuration, request.principal)
     return ChartReader(transaction, patient_id, words, seeing, service.configuration.base_url, whole)

@@ -1,4 +1,4 @@
-"""From where a record came: INTERNAL, EXTERNAL, or BOTH (`resourceChannelType`).
+"""The origin of a record: INTERNAL, EXTERNAL, or BOTH (`resourceChannelType`).
 
 INTERNAL is what a client of the tenant wrote here. EXTERNAL is what an import brought (Patient360 tags it, and keeps a
 Provenance of each document that states it), and the results of an order that was sent to a laboratory. BOTH is what
@@ -21,7 +21,7 @@ STATED: Final = "Provenance.target"
 
 
 class RecordOrigin(StrEnum):
-    """From where a record came."""
+    """Origin of a record (`resourceChannelType`)."""
 
     INTERNAL = "INTERNAL"
     EXTERNAL = "EXTERNAL"
@@ -29,7 +29,7 @@ class RecordOrigin(StrEnum):
 
 
 def channel_of(reader: ChartReader, stored: StoredVersion, resource: JsonObject) -> RecordOrigin:
-    """Return from where a live resource came, with what the store knows of it."""
+    """Return the origin of a live resource."""
     written = _written_by_imports(reader, stored)
     tagged = reader.words.external in resource.get("meta", {}).get("tag", ())
     if tagged and written:
@@ -42,13 +42,13 @@ def channel_of(reader: ChartReader, stored: StoredVersion, resource: JsonObject)
 
 
 def joined(channels: Iterable[RecordOrigin]) -> RecordOrigin:
-    """Return from where something came that several records say."""
+    """Return the combined origin of several records."""
     found = set(channels)
     return found.pop() if len(found) == 1 else RecordOrigin.BOTH
 
 
 def _written_by_imports(reader: ChartReader, stored: StoredVersion) -> list[int]:
-    """Return the versions that imported documents wrote of a resource, 0 for one that only states it too."""
+    """Return the versions that imported documents wrote of a resource; 0 for a document that only confirms it."""
     reference = f"{stored.type}/{stored.id}"
     referrers = reader.transaction.referrers(reference, STATED)
     records = (read_record(reader.words, one.resource(), one.updated_ms) for one in referrers)
@@ -61,7 +61,6 @@ def _of_a_laboratory(reader: ChartReader, resource: JsonObject) -> bool:
         test = reader.find(reference, resource) or {}
         order_id = order_id_of(test, reader.words.system)
         sent = find_sent(reader.transaction, order_id) if order_id else None
-        # Results may end an order that never left.
         if sent is not None and sent.sent_ms is not None:
             return True
     return False

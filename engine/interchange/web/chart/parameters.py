@@ -1,4 +1,4 @@
-"""The parameters of every list, `limit` and `offset`, and those by which patients are found."""
+"""The parameters of every list, `limit` and `offset`, and the search parameters of patients."""
 
 from typing import Final
 
@@ -10,9 +10,9 @@ LIMIT: Final = "limit"
 OFFSET: Final = "offset"
 USUAL: Final = 20
 MOST: Final = 100
-# The farthest that an offset leads.
+# Maximum offset.
 FARTHEST: Final = 999_999_999
-# By which patients are found: search parameters of FHIR, and what to say of each.
+# The search parameters of patients, FHIR's, with a description of each.
 SEARCHED: Final = {
     "name": "Any part of the name, by its beginning",
     "family": "The family name, by its beginning",
@@ -26,7 +26,7 @@ SEARCHED: Final = {
 
 
 def take_part(query: Pairs) -> tuple[RowRange, Pairs]:
-    """Return the part of a list that a query asks for, and its other parameters; RefusedError (400) for nonsense."""
+    """Return the requested range of a list and the other parameters; RefusedError (400) for an invalid value."""
     given = dict(query)
     for name in given:
         if [other for other, _ in query].count(name) > 1:
@@ -37,7 +37,7 @@ def take_part(query: Pairs) -> tuple[RowRange, Pairs]:
 
 
 def as_search(query: Pairs) -> Pairs:
-    """Return a query for patients as FHIR's search takes it; RefusedError (400) for what is not taken here."""
+    """Return a query for patients as a FHIR query; RefusedError (400) for a parameter that is not supported."""
     part, criteria = take_part(query)
     for name, _ in criteria:
         if name not in SEARCHED:

@@ -1,4 +1,4 @@
-"""Who a patient is: demographics, with the external medical record numbers and no other identifier of elsewhere."""
+"""Demographics of a patient, with external medical record numbers and no other foreign identifier."""
 
 from typing import Final
 
@@ -60,7 +60,7 @@ def _survivor(patient: Resource, _reader: ChartReader) -> Json:
 
 
 def _said(name: str) -> ChartField:
-    """Return a field of the text of a US Core extension."""
+    """Return a field for the text of a US Core extension."""
 
     def read(patient: Resource, _reader: ChartReader) -> Json:
         own = (part for part in listed(patient.get("extension")) if part.get("url", "").endswith(f"/us-core-{name}"))

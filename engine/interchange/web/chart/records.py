@@ -1,4 +1,4 @@
-"""What is known of a patient's health and care: problems, allergies, medications, immunizations, visits."""
+"""Clinical records of a patient: problems, allergies, medications, immunizations, visits."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ from engine.interchange.web.chart.field import (
 
 
 def _code(name: str) -> ChartField:
-    """Return a field of the code alone of a concept whose system FHIR fixes."""
+    """Return a field of a concept's code, without its system, which FHIR fixes."""
     return ChartField(
         name, TEXT, lambda resource, _: coding_of(resource.get(name)).get("code") or display_of(resource.get(name))
     )
@@ -94,8 +94,8 @@ def _medication(resource: Resource, reader: ChartReader) -> Json:
 
 
 def _dosages(resource: Resource, _reader: ChartReader) -> Json:
-    told = listed(resource.get("dosageInstruction")) or listed(resource.get("dosage"))
-    return [one["text"] for one in told if one.get("text")]
+    dosages = listed(resource.get("dosageInstruction")) or listed(resource.get("dosage"))
+    return [one["text"] for one in dosages if one.get("text")]
 
 
 MEDICATION: Final = ObjectShape(

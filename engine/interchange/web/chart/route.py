@@ -1,4 +1,4 @@
-"""From an address below /chart/v1/ to an interaction, by the table of categories; 404 for all else."""
+"""Routes addresses below /chart/v1/ to interactions by the table of categories; 404 for all others."""
 
 from functools import partial
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ PATIENTS: Final = "patients"
 ONE: Final = (RequiredAccess.READ, RoleRule.CHART)
 R4: Final = (FhirVersion.R4,)
 
-# As FHIR's search of Patient: whoever may look for people may do so here.
+# Needs the same rights as FHIR's search of Patient.
 SEARCH: Final = Interaction(
     "Patient",
     "search-type",
@@ -35,26 +35,26 @@ READ: Final = Interaction(
 
 
 class ChartRoute(NamedTuple):
-    """An interaction of the Chart API, and the patient whom it is about, '' for none."""
+    """An interaction of the Chart API, and its patient, '' for none."""
 
     interaction: Interaction
     id: str = ""
 
 
 def _listing(category: ChartCategory) -> Interaction:
-    """Return the interaction of a category: who may read a whole chart may read this, and nobody else."""
+    """Return the interaction of a category: it needs the right to read the whole chart."""
     run = partial(list_items, category)
     return Interaction(
         category.type, CHART, InteractionLevel.INSTANCE, "GET", *ONE, run, category.path, R4, flags=SCOPES
     )
 
 
-# By what follows the patient's id in the address.
+# By the segments after the patient's id.
 LISTINGS: Final = {one.path: _listing(one) for one in CATEGORIES}
 
 
 def find_chart_route(path: str) -> ChartRoute:
-    """Return what is found at a path below /chart/v1/; RefusedError 404."""
+    """Return the route of a path below /chart/v1/; RefusedError 404."""
     if path == PATIENTS:
         return ChartRoute(SEARCH)
     head, _, rest = path.partition("/")

@@ -1,4 +1,4 @@
-"""The items of a category: which records of a chart they are, newest first, a part of them at a time."""
+"""The records of a category: newest first, one page at a time."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -8,7 +8,7 @@ from engine.interchange.rest.everything.parameters import ChartPart
 from engine.interchange.rest.resource.definition import CARE
 from engine.interchange.store.transaction import Transaction
 
-# By the clinical date, what is undated at the end, and of one date what was written last.
+# By clinical date, undated records last; records of one date by the time of writing, latest first.
 ALL: Final = (
     "SELECT key FROM reference_index WHERE {chart}"
     " ORDER BY (SELECT max(d.high) FROM date_index AS d WHERE d.key = reference_index.key AND d.parameter = ?)"
@@ -20,14 +20,14 @@ WHOLE: Final = ChartPart()
 
 
 class RowRange(NamedTuple):
-    """Which part of a list is asked for."""
+    """The requested range of a list."""
 
     limit: int
     offset: int
 
 
 def keys_of(transaction: Transaction, patient_id: str, types: Iterable[str], part: RowRange) -> tuple[int, list[int]]:
-    """Return how many records of some types a chart has, and the keys of a part of them, newest first.
+    """Return the number of records of some types in a chart, and the keys of one range of them, newest first.
 
     They are the rows that $everything reads.
     """

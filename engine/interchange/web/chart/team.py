@@ -1,6 +1,6 @@
-"""The members of a patient's care team: general practitioners, and who takes part in visits, the latest first.
+"""The members of a patient's care team: general practitioners and participants of visits, latest first.
 
-FHIR's CareTeam is none of the types that the service keeps.
+The service does not store CareTeam.
 """
 
 from hashlib import sha256
@@ -16,7 +16,7 @@ from engine.interchange.web.chart.origin import RecordOrigin, channel_of, joined
 from engine.interchange.web.chart.rows import RowRange, all_keys
 
 GENERAL: Final = {"text": "General practitioner"}
-# What makes one of the members; `seen` is the start of the visit.
+# One participation; `seen` is the start of the visit.
 MEMBER: Final = ObjectShape(
     "CareTeamMember",
     (
@@ -29,7 +29,7 @@ MEMBER: Final = ObjectShape(
 
 
 def members(reader: ChartReader, part: RowRange) -> Items:
-    """Return a part of the members, each once with all roles, and how many there are."""
+    """Return one range of the members, each once with all roles, and their number."""
     found: dict[str, JsonObject] = {}
     channels: dict[str, list[RecordOrigin]] = {}
 
@@ -62,6 +62,6 @@ def members(reader: ChartReader, part: RowRange) -> Items:
 
 
 def _key(reference: JsonObject, name: str) -> str:
-    """Return the id of a member: that of the resource that is named, else one that is made of the name."""
+    """Return the id of a member: that of the referenced resource, else one derived from the name."""
     target = local_target(reference.get("reference", ""))
     return target.partition("/")[2] or sha256(name.encode()).hexdigest()[:24]

@@ -1,1 +1,1 @@
-"""The door: addresses, headers, media types, answers."""
+"""The HTTP endpoints: addresses, headers, media types, answers."""

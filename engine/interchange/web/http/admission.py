@@ -1,4 +1,4 @@
-"""The guard of every call to FHIR or the Chart API: who asks, how often, for what, in which format, and who may."""
+"""The guard of every call to FHIR or the Chart API: authentication, rate, route, media types, authorization."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +18,7 @@ from engine.interchange.web.http.route import FhirRoute, wrong_method
 def admit_call(
     service: Service, call: HttpCall, find: Callable[[], FhirRoute]
 ) -> tuple[FhirRoute, AdmittedInteraction]:
-    """Admit a call to what `find` returns or refuses, and note on the call what is found out of it.
+    """Admit a call to the route that `find` returns or refuses, and note on the call what is known of it.
 
     RefusedError, in this order: 401, 429, 404, 405, 415, 406, 403, and 400 for its parameters.
     """
@@ -43,7 +43,7 @@ def _note(call: HttpCall, route: FhirRoute) -> None:
 
 
 def _identify(service: Service, call: HttpCall) -> Principal:
-    """Return who calls; RefusedError (401), after which the call says whose the token was that is no longer valid."""
+    """Return the principal; RefusedError (401), after which `former` of the call names that of an expired token."""
     authorization = call.headers.get("authorization", "")
     try:
         call.principal = _authenticate(service, authorization)
@@ -55,7 +55,7 @@ def _identify(service: Service, call: HttpCall) -> Principal:
 
 
 def _authenticate(service: Service, authorization: str) -> Principal:
-    """Return who asks; RefusedError (401) without a token that is active."""
+    """Return the principal of an active token; RefusedError (401)."""
     kind, _, text = authorization.partition(" ")
     found = service.vault.find(text.strip()) if kind.lower() == "bearer" and text.strip() else None
     principal = principal_of(service.configuration, found) if found else None
@@ -72,7 +72,7 @@ def _unauthorised(category: Category, text: str, *, known: bool) -> RefusedError
 
 
 def _throttle(service: Service, principal: Principal) -> None:
-    """Refuse (429) a client that calls more often than the configuration lets it."""
+    """Refuse (429) a client above its configured rate."""
     limit = service.configuration.rate_limit
     seconds = service.throttle.wait(principal.client, limit, service.clock()) if limit else 0
     if seconds:
@@ -85,7 +85,7 @@ def negotiate(call: HttpCall, interaction: Interaction | None = None) -> None:
     kinds = _kinds(interaction) if interaction else WRITABLE
     raw, document = (interaction.raw, interaction.document) if interaction else (False, False)
     bodiless = interaction is not None and interaction.bodiless
-    # A query that cannot be read is told later, to those who may ask.
+    # A malformed query is refused later, after authorization.
     query = parse_qsl(call.query, keep_blank_values=True) if "_format" in call.query else []
     asked = [value for name, value in query if name == "_format"]
     media_type = call.headers.get("content-type", "")
@@ -101,16 +101,16 @@ def negotiate(call: HttpCall, interaction: Interaction | None = None) -> None:
 
 
 def _media_type(kinds: tuple[str, ...]) -> RefusedError:
-    told = f"Send {kinds[0]}."
-    # RFC 5789, 2.2: who sends another kind of patch is told which one is taken.
+    text = f"Send {kinds[0]}."
+    # RFC 5789 section 2.2: Accept-Patch names the supported patch format.
     headers = (("accept-patch", ", ".join(PATCH)),) if kinds == PATCH else ()
     if headers:
-        told = f"Send a JSON Patch (RFC 6902) as {PATCH[0]}; FHIRPath Patch and others are not taken."
-    return RefusedError(Category.MEDIA_TYPE, (Issue(told, "http.Content-Type"),), headers)
+        text = f"Send a JSON Patch (RFC 6902) as {PATCH[0]}; FHIRPath Patch and others are not taken."
+    return RefusedError(Category.MEDIA_TYPE, (Issue(text, "http.Content-Type"),), headers)
 
 
 def _kinds(interaction: Interaction) -> tuple[str, ...]:
-    """Return what the body of an interaction may be."""
+    """Return the media types that an interaction accepts."""
     if interaction.form:
         return FORM
     return PATCH if interaction.code == "patch" else WRITABLE

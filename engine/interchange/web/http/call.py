@@ -1,4 +1,4 @@
-"""One HTTP request to the FHIR door or the Chart API, with what has been found out of it; and its body."""
+"""One HTTP request to FHIR or the Chart API, what is known of it, and its body."""
 
 import asyncio
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 async def _by_bundle(_service: Service, _request: FhirRequest) -> HttpAnswer:
-    """Never run: a Bundle's entries are interactions of their own, and each is judged for itself."""
+    """Never run: each entry of a Bundle is an interaction that is admitted by itself."""
     return HttpAnswer(404)
 
 
-# What metrics and logs call a Bundle of requests.
+# The interaction of a Bundle in metrics and logs.
 BUNDLES: Final = {
     kind: Interaction(
         "Bundle",
@@ -44,13 +44,12 @@ BUNDLES: Final = {
 
 @dataclass(slots=True)
 class HttpCall:
-    """One HTTP request to the FHIR door: method, path below /fhir/, query, headers, body; or one to the Chart API.
+    """One HTTP request to FHIR, with its path below /fhir/, or to the Chart API (`chart`), below /chart/v1/.
 
-    `chart`: its path is below /chart/v1/.
-    `origin` is where it came from, and its request id as it may be told. `principal`, `interaction`, `id`, `named`
-    (patients), `refusal` and `error` are what has been found out of it; metrics, logs and the access log tell them.
-    `former` is for whom the token was that is no longer valid. `text` is the body once it was read. `rows` are those of
-    the access log for the entries of a Bundle that are not on disk yet.
+    `origin` is the client's address and the request id as logged. `principal`, `interaction`, `id`, `named` (patients),
+    `refusal` and `error` are filled in as they become known, for metrics, logs and the access log. `former` is the
+    principal of a token that is no longer valid. `text` is the body once it is read. `rows` are the access log's rows
+    of a Bundle's entries that are not on disk yet.
     """
 
     method: str
@@ -72,7 +71,7 @@ class HttpCall:
 
     @property
     def base(self) -> str:
-        """What it calls, as metrics and the access log have it: R4, STU3 or chart."""
+        """The base in metrics and the access log: R4, STU3 or chart."""
         return "chart" if self.chart else "R4" if self.path.partition("/")[0] == "R4" else "STU3"
 
     @property
@@ -81,7 +80,7 @@ class HttpCall:
         return f"{'/chart/v1' if self.chart else '/fhir'}/{self.path}"
 
     def pairs(self) -> Pairs:
-        """The parameters in the address, in the body of a form and in If-None-Exist, as far as they can be read."""
+        """The parameters in the address, the form and If-None-Exist, as far as they can be parsed."""
         form = self.interaction is not None and self.interaction.form and self.text
         parts = (self.query, form.decode("latin-1") if form else "", self.headers.get("if-none-exist", ""))
         found = (pair for part in parts for pair in parse_qsl(part.rpartition("?")[2], keep_blank_values=True))
@@ -89,7 +88,7 @@ class HttpCall:
 
 
 async def read_body(service: Service, call: HttpCall) -> bytes:
-    """Return the body of a call, expanded; RefusedError for one that is too large, or not compressed as it says."""
+    """Return the decompressed body of a call; RefusedError if it is too large, or does not fit its Content-Encoding."""
     if call.method not in WITH_BODY:
         return b""
     limit = service.configuration.max_body_bytes

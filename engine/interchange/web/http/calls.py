@@ -1,4 +1,4 @@
-"""One FHIR call from its request to its answer: the time it has, unforeseen errors, and what is told of them."""
+"""One FHIR call from request to answer: its timeout, unexpected errors, logs and access log."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ from engine.interchange.web.http.meter import Meter
 from engine.interchange.web.http.recording import access_of
 from engine.telemetry import logger
 
-# Request ids that cannot be anything of a patient: those made here, and UUIDs.
+# Request ids that cannot hold patient data: those made here, and UUIDs.
 OPAQUE: Final = re.compile(r"[0-9a-f]{16}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 TEXTS: Final = {
     Category.FAULT: "The service had an internal error.",
@@ -40,10 +40,10 @@ class Calls:
         self._service = service
         self._hooks = hooks
         self._meter = meter
-        self._store_failure_told = False
+        self._store_failure_logged = False
 
     async def answer(self, call: HttpCall, request_id: str) -> HttpAnswer:
-        """Return the answer to a call, whatever happens; ConnectionError only for a client that has gone."""
+        """Return the answer to a call; raises nothing but ConnectionError, if the client is gone."""
         version = FhirVersion.STU3 if call.base == FhirVersion.STU3 else FhirVersion.R4
         started = perf_counter()
         PENDING.set(None)
@@ -52,7 +52,7 @@ class Calls:
             answer = await self._in_time(call, version)
         finally:
             self._meter.in_flight -= 1
-        # A client that waits for '100 Continue' may still send its body, or not: only a new connection is sure.
+        # After 'Expect: 100-continue' the client may or may not send its body: close the connection.
         if not call.body.whole and (answer.status == Category.SLOW_BODY.status or "expect" in call.headers):
             answer = replace(answer, headers=(*answer.headers, ("connection", "close")))
         if answer.status >= 500:
@@ -61,7 +61,7 @@ class Calls:
         return answer
 
     async def _in_time(self, call: HttpCall, version: FhirVersion) -> HttpAnswer:
-        """Return the answer once its row of the access log is on disk; without that nothing is answered but 500."""
+        """Return the answer once its row of the access log is on disk; 500 if it cannot be written."""
         limit = self._service.configuration.request_timeout_s
         set_deadline(limit)
         answer: HttpAnswer | None = None
@@ -86,14 +86,14 @@ class Calls:
         return failed
 
     async def _record(self, call: HttpCall, answer: HttpAnswer) -> None:
-        """Wait until the row of a call is on disk, where it still needs one.
+        """Wait until the row of a call is on disk, if it needs one.
 
-        A write has its row in its own commit. Who is not known, and who calls too often, has had access to nothing; a
-        token that is no longer valid says who tried.
-        An answer of 500 or more shows nothing, nor does one to a body that came too slowly: neither waits.
+        The row of a write is in the commit of the write. A call that is unauthenticated or over its rate has no row;
+        one with an expired token names the token's principal. Answers of 500 and above, and to a body that timed out,
+        show no data and do not wait for their row.
         """
         pending = PENDING.get()
-        # A Bundle has a row of its own beside those of its entries, with whom its answer shows.
+        # A Bundle has its own row in addition to those of its entries, with the patients that its answer shows.
         alone = call.interaction is None or call.interaction.code not in BUNDLES
         kept = pending is not None and pending.kept and alone and answer.status < Category.STRUCTURE.status
         principal = call.principal or call.former
@@ -123,20 +123,21 @@ class Calls:
         return replace(answer, headers=(*answer.headers, *again))
 
     def _tell(self, call: HttpCall, status: int, request_id: str) -> None:
-        found = call.interaction
-        code = f"{found.type} {found.code}" if found else "none"
+        interaction = call.interaction
+        code = f"{interaction.type} {interaction.code}" if interaction else "none"
         error = call.error
-        told = {"error": type(error).__name__, "file": place_of(error)} if error is not None else {}
-        logger().error("request failed", request=loggable(request_id), code=code, status=status, **told)
-        if isinstance(error, StoreFailedError) and not (isinstance(error, StoreAwayError) or self._store_failure_told):
-            self._store_failure_told = True
+        fields = {"error": type(error).__name__, "file": place_of(error)} if error is not None else {}
+        logger().error("request failed", request=loggable(request_id), code=code, status=status, **fields)
+        logged = self._store_failure_logged
+        if isinstance(error, StoreFailedError) and not (isinstance(error, StoreAwayError) or logged):
+            self._store_failure_logged = True
             cause = error.__cause__
             reason = getattr(cause, "sqlite_errorname", "") or type(cause).__name__
             logger().error("store failed", reason=reason, error=type(cause).__name__)
 
 
 def loggable(request_id: str) -> str:
-    """Return a request id as it may stand in a log: a client's own one is told by the start of its SHA-256."""
+    """Return a request id as logged: a client's own id is replaced by the start of its SHA-256."""
     if OPAQUE.fullmatch(request_id):
         return request_id
     return f"sha256:{sha256(request_id.encode()).hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""What the service says of itself: CapabilityStatements of both versions."""
+"""CapabilityStatements of both versions."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -40,7 +40,7 @@ OPERATIONS: Final = {
     "validate": "http://hl7.org/fhir/OperationDefinition/Resource-validate",
     "everything": "http://hl7.org/fhir/OperationDefinition/Patient-everything",
 }
-BESIDE: Final = (
+DOCUMENTATION: Final = (
     "Searches, by GET and by POST to _search, take beside the parameters of their type: _sort (with paging by "
     "_offset), _include and _revinclude (may be repeated; not :iterate), _elements, _summary, _total, _count, _format. "
     "Chains of one link (patient.birthdate) and _has go with all parameters. Reads and histories take _elements and "
@@ -48,9 +48,9 @@ BESIDE: Final = (
     "the address of a handle, RequestResult/{id}, to be read and deleted. What is unknown is refused, but for "
     "'Prefer: handling=lenient' on a search."
 )
-# What is read and searched in tables of its own, with the search parameters.
+# Types with tables of their own, and their search parameters.
 APART: Final = {audit.NAME: audit.PARAMETERS, BUNDLE: messages.PARAMETERS}
-# References are to what is kept here and checked (422), or say by an identifier what they mean.
+# References are literal to stored resources (checked, 422) or logical by identifier.
 REFERENCES: Final = ("literal", "logical", "enforced", "local")
 COMPARTMENT: Final = "http://hl7.org/fhir/CompartmentDefinition/patient"
 RESTFUL: Final = (
@@ -67,7 +67,7 @@ RESTFUL: Final = (
 
 
 def capability_statement(version: FhirVersion, configuration: ServiceConfiguration) -> bytes:
-    """Return the CapabilityStatement of a version; it names what is served, features on trial too, and nothing else."""
+    """Return the CapabilityStatement of a version: all that is served, with features on trial."""
     own = f"{configuration.service_identifier_system}/fhir/StructureDefinition"
     return _statement(version, configuration.base_url, configuration.token_url, own, configuration.features)
 
@@ -75,18 +75,18 @@ def capability_statement(version: FhirVersion, configuration: ServiceConfigurati
 @lru_cache(maxsize=8)
 def _statement(version: FhirVersion, base_url: str, token_url: str, own: str, features: tuple[Feature, ...]) -> bytes:
     base = f"{base_url}/fhir/R4" if version is FhirVersion.R4 else f"{base_url}/fhir"
-    # What has rights of its own is no resource of FHIR.
+    # Interactions with rights of their own do not belong to FHIR.
     offered = (one for one in INTERACTIONS if version in one.versions and not one.own_rights)
     served = [one for one in offered if one.feature is None or one.feature in features]
     rest: JsonObject = {
         "mode": "server",
-        "documentation": BESIDE,
+        "documentation": DOCUMENTATION,
         "security": _security(token_url, version),
         "interaction": [{"code": "transaction"}, {"code": "batch"}],
         "compartment": [COMPARTMENT],
         "resource": [_resource(name, served, version, own) for name in sorted({one.type for one in served})],
     }
-    # STU3 names all operations here, R4 those of the whole base.
+    # STU3 lists all operations here, R4 only system-level ones.
     named = _operations(
         [one for one in served if version is FhirVersion.STU3 or one.level is InteractionLevel.SYSTEM], own
     )
@@ -144,7 +144,7 @@ def _resource(name: str, served: list[Interaction], version: FhirVersion, own: s
 
 
 def _operations(served: list[Interaction], own: str) -> tuple[tuple[str, str], ...]:
-    """Return names and definitions of the operations: HL7's, or by an address of the service's own."""
+    """Return names and definitions of the operations, HL7's or the service's own."""
     ours = own.replace("StructureDefinition", "OperationDefinition")
     pairs = (
         (one.operation[1:], OPERATIONS.get(one.code) or f"{ours}/{one.type}-{one.operation[1:]}")
@@ -155,14 +155,14 @@ def _operations(served: list[Interaction], own: str) -> tuple[tuple[str, str], .
 
 
 def _includes(type_name: str, version: FhirVersion) -> dict[str, list[str]]:
-    """Return what may come along with matches of a type: what they refer to, and what refers to them."""
+    """Return the `_include` and `_revinclude` values of a type."""
     found: dict[str, list[str]] = {"searchInclude": [], "searchRevInclude": []}
     for source, definition in KEPT.items():
         for name, parameter in definition.search_parameters(version).items():
             if parameter.kind is ParameterKind.REFERENCE:
                 include = f"{name_in(version, source)}:{name}"
                 found["searchInclude"] += [include] if source == type_name else []
-                # What a Provenance is about may be of any type.
+                # Provenance.target may be of any type.
                 found["searchRevInclude"] += [include] if {type_name, "target"} & {*parameter.targets, name} else []
     return found
 

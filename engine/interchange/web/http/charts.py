@@ -1,4 +1,4 @@
-"""The door of the Chart API: the checks of the FHIR door, then plain JSON; refusals are OperationOutcomes."""
+"""The Chart API's endpoint: the guard of the FHIR endpoint, then plain JSON; refusals are OperationOutcomes."""
 
 from functools import partial
 from typing import Final
@@ -21,12 +21,12 @@ from engine.interchange.web.http.route import FhirRoute, wrong_method
 
 VERSION: Final = FhirVersion.R4
 TYPE: Final = "Patient"
-# What this API is, for whoever asks.
+# The API's description, served to everybody.
 DOCUMENT: Final = "openapi.json"
 
 
 async def answer_chart(service: Service, call: HttpCall) -> HttpAnswer:
-    """Return the answer to a call below /chart/v1/; errors that are no refusals are the caller's to turn to 500."""
+    """Return the answer to a call below /chart/v1/; the caller turns other errors than refusals to 500."""
     try:
         if call.path == DOCUMENT:
             return _document(service, call)

@@ -1,4 +1,4 @@
-"""Patients to choose from at the sign-in: found by name, day of birth or record number, within the user's tenant."""
+"""The choice of a patient at sign-in: a search by name, birth date or record number, within the user's tenant."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,7 +15,7 @@ from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.oauth.page import PatientOption
 
-# What the page asks for, by the search parameter that it is.
+# The fields of the page and their search parameters.
 FIELDS: Final = ("family", "given", "birthdate", "identifier")
 MOST: Final = 20
 NOTHING: Final = "Enter a name, a date of birth or a record number."
@@ -27,9 +27,9 @@ MANY: Final = f"More than {MOST} patients fit; the first {MOST} are shown. Enter
 async def find_people(
     service: Service, principal: Principal, fields: Mapping[str, str], address: str
 ) -> tuple[tuple[PatientOption, ...], str]:
-    """Return the patients that the fields of the page find, 20 at most, and what to say of it, '' for nothing.
+    """Return the patients that match the page's fields, 20 at most, and a message, '' for none.
 
-    The search is in the access log before they are shown.
+    The search is in the access log before the patients are shown.
     """
     query = tuple((name, fields[name].strip()) for name in FIELDS if fields.get(name, "").strip())
     if not query:
@@ -54,7 +54,7 @@ async def find_people(
 
 
 def is_patient(service: Service, tenant: str, patient_id: str) -> bool:
-    """Say whether a tenant has a patient of this id who was not merged away."""
+    """Say whether a tenant has a patient of this id who is not merged into another."""
     standing = service.store.read(tenant, lambda transaction: transaction.standing("Patient", patient_id))
     return standing is not None and standing.survivor is None
 
@@ -63,8 +63,8 @@ def _person(patient: JsonObject) -> PatientOption:
     name: JsonObject = next(iter(patient.get("name", ())), {})
     called = " ".join(part for part in name.get("given", ()) if part)
     numbers = [one.get("value", "") for one in patient.get("identifier", ()) if _is_record_number(one)]
-    told = [f"{name.get('family', '')}, {called}", patient.get("birthDate", ""), patient.get("gender", ""), *numbers]
-    return PatientOption(patient["id"], " · ".join(part for part in told if part))
+    parts = [f"{name.get('family', '')}, {called}", patient.get("birthDate", ""), patient.get("gender", ""), *numbers]
+    return PatientOption(patient["id"], " · ".join(part for part in parts if part))
 
 
 def _is_record_number(identifier: JsonObject) -> bool:

@@ -1,4 +1,4 @@
-"""Browsers of other origins (CORS): each client names its own; discovery is for everybody, as SMART has it."""
+"""CORS: each client has its own allowed origins; discovery is open to all origins (SMART App Launch)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,7 +9,7 @@ from engine.interchange.core.exchange import HttpAnswer
 Headers = tuple[tuple[str, str], ...]
 
 METHODS: Final = "GET, HEAD, POST, PUT, PATCH, DELETE"
-# What a browser's script may send and read beside the few that every one may.
+# Headers that scripts may send and read in addition to the CORS-safelisted ones.
 SENT: Final = (
     "Authorization, Accept, Content-Type, Prefer, X-Request-Id,"
     " If-Match, If-None-Match, If-Modified-Since, If-None-Exist"
@@ -20,24 +20,24 @@ VARY: Final = ("vary", "origin")
 
 
 def preflight(configuration: ServiceConfiguration, method: str, headers: Mapping[str, str]) -> HttpAnswer | None:
-    """Return the answer to a browser that asks beforehand, for an origin of any client; None for all other requests."""
+    """Return the answer to a preflight request from an origin of any client; None for all other requests."""
     asks = method == "OPTIONS" and "access-control-request-method" in headers
     if not asks or not _known(configuration, headers.get("origin", "")):
         return None
-    told = (
+    headers_sent = (
         ("access-control-allow-origin", headers["origin"]),
         ("access-control-allow-methods", METHODS),
         ("access-control-allow-headers", SENT),
         ("access-control-max-age", AGE_SECONDS),
     )
-    return HttpAnswer(204, b"", (*told, VARY))
+    return HttpAnswer(204, b"", (*headers_sent, VARY))
 
 
 def let_in(configuration: ServiceConfiguration, origin: str, client: str, *, public: bool) -> Headers:
-    """Return the headers by which a script of an origin may read an answer, none where it may not.
+    """Return the CORS headers of an answer; none if scripts of the origin may not read it.
 
-    `client` is whose token was sent: only its own origins read what it sees. '' stands for a request without one,
-    which shows nothing of anybody. `public`: for everybody.
+    `client` is the token's client: only its own origins may read the answer; '' for a request without a token, which
+    shows no data. `public`: every origin may read it.
     """
     if public:
         return (("access-control-allow-origin", "*"),)

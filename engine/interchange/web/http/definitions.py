@@ -1,4 +1,4 @@
-"""Where HL7 defines the search parameters that are served: the SearchParameter of each, by its address."""
+"""The canonical addresses of HL7's SearchParameters for the search parameters that are served."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from engine.fhir.versions.names import name_in
 
 HL7: Final = "http://hl7.org/fhir/SearchParameter/"
 US_CORE: Final = "http://hl7.org/fhir/us/core/SearchParameter/us-core-"
-# Parameters that HL7 defines once for several types, by the start of the definition's name.
+# Parameters that HL7 defines once for several types, by the prefix of the definition's name.
 _INDIVIDUAL: Final = frozenset(
     {
         *("birthdate", "family", "given", "gender", "telecom", "phone", "email"),
@@ -33,7 +33,7 @@ _MEDICATIONS: Final = {
     ),
 }
 _GUIDE: Final = frozenset({("Encounter", "discharge-disposition"), ("Goal", "description")})
-# Ours, and what STU3 has not, or under other names.
+# The service's own, and parameters that STU3 lacks or names differently.
 _NONE: Final = frozenset(
     {
         ("ActivityDefinition", "code"),
@@ -59,9 +59,9 @@ _NONE_IN_STU3: Final = frozenset(
 
 
 def definition_of(type_name: str, parameter: str, version: FhirVersion) -> str:
-    """Return the address of the definition of a type's search parameter; '' for one that HL7 does not define.
+    """Return the canonical address of a type's SearchParameter; '' if HL7 does not define it.
 
-    For R4 that may be US Core's, where the standard itself has none.
+    For R4 it is US Core's where the base standard has none.
     """
     pair = (type_name, parameter)
     if pair in _NONE or (version is FhirVersion.STU3 and pair in _NONE_IN_STU3):

@@ -29,7 +29,7 @@ from engine.interchange.web.http.wire import LARGE_BYTES
 
 
 async def answer_call(service: Service, call: HttpCall) -> HttpAnswer:
-    """Return the answer to a call; a refusal is an OperationOutcome. Other errors are the caller's to turn to 500."""
+    """Return the answer to a call; a refusal is an OperationOutcome. The caller turns other errors to 500."""
     address = read_address(call.path, service.configuration.stu3_path_aliases)
     try:
         if address.segments == ("metadata",):
@@ -43,7 +43,7 @@ async def answer_call(service: Service, call: HttpCall) -> HttpAnswer:
 
 
 def refused(service: Service, refusal: RefusedError, version: FhirVersion) -> HttpAnswer:
-    """Return the answer that a refusal makes."""
+    """Return the answer of a refusal."""
     body = outcome(refusal, version, service.configuration.service_identifier_system)
     return HttpAnswer(refusal.category.status, write_json(body), refusal.headers)
 
@@ -78,8 +78,8 @@ async def _carry_out(
         vid=route.vid,
         form=route.interaction.form,
     )
-    told = write_json(request.body.get("securityContext")) if route.interaction.raw and request.body else text
-    call.named = named_in(route.interaction, route.id, request.query, told, request.base)
+    body = write_json(request.body.get("securityContext")) if route.interaction.raw and request.body else text
+    call.named = named_in(route.interaction, route.id, request.query, body, request.base)
     if route.interaction.type == handle.NAME:
         call.named = handle.patient_of(service, request)
     if route.interaction.access is RequiredAccess.WRITE:
@@ -88,7 +88,7 @@ async def _carry_out(
 
 
 async def _bundle(service: Service, version: FhirVersion, call: HttpCall) -> HttpAnswer:
-    """Answer a batch or a transaction; which of the two, its body says."""
+    """Answer a batch or a transaction, by the body's type."""
     route = FhirRoute(BUNDLES[BundleKind.BATCH], "")
     try:
         _, admission = admit_call(service, call, lambda: route)
@@ -121,12 +121,12 @@ def _form(text: bytes) -> str:
     try:
         return text.decode("ascii").strip()
     except ValueError as error:
-        told = "The form cannot be read; escape what is not ASCII."
-        raise refuse(Category.BAD_VALUE, told, location="http.body") from error
+        problem = "The form cannot be read; escape what is not ASCII."
+        raise refuse(Category.BAD_VALUE, problem, location="http.body") from error
 
 
 async def _resource(call: HttpCall, interaction: Interaction, version: FhirVersion, text: bytes) -> Json:
-    """Return the body of a call as a value, None where it has none; what is raw becomes a Binary."""
+    """Return the parsed body of a call, None without one; a raw body becomes a Binary."""
     if call.method not in WITH_BODY or interaction.form or (interaction.bodiless and not text):
         return None
     if not interaction.raw:
@@ -142,8 +142,7 @@ async def _read(text: bytes) -> Json:
         raise refuse(Category.INVALID, str(error), location=error.place) from None
     except NO_JSON as error:
         place = f" (line {error.lineno}, column {error.colno})" if isinstance(error, JSONDecodeError) else ""
-        told = f"The body is not valid JSON{place}."
-        raise refuse(Category.STRUCTURE, told, location="http.body") from error
+        raise refuse(Category.STRUCTURE, f"The body is not valid JSON{place}.", location="http.body") from error
 
 
 def _metadata(service: Service, version: FhirVersion, call: HttpCall) -> HttpAnswer:

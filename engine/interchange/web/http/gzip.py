@@ -1,12 +1,12 @@
-"""gzip: answers compressed where the client takes it, bodies of requests expanded within the limit (RFC 9110)."""
+"""gzip: compressed answers for clients that accept them, request bodies decompressed within the limit (RFC 9110)."""
 
 import zlib
 from functools import lru_cache
 from typing import Final
 
-# Below this an answer gains nothing that a network would notice.
+# Smaller answers are not worth compressing.
 SHORTEST_BYTES: Final = 1024
-# The fastest one: JSON shrinks to a sixth with it, and to a seventh with the default.
+# The fastest level: JSON shrinks to a sixth, with the default level to a seventh.
 LEVEL: Final = 1
 GZIP: Final = 16 + zlib.MAX_WBITS
 NAMES: Final = frozenset({"gzip", "x-gzip"})
@@ -14,12 +14,12 @@ ANY: Final = "*"
 
 
 class BombError(Exception):
-    """A body is larger than the limit once it is expanded."""
+    """The decompressed body exceeds the limit."""
 
 
 @lru_cache(maxsize=256)
 def takes_gzip(accept_encoding: str) -> bool:
-    """Say whether an Accept-Encoding header lets an answer be compressed."""
+    """Say whether an Accept-Encoding header accepts gzip."""
     weights: dict[str, bool] = {}
     for part in accept_encoding.lower().split(","):
         name, _, options = part.partition(";")
@@ -34,9 +34,9 @@ def compress(body: bytes) -> bytes:
 
 
 def expand(body: bytes, limit: int) -> bytes:
-    """Return a compressed body; BombError where it is larger than `limit`, ValueError where it is no whole gzip.
+    """Decompress a body; BombError if it is larger than `limit`, ValueError if it is not complete gzip.
 
-    No more than `limit` bytes are ever made of it.
+    At most `limit` bytes are decompressed.
     """
     reader = zlib.decompressobj(GZIP)
     try:

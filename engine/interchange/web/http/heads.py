@@ -1,4 +1,4 @@
-"""What is refused before the application hears of it, heads and connections, told in FHIR's form."""
+"""OperationOutcomes for refusals below the application: malformed request heads, too many connections."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -25,10 +25,10 @@ REFUSALS: Final = {
 }
 
 
-def refusal(told: Callable[[Category], None], status: HTTPStatus) -> ConnectionRefusal:
-    """Return the refusal of a head as an OperationOutcome; `told` is called with its category."""
+def refusal(count: Callable[[Category], None], status: HTTPStatus) -> ConnectionRefusal:
+    """Return the refusal of a request head as an OperationOutcome; `count` is called with its category."""
     category, text = REFUSALS[status]
-    told(category)
+    count(category)
     again = ((b"retry-after", b"1"),) * (category is Category.BUSY)
     body = write_json(outcome(refuse(category, text, location="http.head"), FhirVersion.R4, ""))
     return ConnectionRefusal((*SAFE, (b"content-type", b"application/fhir+json"), *again), body)

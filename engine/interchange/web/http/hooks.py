@@ -1,4 +1,4 @@
-"""Test hooks of a sandbox: put the clock forward, slow a path down, let a path fail before or after its commit."""
+"""Test hooks of a sandbox: advance the clock, delay a path, fail a path before or after its commit."""
 
 import asyncio
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from engine.interchange.kernel.clock import Clock
 
 
 class HookError(ValueError):
-    """A hook was asked for something it does not know."""
+    """A hook's request is not valid."""
 
 
 class AskedForError(Exception):
-    """A test asked for this fault."""
+    """A fault that a test injected."""
 
 
 @dataclass(slots=True)
@@ -35,26 +35,26 @@ class InjectedFault:
         return True
 
     async def apply(self) -> None:
-        """Delay the request, then fail it where that was asked for."""
+        """Delay the request, then fail it if the fault says so."""
         await asyncio.sleep(self.seconds)
         if self.fails and not self.after_commit:
             raise AskedForError
 
     def apply_after_commit(self) -> None:
-        """Fail as a request whose result is never known: TimeoutError."""
+        """Raise TimeoutError after the commit, if the fault says so: the client does not learn the result."""
         if self.fails:
             raise TimeoutError
 
 
 class Hooks:
-    """What a test asked for: POST /_test/clock, /_test/slow, /_test/fail, and /_test/reset to forget all of it."""
+    """The injected faults: POST /_test/clock, /_test/slow, /_test/fail, and /_test/reset to clear them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._faults: list[InjectedFault] = []
 
     def ask(self, name: str, body: JsonObject) -> None:
-        """Do or note what a hook's JSON body says; HookError for what cannot be understood."""
+        """Apply a hook's JSON body; HookError if it is not valid."""
         try:
             if name == "clock":
                 self._clock.advance(float(body["advance_seconds"]))

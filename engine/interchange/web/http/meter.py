@@ -1,4 +1,4 @@
-"""Metrics of the service for Prometheus: codes, types, numbers and seconds, nothing of a patient."""
+"""Prometheus metrics of the service: codes, types, counts and seconds, no patient data."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -25,7 +25,7 @@ Labels = tuple[str, str, str, str]
 
 
 class _Numbers(Collector):
-    """What store and meter have as plain numbers, read when asked for."""
+    """Gauges of the store and the meter, collected at each scrape."""
 
     def __init__(self, store: Store, meter: "Meter", clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -33,7 +33,7 @@ class _Numbers(Collector):
         self._meter = meter
 
     def collect(self) -> Iterator[Metric]:
-        """Return the numbers of this moment."""
+        """Return the current values."""
         in_flight = "FHIR requests that are being answered"
         yield GaugeMetricFamily("adt_interchange_in_flight", in_flight, self._meter.in_flight)
         commits, writes = self._store.commits
@@ -45,7 +45,7 @@ class _Numbers(Collector):
             yield from self._kept()
 
     def _kept(self) -> Iterator[Metric]:
-        """Return the numbers that the database has, those of all processes on it."""
+        """Return the numbers from the database, of all its processes."""
         jobs = GaugeMetricFamily(
             "adt_interchange_jobs", "Jobs that have not ended, by kind and state", labels=("kind", "state")
         )
@@ -65,13 +65,13 @@ class _Numbers(Collector):
         yield orders
         yield oldest
         number, oldest_ms = waiting(self._store.reader())
-        yield GaugeMetricFamily("adt_interchange_webhooks_waiting", "Events that subscribers are owed", number)
+        yield GaugeMetricFamily("adt_interchange_webhooks_waiting", "Events waiting to be sent to subscribers", number)
         since = max(0, at_ms - oldest_ms) / 1000 if oldest_ms is not None else 0
         yield GaugeMetricFamily("adt_interchange_webhooks_oldest_seconds", "How long the oldest of them waits", since)
 
 
 class Meter:
-    """What one service counts; each service of a process has its own."""
+    """Metrics of one service; each service of a process has its own registry."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self.registry = CollectorRegistry()
@@ -127,7 +127,7 @@ class Meter:
         self._children: dict[Labels, tuple[Counter, Histogram]] = {}
 
     def count(self, call: HttpCall, version: str, status: int, seconds: float) -> None:
-        """Count one answered request; what reached no interaction is counted under `none`."""
+        """Count one answered request; without an interaction under `none`."""
         found = call.interaction
         labels = (found.code if found else "none", found.type if found else "", version, f"{status // 100}xx")
         children = self._children.get(labels)
@@ -140,7 +140,7 @@ class Meter:
             self.refused(call.refusal)
 
     def refused(self, category: Category) -> None:
-        """Count a refusal, before or behind the FHIR door."""
+        """Count a refusal."""
         self._refusals.labels(category.name.lower().replace("_", "-")).inc()
 
     def job_ended(self, kind: str, state: str, seconds: float) -> None:
@@ -149,11 +149,11 @@ class Meter:
         self._job_seconds.labels(kind).observe(seconds)
 
     def transmitted(self, outcome: str) -> None:
-        """Count one time that an order was sent, or could not be."""
+        """Count one attempt to send an order."""
         self._transmissions.labels(outcome).inc()
 
-    def told(self, outcome: str) -> None:
-        """Count one time that an event was sent to a subscriber."""
+    def notified(self, outcome: str) -> None:
+        """Count one attempt to send an event to a subscriber."""
         self._webhooks.labels(outcome).inc()
 
     def issued(self, grant: str) -> None:

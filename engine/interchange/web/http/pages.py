@@ -1,4 +1,4 @@
-"""What is served beside FHIR: the token endpoints, the sign-in, health, metrics, and a sandbox's test hooks."""
+"""All that is served besides FHIR: token endpoints, sign-in, health, metrics, and a sandbox's test hooks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -32,9 +32,9 @@ UNKNOWN: Final = {404: "not_found", 405: "method_not_allowed"}
 
 
 class Pages:
-    """Answers everything that is not FHIR; errors are JSON `{"error": ...}` without any text of what went wrong.
+    """Answers all requests but FHIR's; errors are JSON `{"error": ...}` without an exception's text.
 
-    `more` are routes of what stands above: the chart in a browser.
+    `more` are the routes of the chart viewer.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Pages:
         self._sign_in = sign_in
         self._hooks = hooks
         self._meter = meter
-        # The aliases of a base are fixed at the start, as all addresses are.
+        # The aliases of a base, like all addresses, are fixed at the start.
         names = ("", "R4", *service.configuration.stu3_path_aliases)
         self.discovery = frozenset(
             {PATH, OPENID_PATH, "/oauth/jwks", *(f"/fhir/{name}".rstrip("/") + PATH for name in names)}
@@ -54,12 +54,12 @@ class Pages:
         self._router = Router(routes=self._routes(), redirect_slashes=False)
 
     def _allowed(self, path: str) -> str:
-        """Return the methods that an address takes, by whichever of its routes."""
+        """Return the methods of all routes that match an address."""
         routes = (one for one in self._router.routes if isinstance(one, Route) and one.path_regex.match(path))
         return ", ".join(sorted({method for one in routes for method in one.methods or ()}))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str, shared: Headers) -> None:
-        """Answer one request; `shared` are headers that let a browser of another origin read it."""
+        """Answer one request; `shared` are its CORS headers."""
         limit = self._service.configuration.request_timeout_s
         tell = _Teller(send, request_id, shared)
         try:
@@ -75,8 +75,8 @@ class Pages:
         except (TimeoutError, asyncio.CancelledError, StoreBusyError):
             answer = _json({"error": "temporarily_unavailable"}, 503, {"connection": "close"})
         except Exception as error:  # noqa: BLE001 - whatever it is, the client gets server_error without its text
-            told = {"error": type(error).__name__, "file": place_of(error)}
-            logger().error("page failed", request=loggable(request_id), status=500, **told)
+            fields = {"error": type(error).__name__, "file": place_of(error)}
+            logger().error("page failed", request=loggable(request_id), status=500, **fields)
             answer = _json({"error": "server_error"}, 500)
         else:
             return
@@ -111,8 +111,8 @@ class Pages:
             routes.append(Route("/_test/outbound", self._outbound, methods=["GET"]))
             routes.append(Route("/_test/lab", self._laboratory, methods=["POST"]))
             routes += [
-                Route(f"/_test/{name}", partial(_network, self._service, told), methods=["POST"])
-                for name, told in HOOKS.items()
+                Route(f"/_test/{name}", partial(_network, self._service, hook), methods=["POST"])
+                for name, hook in HOOKS.items()
             ]
             routes.append(Route("/_test/{name}", partial(_hook, self._service, self._hooks), methods=["POST"]))
         return routes
@@ -140,7 +140,7 @@ class Pages:
 
 
 class _Teller:
-    """Sends messages with the request id and the headers that stand on every answer."""
+    """Sends messages with the request id and the headers of every answer."""
 
     def __init__(self, send: Send, request_id: str, shared: Headers) -> None:
         self._send = send
@@ -186,7 +186,7 @@ async def _hook(service: Service, hooks: Hooks, request: HttpRequest) -> Respons
         hooks.ask(request.path_params["name"], asked)
     except (HookError, ValueError) as error:
         return _json({"error": str(error)}, 400)
-    # What the time has ended has ended before the answer.
+    # Jobs that the new time expires end before the answer.
     await end_those_over(service)
     service.webhook_wakeup.set()
     return _json({"status": "done"})

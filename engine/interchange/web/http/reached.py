@@ -1,6 +1,6 @@
-"""Whose record a request leads to that shows nothing itself: a refused one, or one whose answer leaves out whose it is.
+"""The patients of a request whose answer does not name them: a refused one, or one with an anonymous answer.
 
-For the access log only: what is found here never changes an answer.
+For the access log only: it never changes an answer.
 """
 
 from collections.abc import Iterator
@@ -23,11 +23,11 @@ from engine.interchange.store.history import former_version
 from engine.interchange.store.job import patient_of_job
 from engine.interchange.store.transaction import Transaction
 
-# Operations whose body may name patients by their numbers, and the elements in which it does.
+# Operations whose body may name patients by identifiers, and the elements that do.
 BY_NUMBER: Final = frozenset({"merge", "merge-document"})
 NUMBERS: Final = frozenset({"valueIdentifier", "identifier"})
 NUMBER: Final = "identifier"
-# Numbers of one request that are looked up, and values of a body that are looked at for them.
+# Limits: identifiers of one request that are looked up, and values of a body that are searched for them.
 MOST: Final = 10
 MOST_VALUES: Final = 1_000
 
@@ -37,7 +37,7 @@ Number = tuple[str, str]
 def reached(
     service: Service, tenant: str, interaction: Interaction, resource_id: str, query: Pairs, text: bytes
 ) -> tuple[str, ...]:
-    """Return the ids of the patients whose record a request leads to: by a resource's id, or by a patient's number."""
+    """Return the ids of the patients that a request concerns, by a resource's id or a patient's identifier."""
     numbers = tuple(_numbers(interaction, query, text))[:MOST]
     leads = bool(resource_id) and ID.fullmatch(resource_id) is not None and _leads(interaction)
     if not leads and not numbers:
@@ -54,7 +54,7 @@ def reached(
 
 
 def _leads(interaction: Interaction) -> bool:
-    """Say whether what an id names may be of a patient, whom the id itself does not name."""
+    """Say whether the resource of an id may belong to a patient that the id does not name."""
     name = interaction.type
     return name in {"Binary", SUBSCRIPTION, handle.NAME} or (name in KEPT and bool(KEPT[name].patient))
 
@@ -72,7 +72,7 @@ def _whose(transaction: Transaction, interaction: Interaction, resource_id: str)
     if stored is None:
         return
     if stored.deleted:
-        # Whose it was stands in what it was.
+        # The last version before the deletion names the patient.
         former = former_version(transaction, stored, stored.version - 1, 0)
         yield from patients_in(former.body) if former is not None else ()
     elif interaction.type == "Binary":
@@ -82,7 +82,7 @@ def _whose(transaction: Transaction, interaction: Interaction, resource_id: str)
 
 
 def _numbers(interaction: Interaction, query: Pairs, text: bytes) -> Iterator[Number]:
-    """Yield the numbers of patients (system, value) that a request asks for."""
+    """Yield the patient identifiers (system, value) in a request."""
     for name, value in query:
         if _asks_number(interaction, name):
             for one in value.split(","):
@@ -97,7 +97,7 @@ def _numbers(interaction: Interaction, query: Pairs, text: bytes) -> Iterator[Nu
 
 
 def _asks_number(interaction: Interaction, name: str) -> bool:
-    """Say whether a search parameter names patients by a number: `identifier`, or `patient.identifier` elsewhere."""
+    """Say whether a search parameter selects patients by identifier: `identifier`, or `patient.identifier`."""
     owner, dot, rest = name.partition(".")
     if dot:
         return owner.partition(":")[0] in OWNERS and rest == NUMBER

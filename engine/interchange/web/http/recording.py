@@ -1,4 +1,4 @@
-"""The row of a call in the access log: who asked for what, and whose record it names, reached or shows."""
+"""The row of a call in the access log: principal, interaction, and the patients it names, reaches or shows."""
 
 import asyncio
 from contextlib import suppress
@@ -16,18 +16,18 @@ from engine.interchange.tokens.oauth.vault import Principal
 from engine.interchange.web.http.call import BUNDLES, WITH_BODY, HttpCall, read_body
 from engine.interchange.web.http.reached import reached
 
-# How long the body of a request that is refused is waited for, to see whom it names.
+# Timeout for reading the body of a refused request, to see which patients it names.
 REFUSED_BODY_SECONDS: Final = 5
-# An answer whose content the client has already.
+# Statuses of answers whose content the client has already.
 NOT_MODIFIED: Final = 304
 
 
 def access_of(
     service: Service, call: HttpCall, principal: Principal, interaction: Interaction, answer: HttpAnswer | None
 ) -> AccessRow:
-    """Return the row of the access log for a call, and its answer if there is one yet.
+    """Return the access log's row of a call, and of its answer if there is one.
 
-    A refusal says nothing of whose record it was about, and other answers not always: then that is looked up.
+    The patients are looked up where the answer does not name them.
     """
     at_ms = milliseconds(service.clock())
     row = entry(at_ms, call.base, principal, interaction, call.id, call.named, answer, call.origin)
@@ -40,9 +40,9 @@ def access_of(
 
 
 async def name_refused(service: Service, call: HttpCall, version: FhirVersion) -> None:
-    """Find out whom a request names that is being refused, for the access log; its answer stays what it is.
+    """Find the patients that a refused request names, for the access log; the answer does not change.
 
-    Its body too, which was not asked for yet: it is waited for a little, unless the client waits to be asked for it.
+    Reads the body too, with a short timeout, unless the client waits for '100 Continue'.
     """
     if call.interaction is None or (call.principal or call.former) is None or call.refusal is not None:
         return
@@ -50,7 +50,7 @@ async def name_refused(service: Service, call: HttpCall, version: FhirVersion) -
         with suppress(RefusedError, ConnectionError, TimeoutError):
             async with asyncio.timeout(REFUSED_BODY_SECONDS):
                 call.text = await read_body(service, call)
-    # What is no FHIR may name patients of others; the header says whose it is.
+    # A raw body may mention other patients; the X-Security-Context header names the one it belongs to.
     raw = call.interaction.raw and not call.headers.get("content-type", "").startswith(FHIR_JSON)
     context = f'"{call.headers.get("x-security-context", "")}"'.encode("latin-1", "replace")
     text = (b"" if raw else call.text or b"") + context

@@ -1,4 +1,4 @@
-"""From an address to an interaction: version, type, id and operation; 404 and 405 for what is not served."""
+"""Routes an address to an interaction: version, type, id and operation; 404 and 405 for what is not served."""
 
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -24,7 +24,7 @@ from engine.interchange.rest.merge import operation
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.web.resource.interactions import interactions
 
-# Every interaction of the service: a new room adds its line here.
+# Every interaction of the service.
 OFFERED: Final[tuple[Interaction, ...]] = (
     *interactions(),
     operation.INTERACTION,
@@ -41,10 +41,10 @@ OFFERED: Final[tuple[Interaction, ...]] = (
 )
 INTERACTIONS: Final[tuple[Interaction, ...]] = (*OFFERED, *handle.interactions(OFFERED))
 
-# What a client or a proxy would read as a step in a path.
+# Segments that clients and proxies resolve as relative steps.
 DOTS: Final = frozenset({".", ".."})
 
-# The steps to former versions: of all, and of one of them.
+# The paths of the history and of one version.
 HISTORY: Final = "_history"
 VERSION: Final = "_history/"
 
@@ -53,7 +53,7 @@ Place = tuple[FhirVersion, str, InteractionLevel, str]
 TYPES: Final = frozenset((version, name_in(version, one.type)) for one in INTERACTIONS for version in one.versions)
 
 
-# The operation of a search by POST, and the types that are searched within the compartment of a patient.
+# The operation of a search by POST, and the types with a search in the patient compartment.
 SEARCH: Final = "_search"
 COMPARTMENT: Final = {
     (version, name_in(version, one.type)): one
@@ -67,14 +67,14 @@ COMPARTMENT: Final = {
 
 
 class RequestTarget(NamedTuple):
-    """Where a request points to, below the service's base; `segments` is what follows the version."""
+    """The target of a request below the service's base; `segments` follow the version."""
 
     version: FhirVersion
     segments: tuple[str, ...]
 
 
 class FhirRoute(NamedTuple):
-    """An interaction, the id that it is about, and the version of that, '' for none; and the patients it names."""
+    """An interaction with its id and version, '' for none, and the patients in the address."""
 
     interaction: Interaction
     id: str
@@ -97,7 +97,7 @@ def find_route(address: RequestTarget, method: str, features: tuple[Feature, ...
     if type_name.startswith("$") and len(segments) == 1:
         return _of_system(address, method, features)
     if segments == ("",):
-        # A Bundle of requests is all that a base takes.
+        # POST to a base takes a Bundle only.
         raise wrong_method({"POST"})
     if (address.version, type_name) not in TYPES:
         raise refuse(
@@ -132,7 +132,7 @@ def _of_system(address: RequestTarget, method: str, features: tuple[Feature, ...
 
 
 def _steps(steps: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
-    """Return what follows a type in an address: its id if any, an operation (or history, or search), a version."""
+    """Return the segments after a type: id, operation (or history, or search), version; '' for none."""
     if len(steps) > 2 and steps[-2] == HISTORY:
         return steps[:-2], VERSION, steps[-1]
     if steps and (steps[-1].startswith("$") or steps[-1] in {HISTORY, SEARCH}):
@@ -141,7 +141,7 @@ def _steps(steps: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
 
 
 def _compartment(address: RequestTarget, method: str) -> FhirRoute:
-    """Return the search of a type within the compartment of a patient, whose id the route has."""
+    """Return the compartment search of a type; the route has the patient's id."""
     _, patient_id, type_name = address.segments
     if method != "GET":
         raise wrong_method({"GET"})
@@ -152,7 +152,7 @@ def _compartment(address: RequestTarget, method: str) -> FhirRoute:
 
 @lru_cache(maxsize=2)
 def _places(features: tuple[Feature, ...]) -> dict[Place, dict[str, Interaction]]:
-    """Return the interactions in force with some features: by where they are found, then by method."""
+    """Return the interactions in force with the given features, by address pattern, then by method."""
     found: dict[Place, dict[str, Interaction]] = {}
     for one in INTERACTIONS:
         for version in one.versions if one.feature is None or one.feature in features else ():
@@ -162,6 +162,6 @@ def _places(features: tuple[Feature, ...]) -> dict[Place, dict[str, Interaction]
 
 
 def wrong_method(methods: set[str]) -> RefusedError:
-    """Return the refusal of a method at an address that has other ones; HEAD goes wherever GET does."""
+    """Return the refusal (405) of a method; Allow has HEAD with each GET."""
     allow = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
     return RefusedError(Category.METHOD, (Issue(f"Use {allow} here.", "http.method"),), (("allow", allow),))

@@ -1,4 +1,4 @@
-"""GET and POST /oauth/authorize: people sign in, allow or cancel, and are sent back to the client."""
+"""GET and POST /oauth/authorize: sign-in, consent, and the redirect back to the client."""
 
 import asyncio
 import re
@@ -50,7 +50,7 @@ PRIVATE: Final = {"referrer-policy": "no-referrer", "pragma": "no-cache"}
 
 
 class SignIn:
-    """The sign-in of one service; `new_secret` makes what nobody can guess."""
+    """The sign-in of one service; `new_secret` makes random secrets."""
 
     def __init__(self, service: Service, new_secret: Callable[[], str]) -> None:
         self._service = service
@@ -96,7 +96,7 @@ class SignIn:
     async def _proven(
         self, request: Request, asked: AuthorizationRequest, login: str, fields: dict[str, str]
     ) -> Response:
-        """Go on from the page on which a person signs in: check the password."""
+        """Check the password of the sign-in page."""
         address = request.client.host if request.client else ""
         wait = self._throttle.begin(login, address)
         if wait:
@@ -110,7 +110,7 @@ class SignIn:
         return await self._signed_in(request, asked, login)
 
     async def _signed_in(self, request: Request, asked: AuthorizationRequest, login: str) -> Response:
-        """Send a person back to the client, or first let a patient be chosen where the client asks for one."""
+        """Redirect to the client, or first to the choice of a patient if the client asks for one."""
         if asked.wants_patient:
             return self._choice(request, asked, login, {})
         return await self._allow(asked, login)
@@ -118,7 +118,7 @@ class SignIn:
     async def _chosen(
         self, request: Request, asked: AuthorizationRequest, login: str, fields: dict[str, str]
     ) -> Response:
-        """Go on from the page on which a patient is chosen: look for patients, or take the one who was chosen."""
+        """Handle the patient page: search for patients, or accept the chosen one."""
         user = self._service.configuration.users.get(login)
         if user is None or user.disabled or user.tenant != asked.client.tenant:
             return self._form(request, asked, 403, login, STALE)
@@ -137,7 +137,7 @@ class SignIn:
         return _redirect(asked.answer(code=await self._service.codes.issue(asked.allowed_by(login, patient))))
 
     async def _is_user(self, asked: AuthorizationRequest, login: str, password: str) -> bool:
-        """Say whether a password is a user's of the client's tenant; takes as long for one that is unknown."""
+        """Say whether a password is that of a user of the client's tenant; takes as long for an unknown user."""
         users = self._service.configuration.users
         user = users.get(login)
         known = user is not None and user.tenant == asked.client.tenant and user.may_sign_in
@@ -178,7 +178,7 @@ class SignIn:
         people: tuple[PatientOption, ...] = (),
         alarm: str = "",
     ) -> Response:
-        """Return the page on which a patient is chosen; its seal says that this person has signed in."""
+        """Return the patient page; its seal proves that this person has signed in."""
         browser = self._browser(request) or self._new_secret()
         seal_text = self._seal(browser, asked, login)
         choice = PatientChoicePage(
@@ -192,14 +192,14 @@ class SignIn:
         return self._shown(_page(patient_page(choice), 200, asked.redirect_uri, {}), browser)
 
     def _shown(self, answer: Response, browser: str) -> Response:
-        # Lax: it comes along when the client sends the person here, and not with a form of another site.
+        # Lax: sent with the client's redirect to this page, not with a form of another site.
         answer.set_cookie(self._cookie, browser, path="/", secure=self._secure, httponly=True, samesite="lax")
         return answer
 
     def _seal(self, browser: str, asked: AuthorizationRequest, login: str = "") -> str:
-        """Return what says that this service made the form, for this browser and this request, just now.
+        """Return the seal of a form, bound to this browser, this request and the time.
 
-        `login`: and that this user has signed in.
+        `login`: also to this signed-in user.
         """
         until = milliseconds(self._service.clock()) + FORM_LIFETIME_MS
         return seal(self._service.seal_secret, _bound(browser, asked, login), (), until)
@@ -213,7 +213,7 @@ class SignIn:
         return bool(browser)
 
     def _browser(self, request: Request) -> str:
-        """Return by what a browser is known, '' where it is not."""
+        """Return the browser's cookie, '' for none."""
         found = request.cookies.get(self._cookie, "")
         return found if COOKIE.fullmatch(found) else ""
 
@@ -227,7 +227,7 @@ class SignIn:
 
     @property
     def _cookie(self) -> str:
-        # `__Host-`: no other host below the same domain can set it.
+        # `__Host-`: other hosts of the same domain cannot set it.
         return "__Host-sign-in" if self._secure else "sign-in"
 
 

@@ -1,4 +1,4 @@
-"""What the service says of its sign-in and tokens: /.well-known/smart-configuration (SMART App Launch 2.2)."""
+"""/.well-known/smart-configuration (SMART App Launch 2.2)."""
 
 from typing import Final
 
@@ -38,7 +38,7 @@ KEPT_TYPES: Final = frozenset(name.lower() for name in KEPT) | {ANY, AUDIT_EVENT
 
 
 def smart_configuration(configuration: ServiceConfiguration) -> bytes:
-    """Return the document; its scopes are those that any client is registered for, and that open something."""
+    """Return the document; its scopes are those that a client is registered for and that grant something."""
     oauth = f"{configuration.token_url}/oauth"
     scopes = sorted({scope for client in configuration.clients.values() for scope in client.scopes if works(scope)})
     signed = [SECRET_ALGORITHM, *ALGORITHMS.values()]
@@ -70,6 +70,6 @@ def smart_configuration(configuration: ServiceConfiguration) -> bytes:
 
 
 def works(scope: str) -> bool:
-    """Say whether a scope opens anything: a flag that is obeyed, or a type that is kept."""
+    """Say whether a scope grants anything: a known flag, or a type that the service stores."""
     found = right(scope)
     return found is not None and (not found.access or found.type in KEPT_TYPES)

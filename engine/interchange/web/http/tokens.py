@@ -1,6 +1,6 @@
 """The token endpoints over HTTP: /oauth/token, /oauth/info, /oauth/cancel and /oauth/userinfo, all answers JSON.
 
-The specification's GETs of info and cancel stand beside POSTs that want proof of the client (RFC 7662, RFC 7009).
+info and cancel are GETs of the specification, and POSTs with client authentication (RFC 7662, RFC 7009).
 """
 
 from collections.abc import Awaitable, Callable
@@ -75,7 +75,7 @@ def _route(path: str, **tellers: Tell) -> Route:
 
 
 async def _proven(service: Service, proofs: WrongProofs, work: Work, request: Request) -> JsonObject:
-    """Return what `work` makes of a form whose client proves itself; wrong proofs are counted, and end in 429."""
+    """Return the answer of `work` to a form with client authentication; wrong proofs are counted, then 429."""
     fields = endpoint.parse_fields(request.headers.get("content-type", ""), await read_form(request))
     authorization = request.headers.get("authorization", "")
     caller = claimed(service, fields, authorization)
@@ -91,7 +91,7 @@ async def _proven(service: Service, proofs: WrongProofs, work: Work, request: Re
 
 
 def _parameter(request: Request, name: str) -> str:
-    """Return a parameter of a query, '' for none; OAuthError where it is given twice: which one is meant?"""
+    """Return a parameter of a query, '' for none; OAuthError if it is given twice."""
     given = request.query_params.getlist(name)
     if len(given) > 1:
         raise OAuthError("invalid_request", f"{name} is given more than once.")
@@ -110,7 +110,7 @@ async def read_form(request: Request) -> bytes | None:
 
 
 def _tell(error: OAuthError, caller: Caller | None) -> None:
-    """Log a refusal with the client's name as configured; what a stranger calls itself may be anything."""
+    """Log a refusal with the configured client's name; an unknown client's own name is not logged."""
     said = (caller.client.trouble if caller else "") or error.description
     logger().warning("token refused", client=caller.name if caller else "", reason=error.code, error=said)
 

@@ -1,4 +1,4 @@
-"""ASGI in and out: headers as a mapping, bodies within a limit, answers sent in two messages."""
+"""ASGI: headers as a mapping, bodies within a limit, answers in two messages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -11,26 +11,26 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-# What stands on every answer: nothing of a patient stays in a cache, and nobody guesses at media types.
-# Answers that have no body whatever stands in their place (RFC 9110 section 8.6).
+# Statuses without a body and without Content-Length (RFC 9110 section 8.6).
 NO_LENGTH: Final = frozenset({204, 304})
 VARY: Final = (b"vary", b"accept-encoding")
 # Larger bodies are compressed, read and checked in a thread.
 LARGE_BYTES: Final = 262_144
+# On every answer: no caching, no guessing of media types.
 SAFE: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
 class RequestBody:
-    """The body of a request as it comes in; `whole` once all of it is here."""
+    """The body of a request; `whole` once it is complete."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self.whole = False
 
     async def read(self, content_length: str | None, limit: int) -> bytes | None:
-        """Return the body; None where it is larger than `limit` bytes, which is told as early as it is known.
+        """Return the body; None as soon as it is known to exceed `limit` bytes.
 
-        ConnectionError: the client went away before its end.
+        ConnectionError: the client disconnected before its end.
         """
         if content_length is not None and content_length.isdigit() and int(content_length) > limit:
             return None
@@ -50,7 +50,7 @@ class RequestBody:
 
 
 def read_headers(scope: Scope) -> dict[str, str]:
-    """Return the headers by lower-case name; several of one name are joined by commas."""
+    """Return the headers by lower-case name; repeated ones are joined by commas."""
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         key, text = name.decode("latin-1"), value.decode("latin-1")
@@ -59,9 +59,9 @@ def read_headers(scope: Scope) -> dict[str, str]:
 
 
 async def send_answer(send: Send, answer: HttpAnswer, media_type: str, request_id: str, *, gzip: bool = False) -> None:
-    """Send an answer with its length, media type and request id; the server below leaves out the body for HEAD.
+    """Send an answer with its length, media type and request id; the server omits the body for HEAD.
 
-    `gzip`: the client takes a compressed body, and gets one of more than 1 kB.
+    `gzip`: the client accepts gzip; bodies of more than 1 kB are compressed.
     """
     body = answer.body
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]

@@ -1,4 +1,4 @@
-"""Which client asks, and what proves it: a secret, a signed assertion, or PKCE alone for a public client."""
+"""Client authentication: a secret, a signed assertion, or PKCE alone for a public client."""
 
 import base64
 import binascii
@@ -17,20 +17,20 @@ from engine.interchange.tokens.oauth.fault import OAuthError
 
 Fields = Mapping[str, str]
 
-# SMART, "Backend Services": an assertion that proves a client lives five minutes at most.
+# SMART, "Backend Services": a client assertion expires in five minutes at most.
 LONGEST_ASSERTION_SECONDS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The client that asks, by name, and as configured."""
+    """The calling client: its name and its configuration."""
 
     name: str
     client: Client
 
 
 async def authenticated(service: Service, fields: Fields, authorization: str) -> Caller:
-    """Return the client that a token request proves; OAuthError where it proves none, or in two ways at once."""
+    """Return the authenticated client of a token request; OAuthError for none, or two methods at once."""
     basic = authorization[:6].lower() == "basic "
     ways = [basic, bool(fields.get("client_secret")), "client_assertion" in fields]
     if sum(ways) > 1:
@@ -47,7 +47,7 @@ async def authenticated(service: Service, fields: Fields, authorization: str) ->
 
 
 def named(service: Service, fields: Fields) -> Caller:
-    """Return the client that a request names without proof; OAuthError where there is no such client."""
+    """Return the client that a request names, not authenticated; OAuthError if it is unknown."""
     name = fields.get("client_id", "")
     if not name:
         raise OAuthError("invalid_request", "client_id is missing.")
@@ -58,14 +58,14 @@ def named(service: Service, fields: Fields) -> Caller:
 
 
 def _enabled(caller: Caller, *, basic: bool = False) -> Caller:
-    """Return a client that is not disabled; OAuthError."""
+    """Return the client unless it is disabled; OAuthError."""
     if caller.client.disabled:
         raise OAuthError("invalid_client", "The client is disabled.", basic=basic)
     return caller
 
 
 def claimed(service: Service, fields: Fields, authorization: str) -> Caller | None:
-    """Return the client that a request says it is of, proven or not; None where there is none of this name."""
+    """Return the client that a request claims, authenticated or not; None if it is unknown."""
     name = _basic(authorization)[0] if authorization[:6].lower() == "basic " else fields.get("client_id", "")
     name = name or assertion.claimed_subject(fields.get("client_assertion", ""))
     client = service.configuration.clients.get(name)
@@ -73,7 +73,7 @@ def claimed(service: Service, fields: Fields, authorization: str) -> Caller | No
 
 
 def token_endpoint(service: Service) -> str:
-    """Return the address that an assertion must be made for."""
+    """Return the expected audience of an assertion."""
     return f"{service.configuration.token_url}/oauth/token"
 
 
@@ -99,7 +99,7 @@ async def _by_assertion(service: Service, fields: Fields) -> Caller:
 
 
 def _proves(client: Client, secret: str) -> bool:
-    """Say whether a secret is the client's; a public client has none and sends none."""
+    """Say whether a secret is the client's; a public client has and sends none."""
     if client.secret is None:
         return client.public and not secret
     expected = _text(client.secret)

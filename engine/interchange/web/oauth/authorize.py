@@ -1,4 +1,4 @@
-"""Authorization requests (RFC 6749 section 4.1.1): what a client asks people to allow, and how it is answered."""
+"""Authorization requests (RFC 6749 section 4.1.1) and their answers."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from engine.interchange.tokens.oauth.code import CHALLENGE, Authorization
 from engine.interchange.tokens.oauth.fault import OAuthError
 from engine.interchange.tokens.oauth.scope import LAUNCH, requested_scope
 
-# What is read of a request; RFC 6749 section 3.1 has all else ignored.
+# The known parameters; RFC 6749 section 3.1: others are ignored.
 PARAMETERS: Final = (
     "response_type",
     "client_id",
@@ -25,17 +25,17 @@ PARAMETERS: Final = (
     "nonce",
     "prompt",
 )
-# The value of `prompt` that lets nothing be shown.
+# The value of `prompt` that forbids any page.
 NO_PROMPT: Final = "none"
 Pairs = list[tuple[str, str]]
 
 
 class UnknownCallerError(ServiceError):
-    """Nobody knows where the answer may go: it is told to the person, and nobody is sent anywhere."""
+    """Client or redirect address is not valid: the error is shown to the person, without a redirect."""
 
 
 class SentBackError(ServiceError):
-    """The request is refused, and the client is told so at its redirect address, `location`."""
+    """The request is refused with a redirect to the client, at `location`."""
 
     def __init__(self, location: str) -> None:
         super().__init__("sent back")
@@ -44,9 +44,9 @@ class SentBackError(ServiceError):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """A valid authorization request. `state` is None where the client sent none, `text` is the text as sent.
+    """A valid authorization request; `state` is None if the client sent none, `text` is the request as sent.
 
-    `silent`: the person is to be shown nothing (`prompt=none`, OpenID Connect Core 3.1.2.1).
+    `silent`: no page may be shown (`prompt=none`, OpenID Connect Core 3.1.2.1).
     """
 
     client_id: str
@@ -61,11 +61,11 @@ class AuthorizationRequest:
 
     @property
     def wants_patient(self) -> bool:
-        """Whether the person is to choose a patient."""
+        """Whether the person chooses a patient."""
         return LAUNCH in self.scope.split()
 
     def allowed_by(self, user: str, patient: str) -> Authorization:
-        """Return what it means that a user allows it, for one patient; '' for no choice."""
+        """Return the authorization that a user gives, for one patient; '' for none."""
         return Authorization(self.client_id, user, self.scope, self.redirect_uri, self.challenge, patient, self.nonce)
 
     def answer(self, **parameters: str) -> str:
@@ -78,7 +78,7 @@ class AuthorizationRequest:
 
 
 def read_request(configuration: ServiceConfiguration, pairs: Pairs) -> AuthorizationRequest:
-    """Return a request; UnknownCallerError where nobody may be sent anywhere, SentBackError for all other faults."""
+    """Return a request; UnknownCallerError if a redirect is not safe, SentBackError for other errors."""
     given = Counter(name for name, _ in pairs)
     fields = {name: value for name, value in pairs if name in PARAMETERS}
     client_id, redirect_uri = fields.get("client_id", ""), fields.get("redirect_uri", "")
@@ -93,8 +93,8 @@ def read_request(configuration: ServiceConfiguration, pairs: Pairs) -> Authoriza
         _check(configuration, client, fields)
         scope = requested_scope(client, fields.get("scope", ""), chooses=True)
     except OAuthError as error:
-        told = {"error": error.code, "error_description": error.description}
-        raise SentBackError(location(redirect_uri, told, state)) from error
+        fields = {"error": error.code, "error_description": error.description}
+        raise SentBackError(location(redirect_uri, fields, state)) from error
     challenge, nonce = fields.get("code_challenge", ""), fields.get("nonce", "")
     silent = fields.get("prompt") == NO_PROMPT
     return AuthorizationRequest(
@@ -104,9 +104,9 @@ def read_request(configuration: ServiceConfiguration, pairs: Pairs) -> Authoriza
 
 def location(redirect_uri: str, parameters: dict[str, str], state: str | None) -> str:
     """Return a redirect address with parameters added to its query; `state` None is left out."""
-    told = parameters if state is None else {**parameters, "state": state}
+    query = parameters if state is None else {**parameters, "state": state}
     joint = "&" if "?" in redirect_uri else "?"
-    return f"{redirect_uri}{joint}{urlencode(told, quote_via=quote)}"
+    return f"{redirect_uri}{joint}{urlencode(query, quote_via=quote)}"
 
 
 def _check_single(given: Counter[str]) -> None:
@@ -126,7 +126,7 @@ def _check(configuration: ServiceConfiguration, client: Client, fields: dict[str
     _check_challenge(client, fields)
     prompts = fields.get("prompt", "").split()
     if NO_PROMPT in prompts and len(prompts) > 1:
-        raise OAuthError("invalid_request", "prompt=none stands alone.")
+        raise OAuthError("invalid_request", "prompt=none cannot be combined with another value.")
     bases = {f"{configuration.base_url}/fhir", f"{configuration.base_url}/fhir/R4"}
     if "aud" in fields and fields["aud"].rstrip("/") not in bases:
         raise OAuthError("invalid_request", "aud is not the address of this service.")
@@ -138,7 +138,7 @@ def _check_challenge(client: Client, fields: dict[str, str]) -> None:
         if client.public:
             raise OAuthError("invalid_request", "A client without a secret needs a code_challenge (RFC 7636).")
         return
-    # Without a method the standard means `plain`, which protects nothing from who can read the request.
+    # The default method is `plain`, which does not protect against a reader of the request.
     if method != "S256":
         raise OAuthError("invalid_request", "Use code_challenge_method=S256.")
     if challenge is None or not CHALLENGE.fullmatch(challenge):

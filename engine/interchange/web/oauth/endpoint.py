@@ -1,4 +1,4 @@
-"""What the token endpoints read and tell: the fields of a request, token answers, token and user information."""
+"""The token endpoints: request fields, token answers, token and user information."""
 
 import json
 from typing import Final
@@ -20,7 +20,7 @@ PROOFS: Final = frozenset({"client_secret", "client_assertion"})
 
 
 def parse_fields(content_type: str, body: bytes | None) -> dict[str, str]:
-    """Return the fields of a token request, form-encoded or JSON; OAuthError for anything else. None: too large."""
+    """Return the fields of a token request, form-encoded or JSON; OAuthError for others and for None (too large)."""
     if body is None:
         raise OAuthError("invalid_request", "The body is too large.")
     media_type = content_type.partition(";")[0].strip().lower()
@@ -35,7 +35,7 @@ def parse_fields(content_type: str, body: bytes | None) -> dict[str, str]:
 
 
 def read_pairs(text: str) -> list[tuple[str, str]]:
-    """Return the fields of a form or query, in order; ValueError for what is none."""
+    """Return the fields of a form or query, in order; ValueError if it is malformed."""
     return parse_qsl(
         text, keep_blank_values=True, strict_parsing=bool(text), errors="strict", max_num_fields=MAX_FIELDS
     )
@@ -53,7 +53,7 @@ def _json(body: bytes) -> dict[str, str]:
     value = json.loads(body, object_pairs_hook=once)
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise OAuthError("invalid_request", "A JSON body must be an object whose values are strings.")
-    # UnicodeEncodeError, a ValueError: half a surrogate pair is no text that anything could be compared with.
+    # UnicodeEncodeError, a ValueError: a lone surrogate is not text.
     "".join(value.values()).encode()
     if value.get("grant_type") not in {None, "client_credentials"}:
         raise OAuthError("invalid_request", f"Send this grant_type as {FORM}.")
@@ -61,7 +61,7 @@ def _json(body: bytes) -> dict[str, str]:
 
 
 def signed_answer(service: Service, given: Grant) -> dict[str, str | int]:
-    """Return the JSON of a token answer, with the id_token of a user's token where the client asks for one."""
+    """Return the JSON of a token answer, with an id_token for a user's token if the client asks for it."""
     now_s = milliseconds(service.clock()) // 1000
     token = service.signer.id_token(service.configuration, given.issued.bearer, given.nonce, now_s)
     answer = token_answer(given.issued)
@@ -78,39 +78,39 @@ def token_answer(issued: Issued) -> dict[str, str | int]:
         "scope": bearer.scope,
         "rest_api_version": bearer.api_version,
     }
-    told = {"refresh_token": issued.refresh, "patient": bearer.patient}
-    return {**answer, **{name: value for name, value in told.items() if value}}
+    optional = {"refresh_token": issued.refresh, "patient": bearer.patient}
+    return {**answer, **{name: value for name, value in optional.items() if value}}
 
 
 def info(service: Service, access_token: str) -> dict[str, str | int]:
-    """Return what is to be told of an access token; OAuthError for one that is not active."""
-    found = _active(service, access_token)
-    principal = principal_of(service.configuration, found) if found is not None else None
-    if found is None or principal is None:
+    """Return the description of an access token; OAuthError if it is not active."""
+    stored = _active(service, access_token)
+    principal = principal_of(service.configuration, stored) if stored is not None else None
+    if stored is None or principal is None:
         raise OAuthError("invalid_request", "The token is not active.")
     return {
-        "client_name": service.configuration.clients[found.client].name or found.client,
-        "client_id": found.client,
-        "expires_in": service.vault.seconds_left(found),
+        "client_name": service.configuration.clients[stored.client].name or stored.client,
+        "client_id": stored.client,
+        "expires_in": service.vault.seconds_left(stored),
         "scope": " ".join(principal.scopes),
     }
 
 
 def user_info(service: Service, authorization: str) -> dict[str, str]:
-    """Return who the user of a bearer token is; OAuthError without a token that is active and speaks for one."""
+    """Return the user of a bearer token; OAuthError if the token is not active or not a user's."""
     kind, _, text = authorization.partition(" ")
-    found = _active(service, text.strip()) if kind.lower() == "bearer" else None
-    if found is None:
+    stored = _active(service, text.strip()) if kind.lower() == "bearer" else None
+    if stored is None:
         raise OAuthError("invalid_token", "Send a valid access token as 'Authorization: Bearer'.", bearer=True)
-    if not found.user:
+    if not stored.user:
         raise OAuthError("insufficient_scope", "The token was not issued to a user.", bearer=True)
-    user = service.configuration.users[found.user]
+    user = service.configuration.users[stored.user]
     person = {"fhirUser": f"{service.base(FhirVersion.R4)}/{user.fhir_user}"} if user.fhir_user else {}
     return {
         **person,
-        "sub": found.user,
-        "uid": found.user,
-        "name": user.name or found.user,
+        "sub": stored.user,
+        "uid": stored.user,
+        "name": user.name or stored.user,
         "role": user.role,
         "administrativeRole": user.role,
         "organization": user.tenant,
@@ -118,16 +118,16 @@ def user_info(service: Service, authorization: str) -> dict[str, str]:
 
 
 async def cancel(service: Service, cancelled: str) -> None:
-    """Revoke a token; nothing for one that is none, OAuthError where none is named."""
+    """Revoke a token, an unknown one without error; OAuthError if none is given."""
     if not cancelled:
         raise OAuthError("invalid_request", "token is missing.")
     await service.vault.revoke(cancelled)
 
 
 async def introspect(service: Service, fields: Fields, authorization: str) -> dict[str, str | int]:
-    """Return what RFC 7662 tells of a token to a client that proves itself; one of another tenant is inactive.
+    """Return the introspection (RFC 7662) of a token for an authenticated client; another tenant's is inactive.
 
-    OAuthError: 401 for a client that does not prove itself, 400 where no token is named.
+    OAuthError: 401 for a client that is not authenticated, 400 if no token is given.
     """
     if not authorization and not PROOFS & fields.keys():
         raise OAuthError("invalid_client", "Send the client's secret or a signed assertion.", basic=True)
@@ -136,29 +136,29 @@ async def introspect(service: Service, fields: Fields, authorization: str) -> di
     except OAuthError as error:
         unknown = error.code == "invalid_client"
         raise OAuthError(error.code, error.description, basic=unknown, unproven=error.unproven) from error
-    found = service.vault.find(_token(fields))
-    principal = principal_of(service.configuration, found) if found else None
-    live = found is not None and service.vault.seconds_left(found) > 0
-    if found is None or principal is None or not live or principal.tenant != caller.client.tenant:
+    stored = service.vault.find(_token(fields))
+    principal = principal_of(service.configuration, stored) if stored else None
+    live = stored is not None and service.vault.seconds_left(stored) > 0
+    if stored is None or principal is None or not live or principal.tenant != caller.client.tenant:
         return {"active": False}
-    told: dict[str, str | int] = {
+    answer: dict[str, str | int] = {
         "active": True,
-        "client_id": found.client,
-        "sub": found.user or found.client,
+        "client_id": stored.client,
+        "sub": stored.user or stored.client,
         "scope": " ".join(principal.scopes),
-        "exp": found.expires_ms // 1000,
+        "exp": stored.expires_ms // 1000,
     }
-    told |= {"username": found.user} if found.user else {}
-    told |= {"patient": found.patient} if found.patient else {}
-    return {**told, "token_type": "Bearer"} if found.kind == TokenKind.ACCESS else told
+    answer |= {"username": stored.user} if stored.user else {}
+    answer |= {"patient": stored.patient} if stored.patient else {}
+    return {**answer, "token_type": "Bearer"} if stored.kind == TokenKind.ACCESS else answer
 
 
 async def revoke(service: Service, fields: Fields, authorization: str) -> None:
-    """Revoke a client's own token (RFC 7009); nothing for one that is none. OAuthError for another client's."""
+    """Revoke a client's own token (RFC 7009), an unknown one without error; OAuthError for another client's."""
     caller = await authenticated(service, fields, authorization)
     token = _token(fields)
-    found = service.vault.find(token)
-    if found is not None and found.client != caller.name:
+    stored = service.vault.find(token)
+    if stored is not None and stored.client != caller.name:
         raise OAuthError("unauthorized_client", "The token was issued to another client.")
     await service.vault.revoke(token)
 
@@ -170,7 +170,7 @@ def _token(fields: Fields) -> str:
 
 
 def _active(service: Service, text: str) -> StoredToken | None:
-    found = service.vault.find(text)
-    if found is None or found.kind != TokenKind.ACCESS or service.vault.seconds_left(found) <= 0:
+    stored = service.vault.find(text)
+    if stored is None or stored.kind != TokenKind.ACCESS or service.vault.seconds_left(stored) <= 0:
         return None
-    return found if principal_of(service.configuration, found) else None
+    return stored if principal_of(service.configuration, stored) else None

@@ -1,4 +1,4 @@
-"""The grants of /oauth/token: what each of them needs, and the tokens that it gives."""
+"""The grants of /oauth/token: their parameters, and the tokens that they issue."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -27,14 +27,14 @@ API_VERSIONS: Final = {
 
 
 class Grant(NamedTuple):
-    """New tokens, and what the client wants to find in its id_token, '' for nothing."""
+    """New tokens, and the nonce for the id_token, '' for none."""
 
     issued: Issued
     nonce: str = ""
 
 
 async def token(service: Service, fields: Fields, authorization: str) -> Grant:
-    """Return new tokens for a token request; OAuthError for what is refused."""
+    """Return new tokens for a token request; OAuthError if it is refused."""
     asked = fields.get("grant_type")
     if not asked:
         raise OAuthError("invalid_request", "grant_type is missing.")
@@ -45,7 +45,7 @@ async def token(service: Service, fields: Fields, authorization: str) -> Grant:
 
 
 def api_version(service: Service, client: Client, fields: Fields) -> str:
-    """Return the REST API version that a token is bound to; OAuthError for one that is asked for and is none."""
+    """Return the REST API version of a token; OAuthError for an unknown version."""
     asked = fields.get("rest_api_version")
     if asked is None:
         return service.tenant(client.tenant).rest_api_version
@@ -72,7 +72,7 @@ async def _refresh_token(service: Service, fields: Fields, authorization: str) -
     asked = tuple(dict.fromkeys(fields.get("scope", "").split()))
     if found is not None and found.client == caller.name:
         principal = principal_of(service.configuration, found)
-        # What is given without a person signing in is refreshed by this scope.
+        # Without a sign-in this scope requests a refresh token.
         spent = principal is None or (found.grant == account.JWT_BEARER and OFFLINE not in principal.scopes)
         if principal is None or spent:
             raise unusable
@@ -103,7 +103,7 @@ async def _authorization_code(service: Service, fields: Fields, authorization: s
 
 
 async def _jwt_bearer(service: Service, fields: Fields, authorization: str) -> Grant:
-    # The signature over the client's secret proves the client too; a secret that is sent beside it must be right.
+    # The signature by the client's secret authenticates the client too; a secret sent in addition must be correct.
     proves = authorization or {"client_secret", "client_assertion"} & fields.keys()
     caller = await authenticated(service, fields, authorization) if proves else named(service, fields)
     _may(caller, account.JWT_BEARER)

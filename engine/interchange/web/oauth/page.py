@@ -1,4 +1,4 @@
-"""The pages that people see when they sign in: plain HTML, nothing loaded from elsewhere, no script."""
+"""The sign-in's pages: plain HTML, nothing loaded from elsewhere, no script."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ FLAGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SignInPage:
-    """What the sign-in page shows: `hidden` goes back with it, `alarm` tells what went wrong, '' for nothing."""
+    """Content of the sign-in page: `hidden` is a hidden field of the form, `alarm` the error, '' for none."""
 
     action: str
     application: str
@@ -64,7 +64,7 @@ class SignInPage:
 
 @dataclass(frozen=True, slots=True)
 class PatientOption:
-    """A patient to choose: the id, and what tells one from another."""
+    """A patient to choose: the id, and a label."""
 
     id: str
     text: str
@@ -72,7 +72,7 @@ class PatientOption:
 
 @dataclass(frozen=True, slots=True)
 class PatientChoicePage:
-    """What the page shows on which a patient is chosen: what was entered, who was found, and what there is to say."""
+    """Content of the patient page: the search as entered, the matches, and a message."""
 
     action: str
     application: str
@@ -91,7 +91,7 @@ ENTRIES: Final = (
 
 
 def patient_page(choice: PatientChoicePage) -> str:
-    """Return the page on which a person who has signed in chooses a patient."""
+    """Return the page for the choice of a patient."""
     alarm = f'<p class="alarm" role="alert" id="alarm">{escape(choice.alarm)}</p>' if choice.alarm else ""
     found = "".join(
         f'<li><button name="patient" value="{escape(one.id)}">{escape(one.text)}</button></li>' for one in choice.people
@@ -114,7 +114,7 @@ def patient_page(choice: PatientChoicePage) -> str:
 
 
 def sign_in_page(form: SignInPage) -> str:
-    """Return the page on which a person signs in and allows what an application asks for."""
+    """Return the page for sign-in and consent."""
     application = escape(form.application)
     alarm = f'<p class="alarm" role="alert" id="alarm">{escape(form.alarm)}</p>' if form.alarm else ""
     focus = " autofocus" + (' aria-describedby="alarm"' if form.alarm else "")
@@ -137,12 +137,12 @@ def sign_in_page(form: SignInPage) -> str:
 
 
 def message_page(title: str, text: str) -> str:
-    """Return a page that only tells something."""
+    """Return a page with a message only."""
     return _page(title, f"<h1>{escape(title)}</h1><p>{escape(text)}</p>")
 
 
 def meaning(scope: str) -> str:
-    """Return what a scope allows, in words."""
+    """Return a scope in words."""
     found = right(scope)
     if found is None or not found.access:
         return FLAGS.get(scope, scope)
@@ -153,9 +153,9 @@ def meaning(scope: str) -> str:
 
 
 def security_policy(redirect_uri: str) -> str:
-    """Return the Content-Security-Policy of a page; `redirect_uri` is '' where nothing leads to a client.
+    """Return the Content-Security-Policy of a page; `redirect_uri` is '' without a redirect to a client.
 
-    Browsers hold the redirect that answers a form to `form-action` too, so that the client's origin must stand there.
+    Browsers apply `form-action` to a form's redirect too, so that it includes the client's origin.
     """
     parts = urlsplit(redirect_uri)
     web = parts.scheme in {"http", "https"}

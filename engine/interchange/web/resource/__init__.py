@@ -1,1 +1,1 @@
-"""The interactions with each kept type, in one table."""
+"""The interactions of each stored type, in one table."""

@@ -1,4 +1,4 @@
-"""The interactions of every kept type: read, history, search and all writes; in sandboxes $validate."""
+"""The interactions of every stored type: read, history, search and all writes; in sandboxes $validate."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -33,7 +33,7 @@ from engine.interchange.tokens.oauth.scope import PLACE_ORDERS
 
 Run = Callable[[Service, FhirRequest], Awaitable[HttpAnswer]]
 
-# Types whose writes have rules of their own.
+# Types with their own rules for writes.
 OWN_CREATE: Final[Mapping[str, Run]] = {
     "Patient": create_patient,
     "RequestGroup": create_order,
@@ -46,22 +46,22 @@ OWN_REPLACEMENT: Final[Mapping[str, Replacement]] = {
     "ServiceRequest": partial(replacing, settle=settle_test),
     SUBSCRIPTION: partial(replacing, settle=settle_subscription),
 }
-# Asked in every delete, as a patient's chart may go along.
+# Checked in every delete, as it may cascade to a patient's chart.
 DELETION_RULES: Final[Mapping[str, DeletionRule]] = {"RequestGroup": check_deletion}
 DELETE: Final[Run] = partial(delete, rules=DELETION_RULES)
 DELETE_MATCHING: Final[Run] = partial(delete_matching, rules=DELETION_RULES)
-# What opens the create of a type beside its scopes.
+# Flags that grant the create of a type as its scopes do.
 ALSO: Final = {"RequestGroup": frozenset({PLACE_ORDERS})}
 
 
 def interactions() -> tuple[Interaction, ...]:
-    """Return the interactions of each kept type."""
+    """Return the interactions of each stored type."""
     return tuple(one for definition in KEPT.values() for one in _interactions(definition))
 
 
 def _interactions(of: Definition) -> tuple[Interaction, ...]:
     name = of.name
-    # Content of any media type goes in and out.
+    # Any media type is read and written.
     binary = name == "Binary"
     reading, former = (raw(read), raw(vread)) if binary else (read, vread)
     making, replacement = OWN_CREATE.get(name, create), OWN_REPLACEMENT.get(name, replacing)

@@ -1,1 +1,1 @@
-"""The chart in a browser: people sign in, find a patient, and read the chart through the Chart API and FHIR."""
+"""The chart viewer: sign-in, patient search, and the chart through the Chart API and FHIR."""

@@ -1,4 +1,4 @@
-"""The pages ask the service's own doors with the token of who is signed in: no page sees what that token may not."""
+"""The pages call the service's own APIs with the signed-in user's token, so that they see no more than it allows."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,16 +12,16 @@ from engine.interchange.web.http.wire import RequestBody, Scope
 from engine.interchange.web.viewer.session import ViewerSession
 
 JSON_IN: Final = "application/fhir+json"
-# What the application puts into the scope of a request: where it came from, and its id.
+# The ASGI scope keys of the client's address and the request id.
 ORIGIN: Final = "interchange.origin"
 MOST: Final = 100
 
 
 class RefusedPageError(Exception):
-    """A door has refused what a page is made of."""
+    """An API has refused a request of a page."""
 
     def __init__(self, status: int, issues: tuple[tuple[str, str], ...] = ()) -> None:
-        """Tell the status, and each issue with its place."""
+        """Take the status, and each issue with its location."""
         super().__init__(f"refused with {status}")
         self.status = status
         self.issues = issues
@@ -29,7 +29,7 @@ class RefusedPageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks as one session, for one request of a browser; `sis` is the service's identifier system."""
+    """Calls the APIs for one session and one request of a browser; `sis` is the service's identifier system."""
 
     calls: Calls
     session: ViewerSession
@@ -37,17 +37,17 @@ class Asker:
     sis: str
 
     async def chart(self, path: str, query: str = "") -> JsonObject:
-        """Return what the Chart API answers; RefusedPageError for a refusal."""
+        """Return the answer of the Chart API; RefusedPageError for a refusal."""
         return read_resource(
             (await self._answer(HttpCall("GET", path, query, self._headers(), _body(b""), chart=True))).body
         )
 
     async def items(self, path: str) -> JsonObject:
-        """Return the first items of a list of the Chart API, 100 at most, and how many there are."""
+        """Return the first items of a list of the Chart API, 100 at most, and the total."""
         return await self.chart(path, f"limit={MOST}")
 
     async def fhir(self, path: str, query: str = "") -> JsonObject:
-        """Return what FHIR R4 answers; RefusedPageError for a refusal."""
+        """Return the answer of FHIR R4; RefusedPageError for a refusal."""
         return read_resource((await self.get(path, query)).body)
 
     async def get(self, path: str, query: str = "", accept: str = "") -> HttpAnswer:
@@ -56,12 +56,12 @@ class Asker:
         return await self._answer(HttpCall("GET", f"R4/{path}", query, headers, _body(b"")))
 
     async def found(self, path: str, query: str = "") -> list[JsonObject]:
-        """Return the resources that a search of FHIR R4 finds on its first page."""
+        """Return the resources on the first page of a FHIR R4 search."""
         bundle = await self.fhir(path, query)
         return [one["resource"] for one in bundle["entry"] if one.get("search", {}).get("mode") != "outcome"]
 
     async def send(self, path: str, resource: JsonObject, once: str) -> Json:
-        """Return what FHIR R4 keeps of a new resource, or has of it by the query `once`; RefusedPageError."""
+        """Create a resource unless the query `once` matches (If-None-Exist), and return it; RefusedPageError."""
         headers = {**self._headers(), "content-type": JSON_IN, "if-none-exist": once}
         return read_resource(
             (await self._answer(HttpCall("POST", f"R4/{path}", "", headers, _body(write_json(resource))))).body

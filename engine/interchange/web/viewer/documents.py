@@ -1,4 +1,4 @@
-"""A document opened in place: its text, what people read in it, or its content as the browser shows it."""
+"""The page of a document: its text, its narrative, or its content in the browser."""
 
 import base64
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ BINARY: Final = "Binary/"
 TEXTS: Final = frozenset({"text/plain", "application/json"})
 PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 FRAMED: Final = frozenset({"application/pdf"})
-# Content is somebody else's: it runs nothing, loads nothing, and is framed by these pages alone.
+# Content is untrusted: it runs no script, loads nothing, and is framed by these pages only.
 CONTENT: Final = {
     **HEADERS,
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'",
@@ -27,7 +27,7 @@ NOT_FOUND: Final = 404
 
 @dataclass(frozen=True, slots=True)
 class AttachmentView:
-    """One attachment as a page shows it: by `kind` text, picture, frame, file or elsewhere."""
+    """One attachment on a page; `kind` is text, picture, frame, file or elsewhere."""
 
     number: int
     title: str
@@ -38,7 +38,7 @@ class AttachmentView:
 
 
 async def find_document(asker: Asker, patient_id: str, document_id: str) -> JsonObject:
-    """Return a DocumentReference of this patient's chart; RefusedPageError (404) for one of another."""
+    """Return a DocumentReference of this patient; RefusedPageError (404) for another patient's."""
     found = await asker.found("DocumentReference", urlencode({"patient": patient_id, "_id": document_id}))
     if not found:
         raise RefusedPageError(NOT_FOUND)
@@ -46,12 +46,12 @@ async def find_document(asker: Asker, patient_id: str, document_id: str) -> Json
 
 
 async def parts_of(asker: Asker, document: JsonObject) -> list[AttachmentView]:
-    """Return the attachments of a document, with the text of those that are text."""
+    """Return the attachments of a document, with the text of text attachments."""
     return [await _part(asker, number, one["attachment"]) for number, one in enumerate(document.get("content", ()))]
 
 
 async def content_of(asker: Asker, document: JsonObject, number: int) -> Response:
-    """Return the content of an attachment; what a browser might run is a file to be kept."""
+    """Return the content of an attachment; active content is a download."""
     attached = document.get("content", ())
     if number >= len(attached):
         raise RefusedPageError(NOT_FOUND)
@@ -65,7 +65,7 @@ async def content_of(asker: Asker, document: JsonObject, number: int) -> Respons
 
 
 def narrative(document: JsonObject) -> list[tuple[str, str]]:
-    """Return what people read in a document, line by line, each with `h2` or `p`; empty where it has no narrative."""
+    """Return the lines of a document's narrative, each with `h2` or `p`; empty without a narrative."""
     reader = _Narrative()
     reader.feed(document.get("text", {}).get("div", "") if document.get("text", {}).get("status") != "empty" else "")
     reader.close()
@@ -96,7 +96,7 @@ def _media_type(attachment: JsonObject) -> str:
 
 
 class _Narrative(HTMLParser):
-    """Takes the text out of a narrative: headings, and whatever else stands in a block or a cell of its own."""
+    """Extracts the text of a narrative: headings, blocks, table cells."""
 
     BLOCKS: Final = frozenset({"p", "div", "li", "tr", "br", "table", "ul", "ol", "caption"})
     HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})

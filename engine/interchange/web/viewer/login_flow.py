@@ -1,4 +1,4 @@
-"""In and out: the pages are a client of the service's own sign-in (authorization code, PKCE), and end its token."""
+"""Login and logout of the pages, a client of the service's own sign-in (authorization code, PKCE)."""
 
 import re
 from collections.abc import Callable
@@ -19,14 +19,14 @@ from engine.interchange.web.viewer.rendering import page, redirect
 from engine.interchange.web.viewer.session import HOME, RETURN, Cookie, viewers
 
 SIGN_IN_SECONDS: Final = 600
-# What is kept of a sign-in under way: client, state and verifier, which are ours and have no blank.
+# The pending sign-in in a cookie: client, state and verifier, none with a blank.
 UNDER_WAY: Final = re.compile(r"(\S+):([\w-]{20,}):([\w-]{43,})")
-# Scopes that mean nothing here.
+# Scopes that the pages do not use.
 UNUSED: Final = frozenset({"offline_access", "openid", "profile", "fhirUser"})
 
 
 class LoginFlow:
-    """The login flow of the viewer: to the sign-in, and back with a code."""
+    """The login flow of the viewer."""
 
     def __init__(self, service: Service, new_secret: Callable[[], str], issued: Callable[[str], None]) -> None:
         self._service = service
@@ -37,7 +37,7 @@ class LoginFlow:
         self._under_way = Cookie("chart-sign-in", secure)
 
     async def leave(self, request: Request) -> Response:
-        """Send a person to the sign-in, through the client that was chosen, or the only one there is."""
+        """Redirect to the sign-in, as the chosen client or the only one."""
         clients = viewers(self._service.configuration)
         name = request.query_params.get("client", "") or next(iter(clients), "")
         if name not in clients:
@@ -57,7 +57,7 @@ class LoginFlow:
         return answer
 
     async def arrive(self, request: Request) -> Response:
-        """Take back who has signed in: exchange the code, and begin a session."""
+        """Exchange the code, and begin a session."""
         known = UNDER_WAY.fullmatch(self._under_way.read(request))
         state, code = (request.query_params.get(name, "") for name in ("state", "code"))
         if known is None or not compare_digest(known[2].encode(), state.encode()):
@@ -78,14 +78,14 @@ class LoginFlow:
         return answer
 
     async def end(self, token: str) -> Response:
-        """End a session, and its token with it."""
+        """End a session and revoke its token."""
         await self._service.vault.revoke(token)
         answer = redirect(self._home)
         self.session.drop(answer)
         return answer
 
     def show(self, alarm: str = "", status: int = 200) -> Response:
-        """Return the page on which a person begins to sign in."""
+        """Return the login page."""
         configuration = self._service.configuration
         clients = [(name, one.name or one.tenant) for name, one in viewers(configuration).items()]
         values = {"session": None, "prefix": configuration.path_prefix, "clients": clients, "alarm": alarm}

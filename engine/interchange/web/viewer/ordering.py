@@ -1,4 +1,4 @@
-"""The pages on which an order is placed: laboratory, tests, questions; for whoever may place one."""
+"""The pages for placing an order: laboratory, tests, questions."""
 
 from collections.abc import Callable
 from typing import Final
@@ -29,7 +29,7 @@ PLACED: Final = "placed"
 
 
 class OrderPages:
-    """The orders of a patient, and the way to a new one."""
+    """The pages of a patient's orders and of a new order."""
 
     def __init__(self, service: Service, site: Site, new_secret: Callable[[], str]) -> None:
         self._service = service
@@ -76,7 +76,7 @@ class OrderPages:
         return self._site.chart("tests.html", asker.session, patient, "orders", parts)
 
     async def _next(self, asker: Asker, request: Request, fields: Fields) -> Response:
-        """Go on from the tests to the questions, and from these to the order."""
+        """Show the questions after the tests, or place the order after the questions."""
         patient = await self._patient(asker, request)
         laboratory = request.path_params["laboratory"]
         tests = await chosen(asker, laboratory, fields)
@@ -99,20 +99,20 @@ class OrderPages:
         return self._site.chart("questions.html", asker.session, patient, "orders", parts)
 
     async def _patient(self, asker: Asker, request: Request) -> JsonObject:
-        """Return the patient for whom an order is placed; RefusedPageError (403) for whoever may place none."""
+        """Return the patient of a new order; RefusedPageError (403) without the right to place orders."""
         if not may_order(self._service, asker.session.principal):
             raise RefusedPageError(403)
         return await self._site.patient(asker, request)
 
     def _author(self, session: ViewerSession) -> JsonObject:
-        """Return who orders: the resource that the user is, if there is one, with the name."""
+        """Return the ordering user: a reference to the user's resource, if any, and the name."""
         user = self._service.configuration.users.get(session.principal.user)
         reference = {"reference": user.fhir_user} if user is not None and user.fhir_user else {}
         return {**reference, "display": session.name}
 
 
 def may_order(service: Service, principal: Principal) -> bool:
-    """Say whether scopes and role let someone place an order."""
+    """Say whether scopes and role allow placing an order."""
     try:
         authorise(service, principal, CREATE)
     except RefusedError:

@@ -1,4 +1,4 @@
-"""The orders of a patient: where each stands, what it orders, and who performs it."""
+"""The orders of a patient: status, tests, and performer."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Placing an order: a laboratory, tests of its compendium, what it asks, and the order as FHIR has it."""
+"""Placing an order: a laboratory, tests of its compendium, their questions, and the order in FHIR."""
 
 import re
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ from engine.interchange.web.viewer.asking import MOST, Asker, RefusedPageError
 from engine.interchange.web.viewer.questions import Fields, QuestionView, answers_to, questions_of
 
 ANSWERS: Final = "QuestionnaireResponse"
-# The name of the field of a test that is chosen, and the start of those of its questions.
+# The name of a chosen test's field, and the prefix of its questions' fields.
 CHOSEN: Final = "test:"
 ASKED: Final = "ask:"
-# Where the service says that something is wrong with a test, and with which of its answers.
+# The location of an issue with a test, and with one of its answers.
 AT_TEST: Final = re.compile(r"action\[(\d+)\]|contained\[(\d+)\]")
 AT_ITEM: Final = re.compile(r"linkId='([^']*)'")
 NO_ANSWER: Final = "this is no answer."
@@ -25,7 +25,7 @@ NO_ANSWER: Final = "this is no answer."
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A test of a laboratory's compendium, by code and title, and what is asked of it."""
+    """A test of a laboratory's compendium: code, title, and questionnaire."""
 
     code: str
     title: str
@@ -33,29 +33,29 @@ class Offer:
 
     @property
     def prefix(self) -> str:
-        """How the names of its questions' fields begin."""
+        """The prefix of its questions' fields."""
         return f"{ASKED}{self.code}:"
 
     @property
     def questions(self) -> list[QuestionView]:
-        """What the laboratory asks of it."""
+        """The laboratory's questions."""
         return questions_of(self.questionnaire, self.prefix) if self.questionnaire else []
 
 
 async def laboratories(asker: Asker) -> list[JsonObject]:
-    """Return the Organizations that take orders."""
+    """Return the Organizations that accept orders."""
     return await asker.found("Organization", f"ordering-enabled=true&_sort=name&_count={MOST}")
 
 
 async def offers(asker: Asker, laboratory: str, title: str) -> list[Offer]:
-    """Return the tests that a laboratory offers, by the start of their title or of another name; 100 at most."""
+    """Return the tests of a laboratory whose title or alias starts with a text; 100 at most."""
     asked = {"code": f"{system_of(laboratory)}|", "status": "active", "_sort": "title", "_count": str(MOST)}
     found = await asker.found("ActivityDefinition", urlencode({**asked, **({"title": title} if title else {})}))
     return [Offer(code, title_of(one, laboratory, code)) for one in found if (code := _code(one, laboratory))]
 
 
 async def chosen(asker: Asker, laboratory: str, fields: Fields) -> list[Offer]:
-    """Return the tests that a form has chosen, with what is asked of each."""
+    """Return the tests chosen in a form, with their questions."""
     codes = [name.removeprefix(CHOSEN) for name in fields if name.startswith(CHOSEN)]
     return [offer for code in codes for offer in await _offer(asker, laboratory, code)]
 
@@ -63,9 +63,9 @@ async def chosen(asker: Asker, laboratory: str, fields: Fields) -> list[Offer]:
 async def place(
     asker: Asker, patient_id: str, laboratory: str, tests: list[Offer], fields: Fields, author: Json
 ) -> list[str]:
-    """Place an order; return what is wrong with it, in words, and nothing once it is placed.
+    """Place an order and return its problems, none once it is placed.
 
-    `form` among the fields is the number of the form: sent twice, it is placed once.
+    The field `form` is the number of the form: sent twice, it is placed once.
     """
     order, wrong = _order(patient_id, laboratory, tests, fields, author, asker.sis)
     if wrong:
@@ -76,14 +76,14 @@ async def place(
     except RefusedPageError as refusal:
         if refusal.status != 422:
             raise
-        return list(dict.fromkeys(_told(tests, *issue) for issue in refusal.issues))
+        return list(dict.fromkeys(_problem(tests, *issue) for issue in refusal.issues))
     return []
 
 
 def _order(
     patient_id: str, laboratory: str, tests: Iterable[Offer], fields: Fields, author: Json, sis: str
 ) -> tuple[JsonObject, list[str]]:
-    """Return the order that a form describes, and which answers are none."""
+    """Return the order of a form, and its invalid answers."""
     subject = {"reference": f"Patient/{patient_id}"}
     contained: list[JsonObject] = []
     answers: list[JsonObject] = []
@@ -92,9 +92,9 @@ def _order(
         items, bad = answers_to(one.questionnaire, fields, one.prefix) if one.questionnaire else ([], [])
         wrong += [f"{one.title}, {asked.text}: {NO_ANSWER}" for asked in one.questions if asked.name in bad]
         coding = {"system": system_of(laboratory), "code": one.code, "display": one.title}
-        told = {"supportingInfo": [{"reference": f"#a{number}"}]} if items else {}
+        supporting = {"supportingInfo": [{"reference": f"#a{number}"}]} if items else {}
         test = {"resourceType": TEST, "id": f"t{number}", "status": "active", "intent": "order", "subject": subject}
-        contained.append({**test, "code": {"coding": [coding], "text": one.title}, **told})
+        contained.append({**test, "code": {"coding": [coding], "text": one.title}, **supporting})
         if items:
             answers.append({"resourceType": ANSWERS, "id": f"a{number}", "status": "completed", "item": items})
     performer = {"url": url(sis, PERFORMER), "valueReference": {"reference": f"Organization/{laboratory}"}}
@@ -123,8 +123,8 @@ def _code(definition: JsonObject, laboratory: str) -> str:
     return next((one.get("code", "") for one in codings if one.get("system") == system_of(laboratory)), "")
 
 
-def _told(tests: list[Offer], text: str, location: str) -> str:
-    """Return an issue with the test and the question that it is about, as the page calls them."""
+def _problem(tests: list[Offer], text: str, location: str) -> str:
+    """Return the text of an issue with the title of its test and the text of its question."""
     place, item = AT_TEST.search(location), AT_ITEM.search(location)
     number = int(place[1] or place[2]) if place else -1
     if not 0 <= number < len(tests):

@@ -1,4 +1,4 @@
-"""What a laboratory asks at order entry as fields of a form, and what was entered as answers of FHIR."""
+"""A laboratory's questions at order entry as form fields, and the entries as a QuestionnaireResponse."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ from engine.interchange.orders.compendium.questionnaire_item import (
 from engine.interchange.store.search.date import span
 
 Fields = Mapping[str, str]
-# An element of an answer and its value; ValueError for what was entered and is none.
+# An element of an answer and its value; ValueError for an invalid entry.
 Read = Callable[[QuestionnaireItem, str], tuple[str, Json]]
 
-# What is chosen from, by value of the form and text.
+# Options: value in the form and text.
 YES_NO: Final = (("true", "Yes"), ("false", "No"))
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionView:
-    """One question as a page shows it: `control` is the field's kind, '' for text that is only read.
+    """One question on a page: `control` is the kind of its field, '' for display text.
 
-    `options` are values of the form with their texts, `condition` says in words when it is asked.
+    `options` are form values with their texts, `condition` is its enableWhen in words.
     """
 
     name: str
@@ -43,14 +43,14 @@ class QuestionView:
 
 
 def questions_of(questionnaire: JsonObject, prefix: str) -> list[QuestionView]:
-    """Return what a Questionnaire asks, in order; the names of the fields begin with `prefix`."""
+    """Return the questions of a Questionnaire, in order; the names of their fields begin with `prefix`."""
     asked = items_of(questionnaire)
     known = by_link_id(asked)
     return [_question(one, known, prefix) for one in known.values()]
 
 
 def answers_to(questionnaire: JsonObject, fields: Fields, prefix: str) -> tuple[list[JsonObject], list[str]]:
-    """Return the items of a response with what was entered, and the names of fields that hold what is no answer."""
+    """Return the items of a response, and the names of fields with invalid entries."""
     items: list[JsonObject] = []
     wrong: list[str] = []
     for one in by_link_id(items_of(questionnaire)).values():
@@ -78,7 +78,7 @@ def _question(one: QuestionnaireItem, known: Mapping[str, QuestionnaireItem], pr
 
 
 def _options(one: QuestionnaireItem) -> Iterator[tuple[str, str]]:
-    """Yield each option by its place, which is what the form sends; of an open choice by its text."""
+    """Yield each option by its index, the value in the form; of an open choice by its text."""
     for number, option in enumerate(one.item.get("answerOption", ())):
         _, value = value_of(option)
         shown = value.get("display") or value.get("code", "") if isinstance(value, dict) else value
@@ -95,20 +95,20 @@ def _unit_coding(one: QuestionnaireItem) -> JsonObject:
 
 
 def _condition(one: QuestionnaireItem, known: Mapping[str, QuestionnaireItem]) -> str:
-    """Return in words when a question is asked; the service judges it."""
-    told = []
+    """Return a question's enableWhen in words; the service evaluates it."""
+    conditions = []
     for condition in one.item.get("enableWhen", ()):
         other = known.get(condition.get("question", ""))
         wanted = next((value for name, value in condition.items() if name.startswith("answer")), "")
         named = condition.get("question", "")
         asked = (other.item.get("text", "") if other is not None else "") or named
-        told.append(f"“{asked}” {condition.get('operator', '=')} {_worded(other, wanted)}")
+        conditions.append(f"“{asked}” {condition.get('operator', '=')} {_worded(other, wanted)}")
     joint = " or " if one.item.get("enableBehavior") == "any" else " and "
-    return joint.join(told)
+    return joint.join(conditions)
 
 
 def _worded(other: QuestionnaireItem | None, wanted: Json) -> str:
-    """Return the words that a question has for an answer."""
+    """Return the display of an answer."""
     if isinstance(wanted, bool):
         return "Yes" if wanted else "No"
     if not isinstance(wanted, dict):
@@ -153,7 +153,7 @@ def _dated(element: str, text: str) -> tuple[str, Json]:
     return element, text
 
 
-# By type of item: the control, and how what was entered is read.
+# By item type: the control, and the parser of an entry.
 CONTROLS: Final[dict[str, tuple[str, Read]]] = {
     "boolean": ("select", lambda _, entered: ("valueBoolean", entered == "true")),
     "decimal": ("decimal", lambda _, entered: ("valueDecimal", _decimal(entered))),

@@ -1,4 +1,4 @@
-"""Renders templates, escaped everywhere, with missing values empty; the style sheet; headers of pages."""
+"""Renders templates with autoescape, missing values empty; the style sheet; headers of pages."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from starlette.responses import Response
 from engine.interchange.web.viewer import wording
 
 ASSETS: Final = Path(__file__).with_name("assets")
-# What pages need beside themselves, by name: content and media type.
+# Static files of the pages, by name: content and media type.
 FILES: Final = {
     name: ((ASSETS / name).read_bytes(), kind)
     for name, kind in (("viewer.css", "text/css"), ("icon.svg", "image/svg+xml"))
@@ -37,10 +37,10 @@ _ENVIRONMENT.filters |= {"moment": wording.moment, "named": wording.named, "spok
 
 
 def page(template: str, values: Mapping[str, object], status: int = 200) -> Response:
-    """Return a template filled in, as a page."""
+    """Return a rendered template as a page."""
     return Response(_ENVIRONMENT.get_template(template).render(values), status, HEADERS, HTML)
 
 
 def redirect(address: str) -> Response:
-    """Return the way to another page, by GET."""
+    """Return a redirect to another page, by GET."""
     return Response(b"", 303, {**HEADERS, "location": address})

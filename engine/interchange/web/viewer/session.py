@@ -1,4 +1,4 @@
-"""Who is signed in at the pages: a cookie that holds an access token of the service, and what proves a form is ours."""
+"""The viewer's session: a cookie with an access token of the service, and the CSRF token of forms."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -22,19 +22,19 @@ FORM_LIFETIME_MS: Final = 12 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class ViewerSession:
-    """A person who is signed in: the token, whom it speaks for, and the name as people read it."""
+    """A signed-in person: the token, its principal, and the display name."""
 
     token: str
     principal: Principal
     name: str
 
     def bound(self) -> tuple[str, ...]:
-        """Return what forms of this session are bound to."""
+        """Return the value that forms of this session are bound to."""
         return ("chart", digest_of(self.token).hex())
 
 
 def viewers(configuration: ServiceConfiguration) -> dict[str, Client]:
-    """Return the clients that are these pages: those that people are sent back to here, by name."""
+    """Return the clients with a redirect address at these pages, by name."""
     address = f"{configuration.base_url}{RETURN}"
     clients = configuration.clients.items()
     return {
@@ -46,7 +46,7 @@ def viewers(configuration: ServiceConfiguration) -> dict[str, Client]:
 
 @dataclass(frozen=True, slots=True)
 class Cookie:
-    """One cookie of the pages: out of reach of scripts and of forms on other sites; over TLS only this host sets it."""
+    """One cookie of the pages: HttpOnly, SameSite=Lax; over TLS with the prefix `__Host-`."""
 
     name: str
     secure: bool
@@ -56,12 +56,12 @@ class Cookie:
         return request.cookies.get(self._name, "")
 
     def set(self, answer: Response, value: str, seconds: int) -> None:
-        """Let the browser keep a value for some time."""
-        # Lax: it comes along when the sign-in, which may be at another address, sends the person here.
+        """Set the cookie with a maximum age."""
+        # Lax: sent with the redirect from the sign-in, which may have another origin.
         answer.set_cookie(self._name, value, seconds, path="/", secure=self.secure, httponly=True, samesite="lax")
 
     def drop(self, answer: Response) -> None:
-        """Let the browser forget it."""
+        """Delete the cookie."""
         answer.delete_cookie(self._name, path="/", secure=self.secure, httponly=True, samesite="lax")
 
     @property
@@ -70,7 +70,7 @@ class Cookie:
 
 
 def session_of(service: Service, cookie: Cookie, request: Request) -> ViewerSession | None:
-    """Return who is signed in; None for nobody, once the token has ended, and for a token of another client."""
+    """Return the session; None without one, with an expired token, and with another client's token."""
     text = cookie.read(request)
     token = service.vault.find(text) if text else None
     if token is None or token.kind != TokenKind.ACCESS or service.vault.seconds_left(token) <= 0:
@@ -83,12 +83,12 @@ def session_of(service: Service, cookie: Cookie, request: Request) -> ViewerSess
 
 
 def form_token(service: Service, session: ViewerSession) -> str:
-    """Return what a form of this session carries, so that no other site can send one in its place."""
+    """Return the CSRF token of a form of this session."""
     return seal(service.seal_secret, session.bound(), (), milliseconds(service.clock()) + FORM_LIFETIME_MS)
 
 
 def is_ours(service: Service, session: ViewerSession, text: str) -> bool:
-    """Say whether a form was made here, for this session, not too long ago."""
+    """Say whether a form's CSRF token is valid: made here, for this session, and recent."""
     try:
         unseal(service.seal_secret, session.bound(), text, milliseconds(service.clock()), "")
     except RefusedError:

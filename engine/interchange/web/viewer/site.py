@@ -1,4 +1,4 @@
-"""The pages: the way in, patients found, and one patient's chart."""
+"""The pages: login, patient search, and one patient's chart."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -23,14 +23,14 @@ from engine.interchange.web.viewer.trend import USUAL, series
 
 Fields = dict[str, str]
 
-# By which patients are looked for: name in the Chart API, label, and an example.
+# The search fields of patients: name in the Chart API, label, and an example.
 CRITERIA: Final = (
     ("name", "Name", ""),
     ("birthdate", "Date of birth", "1984-02-29"),
     ("identifier", "Record number", ""),
 )
 FOUND: Final = 50
-# Of a form: an order of many tests with all that is asked of them.
+# Maximum bytes of a form: an order of many tests with their answers.
 MOST_FIELDS: Final = 1000
 ENDED: Final = "Your session has ended. Please sign in again."
 NOTHING: Final = "Enter a name, a date of birth or a record number."
@@ -79,7 +79,7 @@ class Site:
         ]
 
     def showing(self, show: Show) -> Callable[[Request], Awaitable[Response]]:
-        """Return a page that is for who is signed in; everybody else is led to the way in."""
+        """Return a page that needs a session; without one it redirects to the login."""
 
         async def answer(request: Request) -> Response:
             session = session_of(self._service, self._entrance.session, request)
@@ -93,7 +93,7 @@ class Site:
         return answer
 
     def doing(self, do: Do) -> Callable[[Request], Awaitable[Response]]:
-        """Return what a form does, if it is one of ours for this session."""
+        """Return the handler of a form that needs a session and a valid CSRF token."""
 
         async def answer(request: Request) -> Response:
             session = session_of(self._service, self._entrance.session, request)
@@ -182,7 +182,7 @@ class Site:
         return await content_of(asker, document, request.path_params["number"])
 
     async def patient(self, asker: Asker, request: Request) -> JsonObject:
-        """Return the demographics of the patient whom an address names; RefusedPageError for a refusal."""
+        """Return the demographics of the patient in the address; RefusedPageError for a refusal."""
         patient = await asker.chart(f"patients/{request.path_params['id']}")
         return {**patient, "age": wording.age(patient.get("birthDate", ""), self._service.clock())}
 
@@ -221,7 +221,7 @@ TABS: Final = (
 
 
 def _fields(body: bytes | None) -> Fields:
-    """Return the fields of a form, of several of one name the last; none where it is too large or none."""
+    """Return the fields of a form, the last of each name; none if it is too large or not a form."""
     try:
         return dict(parse_qsl((body or b"").decode(), errors="strict", max_num_fields=MOST_FIELDS))
     except ValueError:

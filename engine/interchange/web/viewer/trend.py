@@ -1,4 +1,4 @@
-"""Results by test: the values of each over time, and a line of those that are numbers."""
+"""Results by test: the values over time, and a line of the numeric ones."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ from engine.interchange.store.search.date import span
 WIDTH: Final = 600
 HEIGHT: Final = 80
 EDGE: Final = 6
-# What a result means when nothing is wrong with it (v3-ObservationInterpretation), and when nobody says.
+# Interpretations that are not abnormal (v3-ObservationInterpretation), with '' for none.
 USUAL: Final = frozenset({"", "N", "NEG", "ND", "NR", "S"})
 
 
 @dataclass(frozen=True, slots=True)
 class TrendPoint:
-    """One value of a test: when, what, what is usual, what it means, and whether that is unusual."""
+    """One value of a test: time, value, reference range, interpretation, and whether it is abnormal."""
 
     at: str
     shown: str
@@ -36,13 +36,13 @@ class Series:
 
     @property
     def points(self) -> list[tuple[int, float]]:
-        """The values that are numbers and have a moment, oldest first."""
+        """The numeric values with a time, oldest first."""
         dated = [(span(one.at), one.number) for one in self.values]
         return sorted((covered[0], number) for covered, number in dated if covered and number is not None)
 
     @property
     def line(self) -> str:
-        """The path of a line through the values, '' where there are fewer than two."""
+        """The SVG path of a line through the values, '' for fewer than two."""
         points = self.points
         if len(points) < 2:
             return ""
@@ -53,12 +53,12 @@ class Series:
 
     @property
     def end(self) -> str:
-        """Where the line ends, as a path of a point."""
+        """The SVG path of the last point."""
         return f"M{self.line.rpartition('L')[2]} h0" if self.line else ""
 
 
 def series(items: Iterable[JsonObject]) -> list[Series]:
-    """Return the results of some clinical tests by what was measured, those with the newest values first."""
+    """Return the results of clinical tests by what was measured, those with the newest values first."""
     found: dict[tuple[str, ...], Series] = {}
     for report in items:
         for one in _measured(report.get("observations", ())):
@@ -69,7 +69,7 @@ def series(items: Iterable[JsonObject]) -> list[Series]:
 
 
 def _measured(observations: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    """Yield what has a value, of an observation with several each."""
+    """Yield an observation and its components that have a value."""
     for one in observations:
         parts = one.get("components", ())
         for part in (one, *({"effective": one.get("effective", ""), **part} for part in parts)):

@@ -1,4 +1,4 @@
-"""Moments, ages and codes as people read them."""
+"""Moments, ages and codes as text for people."""
 
 from collections.abc import Mapping
 from datetime import date, datetime
@@ -11,26 +11,26 @@ MINUTE: Final = 16
 
 
 def moment(text: str) -> str:
-    """Return a FHIR date or dateTime to the minute, as it was said: `2025-06-30 14:05`, with its offset if not UTC."""
+    """Return a FHIR date or dateTime to the minute, `2025-06-30 14:05`, with its own offset."""
     if len(text) <= DAY:
         return text
     zone = text[19:].lstrip("0123456789.")
-    told = f"{text[:DAY]} {text[DAY + 1 : MINUTE]}"
-    return f"{told} UTC" if zone in {"Z", "+00:00"} else f"{told} {zone}".strip()
+    minute = f"{text[:DAY]} {text[DAY + 1 : MINUTE]}"
+    return f"{minute} UTC" if zone in {"Z", "+00:00"} else f"{minute} {zone}".strip()
 
 
 def named(concept: Mapping[str, Json] | None) -> str:
-    """Return what a concept of the Chart API is called; '' for none."""
+    """Return the name of a concept of the Chart API; '' for none."""
     return str((concept or {}).get("display") or (concept or {}).get("code") or "")
 
 
 def spoken(code: str) -> str:
-    """Return a code of FHIR as words: `entered-in-error` is `entered in error`."""
+    """Return a FHIR code as words: `entered-in-error` is `entered in error`."""
     return str(code or "").replace("-", " ").replace("_", " ")
 
 
 def age(born: str, at: datetime) -> str:
-    """Return the age in years of someone born on a day; '' where that is not known to the day."""
+    """Return the age in years; '' if the birth date is not known to the day."""
     try:
         day = date.fromisoformat(born)
     except ValueError:
