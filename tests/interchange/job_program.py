@@ -14,8 +14,8 @@ from typing import Any
 
 from engine.config.service import ServiceConfiguration
 from engine.config.source import scan, validate
+from engine.interchange.app.http.app import WORK as WORKS
 from engine.interchange.app.http.process import serve
-from engine.interchange.app.jobs.kinds import WORK as WORKS
 from engine.interchange.core.exchange import FhirRequest, HttpAnswer, Interaction, InteractionLevel, RequiredAccess
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.asking import ask

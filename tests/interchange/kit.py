@@ -23,9 +23,8 @@ from engine.clock import now
 from engine.config.account import Client, Role
 from engine.config.secret import Secret
 from engine.config.service import Environment, ServiceConfiguration, Tenant
-from engine.interchange.app.http.app import ServiceApp, create_app, new_token
+from engine.interchange.app.http.app import WORK, ServiceApp, create_app, new_token
 from engine.interchange.app.http.process import at_port, bind, serve_with_jobs, uvicorn_server
-from engine.interchange.app.jobs.kinds import WORK
 from engine.interchange.jobs.job import Work
 from engine.interchange.store.place import Place, place_of
 from engine.interchange.tokens.oauth.local import issue_locally

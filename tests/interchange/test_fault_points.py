@@ -15,11 +15,11 @@ from engine import fault
 from engine.config.service import ServiceConfiguration
 from engine.config.source import parse, validate
 from engine.errors import StartError
+from engine.interchange.app.http.process import check_open_line
 from engine.interchange.rest.resource.catalogue import INDEXERS
 from engine.interchange.store.access import faults
 from engine.interchange.store.sqlite import open_known
 from engine.interchange.store.verify import verify
-from engine.interchange.web.http.tls import check_open_line
 from tests.interchange.kit import merge_body, patient
 from tests.interchange.least import least, version_of
 from tests.interchange.places import DATABASE

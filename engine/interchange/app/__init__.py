@@ -1,1 +1,1 @@
-"""Floor 12: the service put together: its process, its settings reread, its tables of work."""
+"""Floor 12: the composition root: process, reload, jobs, commands."""

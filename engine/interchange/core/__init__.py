@@ -1,1 +1,1 @@
-"""Floor 4: the service, a request, its answer, and the access log."""
+"""Floor 4: the service, requests, answers, and the access log."""

@@ -1,4 +1,4 @@
-"""A FHIR request as it was understood, the answer to it, and the interaction that turns one into the other."""
+"""A parsed FHIR request, its answer, and the interaction between them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from engine.interchange.tokens.oauth.vault import Principal
 
 
 class Return(StrEnum):
-    """What `Prefer: return=` asks for."""
+    """Values of `Prefer: return=`."""
 
     REPRESENTATION = "representation"
     MINIMAL = "minimal"
@@ -32,14 +32,11 @@ class Prefer:
 
 @dataclass(frozen=True, slots=True)
 class FhirRequest:
-    """One FHIR request after authentication, routing and negotiation; `base` is the base address that was called.
+    """One FHIR request after authentication, routing and negotiation; `base` is the address of the called base.
 
-    `vid` is the number of the version in the address, '' for none.
-
-    The work on a `large` body is not done on the loop, where it would hold up all other requests. Of one that came as a
-    `form` the fields are among `query`; a search of a type within a patient's compartment has the patient's `id`.
-    Where the token is for one patient, former versions are shown, and Binaries attached, only where they belong to one
-    of these ids, `within`.
+    `vid` is the version in the address, '' for none. A `large` body is processed in a thread, so that it does not block
+    the loop. The fields of a `form` are part of `query`. A compartment search has the patient's `id`. With a token for
+    one patient, `within` are the ids whose former versions and Binaries it may access.
     """
 
     version: FhirVersion
@@ -59,10 +56,10 @@ class FhirRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """An HTTP answer; no body where `body` is empty.
+    """An HTTP answer; no body if `body` is empty.
 
-    `media_type` is that of the body, FHIR in JSON where it is ''. `patients` are those (ids) whose data the body shows,
-    where FHIR in JSON does not say so itself.
+    `media_type` is that of the body, '' for FHIR JSON. `patients` are the ids of those whose data the body shows, if it
+    is not FHIR JSON that names them.
     """
 
     status: int
@@ -73,7 +70,7 @@ class HttpAnswer:
 
 
 class InteractionLevel(StrEnum):
-    """At what an interaction stands: the whole base, a type, or one resource."""
+    """The level of an interaction: system, type, or instance."""
 
     SYSTEM = "system"
     TYPE = "type"
@@ -81,7 +78,7 @@ class InteractionLevel(StrEnum):
 
 
 class RequiredAccess(StrEnum):
-    """What a scope must grant."""
+    """The access that a scope must grant."""
 
     READ = "read"
     WRITE = "write"
@@ -89,14 +86,13 @@ class RequiredAccess(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """One interaction of FHIR: where it is found, what it needs, and what carries it out.
+    """One FHIR interaction: its address, the rights it needs, and the function that carries it out.
 
     `code` is its name in a CapabilityStatement; `operation` the `$name`, `_history` or `_search` in the address, '' for
-    none. Its body is a `form`, if not FHIR. One with a `feature` is there only while that is in force. Where `flags`
-    are given, each of these scopes suffices. Where they are, or for one that is `tenant_wide`, a scope of the type
-    alone does not, only one of all types; beside it each of those in `also` suffices. One with `own_rights` says itself
-    who may. A `raw` one takes a body of any media type, or answers with one. One that makes a `document` may answer
-    with XML. A `bodiless` one needs no body, although its method has one.
+    none. `form`: the body is a form. `feature`: served only while the feature is in force. `flags`: each of these
+    scopes suffices. With `flags` or `tenant_wide` a scope of the type does not suffice, only one of all types. `also`:
+    each of these scopes suffices too. `own_rights`: the interaction checks the rights itself. `raw`: the body or the
+    answer has any media type. `document`: the answer may be XML. `bodiless`: the body is optional.
     """
 
     type: str

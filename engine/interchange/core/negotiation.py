@@ -6,21 +6,21 @@ from typing import Final
 from engine.interchange.core.exchange import Prefer, Return
 
 READABLE: Final = frozenset({"application/fhir+json", "application/json", "application/*", "*/*"})
-# What asks for a document in XML; a client that asks for FHIR gets it too.
+# Media ranges that accept a document in XML; FHIR JSON counts too.
 DOCUMENT: Final = READABLE | {"application/xml", "text/xml", "text/*"}
 FHIR_XML: Final = "application/fhir+xml"
-# What a body may be: a resource, the form of a search, a patch; the first of each is what is told to others.
+# Media types of a resource, a search form, a patch; error texts name the first of each.
 WRITABLE: Final = ("application/fhir+json", "application/json")
 FORM: Final = ("application/x-www-form-urlencoded",)
 PATCH: Final = ("application/json-patch+json",)
 ENCODINGS: Final = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip"}
-# A plus in an address means a blank unless it is escaped.
+# An unescaped plus in a query means a blank.
 FORMATS: Final = frozenset({"json", "application/json", "application/fhir+json", "application/fhir json"})
 
 
 @lru_cache(maxsize=256)
 def acceptable(accept: str, *, raw: bool = False, document: bool = False) -> bool:
-    """Say whether JSON, a `document`, or `raw` content of any media type, may answer an Accept header, '' for none."""
+    """Say whether an Accept header, '' for none, accepts JSON, a `document`, or `raw` content of any type."""
     if not accept.strip():
         return True
     if raw:
@@ -32,12 +32,12 @@ def acceptable(accept: str, *, raw: bool = False, document: bool = False) -> boo
 
 @lru_cache(maxsize=256)
 def writable(content_type: str, kinds: tuple[str, ...]) -> bool:
-    """Say whether a body of this Content-Type is taken where it may be of some kinds."""
+    """Say whether a Content-Type is one of the accepted kinds."""
     return content_type.partition(";")[0].strip().lower() in kinds
 
 
 def encoding(content_encoding: str) -> str:
-    """Return how a body of this Content-Encoding is compressed: '' not at all, '?' in a way that is not taken."""
+    """Return the compression of a Content-Encoding: '' for none, '?' if it is not supported."""
     return ENCODINGS.get(content_encoding.strip().lower(), "?")
 
 

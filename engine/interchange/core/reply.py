@@ -1,4 +1,4 @@
-"""Answers that carry one resource: status, ETag, Last-Modified, Location and what `Prefer` asks for."""
+"""Answers with one resource: status, ETag, Last-Modified, Location and the body by `Prefer`."""
 
 from collections.abc import Callable
 from typing import Final
@@ -17,7 +17,7 @@ Show = Callable[[bytes, str, FhirVersion], bytes]
 
 
 def resource_answer(stored: StoredVersion, request: FhirRequest, show: Show = to_version) -> HttpAnswer:
-    """Return a kept resource as the answer to a read; `show` makes its bytes."""
+    """Return a stored resource as the answer to a read; `show` renders it."""
     return HttpAnswer(200, show(stored.body, stored.type, request.version), version_headers(stored))
 
 
@@ -26,17 +26,16 @@ def written_answer(
 ) -> HttpAnswer:
     """Return the answer to a write: the resource, nothing, or an outcome, as the client prefers.
 
-    `location`: where the resource is, is new to the client; else the address only says whose content it is. Both name
-    the version, as FHIR says: clients have id and version from there. `seen`: the client may see what stands there
-    beside what it wrote.
+    `location`: the answer has Location, else Content-Location; both include the version, as FHIR requires. `seen`: the
+    client may read the resource that it wrote.
     """
     name = name_in(request.version, stored.type)
     place = "location" if location else "content-location"
     address = f"{request.base}/{name}/{stored.id}/{HISTORY}/{stored.version}"
     headers = ((place, address), *version_headers(stored))
     if request.prefer.returns is Return.OUTCOME:
-        told = success(f"{name}/{stored.id} is kept as version {stored.version}.")
-        return HttpAnswer(status, write_json(told), headers)
+        result = success(f"{name}/{stored.id} is kept as version {stored.version}.")
+        return HttpAnswer(status, write_json(result), headers)
     if request.prefer.returns is Return.MINIMAL or not seen:
         return HttpAnswer(status, b"", headers)
     return HttpAnswer(status, to_version(stored.body, stored.type, request.version), headers)

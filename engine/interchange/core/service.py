@@ -9,7 +9,6 @@ from typing import Final
 from engine.config.service import ServiceConfiguration, Tenant
 from engine.fhir.schema import FhirVersion
 from engine.interchange.core.audit.recorder import Recorder
-from engine.interchange.core.jobs.signals import JobSignals
 from engine.interchange.kernel.outbound import Outbound
 from engine.interchange.kernel.throttle import RequestThrottle
 from engine.interchange.store.job import AsyncJob
@@ -18,18 +17,30 @@ from engine.interchange.tokens.oauth.code import AuthorizationCodes
 from engine.interchange.tokens.oauth.identity import Signer
 from engine.interchange.tokens.oauth.vault import Vault
 
-# How many documents are made of charts at a time: each has a thread, of a large chart a process.
+# Documents generated from charts at a time: each uses a thread, for a large chart a process.
 DOCUMENTS_AT_ONCE: Final = 2
-# How many are read and compared with a chart at a time: with four threads at work a request takes half a second.
+# Documents imported at a time: with four threads at work a request takes half a second.
 IMPORTS_AT_ONCE: Final = 1
+
+
+def _uncounted(_kind: str, _state: str, _seconds: float) -> None:
+    """Count nothing."""
+
+
+@dataclass(slots=True)
+class JobSignals:
+    """`wakeup` is set when there may be work; `ended` is called with kind, state and seconds of an ended job."""
+
+    wakeup: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: Callable[[str, str, float], None] = _uncounted
 
 
 @dataclass(slots=True)
 class Service:
-    """What an interaction works with; `configuration` may be replaced while running, and is read at each request.
+    """Context of all interactions; a reload replaces `configuration`, which is read at each request.
 
-    `seal_secret` signs what clients carry from one page to the next. `laboratory_wakeup` is set when an order may be
-    sent, `webhook_wakeup` when a webhook has an event queued.
+    `seal_secret` signs paging cursors. `laboratory_wakeup` is set when an order may be sent, `webhook_wakeup` when an
+    event is queued for a webhook.
     """
 
     configuration: ServiceConfiguration
@@ -58,9 +69,9 @@ class Service:
         return self.configuration.tenants[name]
 
     def base(self, version: FhirVersion) -> str:
-        """Return the address under which a FHIR version is served."""
+        """Return the base address of a FHIR version."""
         return self.configuration.base_url + ("/fhir/R4" if version is FhirVersion.R4 else "/fhir")
 
     def handle(self, job: AsyncJob) -> str:
-        """Return the address at which a job is asked for."""
+        """Return the status address of a job."""
         return f"{self.base(job.version)}/RequestResult/{job.id}"

@@ -1,1 +1,1 @@
-"""The commands of the service, `adt-engine interchange`: run it, and look after what it keeps."""
+"""The commands of the service, `adt-engine interchange`."""

@@ -1,4 +1,4 @@
-"""`adt-engine interchange audit`: the service's access log, exported and verified beside it or without it."""
+"""`adt-engine interchange audit`: exports and verifies the service's access log, whether the service runs or not."""
 
 import csv
 import io

@@ -29,7 +29,7 @@ from engine.terminal.options import DATABASE, AsJson, Database, Offline, Strict,
 from engine.terminal.schemas import SchemaFolder, show_schemas
 from engine.terminal.table import print_json
 
-# Without its certificate the service does not start; without a client's secret it does.
+# The service does not start without its certificate; it starts without a client's secret.
 TLS: Final = "tls."
 
 

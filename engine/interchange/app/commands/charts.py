@@ -12,7 +12,7 @@ from engine.interchange.web.bundles.step import MOST
 from engine.terminal.options import AsJson
 from engine.terminal.table import print_json
 
-# Beside the facts a Bundle holds the patient and those who care for it.
+# A Bundle holds the patient and the care team in addition to the facts.
 MOST_FACTS: Final = MOST - 10
 
 

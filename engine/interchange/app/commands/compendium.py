@@ -1,4 +1,4 @@
-"""`adt-engine interchange compendium`: laboratories' files checked and loaded, and what is kept of their tests."""
+"""`adt-engine interchange compendium`: checks and loads laboratories' files, and shows their tests."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,9 +50,9 @@ def check(
     problems = [problem for one in read.values() for problem in one.problems]
     warnings = [warning for one in read.values() for warning in one.warnings]
     if as_json:
-        told = {"problems": problems, "warnings": warnings}
+        reports = {"problems": problems, "warnings": warnings}
         counts = {file: {"tests": _size(one)} for file, one in read.items()}
-        print_json({"files": counts, **{name: [one._asdict() for one in found] for name, found in told.items()}})
+        print_json({"files": counts, **{name: [one._asdict() for one in found] for name, found in reports.items()}})
     else:
         for text in (*(f"warning: {one}" for one in warnings), *map(str, problems)):
             errors().print(text, markup=False, soft_wrap=True)
@@ -147,11 +147,11 @@ def _print_test(test: TestSeen, questions: Sequence[QuestionSeen], *, as_json: b
         if text:
             print_line(f"{name}: {text}")
     for one in questions:
-        print_line(f"{'  ' * (one.depth + 1)}{_told(one)}")
+        print_line(f"{'  ' * (one.depth + 1)}{_line_of(one)}")
 
 
-def _told(question: QuestionSeen) -> str:
-    """Return a question in a line: its id, its text, what answers it, and when it must be answered."""
+def _line_of(question: QuestionSeen) -> str:
+    """Return a question in one line: id, text, answer options or type, and whether it is required."""
     answer = ", ".join(question.options) or question.type
     required = {"": "", "yes": "; required", "when-collected": "; required when a specimen is collected"}
     when = f"; asked when {question.when}" if question.when else ""

@@ -1,4 +1,4 @@
-"""`adt-engine interchange`: the Clinical Data Interchange Service as a process, and the table of its commands."""
+"""`adt-engine interchange`: the Clinical Data Interchange Service, and the table of its commands."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -158,7 +158,7 @@ def interchange(
 
 
 def _refuse_before(context: typer.Context, command: str) -> None:
-    """Refuse options before the name of a command, which would not reach it: it would use another database."""
+    """Refuse options before the name of a command: they would not reach it, and it would use another database."""
     for name in ("config", "database", "host", "port"):
         source = context.get_parameter_source(name)
         if source is not None and source.name != "DEFAULT":

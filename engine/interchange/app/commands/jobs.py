@@ -1,4 +1,4 @@
-"""`adt-engine interchange jobs`: the asynchronous jobs of the service, beside it or without it."""
+"""`adt-engine interchange jobs`: the asynchronous jobs of the service, whether it runs or not."""
 
 from dataclasses import asdict
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`adt-engine interchange orders`: orders on their way to laboratories, beside a running service or without one."""
+"""`adt-engine interchange orders`: orders on their way to laboratories, whether the service runs or not."""
 
 from dataclasses import asdict
 from typing import Annotated, Final
@@ -20,7 +20,7 @@ from engine.terminal.options import DATABASE, AsJson, Database, Yes, agreed
 from engine.terminal.table import output, print_json, print_line, table, utc
 
 TWICE: Final = "The laboratory may get the order twice: ask there first whether it has it. Send it again?"
-HAS_IT: Final = "The laboratory may have the order, and is told nothing: tell them. Cancel it?"
+HAS_IT: Final = "The laboratory may have the order and gets no message: inform it yourself. Cancel the order?"
 
 Tenant = Annotated[str, typer.Option("--tenant", help="Only orders of this tenant.")]
 OrderId = Annotated[str, typer.Argument(metavar="ORDER", help="The id of the RequestGroup.")]
@@ -97,7 +97,7 @@ def _print(seen: OrderOverview, *, as_json: bool) -> None:
         if value and not isinstance(value, tuple):
             print_line(f"{name.replace('_', ' ')}: {value}")
     for one in seen.transmissions:
-        told = ", ".join(filter(None, (one.outcome or "no end", one.reason)))
-        print_line(f"sent {one.number}: {utc(one.began_at)}, {one.control_id}, {told}")
+        result = ", ".join(filter(None, (one.outcome or "no end", one.reason)))
+        print_line(f"sent {one.number}: {utc(one.began_at)}, {one.control_id}, {result}")
     for version in seen.history:
         print_line(f"version {version.number}: {utc(version.at)}, {version.status}")

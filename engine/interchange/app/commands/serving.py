@@ -16,7 +16,7 @@ from engine.terminal.faults import arm_as_asked
 
 
 def run(config: Path | None, host: str, port: int, database: str) -> None:
-    """Run the service of a configuration; `port` below zero: the one of its address."""
+    """Run the service of a configuration; a negative `port` means the port of its address."""
     configuration = load(config)
     configure()
     arm_as_asked()

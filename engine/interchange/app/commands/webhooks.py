@@ -1,4 +1,4 @@
-"""`adt-engine interchange webhooks`: events on their way to subscribers, beside a running service or without one."""
+"""`adt-engine interchange webhooks`: events on their way to subscribers, whether the service runs or not."""
 
 from dataclasses import asdict
 from enum import StrEnum
@@ -17,7 +17,7 @@ app = typer.Typer(help="List and show events for subscribers, and send them agai
 
 
 class EventState(StrEnum):
-    """Where an event may be."""
+    """States of an event in the list."""
 
     WAITING = "waiting"
     DELIVERED = "delivered"
@@ -106,5 +106,5 @@ def _print(found: tuple[EventOverview, ...], *, as_json: bool) -> None:
             if value and not isinstance(value, tuple):
                 print_line(f"{name.replace('_', ' ')}: {value}")
         for one in seen.attempts:
-            told = ", ".join(filter(None, (str(one.status or "no answer"), one.reason)))
-            print_line(f"sent {one.attempt}: {utc(one.began_at)}, {told}")
+            result = ", ".join(filter(None, (str(one.status or "no answer"), one.reason)))
+            print_line(f"sent {one.attempt}: {utc(one.began_at)}, {result}")

@@ -1,1 +1,1 @@
-"""The service's process: its application, its settings reread, its background work."""
+"""The service's process: ASGI application, reload, background work."""

@@ -1,4 +1,4 @@
-"""The service as an ASGI application: the FHIR door, the token endpoints, health, and a sandbox's test hooks."""
+"""The service as an ASGI application: FHIR, Chart API, token endpoints, health, and a sandbox's test hooks."""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from engine.clock import now
 from engine.config.service import ServiceConfiguration
 from engine.fhir.schema import FhirVersion, defects
 from engine.interchange.app.jobs.kinds import END_EVENTS, WORK
+from engine.interchange.clinical.ccda import export
 from engine.interchange.core.audit.entry import clean
 from engine.interchange.core.exchange import HttpAnswer
 from engine.interchange.core.service import Service
@@ -20,7 +21,12 @@ from engine.interchange.events.subscriptions.matching import SubscriptionMatcher
 from engine.interchange.events.webhooks.sender import WebhookSender
 from engine.interchange.jobs.job import Work
 from engine.interchange.jobs.runner import Runner
-from engine.interchange.kernel.clock import Clock
+from engine.interchange.jobs.telling import Telling
+from engine.interchange.network.document import search
+from engine.interchange.network.patient360 import retrieve, telling
+from engine.interchange.network.patient360.connectors.configured import connectors_of
+from engine.interchange.network.patient360.connectors.read import read_document
+from engine.interchange.orders import create, submit
 from engine.interchange.orders.completion import followers
 from engine.interchange.orders.laboratory.transmitter import Transmitter
 from engine.interchange.rest.resource.catalogue import EDITION, INDEXERS
@@ -34,7 +40,7 @@ from engine.interchange.web.http.calls import Calls
 from engine.interchange.web.http.charts import DOCUMENT
 from engine.interchange.web.http.cors import Headers, let_in, preflight
 from engine.interchange.web.http.gzip import takes_gzip
-from engine.interchange.web.http.hooks import Hooks
+from engine.interchange.web.http.hooks import Clock, Hooks
 from engine.interchange.web.http.meter import Meter
 from engine.interchange.web.http.pages import Pages
 from engine.interchange.web.http.sign_in import SignIn
@@ -44,9 +50,20 @@ from engine.interchange.web.viewer.login_flow import LoginFlow
 from engine.interchange.web.viewer.ordering import OrderPages
 from engine.interchange.web.viewer.site import Site
 
-# Where the Chart API begins.
+# The base of the Chart API.
 CHART: Final = "/chart/v1/"
 FHIR_JSON: Final = "application/fhir+json"
+# The work of each kind of job; a kind is named like its operation, without the `$`.
+WORK: Final[Mapping[str, Work]] = {
+    export.KIND: export.work,
+    search.KIND: search.work,
+    create.KIND: create.work,
+    submit.KIND: submit.work,
+    retrieve.KIND: retrieve.retrieval(connectors_of, read_document),
+}
+
+# Kinds of jobs whose end is notified to subscribers.
+TELLINGS: Final[Mapping[str, Telling]] = {retrieve.KIND: telling.TELLING}
 MINIMAL: Final = {"resourceType": "Patient"}
 
 
@@ -71,7 +88,7 @@ def create_app(
 ) -> "ServiceApp":
     """Return the service over a database; close it when done. StartError: the database cannot be used.
 
-    `works` are the kinds of jobs; they are worked on while the app's `runner` runs.
+    `works` are the kinds of jobs, run by the app's `runner`.
     """
     own_clock = Clock(clock)
     environment = configuration.environment
@@ -99,10 +116,7 @@ def create_app(
 
 
 class ServiceApp:
-    """The ASGI application; `service` is what its interactions work with.
-
-    `runner` does its jobs, `transmitter` sends its orders, `sender` its webhooks.
-    """
+    """The ASGI application of `service`: `runner` runs its jobs, `transmitter` sends orders, `sender` webhooks."""
 
     def __init__(
         self, service: Service, hooks: Hooks | None, sign_in: SignIn, new_runner: Callable[[], Runner]
@@ -120,7 +134,7 @@ class ServiceApp:
         self._prefix = service.configuration.path_prefix
 
     def renew(self) -> None:
-        """Have others do jobs, orders and webhooks from now on: those who did have left."""
+        """Replace the workers for jobs, orders and webhooks after the old ones were cancelled."""
         self.runner = self._new_runner()
         self.transmitter, self.sender = Transmitter(self.service), WebhookSender(self.service)
         self.transmitter.count = self._meter.transmitted
@@ -140,7 +154,7 @@ class ServiceApp:
             elif path.startswith(CHART) or (
                 (path.startswith("/fhir/") or path == "/fhir") and path not in self._pages.discovery
             ):
-                # HEAD is GET without a body, and the server below leaves that out.
+                # HEAD is GET; the server omits the body.
                 method = "GET" if scope["method"] == "HEAD" else scope["method"]
                 origin = (self._address(scope, headers), clean(request_id))
                 query = scope["query_string"].decode("latin-1")
@@ -158,13 +172,13 @@ class ServiceApp:
             return
 
     def _address(self, scope: Scope, headers: Mapping[str, str]) -> str:
-        """Return where a request came from; a proxy in front says it last in X-Forwarded-For."""
+        """Return the client's address of a request; behind a proxy the last of X-Forwarded-For."""
         if self.service.configuration.behind_proxy and "x-forwarded-for" in headers:
             return headers["x-forwarded-for"].rpartition(",")[2].strip()[:64]
         return scope["client"][0] if scope["client"] else ""
 
     def _shared(self, answer: HttpAnswer, call: HttpCall) -> HttpAnswer:
-        """Return an answer with what lets a browser of another origin read it."""
+        """Return an answer with its CORS headers."""
         client = call.principal.client if call.principal is not None else ""
         shared = self._let_in(
             call.headers, client, public=call.path.endswith("metadata") or (call.chart and call.path == DOCUMENT)
@@ -177,7 +191,7 @@ class ServiceApp:
 
     @property
     def stopping(self) -> bool:
-        """Whether no more requests should come."""
+        """Whether the service is draining: no more requests should come."""
         return self._pages.stopping
 
     @stopping.setter
@@ -185,7 +199,7 @@ class ServiceApp:
         self._pages.stopping = stopping
 
     def close(self) -> None:
-        """Finish what is being written and let the database go."""
+        """Finish pending writes and close the database."""
         self.service.store.close()
 
 

@@ -7,25 +7,25 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import uvicorn
 import uvloop
 
-from engine import garbage
-from engine.config.service import ServiceConfiguration
+from engine import fault, garbage
+from engine.config.network import is_loopback
+from engine.config.service import Environment, ServiceConfiguration, Tls
 from engine.errors import StartError
 from engine.http import binding, server
 from engine.http.connection import ConnectionLimits
-from engine.http.tls import renew, server_context
-from engine.interchange.app.http.app import ServiceApp, create_app
+from engine.http.tls import KeyPair, renew, server_context
+from engine.interchange.app.http.app import WORK, ServiceApp, create_app
 from engine.interchange.app.http.reload import Change, ConfigurationReloader, warn
 from engine.interchange.app.http.works import work
-from engine.interchange.app.jobs.kinds import WORK
 from engine.interchange.jobs.job import Work
 from engine.interchange.store.place import place_of
 from engine.interchange.web.http.heads import refusal
-from engine.interchange.web.http.tls import check_open_line, pair_of
 from engine.telemetry import hush, hush_loop, logger
 
 ARRIVAL_SECONDS: Final = 30.0
@@ -47,7 +47,7 @@ def serve(
     reread: Change,
     works: Mapping[str, Work] = WORK,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; `announce` is called with the base address once requests are taken.
+    """Serve until SIGTERM or SIGINT; `announce` is called with the base address once the service is ready.
 
     Port 0 takes a free one; a `base_url` or `auth_url` that ends in `:0` then gets its number.
     On SIGHUP `reread` is called with the configuration, and what it returns is put in force
@@ -79,8 +79,25 @@ def serve(
     logger().info("stopped")
 
 
+def check_open_line(configuration: ServiceConfiguration, host: str) -> None:
+    """Refuse plain HTTP in production, and any HTTP with a fault armed, on an address other than loopback: StartError."""
+    if fault.armed() and not is_loopback(host):
+        raise StartError("with ENGINE_FAULT set the service listens on loopback only: unset it, or name another --host")
+    safe = configuration.tls is not None or configuration.behind_proxy or is_loopback(host)
+    if configuration.environment is Environment.PRODUCTION and not safe:
+        raise StartError(
+            f"production on {host} without TLS: set tls.certificate and tls.key,"
+            " or behind_proxy: true where a proxy speaks TLS for the service"
+        )
+
+
+def pair_of(tls: Tls | None) -> KeyPair | None:
+    """Return the TLS files with their configuration keys."""
+    return None if tls is None else KeyPair(Path(tls.certificate), Path(tls.key), ("tls.certificate", "tls.key"))
+
+
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket; StartError where the address cannot be had."""
+    """Return a listening socket; StartError if the address cannot be bound."""
     try:
         return binding.bind(host, port, backlog=1024)
     except OSError as error:
@@ -89,7 +106,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def at_port(configuration: ServiceConfiguration, port: int) -> ServiceConfiguration:
-    """Return the configuration with the real port where its addresses end in `:0`."""
+    """Return the configuration with the bound port in addresses that end in `:0`."""
     addresses = {
         name: f"{getattr(configuration, name).removesuffix(':0')}:{port}"
         for name in ("base_url", "auth_url")
@@ -99,7 +116,7 @@ def at_port(configuration: ServiceConfiguration, port: int) -> ServiceConfigurat
 
 
 def uvicorn_server(app: ServiceApp, context: ssl.SSLContext | None = None) -> uvicorn.Server:
-    """Return the HTTP server of an app, without logs of requests; with a context it speaks TLS."""
+    """Return the HTTP server of an app, without access logs; with a context it serves TLS."""
     configuration = app.service.configuration
     return server.http_server(
         app,
@@ -125,7 +142,7 @@ async def _serve(
         serving.should_exit = True
 
     def stop() -> None:
-        """Say so at /readyz for `drain_s`, then take no more connections; a second signal does not wait."""
+        """Fail /readyz for `drain_s`, then accept no more connections; a second signal does not wait."""
         if app.stopping:
             leave()
             return
@@ -142,13 +159,10 @@ async def _serve(
 
 
 async def serve_with_jobs(serving: uvicorn.Server, app: ServiceApp, listening: socket.socket) -> None:
-    """Serve, do the jobs, send orders and webhooks, and tidy up until told to exit.
-
-    All of it goes on until the last answer has left.
-    """
-    beside = asyncio.create_task(work(app))
+    """Serve and run the background work until the server exits, after its last answer."""
+    background = asyncio.create_task(work(app))
     try:
         await serving.serve([listening])
     finally:
-        beside.cancel()
-        await asyncio.wait([beside])
+        background.cancel()
+        await asyncio.wait([background])

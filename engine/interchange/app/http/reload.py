@@ -1,4 +1,4 @@
-"""A running service takes up its configuration anew: clients, users, roles, tenants' settings, limits."""
+"""Reload of the configuration in a running service: clients, users, roles, tenants' settings, limits."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ Change = Callable[[ServiceConfiguration], ServiceConfiguration]
 
 
 def warn(configuration: ServiceConfiguration) -> None:
-    """Log what a configuration asks for in vain: keys that nothing obeys, secrets that cannot be read, no scopes."""
+    """Log warnings on a configuration: keys without effect, secrets that cannot be read, unknown scopes."""
     if configuration.unheeded:
         logger().warning("not in force", waits_for=list(configuration.unheeded))
     for name, client in configuration.clients.items():
@@ -24,11 +24,10 @@ def warn(configuration: ServiceConfiguration) -> None:
 
 
 class ConfigurationReloader:
-    """Reads the configuration again when called, and puts it in force whole or not at all.
+    """Reloads the configuration when called, as a whole or not at all.
 
-    `written` is the configuration as it stood in the file; `reread` returns its successor or raises
-    ConfigurationError; `bound` puts the real port into addresses that leave it open; `certificate` reads the files
-    of TLS anew, or raises StartError.
+    `written` is the configuration from the file; `reread` returns its successor or raises ConfigurationError; `bound`
+    puts the bound port into addresses with port 0; `certificate` reloads the TLS files, or raises StartError.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class ConfigurationReloader:
         self._certificate = certificate
 
     def __call__(self) -> None:
-        """Put the new configuration in force, or log each reason why the old one stays."""
+        """Apply the new configuration, or log each reason to keep the old one."""
         try:
             new = self._reread(self._written)
             if self._certificate is not None:

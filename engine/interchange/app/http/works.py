@@ -1,16 +1,25 @@
-"""What goes on beside the requests: jobs, orders, webhooks, and tidying up. Of all processes one does it."""
+"""Background work of the service: jobs, orders, webhooks, retention. One of all processes does it."""
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from engine.interchange.app.http.app import ServiceApp
-from engine.interchange.app.http.tidying import tidy
+from engine.interchange.core.service import Service
+from engine.interchange.events.webhooks.retention import take_told
+from engine.interchange.jobs.retention import take_ended
+from engine.interchange.rest.binary.retention import take_expired
+from engine.interchange.rest.history.retention import take_old
+from engine.interchange.store.writer import StoreFailedError
 
 LOOK_SECONDS: Final = 0.25
+EVERY_SECONDS: Final = 3600
+# Each deletes a few rows per transaction, as other writes wait meanwhile.
+SWEEPS: Final = (take_old, take_ended, take_expired, take_told)
 
 
 async def work(app: ServiceApp) -> None:
-    """Do it while this process is the one that does, until cancelled; what is under way is then left in order."""
+    """Run the background work while this process holds the store's term, until cancelled."""
     store = app.service.store
     while True:
         if term := store.term:
@@ -29,3 +38,13 @@ async def _do(app: ServiceApp, term: int) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+
+
+async def tidy(service: Service) -> None:
+    """Delete expired rows, now and every hour, until cancelled or the store fails for good."""
+    while not service.store.failed:
+        for sweep in SWEEPS:
+            # A busy store is tried again in an hour.
+            with suppress(StoreFailedError):
+                await sweep(service)
+        await asyncio.sleep(EVERY_SECONDS)

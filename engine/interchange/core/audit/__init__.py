@@ -1,1 +1,1 @@
-"""The access log of the service: what is recorded of each request, and how it is read."""
+"""The access log of the service: its rows, and their search as AuditEvent."""

@@ -1,4 +1,4 @@
-"""What is recorded of a request: who asked, from where, for what, whose record it touched, and how it ended."""
+"""The access log's row of a request: principal, address, interaction, patients, and outcome."""
 
 import re
 from collections.abc import Iterator
@@ -9,30 +9,30 @@ from engine.interchange.core.exchange import HttpAnswer, Interaction
 from engine.interchange.store.access import AccessRow, joined, patients_in
 from engine.interchange.tokens.oauth.vault import Principal
 
-# Search parameters that name whose record is searched.
+# Search parameters whose value names a patient.
 OWNERS: Final = frozenset({"patient", "subject", "beneficiary", "target"})
 REFERENCE: Final = "Patient/"
 REFUSED: Final = 400
 FAILED: Final = 500
-# What a client's own request id may hold; no table that reads the log takes its start for a formula.
+# Characters of a client's request id; a spreadsheet does not read its start as a formula.
 FOREIGN: Final = re.compile(r"^[^A-Za-z0-9]|[^A-Za-z0-9._:/=|+~@-]")
-# What stands between the id of a request and the number of an entry in its Bundle.
+# The separator of a request id and the number of an entry in its Bundle.
 ENTRY: Final = "#"
 
 Pairs = tuple[tuple[str, str], ...]
 
 
 def clean(request_id: str) -> str:
-    """Return a request id as the access log keeps it: as it was sent, with `_` for what does not belong in an id."""
+    """Return a request id for the access log: as sent, with `_` for each character that is not allowed."""
     return FOREIGN.sub("_", request_id)
 
 
 def named_in(interaction: Interaction, resource_id: str, query: Pairs, text: bytes, base: str) -> tuple[str, ...]:
-    """Return the ids of the patients whom a request names: in its address, its parameters and its body.
+    """Return the ids of the patients in a request's address, parameters and body.
 
-    `base` is the address of the base that was called: the body may refer by it.
+    `base` is the address of the called base, for absolute references in the body.
     """
-    # Some write every slash of a text as `\/`, and some refer by the whole address.
+    # Some clients escape slashes as `\/`, and some send absolute references.
     plain = text.replace(b"\\/", b"/").replace(f'"{base}/'.encode(), b'"')
     named = (*_addressed(interaction, resource_id, query), *patients_in(plain))
     return tuple(dict.fromkeys(one for one in named if ID.fullmatch(one)))
@@ -58,14 +58,14 @@ def entry(
     answer: HttpAnswer | None,
     origin: tuple[str, str],
 ) -> AccessRow:
-    """Return the row of a request; without an answer it is that of a write which is just being done.
+    """Return the row of a request; without an answer that of a write in progress.
 
-    `origin`: the address it came from, and its request id.
+    `origin`: the client's address and the request id.
     """
     status = answer.status if answer is not None else 0
     shown: tuple[str, ...] = ()
     if answer is not None and status < REFUSED:
-        # What is no FHIR may name patients of others.
+        # A raw body may mention other patients.
         shown = (*answer.patients, *(() if answer.media_type else patients_in(answer.body)))
     return AccessRow(
         at_ms,
@@ -77,7 +77,7 @@ def entry(
         base,
         interaction.code,
         interaction.type,
-        # What a client writes in the place of an id may be anything.
+        # The id in an address may be any text.
         resource_id if ID.fullmatch(resource_id) else "",
         joined((*named, *shown)),
         "failed" if status >= FAILED else "refused" if status >= REFUSED else "done",

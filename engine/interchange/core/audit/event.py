@@ -21,7 +21,7 @@ PERSON: Final = {"system": ENTITY_TYPES, "code": "1", "display": "Person"}
 RECORD: Final = {"system": ENTITY_TYPES, "code": "2", "display": "System Object"}
 PATIENT: Final = {"system": ENTITY_ROLES, "code": "1", "display": "Patient"}
 OBJECT: Final = {"system": ENTITY_ROLES, "code": "3", "display": "Report"}
-# By interaction; all others are executed.
+# Action by interaction; others are Execute.
 ACTIONS: Final = {
     "read": "R",
     "read-temporary": "R",
@@ -34,7 +34,7 @@ ACTIONS: Final = {
     "patch": "U",
     "delete": "D",
 }
-# R4's outcomes: success, the client's fault, the service's.
+# AuditEvent.outcome: success, minor failure (client), serious failure (service).
 OUTCOMES: Final = {"done": "0", "refused": "4", "failed": "8"}
 IP_ADDRESS: Final = "2"
 
@@ -68,16 +68,16 @@ def _agents(access: AccessRow) -> list[JsonObject]:
 
 
 def _subject(access: AccessRow) -> JsonObject:
-    """Return what was asked for: the resource or the type, the base, the request, its entry in a Bundle, its status."""
+    """Return AuditEvent.entity of the request: resource or type, with base, request id, Bundle entry and status."""
     name = f"{access.type}/{access.id}" if access.id else access.type
     request, _, number = access.request.partition(ENTRY)
-    told = {
+    details = {
         "base": access.base,
         "request": request,
         "entry": f"Bundle.entry[{number}]" if number else "",
         "status": str(access.status) if access.status else "",
     }
-    detail = [{"type": key, "valueString": value} for key, value in told.items() if value]
+    detail = [{"type": key, "valueString": value} for key, value in details.items() if value]
     return {"name": name, "type": RECORD, "role": OBJECT, **({"detail": detail} if detail else {})}
 
 

@@ -36,10 +36,10 @@ PARAMETERS: Final = {
 COMPARED: Final = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
 MOST_DIGITS: Final = 18
 
-# The log, and the part of it that touched a patient, whose few rows are always looked at first.
+# The log, and its rows of one patient: these are few, so that the query starts with them.
 LOG: Final = "access"
 TOUCHED: Final = "(SELECT seq AS found FROM access_patient WHERE tenant=? AND patient=?) AS touched CROSS JOIN access"
-# Names are of this module; values are always arguments.
+# Column names are constants of this module; values are always arguments.
 PAGE: Final = "SELECT {columns} FROM {log} WHERE {where}"
 COUNT: Final = "(SELECT count(*) FROM {log} WHERE {where})"
 DONE: Final = "'done'"
@@ -87,14 +87,14 @@ async def search(service: Service, request: FhirRequest) -> HttpAnswer:
 
 
 def page_statement(tenant: str, criteria: Criteria) -> Test:
-    """Return the query of a page, oldest first, and its arguments; how many rows and from where come after them."""
+    """Return the query of a page, oldest first, and its arguments; LIMIT and OFFSET are appended to these."""
     log, where = _where(tenant, criteria)
     parts = [PAGE.format(columns=COLUMNS, log=log, where=sql) for sql, _ in where]
     return " UNION ALL ".join(parts) + ORDER, tuple(value for _, values in where for value in values)
 
 
 def _check(pairs: Pairs, taken: frozenset[str]) -> None:
-    """Refuse what an interaction with the log does not take: to leave it out may answer another question."""
+    """Refuse parameters that the interaction does not support: ignoring them would change the result."""
     for name, value in pairs:
         if name not in taken:
             raise unsupported(name)
@@ -103,14 +103,14 @@ def _check(pairs: Pairs, taken: frozenset[str]) -> None:
 
 
 def total_statement(tenant: str, criteria: Criteria) -> Test:
-    """Return the query of how many rows there are, and its arguments."""
+    """Return the query of the number of rows, and its arguments."""
     log, where = _where(tenant, criteria)
     parts = [COUNT.format(log=log, where=sql) for sql, _ in where]
     return f"SELECT {' + '.join(parts)}", tuple(value for _, values in where for value in values)
 
 
 def _where(tenant: str, criteria: Criteria) -> tuple[str, list[Test]]:
-    """Return what is searched, and conditions that exclude each other: a row fits where it meets one of them."""
+    """Return the table and alternative, disjoint conditions: a row matches if it meets one of them."""
     given = dict(criteria)
     patient = given.pop("patient", None)
     if patient is not None and PATIENT.fullmatch(patient) is None:

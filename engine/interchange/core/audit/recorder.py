@@ -1,4 +1,4 @@
-"""Records accesses before their answers leave: those that wait for the disk together share one commit."""
+"""Records accesses before their answers are sent; rows that wait together share one commit."""
 
 import asyncio
 from functools import partial
@@ -14,7 +14,7 @@ Waiting = list[tuple[Rows, "asyncio.Future[None]"]]
 
 
 class Recorder:
-    """The way of reads and refusals into the access log; writes have their row in their own commit."""
+    """Writes the access log's rows of reads and refusals; the row of a write is in the commit of the write."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -22,12 +22,12 @@ class Recorder:
         self._writing = False
 
     async def record(self, rows: Rows) -> None:
-        """Return once the rows are on disk; StoreFailedError where they cannot be, and then nothing may be answered."""
+        """Return once the rows are on disk; StoreFailedError if they cannot be written: then nothing is answered."""
         await self._begin(rows)
 
     def note(self, rows: Rows) -> None:
-        """Record without waiting: of what shows nothing, and of what ends because the store does not answer."""
-        # Whoever is told of the store's failure is who writes; an exception that nobody asks for is reported as lost.
+        """Record without waiting: for answers that show no data, and for timeouts of the store."""
+        # Writers report the store's failure; asyncio logs exceptions that are never retrieved.
         self._begin(rows).add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _begin(self, rows: Rows) -> "asyncio.Future[None]":
@@ -36,7 +36,7 @@ class Recorder:
         self._waiting.append((rows, future))
         if not self._writing:
             self._writing = True
-            # Not at once: requests that came in together come here one after the other, in this turn of the loop.
+            # Deferred, so that requests of the same turn of the loop share one commit.
             loop.call_soon(self._write)
         return future
 
@@ -44,7 +44,7 @@ class Recorder:
         taken, self._waiting = self._waiting, []
         try:
             written = self._store.hand_over(partial(_add, rows=[row for rows, _ in taken for row in rows]))
-        except Exception as error:  # noqa: BLE001 - whatever it is, each request that waits is told of it
+        except Exception as error:  # noqa: BLE001 - every waiting request gets the error
             self._end(taken, error)
         else:
             written.add_done_callback(partial(self._written, taken))
@@ -61,7 +61,7 @@ class Recorder:
             self._end(taken, None)
 
     def _end(self, taken: Waiting, error: Exception | None) -> None:
-        """Tell the requests how their rows ended, and write what has come meanwhile."""
+        """Resolve the waiting requests, and write the rows that arrived meanwhile."""
         for _, future in taken:
             if future.done():
                 continue

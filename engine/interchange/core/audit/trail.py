@@ -1,4 +1,4 @@
-"""The access log read from its file, beside a running service or without one: exported, and verified."""
+"""Export and verification of the access log in its file, whether the service runs or not."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from engine.interchange.store.transaction import milliseconds
 
 
 class AccessLogProof(NamedTuple):
-    """How many rows there are, the last one as `number:hash`, and what is wrong."""
+    """The number of rows, the last one as `number:hash`, and the problems."""
 
     rows: int
     anchor: str
@@ -22,10 +22,10 @@ class AccessLogProof(NamedTuple):
 
 
 def verify_log(database: Place, anchor: str = "") -> AccessLogProof:
-    """Follow the chain of the log; StartError where there is none.
+    """Verify the hash chain of the log; StartError if there is no log.
 
-    `anchor` is what an earlier proof ended with, kept elsewhere: that row must still be there as it was. Without one,
-    rows that were cut off the end, and a log that was made anew as a whole, go unnoticed.
+    `anchor` is the last row of an earlier proof, stored elsewhere: it must be unchanged. Without an anchor, truncation
+    and replacement of the whole log are not detected.
     """
     connection = open_known(database)
     try:
@@ -46,9 +46,9 @@ def verify_log(database: Place, anchor: str = "") -> AccessLogProof:
 def export_log(
     database: Place, since: datetime | None, until: datetime | None, clock: Callable[[], datetime]
 ) -> Iterator[Logged]:
-    """Yield the rows of a span of time, `until` excluded, oldest first; the export is itself a row, and the first done.
+    """Yield the rows of a period, `until` excluded, oldest first; before that the export is recorded as a row.
 
-    StartError where there is no database of a service.
+    StartError if there is no service's database.
     """
     open_known(database).close()
     _record_export(database, clock)

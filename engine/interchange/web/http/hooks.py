@@ -1,10 +1,27 @@
 """Test hooks of a sandbox: advance the clock, delay a path, fail a path before or after its commit."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from engine.fhir.json import JsonObject
-from engine.interchange.kernel.clock import Clock
+
+
+class Clock:
+    """The service's clock: the wall clock, advanced by tests."""
+
+    def __init__(self, wall: Callable[[], datetime]) -> None:
+        self._wall = wall
+        self._ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        """Return the current time, aware, in UTC."""
+        return self._wall() + self._ahead
+
+    def advance(self, seconds: float) -> None:
+        """Advance the clock."""
+        self._ahead += timedelta(seconds=seconds)
 
 
 class HookError(ValueError):

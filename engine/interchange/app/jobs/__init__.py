@@ -1,1 +1,0 @@
-"""The kinds of jobs, each with what carries it out."""

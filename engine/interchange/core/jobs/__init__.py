@@ -1,1 +1,0 @@
-"""What the parts of the service tell each other of jobs."""
