@@ -1,1 +1,1 @@
-"""Floor 1: outcomes, times, outbound HTTP, sealed tokens."""
+"""Floor 1: outcomes, JSON, outbound HTTP, sealed tokens."""

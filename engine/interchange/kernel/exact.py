@@ -1,4 +1,4 @@
-"""JSON in and out, with numbers kept digit for digit (FHIR: the precision of a decimal has a meaning)."""
+"""Reads and writes JSON with all digits of its numbers (FHIR: the precision of a decimal is significant)."""
 
 import json
 import re
@@ -10,27 +10,27 @@ import orjson
 
 from engine.fhir.json import Json, JsonObject
 
-# A number that orjson would not give back with its digits: a decimal, a minus zero, and one beyond 64 bits. It begins
-# with two characters that are found fast; FHIR has no lists of decimals.
+# Numbers whose digits orjson does not preserve: decimals, minus zero, and integers beyond 64 bits. The pattern begins
+# with two literal characters, which is fast; FHIR has no lists of decimals.
 EXACT: Final = re.compile(rb'":\s*(?:-?\d+[.eE]|-?\d{19}|-0)')
 NO_JSON: Final = (ValueError, RecursionError)
 MAX_DEPTH: Final = 100
-# A NUL in a string: no text of FHIR may have one, and PostgreSQL keeps none.
+# A NUL in a string: FHIR forbids it, and PostgreSQL cannot store it.
 NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-# What makes valid JSON unfit, as its sender reads it.
+# Diagnostics of valid JSON that is refused.
 DEEP: Final = f"The body has more than {MAX_DEPTH} levels."
 BEYOND: Final = "The number is beyond those that readers of JSON agree on (a double)."
 TWICE: Final = "The key is given twice in one object."
 NUL_TEXT: Final = "The text has a NUL, which no text of FHIR may have."
 STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
-# What may stand in a location as an element's name.
+# An element's name in a location.
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-# The longest whole number that surely fits in 64 bits.
+# Digits of an integer that certainly fits in 64 bits.
 MAX_DIGITS: Final = 18
 
 
 class UnfitJsonError(ValueError):
-    """JSON that is valid and holds what readers understand differently: `place` is where, the text says what."""
+    """Valid JSON that parsers interpret differently: `place` is the location, the text the reason."""
 
     def __init__(self, text: str, place: str = "http.body") -> None:
         super().__init__(text)
@@ -38,17 +38,17 @@ class UnfitJsonError(ValueError):
 
 
 class TooDeepError(UnfitJsonError):
-    """The JSON has more levels than a body may have."""
+    """The JSON exceeds the maximum depth."""
 
 
 def read_json(text: bytes) -> Json:
-    """Read JSON; decimals and long numbers become Decimal. ValueError or RecursionError for what is no JSON."""
+    """Read JSON; decimals and long integers become Decimal. ValueError or RecursionError for invalid JSON."""
     value: Json = _read(text)
     return value
 
 
 def read_resource(text: bytes) -> JsonObject:
-    """Read a resource, or another object, that this service wrote, as `read_json` does."""
+    """Read an object that this service wrote, as `read_json` does."""
     resource: JsonObject = _read(text)
     return resource
 
@@ -60,10 +60,10 @@ def _read(text: bytes) -> Any:
 
 
 def read_strictly(text: bytes) -> JsonObject:
-    """Read JSON of a stranger as `read_json` does; UnfitJsonError too for what readers understand differently.
+    """Read untrusted JSON as `read_json` does; UnfitJsonError for JSON that parsers interpret differently.
 
-    That is: a key given twice in one object, a NUL, a number beyond a double, and more than 100 levels (TooDeepError).
-    A byte order mark, NaN, Infinity and lone surrogates are no JSON here, nor is what has more levels than can be read.
+    That is: a duplicate key, a NUL, a number beyond a double, and more than 100 levels (TooDeepError). A byte order
+    mark, NaN, Infinity, lone surrogates, and more levels than the parser can read are invalid JSON.
     """
     try:
         value: JsonObject = orjson.loads(text)
@@ -74,7 +74,7 @@ def read_strictly(text: bytes) -> JsonObject:
         raise TooDeepError(DEEP, _deepest(value))
     if b"\\u0000" in text and NUL.search(text) and (found := _unfit(text)) is not None:
         raise found
-    # What comes out as it came in has no key twice, and is what almost all clients send.
+    # The fast path: a body that is written back unchanged has no duplicate key, as almost all bodies.
     if EXACT.search(text) or orjson.dumps(value) != text:
         try:
             value = json.loads(text, parse_float=_decimal, parse_int=_whole, object_pairs_hook=_unique)
@@ -84,12 +84,12 @@ def read_strictly(text: bytes) -> JsonObject:
 
 
 def write_json(value: object) -> bytes:
-    """Write JSON; a Decimal with the digits that it came with, orjson.Fragment as it is."""
+    """Write JSON; a Decimal with its original digits, an orjson.Fragment unchanged."""
     return orjson.dumps(value, default=_written)
 
 
 def too_deep(value: Json, most: int = MAX_DEPTH) -> bool:
-    """Say whether a value has more levels than a body may have, or than `most`."""
+    """Say whether a value has more than `most` levels."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(most):
         level = [
@@ -104,7 +104,7 @@ def too_deep(value: Json, most: int = MAX_DEPTH) -> bool:
 
 
 class _Twice:
-    """Stands for an object that has a key twice."""
+    """Marks an object with a duplicate key."""
 
     def __init__(self, key: str, value: JsonObject) -> None:
         self.key = key
@@ -112,19 +112,19 @@ class _Twice:
 
 
 class _Beyond:
-    """Stands for a number that no double holds."""
+    """Marks a number beyond a double."""
 
 
 def _unfit(text: bytes) -> UnfitJsonError | None:
-    """Return what makes JSON unfit, and where; None for what is no JSON at all, or whose fault is another one."""
+    """Return why and where JSON is unfit; None for invalid JSON, or JSON with another fault."""
     try:
         value = json.loads(
             text.decode(), parse_float=_fitting, parse_int=_fitting, parse_constant=_no_json, object_pairs_hook=_object
         )
-        # What orjson refuses for another reason, as a lone surrogate, is no JSON here.
+        # Other JSON that orjson refuses, as a lone surrogate, is invalid here.
         json.dumps(value, ensure_ascii=False, default=str).encode()
     except RecursionError:
-        # No reader says where; what closes as often as it opens is taken for valid.
+        # The parser does not report the location; balanced brackets are taken for valid JSON.
         left = STRINGS.sub(b"", text)
         balanced = left.count(b"[") + left.count(b"{") == left.count(b"]") + left.count(b"}")
         return TooDeepError(DEEP) if balanced else None
@@ -140,7 +140,7 @@ def _root(value: Any) -> str:
 
 
 def _deepest(value: Json) -> str:
-    """Return the element of a body that has too many levels."""
+    """Return the element that is too deep."""
     parts = value.items() if isinstance(value, dict) else ()
     deep = next((key for key, part in parts if too_deep(part, MAX_DEPTH - 1) and NAME.fullmatch(key)), "")
     return f"{_root(value)}.{deep}".strip(".") if deep else "http.body"

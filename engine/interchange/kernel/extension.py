@@ -1,4 +1,4 @@
-"""The service's own extensions, of orders and tests: how their addresses are made, and what they hold."""
+"""The service's own extensions of orders and tests: their addresses and values."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from engine.fhir.json import JsonObject
 
 
 def url(sis: str, name: str) -> str:
-    """Return the address of an own extension (`requestgroup-performer`); `sis` is the service's identifier system."""
+    """Return the address of an extension (`requestgroup-performer`); `sis` is the service's identifier system."""
     return f"{sis}/fhir/StructureDefinition/{name}"
 
 
 def value(resource: JsonObject, sis: str, name: str) -> Any:
-    """Return the value of the first extension of a name, whatever its type; None where there is none."""
+    """Return the value of the first extension of a name, of any type; None for none."""
     address = url(sis, name)
     for one in resource.get("extension", ()):
         if one.get("url") == address:
@@ -19,9 +19,9 @@ def value(resource: JsonObject, sis: str, name: str) -> Any:
     return None
 
 
-def with_value(resource: JsonObject, address: str, made: JsonObject | None) -> JsonObject:
-    """Return a resource with one extension of an address, its `made` value (`valueCoding` and so on); None for none."""
+def with_value(resource: JsonObject, address: str, value_x: JsonObject | None) -> JsonObject:
+    """Return a resource with one extension of an address, with `value_x` (`{"valueCoding": ...}`); None: removed."""
     others = [one for one in resource.get("extension", ()) if one.get("url") != address]
-    extensions = [*others, {"url": address, **made}] if made is not None else others
+    extensions = [*others, {"url": address, **value_x}] if value_x is not None else others
     rest = {name: held for name, held in resource.items() if name != "extension"}
     return {**rest, "extension": extensions} if extensions else rest

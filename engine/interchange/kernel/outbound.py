@@ -1,6 +1,6 @@
-"""The service's way to other machines: every connection that it opens is opened here, and counted.
+"""Outbound HTTP: every connection of the service is opened and counted here.
 
-TLS is always verified; no redirect is followed, nothing is taken from the environment, and answers have a limit.
+TLS is always verified, redirects are not followed, the environment's proxies are ignored, and answers are limited.
 """
 
 import ssl
@@ -16,15 +16,15 @@ from engine.errors import ServiceError
 from engine.http.tls import client_context
 
 CONNECT_SECONDS: Final = 10.0
-# A connection that was idle for longer is not used again: its server may be closing it just then.
+# Longer idle connections are not reused: the server may be closing them.
 LIMITS: Final = httpx.Limits(keepalive_expiry=2.0)
-# The body of an answer of which only the status counts is read up to so many bytes, else the line is closed.
+# Maximum bytes of an unused body that are read to keep its connection open.
 MOST_UNREAD: Final = 16_384
 _context: Final = cache(client_context)
 OPENED: Final = "connection.connect_tcp.started"
-# What a connection ends with that its server has closed.
+# Errors of a connection that the server has closed.
 BROKEN: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError, httpx.CloseError)
-# What a foreign error means, the first that fits.
+# The texts of foreign errors; the first match counts.
 REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (httpx.ConnectTimeout, "does not take connections (timeout)"),
     (httpx.ConnectError, "cannot be reached, or its certificate is not trusted"),
@@ -32,7 +32,7 @@ REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (httpx.DecodingError, "sent an answer that cannot be read"),
     (httpx.TransportError, "broke off the answer"),
     (httpx.InvalidURL, "has an address that cannot be asked"),
-    # anyio asks a connection for its peer that was reset as soon as it was open, and has no socket any more.
+    # anyio reads the peer of a connection that was reset as it opened and has no socket any more.
     (AttributeError, "broke off the connection"),
 )
 
@@ -41,12 +41,12 @@ Trace = Callable[[str, Mapping[str, Any]], Awaitable[None]]
 
 
 class OutboundError(ServiceError):
-    """Another machine did not give an answer that can be used; the text says why, and nothing of what was asked."""
+    """Another machine gave no usable answer; the text says why, without data of the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundReply:
-    """What another machine said; header names are lower case."""
+    """The answer of another machine; header names are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -54,14 +54,14 @@ class OutboundReply:
 
 
 class OutboundPeer:
-    """Another machine while some requests are sent to it."""
+    """An open client for another machine."""
 
     def __init__(self, client: httpx.AsyncClient, trace: Trace) -> None:
         self._client = client
         self._trace = trace
 
     async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes, most: int) -> OutboundReply:
-        """Send a request and return the answer of `most` bytes at most, whatever its status; OutboundError."""
+        """Send a request and return the answer of any status, `most` bytes at most; OutboundError."""
         try:
             async with self._client.stream(
                 method, url, headers=headers, content=body, extensions={"trace": self._trace}
@@ -78,10 +78,10 @@ class OutboundPeer:
             raise OutboundError(next(text for kind, text in REASONS if isinstance(error, kind))) from error
 
     async def post_to(self, address: str, url: str, headers: Mapping[str, str], body: bytes) -> int:
-        """Post to one address of the host in `url`, and return the status; OutboundError.
+        """Post to one IP address of the host in `url`, and return the status; OutboundError.
 
-        The certificate must be the host's. Where a connection that was kept breaks, as its server has just closed it,
-        a new one is opened: what is posted may come twice.
+        The certificate must match the host. If a kept connection breaks, as the server has just closed it, the request
+        is sent on a new one: it may arrive twice.
         """
         opened = False
 
@@ -101,7 +101,7 @@ class OutboundPeer:
             raise OutboundError(next(text for kind, text in REASONS if isinstance(error, kind))) from error
 
     async def _post(self, address: str, url: str, headers: Mapping[str, str], body: bytes, trace: Trace) -> int:
-        """Post once; of the answer no more is read than lets the connection be used again."""
+        """Post once; reads only as much of the answer as lets the connection be reused."""
         parts = httpx.URL(url)
         sent = {**headers, "host": parts.netloc.decode("ascii")}
         extensions = {"trace": trace, "sni_hostname": parts.host}
@@ -115,19 +115,21 @@ class OutboundPeer:
 
 
 class Outbound:
-    """The connections of one service: `connections` is how many it has begun to open since its start."""
+    """Outbound connections of one service: `connections` counts those begun since its start."""
 
     def __init__(self) -> None:
         self.connections = 0
 
     @asynccontextmanager
-    async def peer(self, ca_file: str | None, seconds: float, *, beside: bool = False) -> AsyncIterator[OutboundPeer]:
-        """Return another machine for as long as the block lasts; OutboundError where `ca_file` cannot be used.
+    async def peer(
+        self, ca_file: str | None, seconds: float, *, also_public: bool = False
+    ) -> AsyncIterator[OutboundPeer]:
+        """Open a client for another machine; OutboundError if `ca_file` cannot be used.
 
-        The authorities of `ca_file` are trusted instead of the system's, or `beside` them.
+        The authorities of `ca_file` are trusted instead of the system's, or in addition to them (`also_public`).
         """
         try:
-            context = _context(ca_file, also_public=beside)
+            context = _context(ca_file, also_public=also_public)
         except (OSError, ssl.SSLError) as error:
             raise OutboundError("has a ca_file that cannot be used") from error
         timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))

@@ -1,4 +1,4 @@
-"""Refusals of the service: one table from category to HTTP status and issue code, and their OperationOutcome."""
+"""Refusals of the service: the table of categories with HTTP status and issue code, and OperationOutcomes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from engine.fhir.schema import FhirVersion
 
 
 class Category(Enum):
-    """Why a request is refused: HTTP status and FHIR issue code (issue-type of R4)."""
+    """The category of a refusal: HTTP status and FHIR issue code (issue-type of R4)."""
 
     STRUCTURE = (400, "structure")
     REQUIRED = (400, "required")
@@ -63,10 +63,10 @@ STU3_CODES: Final = {"deleted": "not-found", "multiple-matches": "duplicate"}
 
 
 class Issue(NamedTuple):
-    """One issue of an outcome: what to tell people, where it is, and a code for machines; never a patient's value.
+    """One issue of an outcome: a text for people, a location, and a code for machines; no patient data.
 
-    `location` is a path in the body (`Patient.birthDate`), or `http.<parameter>` for what stands outside of it. `code`
-    is its own issue code (of R4) where several kinds of faults are told at once, '' for that of the refusal.
+    `location` is a path in the body (`Patient.birthDate`), or `http.<parameter>` outside of it. `code` is its own issue
+    code (of R4) if the outcome has issues of several kinds, '' for that of the refusal.
     """
 
     diagnostics: str
@@ -77,7 +77,7 @@ class Issue(NamedTuple):
 
 @dataclass(eq=False)
 class RefusedError(ServiceError):
-    """A request that is refused; one category, one or more issues, and the headers that go with it."""
+    """A refused request: one category, one or more issues, and the headers of the answer."""
 
     category: Category
     issues: tuple[Issue, ...]
@@ -93,12 +93,12 @@ def refuse(category: Category, diagnostics: str, *, location: str = "", detail: 
 
 
 def repeatable(name: str) -> str:
-    """Return a name from the address as it may be repeated in an answer."""
+    """Return a parameter's name with the characters that an answer may echo."""
     return "".join(character for character in name[:40] if character.isalnum() or character in "-_.:$")
 
 
 def unsupported(name: str, hint: str = "") -> RefusedError:
-    """Return the refusal (400) of a parameter that an interaction does not take; `hint` says what it takes."""
+    """Return the refusal (400) of an unsupported parameter; `hint` says what is supported."""
     known = repeatable(name)
     return refuse(Category.UNSUPPORTED, f"The parameter {known} is not supported here{hint}.", location=f"http.{known}")
 
@@ -106,7 +106,7 @@ def unsupported(name: str, hint: str = "") -> RefusedError:
 def outcome(refusal: RefusedError, version: FhirVersion, system: str) -> JsonObject:
     """Return the OperationOutcome of a refusal; `system` is the service's identifier system.
 
-    Of very many issues the first ones are told: the answer to a large body is no larger one.
+    It lists the first issues only, so that the answer is not larger than the request.
     """
     code = refusal.category.code(version)
     return {
@@ -119,14 +119,16 @@ def outcome(refusal: RefusedError, version: FhirVersion, system: str) -> JsonObj
 
 
 def success(diagnostics: str, warnings: Iterable[Issue] = ()) -> JsonObject:
-    """Return an OperationOutcome that tells of no fault, and of what is worth a look."""
+    """Return an OperationOutcome of success, with warnings."""
     issue = {"severity": "information", "code": "informational", "diagnostics": diagnostics}
-    told = [_issue(one, "invalid", "", severity="warning") for one in warnings]
-    return {"resourceType": "OperationOutcome", "issue": [issue, *told]}
+    return {
+        "resourceType": "OperationOutcome",
+        "issue": [issue, *(_issue(one, "invalid", "", severity="warning") for one in warnings)],
+    }
 
 
 def left_out(issues: Iterable[Issue], version: FhirVersion) -> JsonObject:
-    """Return an OperationOutcome of what of a request was left out, as its client allowed."""
+    """Return an OperationOutcome of ignored parts of a request (`Prefer: handling=lenient`)."""
     code = Category.UNSUPPORTED.code(version)
     return {"resourceType": "OperationOutcome", "issue": [_issue(one, code, "", severity="warning") for one in issues]}
 

@@ -1,8 +1,8 @@
-"""Sealed continuations: what a next link carries, signed by the service, for one use, until a moment.
+"""Sealed continuations: the payload of a next link, signed by the service, for one use, with an expiry.
 
-A seal is URL-safe text. Its payload can be read by whoever holds it, so it names no more than the answer did; nobody
-else can make or change one. What it is bound to (tenant, version, type, criteria) is signed with it and not in it: it
-opens nothing else.
+A seal is URL-safe text. Its holder can read the payload, so it holds no more than the answer did; only the service can
+make or change it. Its binding (tenant, version, type, criteria) is signed but not included: a seal is not valid for
+another request.
 """
 
 import base64
@@ -20,13 +20,13 @@ Payload = tuple[str | int, ...]
 
 
 def seal(secret: bytes, bound: Payload, payload: Payload, expires_ms: int) -> str:
-    """Return the continuation; `bound` starts with a name of its use, so that no use opens another's."""
+    """Return the continuation; `bound` starts with the name of its use, so that it is not valid for another use."""
     content = orjson.dumps([expires_ms, *payload])
     return _text(_signature(secret, bound, content) + content)
 
 
 def unseal(secret: bytes, bound: Payload, text: str, now_ms: int, location: str) -> Payload:
-    """Return the payload; RefusedError 400 for what was changed or is bound to something else, 410 once expired.
+    """Return the payload; RefusedError 400 if it was changed or is bound to another request, 410 if it has expired.
 
     `location` is that of the issue (`http._cursor`).
     """
@@ -45,7 +45,7 @@ def unseal(secret: bytes, bound: Payload, text: str, now_ms: int, location: str)
 
 
 def _signature(secret: bytes, bound: Payload, content: bytes) -> bytes:
-    # A JSON text cannot go on behind its end: no other pair of the two makes the same bytes.
+    # JSON is self-delimiting: no other pair makes the same bytes.
     return hmac.digest(secret, orjson.dumps(bound) + content, "sha256")[:SIGNATURE_BYTES]
 
 
@@ -54,7 +54,7 @@ def _text(sealed: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Return what a text encodes, nothing for any other way to write the same."""
+    """Return the bytes of a text in canonical base64, b"" for any other spelling."""
     try:
         sealed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:

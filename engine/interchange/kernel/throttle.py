@@ -5,22 +5,22 @@ from typing import Final, NamedTuple
 
 from engine.config.service import RateLimit
 
-# What a call costs; one call a minute earns one unit each microsecond, so that all is counted in whole numbers.
+# The cost of a call; a rate of one call per minute earns one unit per microsecond, so that all numbers are integers.
 CALL: Final = 60_000_000
 MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Bucket(NamedTuple):
-    """What a client has left, in units of which a call costs `CALL`, and when that was so."""
+    """The remaining units of a client at a time; a call costs `CALL` units."""
 
     units: int
     at: datetime
 
 
 def take(bucket: Bucket | None, limit: RateLimit, at: datetime) -> tuple[Bucket, int]:
-    """Return a bucket after one call, and 0; where a call cannot be paid, the whole seconds until it can, 1 or more.
+    """Return a bucket after one call, and 0; without enough units the whole seconds until the next call, 1 or more.
 
-    None stands for a client that has not called yet: its bucket is full. A clock that goes back fills nothing.
+    None is a new client, with a full bucket. A clock that goes back adds no units.
     """
     rate = limit.per_client_per_minute
     full = (limit.burst or rate) * CALL
@@ -40,6 +40,6 @@ class RequestThrottle:
         self._buckets: dict[str, Bucket] = {}
 
     def wait(self, client: str, limit: RateLimit, at: datetime) -> int:
-        """Count a call of a client; 0, or the seconds after which it may call again where it may not now."""
+        """Count a call of a client; return 0, or the seconds until it may call again."""
         self._buckets[client], seconds = take(self._buckets.get(client), limit, at)
         return seconds

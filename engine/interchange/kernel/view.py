@@ -1,4 +1,4 @@
-"""Converts a stored resource to a FHIR version, and a body of a version to what is stored."""
+"""Converts stored resources to a FHIR version, and bodies of a version to stored resources."""
 
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from engine.fhir.versions.plan import plans
 from engine.fhir.versions.r4_codes import set_aside
 from engine.interchange.kernel.exact import read_resource, write_json
 
-# What carries other resources, and where.
+# Types that contain other resources, and the elements.
 CARRIERS: Final = {"Bundle": "entry", "Parameters": "parameter"}
 TIMESTAMP: Final = "timestamp"
 
@@ -20,18 +20,18 @@ def to_version(body: bytes, type_name: str, version: FhirVersion) -> bytes:
     if version is FhirVersion.R4:
         return body
     if type_name in CARRIERS:
-        return write_json(_carrying(read_resource(body)))
+        return write_json(_carrier_to_stu3(read_resource(body)))
     if plans(type_name, Direction.TO_STU3) is None:
         return body
     return write_json(convert(read_resource(body), Direction.TO_STU3))
 
 
-def _carrying(carrier: JsonObject) -> JsonObject:
-    """Return a Bundle or Parameters of R4 with what it carries in STU3, where a message's header has its timestamp."""
+def _carrier_to_stu3(carrier: JsonObject) -> JsonObject:
+    """Return an R4 Bundle or Parameters with its resources in STU3; a message's timestamp is in its MessageHeader."""
     held = CARRIERS[carrier["resourceType"]]
     made = {name: value for name, value in carrier.items() if name != TIMESTAMP}
     made[held] = [
-        {**one, **({"resource": _turned(one["resource"])} if "resource" in one else {})} for one in made[held]
+        {**one, **({"resource": _to_stu3(one["resource"])} if "resource" in one else {})} for one in made[held]
     ]
     for one in made[held]:
         if TIMESTAMP in carrier and one["resource"]["resourceType"] == "MessageHeader":
@@ -39,13 +39,13 @@ def _carrying(carrier: JsonObject) -> JsonObject:
     return made
 
 
-def _turned(resource: JsonObject) -> JsonObject:
+def _to_stu3(resource: JsonObject) -> JsonObject:
     known = plans(resource["resourceType"], Direction.TO_STU3) is not None
     return convert(resource, Direction.TO_STU3) if known else resource
 
 
 def tolerated(body: Any, version: FhirVersion) -> Any:
-    """Return a body as it is to be checked: R4 codes that clients of STU3 use are no fault."""
+    """Return a body for validation: R4 codes from STU3 clients are accepted."""
     return body if version is FhirVersion.R4 else set_aside(body)
 
 

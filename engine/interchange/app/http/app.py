@@ -10,7 +10,6 @@ from typing import Final
 from engine.clock import now
 from engine.config.service import ServiceConfiguration
 from engine.fhir.schema import FhirVersion, defects
-from engine.interchange.app.jobs.kinds import END_EVENTS, WORK
 from engine.interchange.clinical.ccda import export
 from engine.interchange.core.audit.entry import clean
 from engine.interchange.core.exchange import HttpAnswer
@@ -19,13 +18,13 @@ from engine.interchange.events.messages import operation as messages
 from engine.interchange.events.subscriptions.ending import FOLLOWERS
 from engine.interchange.events.subscriptions.matching import SubscriptionMatcher
 from engine.interchange.events.webhooks.sender import WebhookSender
+from engine.interchange.jobs.end_event import EndEvent
 from engine.interchange.jobs.job import Work
 from engine.interchange.jobs.runner import Runner
-from engine.interchange.jobs.telling import Telling
 from engine.interchange.network.document import search
-from engine.interchange.network.patient360 import retrieve, telling
+from engine.interchange.network.patient360 import retrieve, tally
 from engine.interchange.network.patient360.connectors.configured import connectors_of
-from engine.interchange.network.patient360.connectors.read import read_document
+from engine.interchange.network.patient360.reading_bundle import read_document
 from engine.interchange.orders import create, submit
 from engine.interchange.orders.completion import followers
 from engine.interchange.orders.laboratory.transmitter import Transmitter
@@ -62,8 +61,8 @@ WORK: Final[Mapping[str, Work]] = {
     retrieve.KIND: retrieve.retrieval(connectors_of, read_document),
 }
 
-# Kinds of jobs whose end is notified to subscribers.
-TELLINGS: Final[Mapping[str, Telling]] = {retrieve.KIND: telling.TELLING}
+# Kinds of jobs whose end is an event for subscribers.
+END_EVENTS: Final[Mapping[str, EndEvent]] = {retrieve.KIND: tally.END_EVENT}
 MINIMAL: Final = {"resourceType": "Patient"}
 
 

@@ -80,7 +80,7 @@ def serve(
 
 
 def check_open_line(configuration: ServiceConfiguration, host: str) -> None:
-    """Refuse plain HTTP in production, and any HTTP with a fault armed, on an address other than loopback: StartError."""
+    """Refuse an address other than loopback for plain HTTP in production, and with a fault armed: StartError."""
     if fault.armed() and not is_loopback(host):
         raise StartError("with ENGINE_FAULT set the service listens on loopback only: unset it, or name another --host")
     safe = configuration.tls is not None or configuration.behind_proxy or is_loopback(host)

@@ -6,8 +6,8 @@ from typing import Final
 
 from engine.interchange.app.http.app import ServiceApp
 from engine.interchange.core.service import Service
-from engine.interchange.events.webhooks.retention import take_told
-from engine.interchange.jobs.retention import take_ended
+from engine.interchange.events.webhooks.settling import delete_expired_events
+from engine.interchange.jobs.job import delete_expired_jobs
 from engine.interchange.rest.binary.retention import take_expired
 from engine.interchange.rest.history.retention import take_old
 from engine.interchange.store.writer import StoreFailedError
@@ -15,7 +15,7 @@ from engine.interchange.store.writer import StoreFailedError
 LOOK_SECONDS: Final = 0.25
 EVERY_SECONDS: Final = 3600
 # Each deletes a few rows per transaction, as other writes wait meanwhile.
-SWEEPS: Final = (take_old, take_ended, take_expired, take_told)
+SWEEPS: Final = (take_old, delete_expired_jobs, take_expired, delete_expired_events)
 
 
 async def work(app: ServiceApp) -> None:

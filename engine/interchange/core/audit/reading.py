@@ -153,7 +153,7 @@ def _id(value: str) -> tuple[Test]:
 
 
 def _outcome(value: str) -> tuple[Test]:
-    """What did not end well is rare, and has an index of its own."""
+    """Failures are rare and have their own index."""
     wanted = {code: outcome for outcome, code in OUTCOMES.items()}.get(value.rpartition("|")[2], "")
     return ((f"outcome=?{' AND outcome<>' + DONE if wanted != 'done' else ''}", (wanted,)),)
 

@@ -51,7 +51,8 @@ class Servers:
         server = self._known.get(place)
         if server is None:
             stack = AsyncExitStack()
-            peer = await stack.enter_async_context(self._outbound.peer(place.ca_bundle, self._seconds, beside=True))
+            opened = self._outbound.peer(place.ca_bundle, self._seconds, also_public=True)
+            peer = await stack.enter_async_context(opened)
             # Another task may have opened it meanwhile; an unused peer has no connection to close.
             server = self._known.setdefault(place, WebhookServer(stack, peer))
         server.users += 1

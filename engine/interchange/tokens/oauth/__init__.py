@@ -1,1 +1,1 @@
-"""Tokens, scopes and roles: who may do what."""
+"""Tokens, scopes and roles."""

@@ -1,6 +1,6 @@
-"""For whom a token speaks, as configured now: what an account loses acts at the next request.
+"""The principal of a token by the current configuration: a lost right takes effect at the next request.
 
-That is its role, a scope or a grant of its client, and the account itself, where it is disabled or gone.
+That is a role, a scope or a grant of the client, or the account itself if it is disabled or removed.
 """
 
 from functools import lru_cache
@@ -13,7 +13,7 @@ from engine.interchange.tokens.oauth.vault import Principal, StoredToken
 
 
 def former_principal(configuration: ServiceConfiguration, token: StoredToken) -> Principal | None:
-    """Return for whom a token was that opens nothing any more, for the access log; None where its client is gone."""
+    """Return the principal of a token that is no longer valid, for the access log; None if its client is removed."""
     client = configuration.clients.get(token.client)
     if client is None:
         return None
@@ -23,10 +23,10 @@ def former_principal(configuration: ServiceConfiguration, token: StoredToken) ->
 
 
 def principal_of(configuration: ServiceConfiguration, token: StoredToken) -> Principal | None:
-    """Return who a token speaks for.
+    """Return the principal of a token.
 
-    None where its client or user is gone or disabled, or they are no longer of one tenant, and where the client has no
-    longer the grant by which the token was given.
+    None if its client or user is removed or disabled, if they are no longer of one tenant, or if the client no longer
+    has the grant of the token.
     """
     client = configuration.clients.get(token.client)
     if client is None or not holds(configuration, client, token.user, token.grant):
@@ -38,7 +38,7 @@ def principal_of(configuration: ServiceConfiguration, token: StoredToken) -> Pri
 
 
 def holds(configuration: ServiceConfiguration, client: Client, login: str, grant: str) -> bool:
-    """Say whether tokens of a client are good: for a user, '' for none, and by a grant, '' for a command's."""
+    """Say whether tokens of a client are valid: for a user, '' for none, and by a grant, '' for a command's."""
     if client.disabled or (grant and grant not in client.grants):
         return False
     user = configuration.users.get(login)
@@ -46,7 +46,7 @@ def holds(configuration: ServiceConfiguration, client: Client, login: str, grant
 
 
 def allowed_now(configuration: ServiceConfiguration, given: Authorization) -> str:
-    """Return what may still be given of what a person has allowed, '' for nothing."""
+    """Return the scopes of an authorization that are still allowed, '' for none."""
     client = configuration.clients.get(given.client)
     if client is None or not holds(configuration, client, given.user, AUTHORIZATION_CODE):
         return ""
@@ -55,5 +55,5 @@ def allowed_now(configuration: ServiceConfiguration, given: Authorization) -> st
 
 @lru_cache(maxsize=4096)
 def still_granted(registered: tuple[str, ...], scope: str, *, confined: bool) -> tuple[str, ...]:
-    """Return what is left of a token's scopes of what is registered now; `confined` to one patient."""
+    """Return the scopes of a token that are still registered; `confined` to one patient."""
     return narrowed(registered, tuple(scope.split()), confined=confined)

@@ -1,6 +1,6 @@
-"""Signed assertions: JWTs by which a client proves itself or speaks for a user (RFC 7523).
+"""Signed assertions: JWTs that authenticate a client or name a user (RFC 7523).
 
-The algorithm follows from the key that is registered, never from the token: HS256 for a secret, RS384 for an RSA key,
+The registered key determines the algorithm, never the token: HS256 for a secret, RS384 for an RSA key,
 ES384 for one on P-384.
 """
 
@@ -32,7 +32,7 @@ LONGEST_ID: Final = 256
 ALGORITHMS: Final = {"RSA": "RS384", "EC": "ES384"}
 SECRET_ALGORITHM: Final = "HS256"  # noqa: S105 - an algorithm's name
 SHORTEST_RSA_BITS: Final = 2048
-# What a stranger can send that is no JWT, whatever joserfc makes of it.
+# Errors of joserfc for input that is not a JWT.
 UNREADABLE: Final = (JoseError, ValueError, TypeError, KeyError, AttributeError)
 
 SPEND: Final = "INSERT INTO spent_assertion (digest, expires_ms) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING digest"
@@ -40,7 +40,7 @@ FORGET: Final = "DELETE FROM spent_assertion WHERE expires_ms < ?"
 
 
 class RefusedAssertionError(ServiceError):
-    """An assertion does not prove what it says; the text names the claim, never its value."""
+    """An assertion is not valid; the text names the claim, never its value."""
 
 
 class ForgedAssertionError(RefusedAssertionError):
@@ -49,7 +49,7 @@ class ForgedAssertionError(RefusedAssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """What a verified assertion says; `id` is its `jti`, '' for none."""
+    """The claims of a verified assertion; `id` is its `jti`, '' for none."""
 
     subject: str
     id: str
@@ -58,7 +58,7 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedClaims:
-    """What an assertion must say of itself: who issued it, for which address, and for how long at most."""
+    """The required claims of an assertion: issuer, audience, and maximum lifetime."""
 
     issuer: str
     audience: str
@@ -66,7 +66,7 @@ class ExpectedClaims:
 
 
 def claimed_subject(text: str) -> str:
-    """Return the `sub` that an unverified assertion claims, '' where it cannot be read."""
+    """Return the `sub` of an unverified assertion, '' if it cannot be parsed."""
     try:
         claims = orjson.loads(jws.extract_compact(text.encode()).payload)
         subject = claims.get("sub", "")
@@ -76,7 +76,7 @@ def claimed_subject(text: str) -> str:
 
 
 def verify(text: str, client: Client, expected: ExpectedClaims, now: datetime) -> Assertion:
-    """Return what a client's assertion says; RefusedAssertionError where signature, claims or time are wrong."""
+    """Return the claims of a client's assertion; RefusedAssertionError if signature, claims or time are wrong."""
     claims = _signed(text, client)
     options: JsonObject = {name: {"essential": True} for name in ("sub", "aud", "exp")}
     registry = JWTClaimsRegistry(
@@ -86,7 +86,7 @@ def verify(text: str, client: Client, expected: ExpectedClaims, now: datetime) -
         registry.validate(claims)
     except JoseError as error:
         raise RefusedAssertionError(f"{getattr(error, 'claim', 'a claim')} is missing or wrong") from error
-    # One audience only: an assertion for several servers could be carried from one to the other.
+    # One audience only: an assertion for several servers could be replayed at another one.
     if claims["aud"] not in (expected.audience, [expected.audience]):
         raise RefusedAssertionError("aud must be the address of this token endpoint")
     if claims["exp"] > now.timestamp() + expected.longest_seconds + SKEW_SECONDS:
@@ -98,7 +98,7 @@ def verify(text: str, client: Client, expected: ExpectedClaims, now: datetime) -
 
 
 async def spend(store: Store, clock: Callable[[], datetime], client: str, assertion: Assertion) -> bool:
-    """Note that an assertion has been used; False where it had been. One without `jti` cannot be told from another."""
+    """Record the use of an assertion; False if it was used before. Without a `jti` replay is not detected."""
     if not assertion.id:
         return True
     digest = digest_of(f"{len(client)}:{client}{assertion.id}")
@@ -114,7 +114,7 @@ async def spend(store: Store, clock: Callable[[], datetime], client: str, assert
 def _signed(text: str, client: Client) -> JsonObject:
     try:
         header = jws.extract_compact(text.encode()).headers()
-        # Neither is of use here, and both change what is signed (RFC 7797) or what must be understood.
+        # Neither is supported, and both change the meaning of the signature (RFC 7797, RFC 7515 section 4.1.11).
         if "crit" in header or "b64" in header:
             raise RefusedAssertionError("the header asks for an extension")
         for algorithm, name, key in _keys(client):
@@ -137,7 +137,7 @@ def _signs(text: str, key: Key, algorithm: str) -> bool:
 
 
 def _keys(client: Client) -> Iterator[tuple[str, str | None, Key]]:
-    """Yield the keys of a client, each with its only algorithm and its `kid`; LookupError where none can be read."""
+    """Yield the keys of a client, each with its algorithm and its `kid`; LookupError if none can be read."""
     if client.secret is not None:
         secret = client.secret.read().encode()
         yield SECRET_ALGORITHM, None, OctKey(secret, secret)

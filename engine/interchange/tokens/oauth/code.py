@@ -1,4 +1,4 @@
-"""Authorization codes: used once, within 60 seconds, by the client, redirect address and verifier they are bound to."""
+"""Authorization codes: single use, 60 seconds, bound to client, redirect address and code verifier."""
 
 import re
 from base64 import urlsafe_b64encode
@@ -15,7 +15,7 @@ from engine.interchange.store.transaction import milliseconds
 from engine.interchange.tokens.oauth.vault import Bearer, Issued, Vault, digest_of
 
 LIFETIME_MS: Final = 60_000
-# A code that comes again after its time still ends the tokens that were issued for it.
+# A reused code revokes its tokens even after its expiry.
 KEPT_AFTER_EXPIRY_MS: Final = 86_400_000
 CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
@@ -34,9 +34,9 @@ FORGET: Final = "DELETE FROM authorization_code WHERE expires_ms < ?"
 
 
 class Authorization(NamedTuple):
-    """What a person has allowed: to whom, what, and where the code goes; `challenge` is '' without PKCE.
+    """An authorization by a user: client, scope, and redirect address; `challenge` is '' without PKCE.
 
-    `patient` is whom the person has chosen, `nonce` what the client wants to find in its id_token; '' for none.
+    `patient` is the chosen patient's id, `nonce` the id_token's nonce; '' for none.
     """
 
     client: str
@@ -49,9 +49,9 @@ class Authorization(NamedTuple):
 
 
 class CodeExchange(NamedTuple):
-    """How a client asks to have its code exchanged; `verifier` is '' without PKCE.
+    """A client's request to exchange a code; `verifier` is '' without PKCE.
 
-    `left` returns what may still be given of what the person allowed, '' for nothing.
+    `left` returns the scopes of the authorization that are still allowed, '' for none.
     """
 
     client: str
@@ -62,7 +62,7 @@ class CodeExchange(NamedTuple):
 
 
 class AuthorizationCodes:
-    """Issues authorization codes and exchanges them for tokens; only their digests are kept."""
+    """Issues authorization codes and exchanges them for tokens; stores only digests."""
 
     def __init__(self, store: Store, vault: Vault, clock: Callable[[], datetime], new_code: Callable[[], str]) -> None:
         self._store = store
@@ -84,10 +84,10 @@ class AuthorizationCodes:
         return code
 
     async def exchange(self, code: str, asked: CodeExchange) -> tuple[Issued, str] | None:
-        """Return the tokens for a code, and its nonce; None: it is unknown, used, expired or not theirs.
+        """Return the tokens for a code, and its nonce; None if it is unknown, used, expired or another client's.
 
-        A second use revokes what the first one gave (RFC 6749 section 4.1.2). A try that does not fit leaves the code
-        to whom it belongs.
+        A second use revokes the tokens of the first (RFC 6749 section 4.1.2). An attempt with a wrong client, address
+        or verifier does not use up the code.
         """
         digest = digest_of(code)
 
@@ -114,9 +114,9 @@ class AuthorizationCodes:
 
 
 def fits(given: Authorization, asked: CodeExchange) -> bool:
-    """Say whether redirect address and verifier are those of the authorization.
+    """Say whether redirect address and verifier match the authorization.
 
-    A verifier without a challenge is refused too: somebody has taken the challenge out (RFC 9700 section 4.8).
+    A verifier without a challenge is refused too: it indicates a PKCE downgrade (RFC 9700 section 4.8).
     """
     if given.redirect_uri != asked.redirect_uri:
         return False

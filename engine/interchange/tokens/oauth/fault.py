@@ -8,9 +8,9 @@ BEARER_STATUS: Final = {"invalid_token": 401, "insufficient_scope": 403}
 
 
 class OAuthError(ServiceError):
-    """A token endpoint refuses; `code` is one of the RFC's. A failed HTTP Basic or bearer token is challenged.
+    """An error of a token endpoint; `code` is one of the RFC's. Failed HTTP Basic or bearer tokens get a challenge.
 
-    `unproven`: what should prove the client does not. `wait`: so many seconds nothing more is heard of it (429).
+    `unproven`: the client's credentials are wrong. `wait`: Retry-After in seconds (429).
     """
 
     def __init__(

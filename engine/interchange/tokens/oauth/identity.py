@@ -1,4 +1,4 @@
-"""Who has signed in, told to the client: the id_token (OpenID Connect Core 1.0) and the key that it is checked with."""
+"""The id_token of OpenID Connect Core 1.0, and its public key."""
 
 from functools import cached_property
 from typing import Final
@@ -18,7 +18,7 @@ LIFETIME_SECONDS: Final = 300
 
 
 class Signer:
-    """Signs id_tokens by a key that the database keeps; it is made when it is first needed."""
+    """Signs id_tokens with a key in the database, generated at its first use."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -29,12 +29,12 @@ class Signer:
         return RSAKey.import_key(self._store.secret("id_token", new))
 
     def public_keys(self) -> dict[str, list[JsonObject]]:
-        """Return the key by which everybody can check an id_token, as a JWK Set (RFC 7517)."""
+        """Return the public key as a JWK Set (RFC 7517)."""
         shown = self._key.as_dict(private=False)
         return {"keys": [{**shown, "kid": self._key.thumbprint(), "use": "sig", "alg": ALGORITHM}]}
 
     def id_token(self, configuration: ServiceConfiguration, bearer: Bearer, nonce: str, now_s: int) -> str:
-        """Return the id_token of a user's token; '' where it speaks for no user, or the client did not ask."""
+        """Return the id_token for a user's token; '' without a user, or if the client did not request it."""
         scopes = bearer.scope.split()
         if not bearer.user or OPENID not in scopes:
             return ""
@@ -47,7 +47,7 @@ class Signer:
             "exp": now_s + LIFETIME_SECONDS,
         }
         person = f"{configuration.base_url}/fhir/R4/{user.fhir_user}" if user.fhir_user else ""
-        told = {"nonce": nonce, "fhirUser": person if "fhirUser" in scopes else ""}
-        told["name"] = user.name if "profile" in scopes else ""
-        claims |= {name: value for name, value in told.items() if value}
+        optional = {"nonce": nonce, "fhirUser": person if "fhirUser" in scopes else ""}
+        optional["name"] = user.name if "profile" in scopes else ""
+        claims |= {name: value for name, value in optional.items() if value}
         return jwt.encode({"alg": ALGORITHM, "kid": self._key.thumbprint()}, claims, self._key)

@@ -1,4 +1,4 @@
-"""Tokens for local administrators, written straight into the database of a service that may be running."""
+"""Tokens for local administrators, written into the service's database, whether the service runs or not."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,9 +22,8 @@ def issue_locally(
 ) -> Issued:
     """Return a new access token of a client; with the scope `offline_access` a refresh token too.
 
-    `scope` '' stands for all that the client is registered for; those that open nothing of FHIR (`offline_access`) it
-    gets without being registered for them. UsageError: no such client, or no such scope;
-    StartError: there is no database of a service.
+    `scope` '' means all registered scopes; scopes without access to FHIR (`offline_access`) need no registration.
+    UsageError: unknown client or scope; StartError: no service's database.
     """
     registered = configuration.clients.get(client)
     if registered is None:
@@ -36,7 +35,7 @@ def issue_locally(
         raise UsageError(f"no scope: {', '.join(unknown) or 'the client has none; give --scope'}")
     if beyond:
         raise UsageError(f"the client is not registered for {', '.join(beyond)}; add it to clients.{client}.scopes")
-    # A token in a database made just now would be one that no service knows.
+    # No service would know a token in a new database.
     open_known(database).close()
     store = Store(database, configuration.tenants, clock, {}, alone=False, environment=configuration.environment)
     try:

@@ -1,7 +1,7 @@
-"""Wrong proofs of clients, secrets and signatures: counted by client and address, refused for a while after too many.
+"""Throttle of wrong client secrets and signatures: counted by client and address, refused for a time after too many.
 
-A client at one address locks no other out, nor itself elsewhere. Secrets of programs are random, so that a minute is
-enough: whoever mends a wrong one at night does not wait.
+A client at one address does not lock out others, nor itself at another address. Clients' secrets are random, so that
+one minute is enough: after a correction nobody waits long.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ CAPACITY: Final = 10_000
 
 
 class WrongProofs:
-    """The wrong proofs of the last minute, in memory: the latest 10,000 counts; `client` is '' for an unknown one."""
+    """Wrong proofs of the last minute, in memory: the latest 10,000 counts; `client` is '' for an unknown one."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
         self._counts: dict[bytes, tuple[int, datetime]] = {}
 
     def wait(self, client: str, address: str) -> int:
-        """Return 0; where the limit is reached, the seconds until it ends, 1 or more."""
+        """Return 0, or once the limit is reached the seconds until it ends, 1 or more."""
         number, since = self._of(client, address)
         left = since + WINDOW - self._clock()
         return max(1, -(-left // timedelta(seconds=1))) if number >= MOST else 0

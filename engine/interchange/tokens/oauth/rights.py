@@ -1,4 +1,4 @@
-"""What a token may read beside what it asks for: scopes and role together."""
+"""The rights of a token to related resources: scopes and role together."""
 
 from engine.config.service import ServiceConfiguration
 from engine.interchange.tokens.oauth.role import RoleRule, permits
@@ -9,10 +9,10 @@ from engine.interchange.tokens.oauth.vault import Principal
 def may(
     configuration: ServiceConfiguration, principal: Principal, type_name: str, access: str, action: RoleRule
 ) -> bool:
-    """Say whether a token may do with a type what letters of `cruds` name; `action` is what its role must permit.
+    """Say whether a token has the rights (letters of `cruds`) to a type; `action` is what its role must permit.
 
-    What comes along or is linked may be anybody's, so that scopes for one patient's record (`patient/`) open nothing
-    of it to a token that is for one patient, or whose client must have one.
+    Included or linked resources may be another patient's, so that `patient/` scopes grant no access to them to a token
+    for one patient, or of a client that must have one.
     """
     confined = bool(principal.patient) or configuration.clients[principal.client].patient_context == "required"
     scopes = tuple(filter(wide, principal.scopes)) if confined else principal.scopes
@@ -21,10 +21,10 @@ def may(
 
 
 def may_see(configuration: ServiceConfiguration, principal: Principal, type_name: str, *, own: bool = False) -> bool:
-    """Say whether a token that may write to a resource may read it, too; what a role may write it may read.
+    """Say whether a token that may write a resource may read it too; a role that may write it may read it.
 
-    `own`: it is known to be in the record of the patient whom the token is for. Else scopes for one patient's record
-    (`patient/`) show nothing of it to a token that is for one patient, or whose client must have one.
+    `own`: the resource is in the record of the token's patient. Otherwise `patient/` scopes do not show it to a token
+    for one patient, or of a client that must have one.
     """
     confined = not own and (
         bool(principal.patient) or configuration.clients[principal.client].patient_context == "required"

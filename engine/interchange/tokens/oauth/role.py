@@ -1,4 +1,4 @@
-"""Roles: what an account may do beside its scopes."""
+"""Roles: what an account may do, in addition to its scopes."""
 
 from enum import StrEnum
 from typing import Final
@@ -8,7 +8,7 @@ from engine.interchange.kernel.outcome import Category, refuse
 
 
 class RoleRule(StrEnum):
-    """What a role allows or denies as a whole."""
+    """Actions that a role allows or denies."""
 
     PATIENT = "Patient read, search, create and update"
     MERGE = "Patient/$merge"
@@ -24,7 +24,7 @@ class RoleRule(StrEnum):
 
 EVERYONE: Final = frozenset(Role)
 CLINICIANS: Final = EVERYONE - {Role.ADMINISTRATIVE}
-# System Integration: the scopes alone decide.
+# System Integration: only the scopes decide.
 ALLOWED: Final = {
     RoleRule.PATIENT: EVERYONE,
     RoleRule.MERGE: CLINICIANS,
@@ -45,6 +45,6 @@ def permits(role: Role, action: RoleRule) -> bool:
 
 
 def demand(role: Role, action: RoleRule) -> None:
-    """Refuse (403) what a role does not permit."""
+    """Refuse (403) an action that a role does not permit."""
     if not permits(role, action):
         raise refuse(Category.FORBIDDEN, f"The role {role} may not do this.", location="http.Authorization")

@@ -1,4 +1,4 @@
-"""Scopes: their grammar, what one covers of another, and which actions they allow."""
+"""Scopes: their grammar, coverage, and the actions that they allow."""
 
 import re
 from dataclasses import dataclass
@@ -13,33 +13,33 @@ WILDCARDS: Final = frozenset({"user/.", "user/.*", "user/*.*", "system/*.*"})
 LAUNCH: Final = "launch/patient"
 PATIENT360: Final = "patient360"
 PLACE_ORDERS: Final = "place_orders"
-# What asks for a refresh token.
+# Requests a refresh token.
 OFFLINE: Final = "offline_access"
-# What opens nothing of FHIR.
+# Scopes without access to FHIR.
 PERSONAL: Final = (OFFLINE, "openid", "profile", "fhirUser")
 FLAGS: Final = frozenset({PATIENT360, LAUNCH, OFFLINE, "openid", "profile", "fhirUser", PLACE_ORDERS})
-# SMART 2 names single interactions (create, read, update, delete, search), in this order; SMART 1 two groups of them.
+# SMART 2 has letters for create, read, update, delete, search, in this order; SMART 1 has two groups of them.
 SMART: Final = re.compile(r"(?:user|patient|system)/([A-Z][A-Za-z]*|\*)\.(read|write|\*|(?=[cruds])c?r?u?d?s?)")
 FLAT: Final = re.compile(r"([a-z]+)\.(read|write)")
 ANY: Final = "*"
 BOTH: Final = frozenset("cruds")
-# What no wildcard includes: only a scope that names it.
+# Types that wildcards do not include: only a scope that names them.
 NAMED_ONLY: Final = frozenset({"auditevent"})
 GROUPS: Final = {"read": frozenset("rs"), "write": frozenset("cud"), "*": BOTH}
-# A type that the versions call differently may be named either way, on both bases.
+# A type with different names in the versions may have either name, on both bases.
 R4_TYPES: Final = {stu3.lower(): r4.lower() for stu3, r4 in R4_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """What a scope grants: a type of R4 in lower case or `*`, and letters of `cruds`; a flag only itself."""
+    """The right of a scope: an R4 type in lower case or `*`, and letters of `cruds`; for a flag only itself."""
 
     type: str
     access: frozenset[str]
 
 
 def right(scope: str) -> Right | None:
-    """Return what a scope grants; None for what is no scope. The prefix does not change what is allowed."""
+    """Return the right of a scope; None if it is not a scope. The prefix does not change the right."""
     if scope in WILDCARDS:
         return Right(ANY, BOTH)
     if scope in FLAGS:
@@ -51,12 +51,12 @@ def right(scope: str) -> Right | None:
 
 
 def letters(access: str) -> frozenset[str]:
-    """Return the interactions that `read`, `write`, `*` or letters of `cruds` name."""
+    """Return the letters of `cruds` for `read`, `write`, `*` or letters."""
     return GROUPS.get(access) or frozenset(access)
 
 
 def covers(registered: str, requested: str) -> bool:
-    """Say whether a registered scope is the requested one or includes it."""
+    """Say whether a registered scope equals or includes the requested one."""
     given, asked = right(registered), right(requested)
     if given is None or asked is None:
         return False
@@ -66,14 +66,14 @@ def covers(registered: str, requested: str) -> bool:
 
 
 def wide(scope: str) -> bool:
-    """Say whether a scope reaches beyond one patient where a token is for one: `user/` and `system/` do."""
+    """Say whether a scope is not limited to the token's patient: `user/` and `system/`."""
     return scope.startswith(("user/", "system/"))
 
 
 def granted(registered: tuple[str, ...], requested: tuple[str, ...], *, confined: bool = False) -> tuple[str, ...]:
     """Return the requested scopes that a registered one covers, in the order of the request.
 
-    `confined` to one patient: what is registered for that patient's record covers nothing wider.
+    `confined` to one patient: a registered `patient/` scope does not cover a wider one.
     """
 
     def may(scope: str) -> bool:
@@ -83,10 +83,10 @@ def granted(registered: tuple[str, ...], requested: tuple[str, ...], *, confined
 
 
 def narrowed(registered: tuple[str, ...], requested: tuple[str, ...], *, confined: bool = False) -> tuple[str, ...]:
-    """Return what is granted of the requested scopes: of one that is covered in part, that part (RFC 6749, 3.3).
+    """Return the granted scopes: of a partly covered one, the covered part (RFC 6749 section 3.3).
 
-    A part is fewer interactions with what it names. What stands for everything (`user/.`, `system/*.*`) has no parts,
-    and a scope of all types is not cut down to some of them.
+    A part has fewer interactions with the same type. Wildcard scopes (`user/.`, `system/*.*`) have no parts, and a
+    scope of all types is not narrowed to some of them.
     """
     found: list[str] = []
     for scope in requested:
@@ -97,7 +97,7 @@ def narrowed(registered: tuple[str, ...], requested: tuple[str, ...], *, confine
 
 
 def _common(registered: str, requested: str) -> str:
-    """Return the part of a requested scope that a registered one covers, in its own spelling; '' for none."""
+    """Return the part of a requested scope that a registered one covers, in the requested spelling; '' for none."""
     given, asked = right(registered), right(requested)
     match = SMART.fullmatch(requested) if requested not in WILDCARDS else None
     if given is None or asked is None or match is None or given.type not in _including(asked.type):
@@ -109,9 +109,9 @@ def _common(registered: str, requested: str) -> str:
 
 
 def requested_scope(client: Client, scope: str, *, chooses: bool = False) -> str:
-    """Return the scopes a client is given of those it asks for, or is registered for; OAuthError where none is left.
+    """Return the granted scopes of the requested ones, or of all registered ones; OAuthError if none is left.
 
-    `chooses`: a person signs in, and can choose the patient whom the tokens are for.
+    `chooses`: a person signs in and can choose the patient.
     """
     asked = tuple(dict.fromkeys(scope.split()))
     if not asked:
@@ -135,13 +135,13 @@ def _opens(scope: str) -> bool:
 
 
 def _including(type_name: str) -> frozenset[str]:
-    """Return the types of scopes that include a type."""
+    """Return the types in scopes that include a type."""
     return frozenset({type_name} if type_name in NAMED_ONLY else {ANY, type_name})
 
 
 @lru_cache(maxsize=4096)
 def allows(scopes: tuple[str, ...], type_name: str, access: str) -> bool:
-    """Say whether the scopes let a type be read or written, or all that letters of `cruds` name be done with it."""
+    """Say whether the scopes allow to read or write a type, or all interactions that letters of `cruds` name."""
     rights = [one for one in map(right, scopes) if one is not None]
     including = _including(type_name.lower())
     held = [one.access for one in rights if one.type in including]

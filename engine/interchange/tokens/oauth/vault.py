@@ -1,8 +1,7 @@
-"""The vault of tokens: only their digests are kept; lifetimes follow the service's clock.
+"""The store of tokens: only digests are stored; lifetimes follow the service's clock.
 
-Tokens that a refresh hands on belong to one family: revoking any access token of it ends its refresh tokens. A
-refresh token that comes a second time has been copied: nobody can say by whom, so that all of its family ends
-(RFC 9700 section 4.14.2).
+A token and its successors by refresh are one family: revoking an access token revokes the family's refresh tokens. A
+reused refresh token was copied, so that the whole family is revoked (RFC 9700 section 4.14.2).
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ GET: Final = (
     "SELECT kind, pair, client, login, scope, api_version, patient, given_by, expires_ms, revoked"
     " FROM token WHERE digest=?"
 )
-# What was exchanged stays so: that it comes again is how a theft is seen.
+# An exchanged token keeps this state, so that its reuse reveals a theft.
 REVOKE: Final = "UPDATE token SET revoked=1 WHERE digest=? AND revoked=0"
 # 2: not revoked by anybody, but exchanged for its successor.
 ROTATE: Final = "UPDATE token SET revoked=2 WHERE digest=?"
@@ -46,9 +45,9 @@ class TokenKind(StrEnum):
 
 
 class StoredToken(NamedTuple):
-    """What is known of a token; `user` is '' where it speaks for the client itself, `scope` is as it was granted.
+    """A stored token; `user` is '' for a token of the client itself, `scope` is as it was granted.
 
-    `patient` is the id of the one whom it is for, `grant` that by which it was given; '' for none.
+    `patient` is the id of its patient, `grant` the grant type; '' for none.
     """
 
     kind: str
@@ -65,9 +64,9 @@ class StoredToken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: client and user ('' for none), tenant and role as configured now, and the scopes of the token.
+    """The caller: client and user ('' for none), current tenant and role, and the scopes of the token.
 
-    `patient` is the id of the one whose record the token is for, '' for no such limit.
+    `patient` is the id of the only patient that the token may access, '' for no such limit.
     """
 
     client: str
@@ -80,7 +79,7 @@ class Principal:
 
 
 class Bearer(NamedTuple):
-    """For whom tokens are: client and user ('' for none), for what, for which patient, and by which grant."""
+    """The subject of new tokens: client and user ('' for none), scope, patient, and grant."""
 
     client: str
     user: str
@@ -91,7 +90,7 @@ class Bearer(NamedTuple):
 
 
 class Issued(NamedTuple):
-    """New tokens in the clear, for the one who asked; `refresh` is empty where none is given."""
+    """New tokens in the clear, for the answer; `refresh` is empty for none."""
 
     access: str
     refresh: str
@@ -112,16 +111,14 @@ class Vault:
         self._cache: dict[bytes, StoredToken] = {}
 
     async def issue(self, bearer: Bearer, *, refresh: bool) -> Issued:
-        """Return a new access token, and a refresh token where asked for, once they are on disk."""
+        """Return a new access token, and a refresh token if requested, once they are on disk."""
         family = self.new_family()
         return await self._store.write_raw(lambda connection: self.add(connection, family, bearer, refresh=refresh))
 
     async def exchange(self, refresh_token: str, client: str, scope: str) -> Issued | None:
-        """Return its successors, with some scopes, for a refresh token, which dies.
+        """Exchange a refresh token for its successors, with the given scopes.
 
-        None: it is unknown, expired, used or not theirs.
-
-        One that was exchanged before takes its whole family along.
+        None if it is unknown, expired, used or another client's. A used one revokes its family.
         """
         digest = digest_of(refresh_token)
 
@@ -143,7 +140,7 @@ class Vault:
         return issued
 
     def find(self, token: str) -> StoredToken | None:
-        """Return what is known of a token, expired ones too; None for an unknown or revoked one."""
+        """Return a token, expired or not; None if it is unknown or revoked."""
         digest = digest_of(token)
         known = self._cache.get(digest)
         if known is None:
@@ -159,15 +156,15 @@ class Vault:
         return known
 
     def find_any(self, token: str) -> StoredToken | None:
-        """Return what is known of a token, whatever became of it; None for one that is unknown, or forgotten."""
+        """Return a token in any state; None if it is unknown or deleted."""
         return _get(self._store.reader(), digest_of(token)) if token else None
 
     def seconds_left(self, token: StoredToken) -> int:
-        """Return the whole seconds until a token expires, 0 or less once it has."""
+        """Return the whole seconds until a token expires, 0 or less after that."""
         return (token.expires_ms - milliseconds(self._clock())) // 1000
 
     async def revoke(self, token: str) -> None:
-        """Revoke a token; an access token takes its refresh token along. An unknown one is no fault (RFC 7009)."""
+        """Revoke a token, an access token with its refresh token; an unknown one without error (RFC 7009)."""
         digest = digest_of(token)
 
         def work(connection: Connection) -> None:
@@ -185,11 +182,11 @@ class Vault:
         self._cache.clear()
 
     def new_family(self) -> int:
-        """Return a number for tokens that belong together."""
+        """Return the number of a new family."""
         return int.from_bytes(digest_of(self._new_token())[:7])
 
     def add(self, connection: Connection, family: int, bearer: Bearer, *, refresh: bool) -> Issued:
-        """Keep new tokens of a family within a write, and return them."""
+        """Store new tokens of a family within a write, and return them."""
         now = milliseconds(self._clock())
         connection.execute(FORGET, (now - KEPT_AFTER_EXPIRY_MS,))
         access, second = f"at_{self._new_token()}", f"rt_{self._new_token()}" if refresh else ""
@@ -201,12 +198,12 @@ class Vault:
         return Issued(access, second, self._access_seconds, bearer)
 
     def end(self, connection: Connection, family: int) -> None:
-        """Revoke every token of a family within a write; `forget` is to follow it."""
+        """Revoke every token of a family within a write; call `forget` after it."""
         connection.execute(REVOKE_FAMILY, (family,))
 
 
 def digest_of(token: str) -> bytes:
-    """Return what is kept of a token or code: its SHA-256."""
+    """Return the stored digest of a token or code: its SHA-256."""
     return sha256(token.encode("utf-8", "replace")).digest()
 
 
