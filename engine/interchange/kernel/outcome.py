@@ -138,11 +138,11 @@ def _code(code: str, version: FhirVersion) -> str:
 
 
 def _issue(issue: Issue, code: str, system: str, *, severity: str = "error") -> JsonObject:
-    made: JsonObject = {"severity": severity, "code": code}
+    issue_body: JsonObject = {"severity": severity, "code": code}
     if issue.detail:
-        made["details"] = {"coding": [{"system": f"{system}/outcome", "code": issue.detail}]}
-    made["diagnostics"] = issue.diagnostics
-    made["location"] = [issue.location or "http"]
+        issue_body["details"] = {"coding": [{"system": f"{system}/outcome", "code": issue.detail}]}
+    issue_body["diagnostics"] = issue.diagnostics
+    issue_body["location"] = [issue.location or "http"]
     if issue.location[:1].isupper():
-        made["expression"] = [issue.location]
-    return made
+        issue_body["expression"] = [issue.location]
+    return issue_body

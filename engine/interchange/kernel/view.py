@@ -29,14 +29,14 @@ def to_version(body: bytes, type_name: str, version: FhirVersion) -> bytes:
 def _carrier_to_stu3(carrier: JsonObject) -> JsonObject:
     """Return an R4 Bundle or Parameters with its resources in STU3; a message's timestamp is in its MessageHeader."""
     held = CARRIERS[carrier["resourceType"]]
-    made = {name: value for name, value in carrier.items() if name != TIMESTAMP}
-    made[held] = [
-        {**one, **({"resource": _to_stu3(one["resource"])} if "resource" in one else {})} for one in made[held]
+    converted = {name: value for name, value in carrier.items() if name != TIMESTAMP}
+    converted[held] = [
+        {**one, **({"resource": _to_stu3(one["resource"])} if "resource" in one else {})} for one in converted[held]
     ]
-    for one in made[held]:
+    for one in converted[held]:
         if TIMESTAMP in carrier and one["resource"]["resourceType"] == "MessageHeader":
             one["resource"][TIMESTAMP] = carrier[TIMESTAMP]
-    return made
+    return converted
 
 
 def _to_stu3(resource: JsonObject) -> JsonObject:

@@ -100,10 +100,10 @@ def _moment(name: str, text: str) -> datetime | None:
     if not text:
         return None
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(f"--{name} {text}: expected a moment such as 2025-07-01 or 2025-07-01T09:30:00Z") from error
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _lines(rows: Iterator[Logged], form: OutputFormat) -> Iterator[bytes]:

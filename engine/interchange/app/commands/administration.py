@@ -124,14 +124,14 @@ def verify_database(database: Database = DATABASE, as_json: AsJson = False) -> N
     Example: adt-engine interchange verify --database sqlite:///adt-data/interchange.db
     """
     place = place_of(database)
-    found = verify(place, INDEXERS)
+    verification = verify(place, INDEXERS)
     if as_json:
-        print_json({"resources": found.resources, "faults": dict(found.faults)})
+        print_json({"resources": verification.resources, "faults": dict(verification.faults)})
     else:
-        typer.echo(f"{found.resources} resources, {sum(found.faults.values())} faults")
-        for kind, number in found.faults.items():
+        typer.echo(f"{verification.resources} resources, {sum(verification.faults.values())} faults")
+        for kind, number in verification.faults.items():
             typer.echo(f"{kind}: {number}")
-    if found.faults:
+    if verification.faults:
         aside = "put this file aside" if isinstance(place, Path) else "rename this database"
         typer.echo(f"Stop the service, {aside}, and restore the last backup that verifies.", err=True)
         raise typer.Exit(1)

@@ -121,10 +121,10 @@ def show(
         rows = [(one.code, one.title, one.status, one.loinc, one.specimen, one.questionnaire) for one in tests]
         _print_table([one._asdict() for one in tests], headings, rows, as_json=as_json)
     else:
-        found = list_laboratories(path, tenant)
+        laboratories = list_laboratories(path, tenant)
         columns = ("Laboratory", "Name", "Ordering", "Tests #", "Orderable #")
-        cells = [(one.id, one.name, _yes(one.ordering_enabled), one.tests, one.orderable) for one in found]
-        _print_table([one._asdict() for one in found], columns, cells, as_json=as_json)
+        cells = [(one.id, one.name, _yes(one.ordering_enabled), one.tests, one.orderable) for one in laboratories]
+        _print_table([one._asdict() for one in laboratories], columns, cells, as_json=as_json)
 
 
 def _print_table(

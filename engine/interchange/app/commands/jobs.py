@@ -29,12 +29,12 @@ def list_(
 
     Example: adt-engine interchange jobs list --state running --database sqlite:///adt-data/interchange.db
     """
-    found = list_jobs(place_of(database), tenant, state or "")
+    jobs = list_jobs(place_of(database), tenant, state or "")
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(one) for one in jobs])
         return
     headings = ("Job", "Tenant", "Kind", "Patient", "State", "Asked (UTC)", "Progress")
-    rows = ((one.id, one.tenant, one.kind, one.patient, one.state, utc(one.asked_at), one.progress) for one in found)
+    rows = ((one.id, one.tenant, one.kind, one.patient, one.state, utc(one.asked_at), one.progress) for one in jobs)
     output().print(table(headings, rows))
 
 

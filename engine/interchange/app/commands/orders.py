@@ -40,13 +40,13 @@ def list_(
 
     Example: adt-engine interchange orders list --state held --database sqlite:///adt-data/interchange.db
     """
-    found = list_orders(place_of(database), tenant, state or "", laboratory)
+    orders = list_orders(place_of(database), tenant, state or "", laboratory)
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(one) for one in orders])
         return
     headings = ("Order", "Tenant", "Laboratory", "State", "Since (UTC)", "Tries #", "Reason")
     rows = (
-        (one.order, one.tenant, one.laboratory, one.standing, utc(one.since), one.tries, one.reason) for one in found
+        (one.order, one.tenant, one.laboratory, one.standing, utc(one.since), one.tries, one.reason) for one in orders
     )
     output().print(table(headings, rows))
 

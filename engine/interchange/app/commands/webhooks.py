@@ -43,9 +43,9 @@ def list_(
 
     Example: adt-engine interchange webhooks list --state dropped --database sqlite:///adt-data/interchange.db
     """
-    found = list_events(place_of(database), tenant, subscription, state or "")
+    events = list_events(place_of(database), tenant, subscription, state or "")
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(one) for one in events])
         return
     headings = ("#", "Tenant", "Subscription", "Event", "State", "Made (UTC)", "Due or ended (UTC)", "Tries #")
     rows = (
@@ -59,7 +59,7 @@ def list_(
             utc(one.due_at or one.ended_at),
             one.tries,
         )
-        for one in found
+        for one in events
     )
     output().print(table(headings, rows))
 

@@ -118,14 +118,14 @@ def _where(tenant: str, criteria: Criteria) -> tuple[str, list[Test]]:
     log = LOG if patient is None else TOUCHED
     driven: Values = () if patient is None else (tenant, patient.removeprefix("Patient/"))
     own: Test = ("tenant=?" if patient is None else "seq=found AND tenant=?", (tenant,))
-    found: list[list[Test]] = [[own]]
+    alternatives: list[list[Test]] = [[own]]
     for name, value in given.items():
         if name not in TESTS:
             raise unsupported(name)
-        found = [[*one, test] for one in found for test in TESTS[name](value)]
+        alternatives = [[*one, test] for one in alternatives for test in TESTS[name](value)]
     return log, [
         (" AND ".join(sql for sql, _ in tests), (*driven, *(value for _, values in tests for value in values)))
-        for tests in found
+        for tests in alternatives
     ]
 
 

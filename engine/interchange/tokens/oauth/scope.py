@@ -57,12 +57,12 @@ def letters(access: str) -> frozenset[str]:
 
 def covers(registered: str, requested: str) -> bool:
     """Say whether a registered scope equals or includes the requested one."""
-    given, asked = right(registered), right(requested)
-    if given is None or asked is None:
+    given, wanted = right(registered), right(requested)
+    if given is None or wanted is None:
         return False
     if registered == requested:
         return True
-    return bool(asked.access) and asked.access <= given.access and given.type in _including(asked.type)
+    return bool(wanted.access) and wanted.access <= given.access and given.type in _including(wanted.type)
 
 
 def wide(scope: str) -> bool:
@@ -88,21 +88,21 @@ def narrowed(registered: tuple[str, ...], requested: tuple[str, ...], *, confine
     A part has fewer interactions with the same type. Wildcard scopes (`user/.`, `system/*.*`) have no parts, and a
     scope of all types is not narrowed to some of them.
     """
-    found: list[str] = []
+    scopes: list[str] = []
     for scope in requested:
         whole = granted(registered, (scope,), confined=confined)
         able = (own for own in registered if wide(own) or not (confined and wide(scope)))
-        found += whole or (part for own in able if (part := _common(own, scope)))
-    return tuple(dict.fromkeys(found))
+        scopes += whole or (part for own in able if (part := _common(own, scope)))
+    return tuple(dict.fromkeys(scopes))
 
 
 def _common(registered: str, requested: str) -> str:
     """Return the part of a requested scope that a registered one covers, in the requested spelling; '' for none."""
-    given, asked = right(registered), right(requested)
+    given, wanted = right(registered), right(requested)
     match = SMART.fullmatch(requested) if requested not in WILDCARDS else None
-    if given is None or asked is None or match is None or given.type not in _including(asked.type):
+    if given is None or wanted is None or match is None or given.type not in _including(wanted.type):
         return ""
-    access = given.access & asked.access
+    access = given.access & wanted.access
     words = {group: name for name, group in GROUPS.items()} if match[2] in GROUPS else {}
     spelling = words.get(access) or "".join(letter for letter in "cruds" if letter in access)
     return f"{requested.removesuffix(match[2])}{spelling}" if access else ""
@@ -113,12 +113,12 @@ def requested_scope(client: Client, scope: str, *, chooses: bool = False) -> str
 
     `chooses`: a person signs in and can choose the patient.
     """
-    asked = tuple(dict.fromkeys(scope.split()))
-    if not asked:
+    requested = tuple(dict.fromkeys(scope.split()))
+    if not requested:
         if not client.scopes:
             raise OAuthError("invalid_scope", "The client is registered for no scopes.")
-        asked = client.scopes
-    given = tuple(one for one in narrowed(client.scopes, asked) if chooses or one != LAUNCH)
+        requested = client.scopes
+    given = tuple(one for one in narrowed(client.scopes, requested) if chooses or one != LAUNCH)
     required = client.patient_context == "required"
     if LAUNCH in given or required:
         given = narrowed(client.scopes, given, confined=True)

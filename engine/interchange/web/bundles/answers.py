@@ -27,7 +27,7 @@ def write_answers(bundle_id: str, kind: BundleKind, base: str, answered: list[tu
 def _entry(base: str, step: BundleStep, answer: HttpAnswer) -> JsonObject:
     headers = dict(answer.headers)
     place = headers.get("location") or headers.get("content-location", "")
-    made: JsonObject = {"fullUrl": unversioned(place)} if place else {}
+    answer_entry: JsonObject = {"fullUrl": unversioned(place)} if place else {}
     response: JsonObject = {"status": f"{answer.status} {responses[answer.status]}"}
     if place:
         response["location"] = place
@@ -38,8 +38,8 @@ def _entry(base: str, step: BundleStep, answer: HttpAnswer) -> JsonObject:
     if answer.body.startswith(OUTCOME):
         response["outcome"] = orjson.Fragment(answer.body)
     elif answer.body:
-        made |= {**_address(base, step), "resource": orjson.Fragment(answer.body)}
-    return {**made, "response": response}
+        answer_entry |= {**_address(base, step), "resource": orjson.Fragment(answer.body)}
+    return {**answer_entry, "response": response}
 
 
 def unversioned(place: str) -> str:

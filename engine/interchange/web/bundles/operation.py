@@ -18,18 +18,18 @@ async def answer_bundle(
     service: Service, sender: BundleSender, kind: BundleKind, steps: tuple[BundleStep, ...], log: EntryLog
 ) -> HttpAnswer:
     """Return the answer: 200 with a Bundle; RefusedError for a transaction that is refused."""
-    found: dict[int, HttpAnswer] = {}
+    answers: dict[int, HttpAnswer] = {}
     if kind is BundleKind.TRANSACTION:
         try:
             plans = tuple(planned(service, sender, step) for step in steps)
-            found = await carry_out(service, sender, plans, log)
+            answers = await carry_out(service, sender, plans, log)
         except RefusedError as refusal:
             await asyncio.to_thread(log.refuse, steps, refusal)
             raise
-    left = [step for step in steps if step.number not in found]
+    left = [step for step in steps if step.number not in answers]
     for step in sorted(left, key=lambda one: phase_of(one.method)):
-        found[step.number] = await _alone(service, sender, step, log)
-    answered = [(step, found[step.number]) for step in steps]
+        answers[step.number] = await _alone(service, sender, step, log)
+    answered = [(step, answers[step.number]) for step in steps]
     return HttpAnswer(200, write_answers(service.new_id(), kind, sender.base, answered))
 
 

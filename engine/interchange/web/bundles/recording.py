@@ -59,8 +59,8 @@ class EntryLog:
         made = touching(made, touched)
         if answer is None or (made.patients and not refused):
             return made
-        found = reached(service, self.sender.principal.tenant, interaction, resource_id, query, text)
-        return made._replace(patients=joined((*made.patients.split(), *found)))
+        patients = reached(service, self.sender.principal.tenant, interaction, resource_id, query, text)
+        return made._replace(patients=joined((*made.patients.split(), *patients)))
 
     def refuse(self, steps: Sequence[BundleStep], refusal: RefusedError) -> None:
         """Add the rows of a refused transaction: only the entry at fault has its own status."""

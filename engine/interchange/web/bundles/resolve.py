@@ -90,12 +90,12 @@ def _one(service: Service, transaction: Transaction, sender: BundleSender, refer
     wanted = parse_search(type_name, parameters, read_query(query), service.configuration.base_url, sender.version)
     if not wanted.criteria:
         raise refuse(Category.BAD_VALUE, "A conditional reference names no criterion.", location="http.reference")
-    found = find(transaction, wanted, count=2)
-    if found.total != 1:
-        category = Category.AMBIGUOUS if found.total else Category.UNRESOLVED
-        text = "A conditional reference matches several resources." if found.total else "It matches no resource."
+    matches = find(transaction, wanted, count=2)
+    if matches.total != 1:
+        category = Category.AMBIGUOUS if matches.total else Category.UNRESOLVED
+        text = "A conditional reference matches several resources." if matches.total else "It matches no resource."
         raise refuse(category, text, location="http.reference")
-    return f"{name}/{found.records[0].id}"
+    return f"{name}/{matches.records[0].id}"
 
 
 def _parameters(request: FhirRequest) -> Mapping[str, Any]:

@@ -58,14 +58,16 @@ def results_of(report: Resource, reader: ChartReader) -> Iterator[Resource]:
 
     def below(references: JsonObject | None, within: Resource, depth: int) -> Iterator[Resource]:
         for reference in listed(references):
-            found = reader.find(reference, within)
+            observation = reader.find(reference, within)
             name = reference.get("reference", "")
-            if found is None or found["resourceType"] != "Observation" or name in seen:
+            if observation is None or observation["resourceType"] != "Observation" or name in seen:
                 continue
             seen.add(name)
-            yield found
+            yield observation
             if depth < DEEPEST:
-                yield from below(found.get("hasMember"), found if "contained" in found else within, depth + 1)
+                yield from below(
+                    observation.get("hasMember"), observation if "contained" in observation else within, depth + 1
+                )
 
     yield from below(report.get("result"), report, 1)
 
@@ -79,9 +81,9 @@ def _orderer(report: Resource, reader: ChartReader) -> Json:
     results = (part for one in results_of(report, reader) for part in listed(one.get("basedOn")))
     for reference in (*listed(report.get("basedOn")), *results):
         ordered = reader.find(reference, report)
-        found = _asked_by(ordered, reader) if ordered is not None else None
-        if found:
-            return found
+        requester = _asked_by(ordered, reader) if ordered is not None else None
+        if requester:
+            return requester
     return None
 
 

@@ -46,17 +46,17 @@ def person_name(resource: JsonObject | None) -> str:
 
 def called(reference: JsonObject | None, reader: ChartReader, within: Resource) -> str:
     """Return the name of a Reference's target, of a PractitionerRole that of its practitioner; '' for none."""
-    found = person_of(reference, reader, within)
+    target = person_of(reference, reader, within)
     said = reference.get("display", "") if isinstance(reference, dict) else ""
-    return person_name(found) or str(said)
+    return person_name(target) or str(said)
 
 
 def person_of(reference: JsonObject | None, reader: ChartReader, within: Resource) -> JsonObject | None:
     """Return the target of a Reference, of a PractitionerRole its practitioner; None if it may not be seen."""
-    found = reader.find(reference, within)
-    if found is not None and found["resourceType"] == "PractitionerRole":
-        return reader.find(found.get("practitioner"), found)
-    return found
+    target = reader.find(reference, within)
+    if target is not None and target["resourceType"] == "PractitionerRole":
+        return reader.find(target.get("practitioner"), target)
+    return target
 
 
 def provider(reference: JsonObject | None, reader: ChartReader, within: Resource) -> JsonObject:

@@ -35,8 +35,8 @@ class ObjectShape:
 
     def of(self, resource: Resource, reader: ChartReader) -> JsonObject:
         """Return the object of a resource or of a part of one."""
-        made = {one.name: one.read(resource, reader) for one in self.fields}
-        return {name: value for name, value in made.items() if value not in (None, "", [], {})}
+        values = {one.name: one.read(resource, reader) for one in self.fields}
+        return {name: value for name, value in values.items() if value not in (None, "", [], {})}
 
     def schema(self) -> JsonObject:
         """Return its JSON Schema."""

@@ -62,8 +62,8 @@ async def find_patients(service: Service, request: FhirRequest) -> HttpAnswer:
     ids = [entry["resource"]["id"] for entry in bundle["entry"]]
 
     def look(transaction: Transaction) -> list[JsonObject]:
-        found = (transaction.get("Patient", one) for one in ids)
-        live = (one for one in found if one is not None and not one.deleted)
+        patients = (transaction.get("Patient", one) for one in ids)
+        live = (one for one in patients if one is not None and not one.deleted)
         return [item(FOUND, _reader_of(service, request, transaction, one.id), one) for one in live]
 
     items = await _read(service, request, look)

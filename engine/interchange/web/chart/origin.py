@@ -43,8 +43,8 @@ def channel_of(reader: ChartReader, stored: StoredVersion, resource: JsonObject)
 
 def joined(channels: Iterable[RecordOrigin]) -> RecordOrigin:
     """Return the combined origin of several records."""
-    found = set(channels)
-    return found.pop() if len(found) == 1 else RecordOrigin.BOTH
+    origins = set(channels)
+    return origins.pop() if len(origins) == 1 else RecordOrigin.BOTH
 
 
 def _written_by_imports(reader: ChartReader, stored: StoredVersion) -> list[int]:

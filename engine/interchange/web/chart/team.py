@@ -30,7 +30,7 @@ MEMBER: Final = ObjectShape(
 
 def members(reader: ChartReader, part: RowRange) -> Items:
     """Return one range of the members, each once with all roles, and their number."""
-    found: dict[str, JsonObject] = {}
+    members_by_key: dict[str, JsonObject] = {}
     channels: dict[str, list[RecordOrigin]] = {}
 
     def add(reference: JsonObject, within: Resource, roles: list[JsonObject], seen: str, channel: RecordOrigin) -> None:
@@ -38,7 +38,7 @@ def members(reader: ChartReader, part: RowRange) -> Items:
         if not who.get("name"):
             return
         key = _key(reference, who["name"])
-        member = found.setdefault(key, {**who, "roles": [], "seen": seen})
+        member = members_by_key.setdefault(key, {**who, "roles": [], "seen": seen})
         member["roles"] += [role for role in roles if role and role not in member["roles"]]
         member["seen"] = member["seen"] or seen
         channels.setdefault(key, []).append(channel)
@@ -57,8 +57,10 @@ def members(reader: ChartReader, part: RowRange) -> Items:
         for one in taking_part:
             roles = [CONCEPT.of(role, reader) for role in listed(one.get("type"))]
             add(one["individual"], visit, roles, visit.get("period", {}).get("start", ""), channel)
-    shown = list(found.items())[part.offset : part.offset + part.limit]
-    return len(found), [{"id": key, **MEMBER.of(one, reader), CHANNEL: joined(channels[key])} for key, one in shown]
+    shown = list(members_by_key.items())[part.offset : part.offset + part.limit]
+    return len(members_by_key), [
+        {"id": key, **MEMBER.of(one, reader), CHANNEL: joined(channels[key])} for key, one in shown
+    ]
 
 
 def _key(reference: JsonObject, name: str) -> str:

@@ -57,11 +57,11 @@ def _identify(service: Service, call: HttpCall) -> Principal:
 def _authenticate(service: Service, authorization: str) -> Principal:
     """Return the principal of an active token; RefusedError (401)."""
     kind, _, text = authorization.partition(" ")
-    found = service.vault.find(text.strip()) if kind.lower() == "bearer" and text.strip() else None
-    principal = principal_of(service.configuration, found) if found else None
-    if found is None or principal is None or found.kind != TokenKind.ACCESS:
+    token = service.vault.find(text.strip()) if kind.lower() == "bearer" and text.strip() else None
+    principal = principal_of(service.configuration, token) if token else None
+    if token is None or principal is None or token.kind != TokenKind.ACCESS:
         raise _unauthorised(Category.LOGIN, "Send a valid access token as 'Authorization: Bearer'.", known=bool(text))
-    if service.vault.seconds_left(found) <= 0:
+    if service.vault.seconds_left(token) <= 0:
         raise _unauthorised(Category.EXPIRED, "The access token has expired.", known=True)
     return principal
 
@@ -87,15 +87,15 @@ def negotiate(call: HttpCall, interaction: Interaction | None = None) -> None:
     bodiless = interaction is not None and interaction.bodiless
     # A malformed query is refused later, after authorization.
     query = parse_qsl(call.query, keep_blank_values=True) if "_format" in call.query else []
-    asked = [value for name, value in query if name == "_format"]
+    formats = [value for name, value in query if name == "_format"]
     media_type = call.headers.get("content-type", "")
     if call.method in WITH_BODY and not (raw or (bodiless and not media_type)) and not writable(media_type, kinds):
         raise _media_type(kinds)
     if call.method in WITH_BODY and encoding(call.headers.get("content-encoding", "")) == "?":
         issue = Issue("Send the body uncompressed, or compressed with gzip.", "http.Content-Encoding")
         raise RefusedError(Category.MEDIA_TYPE, (issue,), (("accept-encoding", "gzip"),))
-    if any(value not in FORMATS for value in asked) or not (
-        asked or acceptable(call.headers.get("accept", ""), raw=raw, document=document)
+    if any(value not in FORMATS for value in formats) or not (
+        formats or acceptable(call.headers.get("accept", ""), raw=raw, document=document)
     ):
         raise refuse(Category.ACCEPT, "Only application/fhir+json is served.", location="http.Accept")
 

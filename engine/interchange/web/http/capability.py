@@ -156,15 +156,15 @@ def _operations(served: list[Interaction], own: str) -> tuple[tuple[str, str], .
 
 def _includes(type_name: str, version: FhirVersion) -> dict[str, list[str]]:
     """Return the `_include` and `_revinclude` values of a type."""
-    found: dict[str, list[str]] = {"searchInclude": [], "searchRevInclude": []}
+    includes: dict[str, list[str]] = {"searchInclude": [], "searchRevInclude": []}
     for source, definition in KEPT.items():
         for name, parameter in definition.search_parameters(version).items():
             if parameter.kind is ParameterKind.REFERENCE:
                 include = f"{name_in(version, source)}:{name}"
-                found["searchInclude"] += [include] if source == type_name else []
+                includes["searchInclude"] += [include] if source == type_name else []
                 # Provenance.target may be of any type.
-                found["searchRevInclude"] += [include] if {type_name, "target"} & {*parameter.targets, name} else []
-    return found
+                includes["searchRevInclude"] += [include] if {type_name, "target"} & {*parameter.targets, name} else []
+    return includes
 
 
 def _kinds(name: str, version: FhirVersion) -> Mapping[str, ParameterKind]:

@@ -62,5 +62,5 @@ def _document(service: Service, call: HttpCall) -> HttpAnswer:
         raise wrong_method({"GET"})
     negotiate(call)
     check_plain(read_query(call.query))
-    made = openapi(service.configuration.base_url, service.configuration.token_url)
-    return HttpAnswer(200, write_json(made), (), JSON)
+    document = openapi(service.configuration.base_url, service.configuration.token_url)
+    return HttpAnswer(200, write_json(document), (), JSON)

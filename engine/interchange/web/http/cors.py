@@ -41,8 +41,8 @@ def let_in(configuration: ServiceConfiguration, origin: str, client: str, *, pub
     """
     if public:
         return (("access-control-allow-origin", "*"),)
-    found = configuration.clients.get(client)
-    if not (origin in found.origins if found is not None else _known(configuration, origin)):
+    configured = configuration.clients.get(client)
+    if not (origin in configured.origins if configured is not None else _known(configuration, origin)):
         return ()
     return (("access-control-allow-origin", origin), ("access-control-expose-headers", READ), VARY)
 

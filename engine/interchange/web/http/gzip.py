@@ -40,14 +40,14 @@ def expand(body: bytes, limit: int) -> bytes:
     """
     reader = zlib.decompressobj(GZIP)
     try:
-        made = reader.decompress(body, limit + 1)
+        expanded = reader.decompress(body, limit + 1)
     except zlib.error as error:
         raise ValueError("no gzip") from error
-    if len(made) > limit:
+    if len(expanded) > limit:
         raise BombError
     if not reader.eof or reader.unused_data:
         raise ValueError("not one whole gzip")
-    return made
+    return expanded
 
 
 def _refuses(options: str) -> bool:

@@ -128,8 +128,13 @@ class Meter:
 
     def count(self, call: HttpCall, version: str, status: int, seconds: float) -> None:
         """Count one answered request; without an interaction under `none`."""
-        found = call.interaction
-        labels = (found.code if found else "none", found.type if found else "", version, f"{status // 100}xx")
+        interaction = call.interaction
+        labels = (
+            interaction.code if interaction else "none",
+            interaction.type if interaction else "",
+            version,
+            f"{status // 100}xx",
+        )
         children = self._children.get(labels)
         if children is None:
             children = self._requests.labels(*labels), self._seconds.labels(*labels[:2])

@@ -182,8 +182,8 @@ async def _network(service: Service, tell: Callable[..., Awaitable[Any]], reques
 
 async def _hook(service: Service, hooks: Hooks, request: HttpRequest) -> Response:
     try:
-        asked: Any = orjson.loads(await request.body() or b"{}")
-        hooks.ask(request.path_params["name"], asked)
+        body: Any = orjson.loads(await request.body() or b"{}")
+        hooks.ask(request.path_params["name"], body)
     except (HookError, ValueError) as error:
         return _json({"error": str(error)}, 400)
     # Jobs that the new time expires end before the answer.

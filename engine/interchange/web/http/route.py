@@ -153,12 +153,12 @@ def _compartment(address: RequestTarget, method: str) -> FhirRoute:
 @lru_cache(maxsize=2)
 def _places(features: tuple[Feature, ...]) -> dict[Place, dict[str, Interaction]]:
     """Return the interactions in force with the given features, by address pattern, then by method."""
-    found: dict[Place, dict[str, Interaction]] = {}
+    places: dict[Place, dict[str, Interaction]] = {}
     for one in INTERACTIONS:
         for version in one.versions if one.feature is None or one.feature in features else ():
             name = "" if one.level is InteractionLevel.SYSTEM else name_in(version, one.type)
-            found.setdefault((version, name, one.level, one.operation), {})[one.method] = one
-    return found
+            places.setdefault((version, name, one.level, one.operation), {})[one.method] = one
+    return places
 
 
 def wrong_method(methods: set[str]) -> RefusedError:

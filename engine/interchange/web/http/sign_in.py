@@ -214,8 +214,8 @@ class SignIn:
 
     def _browser(self, request: Request) -> str:
         """Return the browser's cookie, '' for none."""
-        found = request.cookies.get(self._cookie, "")
-        return found if COOKIE.fullmatch(found) else ""
+        cookie = request.cookies.get(self._cookie, "")
+        return cookie if COOKIE.fullmatch(cookie) else ""
 
     @property
     def _action(self) -> str:

@@ -71,5 +71,5 @@ def smart_configuration(configuration: ServiceConfiguration) -> bytes:
 
 def works(scope: str) -> bool:
     """Say whether a scope grants anything: a known flag, or a type that the service stores."""
-    found = right(scope)
-    return found is not None and (not found.access or found.type in KEPT_TYPES)
+    granted = right(scope)
+    return granted is not None and (not granted.access or granted.type in KEPT_TYPES)

@@ -35,10 +35,10 @@ class Grant(NamedTuple):
 
 async def token(service: Service, fields: Fields, authorization: str) -> Grant:
     """Return new tokens for a token request; OAuthError if it is refused."""
-    asked = fields.get("grant_type")
-    if not asked:
+    grant_type = fields.get("grant_type")
+    if not grant_type:
         raise OAuthError("invalid_request", "grant_type is missing.")
-    grant = GRANTS.get(asked)
+    grant = GRANTS.get(grant_type)
     if grant is None:
         raise OAuthError("unsupported_grant_type", f"Use one of: {', '.join(GRANTS)}.")
     return await grant(service, fields, authorization)
@@ -46,12 +46,12 @@ async def token(service: Service, fields: Fields, authorization: str) -> Grant:
 
 def api_version(service: Service, client: Client, fields: Fields) -> str:
     """Return the REST API version of a token; OAuthError for an unknown version."""
-    asked = fields.get("rest_api_version")
-    if asked is None:
+    requested = fields.get("rest_api_version")
+    if requested is None:
         return service.tenant(client.tenant).rest_api_version
-    if asked not in API_VERSIONS:
+    if requested not in API_VERSIONS:
         raise OAuthError("unsupported_api_version", f"Supported: {', '.join(sorted(set(API_VERSIONS.values())))}.")
-    return API_VERSIONS[asked]
+    return API_VERSIONS[requested]
 
 
 async def _client_credentials(service: Service, fields: Fields, authorization: str) -> Grant:
@@ -93,10 +93,10 @@ async def _authorization_code(service: Service, fields: Fields, authorization: s
     _may(caller, account.AUTHORIZATION_CODE)
     code, address = _needed(fields, "code"), _needed(fields, "redirect_uri")
     version = api_version(service, caller.client, fields)
-    asked = CodeExchange(
+    exchange = CodeExchange(
         caller.name, address, fields.get("code_verifier", ""), version, partial(allowed_now, service.configuration)
     )
-    exchanged = await service.codes.exchange(code, asked)
+    exchanged = await service.codes.exchange(code, exchange)
     if exchanged is None:
         raise OAuthError("invalid_grant", "The code cannot be used; start a new authorization.")
     return Grant(*exchanged)

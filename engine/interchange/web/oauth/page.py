@@ -93,10 +93,10 @@ ENTRIES: Final = (
 def patient_page(choice: PatientChoicePage) -> str:
     """Return the page for the choice of a patient."""
     alarm = f'<p class="alarm" role="alert" id="alarm">{escape(choice.alarm)}</p>' if choice.alarm else ""
-    found = "".join(
+    options = "".join(
         f'<li><button name="patient" value="{escape(one.id)}">{escape(one.text)}</button></li>' for one in choice.people
     )
-    people = f'<h2 id="found">Patients found</h2><ul class="people" aria-labelledby="found">{found}</ul>'
+    people = f'<h2 id="found">Patients found</h2><ul class="people" aria-labelledby="found">{options}</ul>'
     entries = "".join(
         f'<label for="{name}">{label}</label><input id="{name}" name="{name}" autocomplete="off" maxlength="256"'
         f' value="{escape(choice.entered.get(name, ""))}"{more}>'
@@ -106,7 +106,7 @@ def patient_page(choice: PatientChoicePage) -> str:
         f"Choose a patient for {choice.application}",
         f"""<h1>Choose a patient</h1>
 <p>{escape(choice.application)} will work with the record of the patient you choose.</p>
-<form method="post" action="{escape(choice.action)}">{_hidden(choice.hidden)}{alarm}{people if found else ""}
+<form method="post" action="{escape(choice.action)}">{_hidden(choice.hidden)}{alarm}{people if options else ""}
 {entries}
 <div class="choice"><button name="decision" value="find">Search</button>
 <button name="decision" value="cancel">Cancel</button></div></form>""",
@@ -143,13 +143,13 @@ def message_page(title: str, text: str) -> str:
 
 def meaning(scope: str) -> str:
     """Return a scope in words."""
-    found = right(scope)
-    if found is None or not found.access:
+    granted = right(scope)
+    if granted is None or not granted.access:
         return FLAGS.get(scope, scope)
-    verb = " and ".join(word for word in ("read", "write") if GROUPS[word] & found.access).capitalize()
-    if found.type == ANY:
+    verb = " and ".join(word for word in ("read", "write") if GROUPS[word] & granted.access).capitalize()
+    if granted.type == ANY:
         return f"{verb} all health records"
-    return f"{verb} {scope.partition('/')[2].partition('.')[0] or found.type} records"
+    return f"{verb} {scope.partition('/')[2].partition('.')[0] or granted.type} records"
 
 
 def security_policy(redirect_uri: str) -> str:

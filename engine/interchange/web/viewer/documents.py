@@ -39,10 +39,10 @@ class AttachmentView:
 
 async def find_document(asker: Asker, patient_id: str, document_id: str) -> JsonObject:
     """Return a DocumentReference of this patient; RefusedPageError (404) for another patient's."""
-    found = await asker.found("DocumentReference", urlencode({"patient": patient_id, "_id": document_id}))
-    if not found:
+    documents = await asker.found("DocumentReference", urlencode({"patient": patient_id, "_id": document_id}))
+    if not documents:
         raise RefusedPageError(NOT_FOUND)
-    return found[0]
+    return documents[0]
 
 
 async def parts_of(asker: Asker, document: JsonObject) -> list[AttachmentView]:

@@ -43,7 +43,7 @@ class LoginFlow:
         if name not in clients:
             return self.show("This sign-in is not there. Start again.", 404)
         state, verifier = self._new_secret(), self._new_secret() + self._new_secret()
-        asked = {
+        parameters = {
             "response_type": "code",
             "client_id": name,
             "redirect_uri": self._return,
@@ -52,7 +52,7 @@ class LoginFlow:
             "code_challenge": challenge_of(verifier),
             "code_challenge_method": "S256",
         }
-        answer = redirect(f"{self._service.configuration.token_url}/oauth/authorize?{urlencode(asked)}")
+        answer = redirect(f"{self._service.configuration.token_url}/oauth/authorize?{urlencode(parameters)}")
         self._under_way.set(answer, f"{name}:{state}:{verifier}", SIGN_IN_SECONDS)
         return answer
 
@@ -67,8 +67,8 @@ class LoginFlow:
             return self.show("You were not signed in.", 403)
         version = self._service.tenant(client.tenant).rest_api_version
         left = partial(allowed_now, self._service.configuration)
-        asked = CodeExchange(known[1], self._return, known[3], version, left)
-        exchanged = await self._service.codes.exchange(code, asked)
+        exchange = CodeExchange(known[1], self._return, known[3], version, left)
+        exchanged = await self._service.codes.exchange(code, exchange)
         if exchanged is None:
             return self.show("The sign-in has expired. Please sign in again.", 400)
         self._issued("authorization_code")

@@ -49,9 +49,9 @@ async def laboratories(asker: Asker) -> list[JsonObject]:
 
 async def offers(asker: Asker, laboratory: str, title: str) -> list[Offer]:
     """Return the tests of a laboratory whose title or alias starts with a text; 100 at most."""
-    asked = {"code": f"{system_of(laboratory)}|", "status": "active", "_sort": "title", "_count": str(MOST)}
-    found = await asker.found("ActivityDefinition", urlencode({**asked, **({"title": title} if title else {})}))
-    return [Offer(code, title_of(one, laboratory, code)) for one in found if (code := _code(one, laboratory))]
+    query = {"code": f"{system_of(laboratory)}|", "status": "active", "_sort": "title", "_count": str(MOST)}
+    definitions = await asker.found("ActivityDefinition", urlencode({**query, **({"title": title} if title else {})}))
+    return [Offer(code, title_of(one, laboratory, code)) for one in definitions if (code := _code(one, laboratory))]
 
 
 async def chosen(asker: Asker, laboratory: str, fields: Fields) -> list[Offer]:
@@ -113,9 +113,11 @@ def _order(
 
 async def _offer(asker: Asker, laboratory: str, code: str) -> list[Offer]:
     query = urlencode({"code": f"{system_of(laboratory)}|{code}", "status": "active", "_count": "1"})
-    asked = await asker.found("Questionnaire", query)
+    questionnaires = await asker.found("Questionnaire", query)
     known = await asker.found("ActivityDefinition", query)
-    return [Offer(code, title_of(one, laboratory, code), asked[0] if asked else None) for one in known]
+    return [
+        Offer(code, title_of(one, laboratory, code), questionnaires[0] if questionnaires else None) for one in known
+    ]
 
 
 def _code(definition: JsonObject, laboratory: str) -> str:
@@ -129,9 +131,9 @@ def _problem(tests: list[Offer], text: str, location: str) -> str:
     number = int(place[1] or place[2]) if place else -1
     if not 0 <= number < len(tests):
         return text
-    asked = {one.link_id: one.text for one in tests[number].questions}
+    texts = {one.link_id: one.text for one in tests[number].questions}
     return (
-        f"{tests[number].title}, {asked.get(item[1], item[1])}: please answer."
+        f"{tests[number].title}, {texts.get(item[1], item[1])}: please answer."
         if item
         else f"{tests[number].title}: {text}"
     )

@@ -44,8 +44,8 @@ class QuestionView:
 
 def questions_of(questionnaire: JsonObject, prefix: str) -> list[QuestionView]:
     """Return the questions of a Questionnaire, in order; the names of their fields begin with `prefix`."""
-    asked = items_of(questionnaire)
-    known = by_link_id(asked)
+    items = items_of(questionnaire)
+    known = by_link_id(items)
     return [_question(one, known, prefix) for one in known.values()]
 
 
@@ -101,8 +101,8 @@ def _condition(one: QuestionnaireItem, known: Mapping[str, QuestionnaireItem]) -
         other = known.get(condition.get("question", ""))
         wanted = next((value for name, value in condition.items() if name.startswith("answer")), "")
         named = condition.get("question", "")
-        asked = (other.item.get("text", "") if other is not None else "") or named
-        conditions.append(f"“{asked}” {condition.get('operator', '=')} {_worded(other, wanted)}")
+        question = (other.item.get("text", "") if other is not None else "") or named
+        conditions.append(f"“{question}” {condition.get('operator', '=')} {_worded(other, wanted)}")
     joint = " or " if one.item.get("enableBehavior") == "any" else " and "
     return joint.join(conditions)
 

@@ -59,13 +59,13 @@ class Series:
 
 def series(items: Iterable[JsonObject]) -> list[Series]:
     """Return the results of clinical tests by what was measured, those with the newest values first."""
-    found: dict[tuple[str, ...], Series] = {}
+    by_test: dict[tuple[str, ...], Series] = {}
     for report in items:
         for one in _measured(report.get("observations", ())):
             name, unit = one.get("display", ""), one.get("unit", "")
             key = (one.get("codeSystem", ""), one.get("code", "") or name, unit)
-            found.setdefault(key, Series(name or one.get("code", ""), unit)).values.append(_value(one, report))
-    return list(found.values())
+            by_test.setdefault(key, Series(name or one.get("code", ""), unit)).values.append(_value(one, report))
+    return list(by_test.values())
 
 
 def _measured(observations: Iterable[JsonObject]) -> Iterator[JsonObject]:
