@@ -50,7 +50,7 @@ BUGS: Final = (
     ),
     Bug(
         "other hospitals cannot read a document of codes whose system has no name",
-        "engine.interchange.clinical.ccda.element:_told",
+        "engine.interchange.clinical.ccda.element:_without_empty",
         Swap("''", "'-'"),
         ("interchange/ccda/test_document.py",),
     ),

@@ -66,9 +66,9 @@ def add_code(
 ) -> Element:
     """Append a CodeableConcept.
 
-    The first code of the first of the systems that the template prefers stands in front, the others as translations. A
-    code whose system has no registered OID is never in front: then the null flavor OTH is, as where a template demands
-    a system (`demand`) that none of the codes has. `anchor` is the place of the text in the narrative.
+    The first code of the first system that the template prefers is the main code, the others are translations. A code
+    whose system has no registered OID is never the main code: the null flavor OTH is, as where the template demands a
+    system (`demand`) that no code has. `anchor` is the place of the text in the narrative.
     """
     concept = concept or {}
     known, others = _sorted(concept.get("coding") or (), (demand,) if demand else prefer)

@@ -16,7 +16,7 @@ from engine.interchange.clinical.ccda.record import Custodian, DocumentRecord
 from engine.interchange.clinical.ccda.section import add_section
 from engine.interchange.clinical.ccda.sections.table import SECTIONS
 
-# What no XML 1.0 may have, in whatever form.
+# Characters that XML 1.0 forbids in every form.
 FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 

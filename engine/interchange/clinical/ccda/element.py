@@ -1,4 +1,4 @@
-"""Elements of CDA: made with their namespaces, templates told in both forms that R2.1 asks for."""
+"""CDA elements with their namespaces; templateIds in both forms that R2.1 asks for."""
 
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,7 @@ US: Final = "2.16.840.1.113883.10.20.22."
 
 
 class Template(NamedTuple):
-    """One template of C-CDA; one that R1.1 had is told without the extension too."""
+    """One C-CDA template; one that R1.1 had is also written without the extension."""
 
     root: str
     extension: str = ""
@@ -32,7 +32,7 @@ def add(parent: Element, tag: str, text: str = "", **attributes: str) -> Element
 
     An attribute of no text is left out: the schema of CDA has none that may be empty.
     """
-    made = SubElement(parent, f"{{urn:hl7-org:v3}}{tag}", None, None, **_told(attributes))
+    made = SubElement(parent, f"{{urn:hl7-org:v3}}{tag}", None, None, **_without_empty(attributes))
     if text:
         made.text = text
     return made
@@ -40,13 +40,13 @@ def add(parent: Element, tag: str, text: str = "", **attributes: str) -> Element
 
 def add_extension(parent: Element, tag: str, text: str = "", **attributes: str) -> Element:
     """Append an element of the extensions that HL7 keeps under the name of SDTC."""
-    made = SubElement(parent, f"{{{SDTC}}}{tag}", None, None, **_told(attributes))
+    made = SubElement(parent, f"{{{SDTC}}}{tag}", None, None, **_without_empty(attributes))
     if text:
         made.text = text
     return made
 
 
-def _told(attributes: dict[str, str]) -> dict[str, str]:
+def _without_empty(attributes: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in attributes.items() if value} if "" in attributes.values() else attributes
 
 
@@ -67,5 +67,5 @@ def add_templates(parent: Element, *templates: Template) -> None:
 
 
 def add_reference(parent: Element, anchor: str) -> None:
-    """Append the text of an entry: where in the narrative it stands."""
+    """Append the text of an entry: a reference to the narrative."""
     add(add(parent, "text"), "reference", value=f"#{anchor}")

@@ -38,7 +38,7 @@ FORMAT_CODE: Final = {
     "display": "C-CDA R2.1 structured body (CCD)",
 }
 ALL: Final = ChartPart()
-# So many resources are asked for in one statement.
+# Number of resources that one statement reads.
 PART: Final = 500
 
 
@@ -61,24 +61,23 @@ async def export(service: Service, request: FhirRequest) -> HttpAnswer:
 
 async def export_by_post(service: Service, request: FhirRequest) -> HttpAnswer:
     """Answer POST /Patient/{id}/$export-ccda: the parameters of address and body together; there need be no body."""
-    told = as_query(request.body) if request.body is not None else ()
-    return await export(service, replace(request, query=(*request.query, *told)))
+    parameters = as_query(request.body) if request.body is not None else ()
+    return await export(service, replace(request, query=(*request.query, *parameters)))
 
 
 async def work(service: Service, job: AsyncJob, report: Report) -> JobResult:
     """Make the document that a job asks for; its Binary is there once the job has ended, for an hour."""
     await report({"step": "reading the chart"})
     body = await _document(service, job.tenant, job.patient, str(job.asked[ZONE]), job.id)
-    # Of whole seconds, as the answer tells it.
+    # In whole seconds, as in the answer.
     until = (service.clock() + LIFE).replace(microsecond=0)
     document = new_temporary(body, LINKED_TYPE, until, patient=job.patient)
     url = f"{service.base(job.version)}/Binary/{document.id}"
-    told = _told(url, len(body), sha256(body).hexdigest(), until)
-    return JobResult(write_json(told), lambda transaction: temporary.keep(transaction, document))
+    answer = _document_parameters(url, len(body), sha256(body).hexdigest(), until)
+    return JobResult(write_json(answer), lambda transaction: temporary.keep(transaction, document))
 
 
-def _told(url: str, size: int, checksum: str, until: datetime) -> JsonObject:
-    """Return what tells where the document is and what it is."""
+def _document_parameters(url: str, size: int, checksum: str, until: datetime) -> JsonObject:
     return {
         "resourceType": "Parameters",
         "parameter": [
@@ -114,18 +113,18 @@ def kept_chart(transaction: Transaction, patient_id: str) -> list[bytes]:
 
 def custodian(service: Service, tenant: str) -> Custodian:
     """Return who keeps the charts of a tenant, as it is configured; by default it has the tenant's name."""
-    told = service.tenant(tenant).organization
-    identifiers = [{"system": system, "value": value} for system, value in told.identifiers]
-    telecom = [{"system": "phone", "use": "work", "value": told.telephone}] if told.telephone else []
+    organization = service.tenant(tenant).organization
+    identifiers = [{"system": system, "value": value} for system, value in organization.identifiers]
+    telecom = [{"system": "phone", "use": "work", "value": organization.telephone}] if organization.telephone else []
     postal = {
-        "line": [told.street] if told.street else [],
-        "city": told.city,
-        "state": told.state,
-        "postalCode": told.postal_code,
-        "country": told.country,
+        "line": [organization.street] if organization.street else [],
+        "city": organization.city,
+        "state": organization.state,
+        "postalCode": organization.postal_code,
+        "country": organization.country,
     }
     address = f"{service.configuration.base_url}/{tenant}"
-    return Custodian(told.name or tenant, address, identifiers, telecom, postal if told.city else None)
+    return Custodian(organization.name or tenant, address, identifiers, telecom, postal if organization.city else None)
 
 
 INTERACTIONS: Final = tuple(

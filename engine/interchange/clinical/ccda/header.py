@@ -1,4 +1,4 @@
-"""The header of a document (US Realm Header): whose it is, who made and keeps it, what care it tells of."""
+"""The header of a document (US Realm Header): patient, author, custodian, and the documented care."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -38,7 +38,7 @@ CONTACTS: Final[Mapping[str, str]] = {"C": "ECON", "N": "NOK", "E": "AGNT"}
 
 
 def add_header(document: Element, record: DocumentRecord, document_id: str) -> None:
-    """Append all that stands before the body."""
+    """Append all that precedes the body."""
     patient = record.patient
     add(document, "realmCode", code="US")
     add(document, "typeId", root="2.16.840.1.113883.1.3", extension="POCD_HD000040")
@@ -169,7 +169,7 @@ def _organization(record: DocumentRecord) -> JsonObject:
 
 
 def _add_contact(document: Element, contact: JsonObject) -> None:
-    """Append somebody to be asked or told."""
+    """Append a contact person."""
     if not (contact.get("name") or contact.get("organization")):
         return
     codes = [coding.get("code", "") for one in contact.get("relationship") or () for coding in one.get("coding") or ()]
@@ -186,7 +186,7 @@ def _add_contact(document: Element, contact: JsonObject) -> None:
 
 
 def _add_care(documentation: Element, record: DocumentRecord) -> None:
-    """Append the care that the document tells of: from birth to its moment, and who gave it."""
+    """Append the documented care: from birth to the document's time, with its performers."""
     event = add(documentation, "serviceEvent", classCode="PCPR")
     add_interval(event, "effectiveTime", (record.patient.get("birthDate", ""), record.at.isoformat()), record.zone)
     for reference in _carers(record):

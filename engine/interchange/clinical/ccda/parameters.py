@@ -1,4 +1,4 @@
-"""What a request for $export-ccda asks: the time zone in which times are told."""
+"""The parameter of $export-ccda: the time zone of the document's times."""
 
 from functools import lru_cache
 from typing import Final

@@ -46,7 +46,7 @@ def add_name(parent: Element, name: JsonObject) -> None:
 
 
 def add_patient_name(parent: Element, name: JsonObject) -> None:
-    """Append a name of the patient, who needs a given and a family name: one that is not told is unknown."""
+    """Append a name of the patient, who needs a given and a family name: a missing one is unknown."""
     given = [one for one in name.get("given") or () if one]
     if given and name.get("family"):
         add_name(parent, name)
@@ -60,13 +60,13 @@ def add_patient_name(parent: Element, name: JsonObject) -> None:
 
 
 def add_addresses(parent: Element, addresses: Sequence[JsonObject] | None) -> None:
-    """Append addresses; one that is unknown if there is none."""
+    """Append addresses, or an unknown one."""
     for one in addresses or (None,):
         add_address(parent, one)
 
 
 def add_address(parent: Element, address: JsonObject | None) -> None:
-    """Append an address of at most four lines; what the US realm asks for and is not told, is unknown."""
+    """Append an address of at most four lines; a missing part that the US realm requires is unknown."""
     address = address or {}
     lines = [line for line in address.get("line") or () if line] or [address.get("text", "")]
     if not (lines[0] or address.get("city")):
@@ -84,7 +84,7 @@ def add_address(parent: Element, address: JsonObject | None) -> None:
 
 
 def add_telecoms(parent: Element, telecoms: Sequence[JsonObject] | None, *, most: int = 10) -> None:
-    """Append telephones, addresses of e-mail and of pages; one that is unknown if there is none."""
+    """Append telephones, addresses of e-mail and of pages, or an unknown one."""
     found = [one for one in telecoms or () if one.get("value", "").strip()][:most]
     for one in found:
         value = "".join(one["value"].split())
@@ -155,7 +155,7 @@ def add_performer(
 def add_author(
     parent: Element, record: DocumentRecord, reference: JsonObject | None, within: JsonObject, time: str | None
 ) -> None:
-    """Append who recorded an entry, and when; nothing if neither is told."""
+    """Append who recorded an entry, and when; nothing if both are unknown."""
     if not (reference or time):
         return
     made = add(parent, "author")
@@ -165,7 +165,7 @@ def add_author(
 
 
 def name_of(record: DocumentRecord, reference: JsonObject | None, within: JsonObject) -> str:
-    """Return the name of whom a Reference leads to, as people read it; '' for nobody."""
+    """Return the readable name of a Reference's target; '' for none."""
     if not reference:
         return ""
     if reference.get("display"):

@@ -58,7 +58,7 @@ BARE: Final = frozenset(
         "umol",
     ]
 )
-# Which end of an interval a comparator tells, and whether that itself is within.
+# Which end of an interval a comparator gives, and whether the interval includes it.
 COMPARED: Final = {"<": ("high", "false"), "<=": ("high", "true"), ">": ("low", "false"), ">=": ("low", "true")}
 
 

@@ -74,7 +74,7 @@ class DocumentRecord:
     def add_ids(self, parent: Element, resource: JsonObject, part: str = "") -> None:
         """Append the ids of an entry: one that is made of the resource's, and those by which others know it.
 
-        `part` tells entries apart that come of one resource.
+        `part` distinguishes several entries of one resource.
         """
         name = f"{resource['resourceType']}/{resource.get('id', '')}"
         add(parent, "id", root=self.root(f"{name}#{part}" if part else name))
@@ -100,7 +100,7 @@ def in_error(resource: JsonObject) -> bool:
 
 
 def add_identifiers(parent: Element, identifiers: list[JsonObject] | None) -> int:
-    """Append identifiers of FHIR as ids, and return how many there were; one without a value is none."""
+    """Append FHIR identifiers that have a value as ids, and return their number."""
     found = 0
     for one in identifiers or ():
         value, uri = one.get("value"), one.get("system", "")

@@ -45,7 +45,7 @@ class SectionTable:
 
 @dataclass(frozen=True, slots=True)
 class SectionWriter:
-    """What a section is; `items` finds what of a chart stands in it, `write` appends a row and an entry of one."""
+    """A section: `items` selects its content from the chart, `write` appends one item's row and entry."""
 
     name: str
     code: Fixed
@@ -62,7 +62,7 @@ def cell(anchor: str, at: int = 1) -> str:
 
 
 def add_section(body: Element, section: SectionWriter, record: DocumentRecord) -> None:
-    """Append a section; one that nothing stands in says so, in words and by the null flavor NI."""
+    """Append a section; an empty one says so in words and by the null flavor NI."""
     items = section.items(record)
     component = add(body, "component")
     made = add(component, "section") if items else add(component, "section", nullFlavor="NI")
@@ -96,7 +96,7 @@ def add_notes(parent: Element, resource: JsonObject, about: str, table: SectionT
 
 
 def add_comment(made: Element, anchor: str) -> None:
-    """Fill a comment, whose text stands in the narrative."""
+    """Fill a comment, whose text is in the narrative."""
     add_templates(made, COMMENT)
     add(made, "code", **loinc("48767-8", "Annotation comment"))
     add_reference(made, anchor)

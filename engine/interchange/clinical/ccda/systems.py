@@ -6,7 +6,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 
 class CdaSystem(NamedTuple):
-    """One system: the address that FHIR knows it by, its OID, and the name that CDA shows beside the OID."""
+    """One system: the address that FHIR knows it by, its OID, and its name in CDA."""
 
     uri: str
     oid: str
@@ -16,7 +16,7 @@ class CdaSystem(NamedTuple):
 HL7: Final = "2.16.840.1.113883"
 V3: Final = "http://terminology.hl7.org/CodeSystem/v3-"
 
-# Of several addresses of one OID the first is what documents are read to.
+# Where an OID has several addresses, documents are read to the first.
 SYSTEMS: Final = (
     CdaSystem("http://loinc.org", f"{HL7}.6.1", "LOINC"),
     CdaSystem("http://snomed.info/sct", f"{HL7}.6.96", "SNOMED CT"),
@@ -94,7 +94,7 @@ BY_OID: Final = {one.oid: one for one in reversed(SYSTEMS)}
 V2: Final = "http://terminology.hl7.org/CodeSystem/v2-"
 V2_OID: Final = f"{HL7}.12."
 FORMER: Final = (("http://hl7.org/fhir/v2/", V2), ("http://hl7.org/fhir/v3/", V3))
-# An OID that is made from an address (ITU-T X.667: a UUID under 2.25); the name beside it is that address.
+# An OID that is made from an address (ITU-T X.667: a UUID under 2.25); its name is that address.
 DERIVED: Final = "2.25."
 OID: Final = re.compile(r"[0-2](\.(0|[1-9][0-9]*))+")
 
@@ -114,7 +114,7 @@ def system_by_uri(uri: str) -> CdaSystem | None:
 
 
 def system_by_oid(oid: str, name: str = "") -> CdaSystem:
-    """Return the system of an OID; `name` is what the document shows beside it.
+    """Return the system of an OID; `name` is the one in the document.
 
     An OID that we made of an address becomes that address again, if `name` is it; an unknown one becomes `urn:oid:`.
     """

@@ -41,7 +41,7 @@ def readable(text: str, zone: ZoneInfo) -> str:
 
 
 def span_of(resource: JsonObject, name: str) -> Span:
-    """Return the start and the end of a choice of times (`onset`, `performed`), '' for what is not told."""
+    """Return the start and the end of a choice of times (`onset`, `performed`), '' for what is not given."""
     period = resource.get(f"{name}Period")
     if period:
         return period.get("start", ""), period.get("end", "")
@@ -61,7 +61,7 @@ def add_time(parent: Element, tag: str, text: str, zone: ZoneInfo) -> Element:
 
 
 def add_interval(parent: Element, tag: str, span: Span, zone: ZoneInfo, *, ended: bool = False) -> Element:
-    """Append an interval: its low is always told, if only as unknown; its high where known, or where it `ended`."""
+    """Append an interval. The low is always there, perhaps as unknown; the high if known, or if it has `ended`."""
     made = add(parent, tag)
     add_time(made, "low", span[0], zone)
     if span[1] or ended:
@@ -77,7 +77,7 @@ def add_when(parent: Element, tag: str, span: Span, zone: ZoneInfo) -> Element:
 def _local(text: str, zone: ZoneInfo) -> datetime | None:
     """Return a moment in a zone; None for a leap second and for what lies beyond the calendar there.
 
-    Before zones were agreed the offsets had seconds, which CDA cannot say: such a moment stands in UTC.
+    Before zones were agreed the offsets had seconds, which CDA cannot say: such a moment is written in UTC.
     """
     try:
         moment = datetime.fromisoformat(text)

@@ -1,1 +1,1 @@
-"""Facts about a patient, and the terms that they are told in."""
+"""Facts about a patient, and their code systems and units."""

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from engine.fhir.json import JsonObject
 
-# The most bytes that a document has, where nobody says another bound, and the most facts.
+# The default limit of a document's bytes, and the limit of its facts.
 MOST_BYTES: Final = 20_000_000
 MOST_FACTS: Final = 50_000
 # How facts refer to the patient elsewhere than in their own `subject`, `patient` or `beneficiary`.

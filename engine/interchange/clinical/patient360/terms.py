@@ -183,7 +183,7 @@ UNITS: Final = {
     "years": "a",
     "yrs": "a",
 }
-# UCUM tells small letters from capitals: what is a code of its own is left as it is.
+# UCUM is case-sensitive: a valid code stays as it is.
 CODES: Final = frozenset(UNITS.values())
 
 

@@ -13,11 +13,11 @@ from engine.interchange.clinical.synthetic.record import SyntheticRecord
 from engine.interchange.clinical.synthetic.visit import visits
 
 END: Final = datetime(2026, 3, 2, 6, tzinfo=UTC)
-"""The latest moment that a chart speaks of, plans aside: a fixed day, so that a seed alone says every byte."""
+"""The latest moment in a chart, except in plans. It is fixed, so that the seed alone determines every byte."""
 
 LONGEST: Final = timedelta(days=3650)
 SHORTEST: Final = timedelta(days=30)
-# About so many facts are noted at a visit.
+# Approximate number of facts of a visit.
 FACTS_A_VISIT: Final = 17
 
 

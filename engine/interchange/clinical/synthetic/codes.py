@@ -3,7 +3,7 @@
 A few common codes each, with their short display texts. SNOMED CT: International Edition, (c) SNOMED International; who
 uses it outside its member countries needs its licence. LOINC: (c) Regenstrief Institute, https://loinc.org/license.
 RxNorm: US National Library of Medicine, ICD-10-CM, ICD-10-PCS and CVX: US CDC and CMS, all public domain. UCUM: (c)
-Regenstrief Institute, https://ucum.org/license. HL7 terminology: CC0. No code of CPT stands here: its texts are
+Regenstrief Institute, https://ucum.org/license. HL7 terminology: CC0. No CPT code is used here: its texts are
 licensed.
 """
 

@@ -21,21 +21,21 @@ class Draw:
         return int(self._random.random() * end)
 
     def between(self, low: float, high: float, decimals: int = 0) -> float:
-        """Return a number from `low` to `high` with so many decimals; a whole one is an int."""
+        """Return a number from `low` to `high` rounded to `decimals`; an int for 0."""
         value = round(low + self._random.random() * (high - low), decimals)
         return value if decimals else int(value)
 
     def pick(self, of: Sequence[One]) -> One:
-        """Return one of some things."""
+        """Return one element."""
         return of[self.below(len(of))]
 
     def some(self, of: Sequence[One], number: int) -> list[One]:
-        """Return so many different ones of some things, fewer where there are not that many."""
+        """Return `number` different elements, all of them where there are fewer."""
         left = list(of)
         return [left.pop(self.below(len(left))) for _ in range(min(number, len(left)))]
 
     def chance(self, share: float) -> bool:
-        """Say whether what happens in such a share of cases happens now."""
+        """Return True with the probability `share`."""
         return self._random.random() < share
 
     def moment(self, start: datetime, end: datetime) -> datetime:
@@ -43,5 +43,5 @@ class Draw:
         return start + timedelta(minutes=self.below(max(1, int((end - start).total_seconds() // 60))))
 
     def id(self) -> str:
-        """Return an id that is a UUID of version 4 too, so that it may stand in a `urn:uuid:`."""
+        """Return an id that is a version 4 UUID, so that it is valid in a `urn:uuid:`."""
         return str(UUID(int=self.below(2**48) << 80 | self.below(2**48) << 32 | self.below(2**32), version=4))

@@ -116,8 +116,8 @@ def make_patient(draw: Draw, end: date) -> JsonObject:
         "resourceType": "Patient",
         "id": draw.id(),
         "extension": [
-            _told("race", draw.pick(RACES)),
-            _told("ethnicity", draw.pick(ETHNICITIES)),
+            _us_core_extension("race", draw.pick(RACES)),
+            _us_core_extension("ethnicity", draw.pick(ETHNICITIES)),
             {"url": f"{CORE}birthsex", "valueCode": gender[0].upper()},
         ],
         "identifier": [{"use": "usual", "type": term("v2-0203", "MR"), "system": MRN, "value": number}],
@@ -176,7 +176,7 @@ def _provider_number(draw: Draw) -> str:
     return to_npi(f"99999{draw.below(10**4):04d}")
 
 
-def _told(name: str, code: tuple[str, str]) -> JsonObject:
+def _us_core_extension(name: str, code: tuple[str, str]) -> JsonObject:
     category = {"url": "ombCategory", "valueCoding": coding(RACE_AND_ETHNICITY, *code)}
     return {"url": CORE + name, "extension": [category, {"url": "text", "valueString": code[1]}]}
 

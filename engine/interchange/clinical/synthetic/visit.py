@@ -51,7 +51,7 @@ class SyntheticVisit:
 
 
 def visits(record: SyntheticRecord, first: datetime, number: int) -> Iterator[JsonObject]:
-    """Yield the facts of so many visits from `first` to the record's end, and of more at the end for ever.
+    """Yield the facts of `number` visits from `first` to the record's end, then endlessly at the end.
 
     In order of time, a whole visit first; each fact refers to earlier ones only.
     """

@@ -57,7 +57,7 @@ CRITICALITY: Final = "82606-5"
 
 
 def read_allergies(chart: ReadChart, act: Element) -> None:
-    """Keep the allergies of a concern, or of an observation that stands alone.
+    """Keep the allergies of a concern, or of a single observation.
 
     One that is negated is refuted, or says, where it names no substance, that no allergy is known.
     """
@@ -119,7 +119,7 @@ def _criticality(observation: Element) -> str:
 
 
 def _severity(statement: Element) -> str:
-    """Return the severity that is told of an allergy or of a reaction; '' for none."""
+    """Return the severity of an allergy or of a reaction; '' for none."""
     for one in related(statement):
         if _is_severity(one):
             value = first(one, "value")

@@ -1,4 +1,4 @@
-"""What is read of one document so far: its resources, each with an id and valid, and the narrative they refer to."""
+"""What has been read of one document: its resources, each with an id and valid, and the narrative they refer to."""
 
 import hashlib
 import re
@@ -25,7 +25,7 @@ Resource = JsonObject
 
 # Parts of the narrative that entries may refer to: as many elements and characters as the document has, some times.
 REFERRED: Final = 4
-# What a resource is about, and the words in which people say that there is nothing of the kind.
+# The element that names a resource's subject matter, and the words that state its absence.
 SUBJECTS: Final = ("code", "medicationCodeableConcept", "vaccineCode")
 NOTHING: Final = re.compile(
     r"(no|none|not) ([\w,/ -]{0,60} )?"
@@ -102,8 +102,8 @@ class ReadChart:
         """Return the element of a choice of dateTime and Period, named by its begin (`effective`); {} for none."""
         return timed(name, element, self.offset)
 
-    def told(self) -> tuple[Resource, ...]:
-        """Return all that was kept, without the identifiers that several facts of one type share.
+    def distinct_resources(self) -> tuple[Resource, ...]:
+        """Return the resources read, without the identifiers that several facts of one type share.
 
         Documents are made from examples whose ids stay in them: such an id names none of them.
         """
@@ -118,7 +118,7 @@ class ReadChart:
         return tuple(self.resources)
 
     def _narrated(self, name: str) -> str:
-        """Return the text at a place of the narrative, no more than all that may be read so: '' afterwards."""
+        """Return the text at a place of the narrative; '' once the limit of narrative text is reached."""
         place = self._places.get(name)
         if place is None:
             return ""

@@ -1,4 +1,4 @@
-"""What allergies and problems have in common: the concern that they stand in, their status, and comments."""
+"""What allergies and problems have in common: their concern act, their status, and comments."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Concern:
 
 
 def observations_of(chart: ReadChart, act: Element) -> Iterator[tuple[Concern, Element]]:
-    """Yield the observations of a concern, each with what the concern says, or an observation that stands alone."""
+    """Yield the observations of a concern, each with the concern, or a single observation."""
     if act.tag.endswith("observation"):
         yield Concern("", "", {}, ()), act
         return
@@ -61,9 +61,9 @@ def observations_of(chart: ReadChart, act: Element) -> Iterator[tuple[Concern, E
 
 
 def clinical_status(concern: Concern, observation: Element, system: str, *, ended: bool) -> JsonObject:
-    """Return the clinical status: the one told of it, else that of the concern; what has ended is not active."""
-    told = [first(one, "value") for one in related(observation) if said(one, "code", "code") == STATUS]
-    code = next((STATUSES[said(one)] for one in told if said(one) in STATUSES), concern.status)
+    """Return the clinical status: the observation's own, else the concern's; never active once it has ended."""
+    values = [first(one, "value") for one in related(observation) if said(one, "code", "code") == STATUS]
+    code = next((STATUSES[said(one)] for one in values if said(one) in STATUSES), concern.status)
     if system == ALLERGY_STATUS and code not in ALLERGIES:
         code = "active"
     if ended and code not in ENDED:
@@ -79,6 +79,6 @@ def comments(chart: ReadChart, statement: Element) -> Iterator[str]:
 
 
 def notes(chart: ReadChart, statement: Element, concern: Concern | None = None) -> list[JsonObject]:
-    """Return the comments of a statement, and of the concern that it stands in, as Annotations."""
+    """Return the comments of a statement and of its concern as Annotations."""
     found = (*comments(chart, statement), *(concern.comments if concern else ()))
     return [{"text": one} for one in dict.fromkeys(found)]

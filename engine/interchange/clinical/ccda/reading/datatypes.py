@@ -22,7 +22,7 @@ ADDRESS: Final = re.compile(r"(https?|urn):[!-~]{1,300}")
 # The most characters of one text; documents have whole reports there.
 LONGEST: Final = 20_000
 DIGITS: Final = 15
-# What programs write for a part of a name that there is not; a person may be called Null.
+# What programs write for a missing part of a name; a person may be called Null.
 NO_NAME: Final = frozenset({"", "null"})
 USES: Final = {
     "H": "home",
@@ -52,7 +52,7 @@ def text_of(element: Element | None) -> str:
 
 
 def number(text: str) -> int | Decimal | None:
-    """Return a number with the digits that it is written with; None for what is none, or beyond a double."""
+    """Return a number with the digits that it is written with; None for anything else, or beyond a double."""
     if not NUMBER.fullmatch(text):
         return None
     text = text.lstrip("+")
@@ -67,7 +67,7 @@ def number(text: str) -> int | Decimal | None:
 
 
 def whole(text: str, least: int = 0) -> int | None:
-    """Return a whole number of 32 bits that is not below the least; None for what is none."""
+    """Return a whole number of 32 bits that is not below the least; None for anything else."""
     value = number(text)
     return value if isinstance(value, int) and least <= value < 2**31 else None
 
@@ -122,7 +122,7 @@ def identifiers(element: Element | None) -> list[JsonObject]:
 def quantity(element: Element | None) -> JsonObject:
     """Return a Quantity (PQ, REAL, INT); {} for one without a value.
 
-    A unit that UCUM does not have stands as the text of a translation.
+    The text of a translation holds a unit that UCUM does not have.
     """
     other = first(element, "translation")
     value = number(said(element, "value"))
@@ -137,7 +137,7 @@ def quantity(element: Element | None) -> JsonObject:
 
 
 def bounds(element: Element | None) -> tuple[JsonObject, JsonObject]:
-    """Return both ends of an interval of quantities (IVL_PQ), {} for one that is not told."""
+    """Return both ends of an interval of quantities (IVL_PQ), {} for one that is not given."""
     return quantity(first(element, "low")), quantity(first(element, "high"))
 
 

@@ -59,7 +59,7 @@ def read_ccda(body: bytes, most_bytes: int = MOST_BYTES) -> DocumentFacts:
         type={name: part for name, part in kind.items() if part},
         at=instant(at),
         author=next(filter(None, (text_of(first(root, f"{path}/name")) for path in ORGANIZATIONS)), ""),
-        resources=chart.told(),
+        resources=chart.distinct_resources(),
         narrative=tuple(narrative),
         unread=unread,
     )

@@ -21,7 +21,7 @@ INSTRUCTION: Final = "2.16.840.1.113883.10.20.22.4.20"
 
 
 def dosage_of(chart: ReadChart, entry: Element) -> JsonObject:
-    """Return the Dosage that a substance administration tells; {} for none."""
+    """Return the Dosage of a substance administration; {} for none."""
     as_needed = first(entry, "precondition")
     reason = chart.concept(first(as_needed, "criterion/value"))
     needed = {"asNeededCodeableConcept": reason} if reason else {"asNeededBoolean": True}

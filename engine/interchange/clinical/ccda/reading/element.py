@@ -62,7 +62,7 @@ def is_negated(element: Element) -> bool:
 
 
 def is_null(element: Element) -> bool:
-    """Say whether a statement says that there is nothing to say."""
+    """Return whether a statement is a null statement."""
     return element.get("nullFlavor") is not None
 
 

@@ -57,7 +57,7 @@ DISPOSITION: Final = "sdtc:dischargeDispositionCode"
 
 
 def _status(entry: Element) -> str:
-    """Return the status; an encounter of the past that tells none has been."""
+    """Return the status; a past encounter without one is finished."""
     if said(entry, "moodCode") in INTENTS:
         return PLANNED
     return STATUSES.get(said(entry, "code", "statusCode"), "finished")

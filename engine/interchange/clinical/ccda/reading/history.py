@@ -1,4 +1,4 @@
-"""What is told of a life: Social History and Smoking Status as Observation, Family History as FamilyMemberHistory."""
+"""Histories: Social History and Smoking Status as Observation, Family History as FamilyMemberHistory."""
 
 from typing import Final
 
@@ -11,9 +11,9 @@ from engine.interchange.clinical.ccda.reading.times import day
 
 SOCIAL: Final = "social-history"
 LOINC: Final = "http://loinc.org"
-# Birth Sex Observation: it is of the patient, no fact of a chart.
+# Birth Sex Observation: an attribute of the patient, not a fact of the chart.
 BIRTH_SEX: Final = "2.16.840.1.113883.10.20.22.4.200"
-# Templates whose code only says that something is asserted, and what it is that they tell.
+# Templates whose code is only ASSERTION, and the code of what they assert.
 SMOKING: Final = "2.16.840.1.113883.10.20.22.4.78"
 TOBACCO: Final = "2.16.840.1.113883.10.20.22.4.85"
 PREGNANCY: Final = "2.16.840.1.113883.10.20.15.3.8"
@@ -96,7 +96,7 @@ def _condition(chart: ReadChart, observation: Element) -> JsonObject:
 
 
 def _age(age: JsonObject) -> JsonObject:
-    """Return an Age: its unit is one of time, and years where the document tells none."""
+    """Return an Age: its unit is one of time, and years where the document gives none."""
     if not age:
         return {}
     unit = {"system": system_of("2.16.840.1.113883.6.8"), "code": "a", "unit": "a"}

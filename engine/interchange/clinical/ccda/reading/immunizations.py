@@ -16,7 +16,7 @@ FUNCTION: Final = "http://terminology.hl7.org/CodeSystem/v2-0443"
 REFUSAL: Final = "2.16.840.1.113883.10.20.22.4.53"
 REFUSALS: Final = "2.16.840.1.113883.5.8"
 DOSE_NUMBER: Final = "30973-2"
-# What registries of immunizations say for a dose that nobody knows the number of.
+# What immunization registries write for an unknown dose number.
 UNKNOWN_DOSE: Final = 999
 STATUSES: Final = {"completed": "completed", "active": "completed", "nullified": "entered-in-error"}
 MANUFACTURED: Final = "consumable/manufacturedProduct"
@@ -71,9 +71,9 @@ def _refusal(chart: ReadChart, entry: Element) -> JsonObject:
 
 
 def _dose_number(entry: Element) -> list[JsonObject]:
-    """Return which dose of its series it was: as told by an observation, else by the repeat number."""
-    told = [first(one, "value") for one in related(entry) if said(one, "code", "code") == DOSE_NUMBER]
-    number = next((whole(said(one, "value"), 1) for one in told), None) or whole(
+    """Return the dose's number in its series: from an observation, else the repeat number."""
+    values = [first(one, "value") for one in related(entry) if said(one, "code", "code") == DOSE_NUMBER]
+    number = next((whole(said(one, "value"), 1) for one in values), None) or whole(
         said(entry, "value", "repeatNumber"), 1
     )
     return [{"doseNumberPositiveInt": number}] if number and number != UNKNOWN_DOSE else []

@@ -20,7 +20,7 @@ from engine.interchange.clinical.ccda.reading.element import (
 from engine.interchange.clinical.ccda.reading.parties import author, authored
 from engine.interchange.clinical.ccda.reading.times import interval, period, timed
 
-# SNOMED CT codes that name no medicine in particular: negated, they say that there is none.
+# SNOMED CT codes for medicines in general: negated, they mean that no medicine is taken.
 ANY_MEDICINE: Final = frozenset({"410942007", "105590001", "787859002"})
 STATEMENTS: Final = {
     "active": "active",
@@ -49,7 +49,7 @@ REASON: Final = "RSON"
 
 
 def read_medication(chart: ReadChart, entry: Element) -> None:
-    """Keep a Medication Activity, or those in an act around them; "no known medications" is none.
+    """Keep a Medication Activity, or those in an act around them, but not "no known medications".
 
     Discharge Medication and Admission Medication are such acts.
     """

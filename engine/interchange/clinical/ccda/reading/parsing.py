@@ -31,9 +31,9 @@ ENCODINGS: Final = {
 }
 DOCTYPE: Final = "<!DOCTYPE"
 SPACE: Final = re.compile(r"\s*")
-# What may stand before a DOCTYPE: how it begins, and how it ends.
+# What may precede a DOCTYPE: its begin and its end.
 BEFORE: Final = (("<!--", "-->"), ("<?", "?>"))
-# How libxml2 tells that a bound of its own is passed.
+# How libxml2 reports that one of its own limits is exceeded.
 LIMITS: Final = (
     ("Excessive depth", UnreadableReason.TOO_DEEP),
     ("Resource limit exceeded", UnreadableReason.TOO_LARGE),
@@ -92,7 +92,7 @@ def _decoded(body: bytes) -> str:
 
 
 def _has_doctype(text: str) -> bool:
-    """Say whether a DOCTYPE stands before the first element; elsewhere it is no well-formed XML."""
+    """Return whether a DOCTYPE precedes the first element; elsewhere the XML is not well-formed."""
     place = 0
     while True:
         space = SPACE.match(text, place)
@@ -107,5 +107,5 @@ def _has_doctype(text: str) -> bool:
 
 
 def _reason(error: etree.XMLSyntaxError) -> UnreadableReason:
-    told = str(error.msg)
-    return next((reason for sign, reason in LIMITS if told.startswith(sign)), UnreadableReason.NOT_XML)
+    message = str(error.msg)
+    return next((reason for sign, reason in LIMITS if message.startswith(sign)), UnreadableReason.NOT_XML)

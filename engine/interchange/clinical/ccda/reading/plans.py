@@ -72,10 +72,10 @@ def read_goal(chart: ReadChart, entry: Element) -> None:
 
 
 def read_planned_act(chart: ReadChart, entry: Element) -> None:
-    """Keep a Planned Act: one of care as such, or with instructions, is a CarePlan, another one a ServiceRequest."""
-    told = related(entry, "COMP", "act")
+    """Keep a Planned Act as a CarePlan if its code is care or it has instructions, else as a ServiceRequest."""
+    instructions = related(entry, "COMP", "act")
     code = code_of(chart, entry)
-    if said(entry, "code", "code") != CARE and not told:
+    if said(entry, "code", "code") != CARE and not instructions:
         read_plan(chart, entry)
         return
     low, high = interval(first(entry, "effectiveTime"), chart.offset)
@@ -89,20 +89,20 @@ def read_planned_act(chart: ReadChart, entry: Element) -> None:
             "period": period(low, high if high != low else ""),
             "created": authored(chart, entry),
             "author": author(chart, entry),
-            "activity": [{"detail": _activity(chart, one)} for one in told],
+            "activity": [{"detail": _activity(chart, one)} for one in instructions],
             "note": notes(chart, entry),
         },
     )
 
 
-def _activity(chart: ReadChart, told: Element) -> JsonObject:
-    code = code_of(chart, told)
+def _activity(chart: ReadChart, act: Element) -> JsonObject:
+    code = code_of(chart, act)
     words = {"code": code} if code.get("coding") else {"description": code.get("text", "")}
     return {"status": "unknown", **words}
 
 
 def read_coverage(chart: ReadChart, entry: Element) -> None:
-    """Keep the policies of a Coverage Activity, or one that stands alone; one that nobody pays for is none."""
+    """Keep the policies of a Coverage Activity, or a single policy; one without a payor is left out."""
     if POLICY in templates(entry) or not related(entry, name="act"):
         _read_policy(chart, entry, None)
         return

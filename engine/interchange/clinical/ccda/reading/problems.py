@@ -21,7 +21,7 @@ CATEGORY: Final = "http://terminology.hl7.org/CodeSystem/condition-category"
 PROBLEM: Final = "problem-list-item"
 DIAGNOSIS: Final = "encounter-diagnosis"
 SEVERITY: Final = "SEV"
-# SNOMED CT codes that name no problem in particular: negated, they say that none is known.
+# SNOMED CT codes for problems in general: negated, they mean that no problem is known.
 ANY_PROBLEM: Final = frozenset({"55607006", "404684003", "64572001", "282291009", "409586006"})
 NONE_KNOWN: Final = {
     "coding": [
@@ -31,7 +31,7 @@ NONE_KNOWN: Final = {
 
 
 def read_problems(chart: ReadChart, act: Element) -> None:
-    """Keep the problems of a concern, or of an observation that stands alone."""
+    """Keep the problems of a concern, or of a single observation."""
     for concern, observation in observations_of(chart, act):
         read_problem(chart, concern, observation, PROBLEM)
 
@@ -70,7 +70,7 @@ def read_problem(chart: ReadChart, concern: Concern, observation: Element, categ
 
 
 def _problem(chart: ReadChart, observation: Element) -> JsonObject:
-    """Return the problem that is observed, {} for none; where it is said that there is none, that is its code."""
+    """Return the problem that is observed, {} for none; "no known problem" has a code of its own."""
     value = first(observation, "value")
     if said(value) in ANY_PROBLEM and is_negated(observation):
         return NONE_KNOWN

@@ -34,7 +34,7 @@ REQUESTS: Final = {
     "nullified": "entered-in-error",
     "obsolete": "entered-in-error",
 }
-# Code of a comment, which is no procedure where it stands alone.
+# Code of a comment; a comment alone is not a procedure.
 COMMENT: Final = "48767-8"
 
 

@@ -27,7 +27,7 @@ COMPONENT: Final = ("code", "dataAbsentReason", "interpretation", "referenceRang
 
 
 def read_result(chart: ReadChart, entry: Element) -> None:
-    """Keep a Result Organizer, or a Result Observation that stands alone.
+    """Keep a Result Organizer, or a single Result Observation.
 
     An organizer that says nothing but what its one observation does is no report.
     """
@@ -60,7 +60,7 @@ def read_result(chart: ReadChart, entry: Element) -> None:
 
 
 def read_vitals(chart: ReadChart, entry: Element) -> None:
-    """Keep the signs of a Vital Signs Organizer, or a Vital Sign Observation that stands alone.
+    """Keep the signs of a Vital Signs Organizer, or a single Vital Sign Observation.
 
     A systolic and a diastolic pressure of one organizer and time are one blood pressure. The organizer itself says
     nothing but that they were taken together, and is not kept.
@@ -95,8 +95,8 @@ def _effective(chart: ReadChart, entry: Element) -> JsonObject:
     if own:
         return own
     times = [interval(one, chart.offset)[0] for one in every(entry, "component/observation/effectiveTime")]
-    told = sorted(filter(None, times))
-    return {"effectiveDateTime": told[0]} if told else {}
+    starts = sorted(filter(None, times))
+    return {"effectiveDateTime": starts[0]} if starts else {}
 
 
 def _together(one: JsonObject, other: JsonObject) -> bool:

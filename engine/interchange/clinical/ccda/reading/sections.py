@@ -1,4 +1,4 @@
-"""Which entries a document has, and who reads each: by its template, else by the section that it stands in."""
+"""Which function reads an entry: found by the entry's template, else by its section."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -110,7 +110,7 @@ SECTION_TEMPLATES: Final = {
     )
 }
 PLAN: Final = "18776-5"
-# In a plan, who reads an entry without a template is told by what it is.
+# In a plan, the element's tag selects the reader of an entry without a template.
 PLANNED: Final[dict[str, Reader]] = {
     tag("substanceAdministration"): read_planned_medication,
     **{tag(name): read_plan for name in ("procedure", "observation")},

@@ -28,8 +28,8 @@ def offset_of(text: str) -> str:
 def moment(text: str, offset: str) -> str:
     """Return a point in time as a FHIR dateTime, '' for none; `offset` is for one that is written without.
 
-    FHIR has no time of day without an offset: where neither tells one, the day is left. Midnight without an offset of
-    its own is a day that was filled up.
+    FHIR has no time of day without an offset: without one in either place only the day is kept. Midnight without an
+    offset of its own is a padded day.
     """
     found = POINT.fullmatch(text)
     if found is None:
@@ -59,7 +59,7 @@ def instant(text: str) -> str:
 
 
 def interval(element: Element | None, offset: str) -> tuple[str, str]:
-    """Return the ends of an interval, or a point in time twice; '' for an end that is not told."""
+    """Return the ends of an interval, or a point in time twice; '' for an end that is not given."""
     if element is None:
         return "", ""
     point = moment(said(element, "value"), offset) or moment(said(element, "value", "center"), offset)
@@ -80,12 +80,12 @@ def timed(name: str, element: Element | None, offset: str) -> JsonObject:
 
 
 def period(low: str, high: str) -> JsonObject:
-    """Return a Period of the ends that are told."""
+    """Return a Period of the ends that are given."""
     return {name: end for name, end in (("start", low), ("end", high)) if end}
 
 
 def _offset(found: re.Match[str]) -> str:
-    """Return the offset of a point in time; '' for none, and for one that there is not."""
+    """Return the offset of a point in time; '' for none, and for one that does not exist."""
     zulu, hours, minutes, whole = found.groups()[7:]
     if zulu:
         return "+00:00"
@@ -106,7 +106,7 @@ def _exists(text: str) -> bool:
 
 
 def _after(low: str, width: Element | None) -> str:
-    """Return the end of an interval that is told by its width; '' where that says none."""
+    """Return the end of an interval given by its width; '' for a width that cannot be read."""
     seconds = SECONDS.get(said(width, "unit"))
     if width is None or seconds is None:
         return ""

@@ -65,7 +65,7 @@ KINDS: Final[Mapping[tuple[str, str], dict[str, str]]] = {
     ("", "food"): snomed("418471000", "Propensity to adverse reaction to food"),
     ("", "environment"): snomed("420134006", "Propensity to adverse reaction"),
 }
-# Codes that say that there is none, and what there is none of: C-CDA negates the observation instead.
+# Codes for the absence of allergies, and the allergy that is absent: C-CDA negates the observation instead.
 NONE_KNOWN: Final[Mapping[str, dict[str, str]]] = {
     "716186003": ALLERGY,
     "409137002": KINDS["allergy", "medication"],
@@ -90,7 +90,7 @@ CRITICALITIES: Final[Mapping[str, dict[str, str]]] = {
 
 
 def status_of(resource: JsonObject) -> str:
-    """Return the clinical status: active where none is told."""
+    """Return the clinical status, active by default."""
     return next((status for status in STATUSES if has_code(resource.get("clinicalStatus"), status)), "active")
 
 

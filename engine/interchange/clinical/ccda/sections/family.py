@@ -50,8 +50,10 @@ def _died(relative: JsonObject) -> str:
     """Return that a relative died, and when, as people read it."""
     if relative.get("deceasedBoolean") is False:
         return ""
-    told = relative.get("deceasedString") or relative.get("deceasedDate") or shown_quantity(relative.get("deceasedAge"))
-    return f"died: {told}" if told else "died" if relative.get("deceasedBoolean") else ""
+    cause = (
+        relative.get("deceasedString") or relative.get("deceasedDate") or shown_quantity(relative.get("deceasedAge"))
+    )
+    return f"died: {cause}" if cause else "died" if relative.get("deceasedBoolean") else ""
 
 
 def _add_relative(record: DocumentRecord, parent: Element, relative: JsonObject) -> None:

@@ -1,4 +1,4 @@
-"""Goals: what is aimed at, by when, and how it stands."""
+"""Goals: the target, its date, and its status."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -46,7 +46,7 @@ STATUSES: Final[Mapping[str, str]] = {
     "stopped": "aborted",
     "cancelled": "aborted",
 }
-# A request that nobody has ordered yet stands in the plan.
+# A request that is not ordered yet belongs to the plan.
 INTENDED: Final[Mapping[str, str]] = {"proposal": "PRP", "plan": "INT"}
 DIRECTION_CELL: Final = 3
 NEEDED: Final = re.compile(r"\b(?:needed|prn|p\.r\.n\.)", re.IGNORECASE)
@@ -59,7 +59,7 @@ def ordered(record: DocumentRecord) -> Sequence[JsonObject]:
 
 
 def planned(record: DocumentRecord) -> Sequence[JsonObject]:
-    """Return the requests that are a proposal or a plan, and still stand."""
+    """Return the open requests that are a proposal or a plan."""
     return [
         one
         for one in record.of_type("MedicationRequest")
@@ -130,7 +130,7 @@ def span(resource: JsonObject, dosage: JsonObject) -> Span:
 
 
 def _add_frequency(made: Element, repeat: JsonObject) -> None:
-    """Append how often: every so many hours; institutionSpecified as people may choose the hours."""
+    """Append the frequency as a period in hours; institutionSpecified, as staff may choose the hours."""
     if not (repeat.get("period") and repeat.get("periodUnit")):
         return
     often = add(made, "effectiveTime", institutionSpecified="true", operator="A")
@@ -140,7 +140,7 @@ def _add_frequency(made: Element, repeat: JsonObject) -> None:
 
 
 def _add_dose(made: Element, dose: JsonObject) -> None:
-    """Append the dose, which is told even if unknown, and the rate."""
+    """Append the dose, with a null flavor if unknown, and the rate."""
     if dose.get("doseRange"):
         add_range(made, "doseQuantity", dose["doseRange"])
     else:
@@ -150,7 +150,7 @@ def _add_dose(made: Element, dose: JsonObject) -> None:
 
 
 def _add_directions(parent: Element, anchor: str) -> None:
-    """Append the directions as they were written: where they stand in the narrative."""
+    """Append the directions as they were written: a reference to the narrative."""
     made = add_related(parent, "COMP", "substanceAdministration", "SBADM", str(parent.get("moodCode")))
     add_templates(made, DIRECTIONS)
     add(made, "code", **loinc("76662-6", "Instructions Medication"))
@@ -187,17 +187,17 @@ def directions(resource: JsonObject) -> str:
 
 
 def _direction(dosage: JsonObject) -> str:
-    """Return the directions of one dosage; that it is taken as needed is never left out."""
-    told = str(
+    """Return the directions of one dosage; "as needed" is never left out."""
+    directions = str(
         dosage.get("text")
         or dosage.get("patientInstruction")
         or label((dosage.get("timing") or {}).get("code"))
         or "as directed"
     )
-    if not (dosage.get("asNeededBoolean") or dosage.get("asNeededCodeableConcept")) or NEEDED.search(told):
-        return told
+    if not (dosage.get("asNeededBoolean") or dosage.get("asNeededCodeableConcept")) or NEEDED.search(directions):
+        return directions
     reason = label(dosage.get("asNeededCodeableConcept"))
-    return f"{told}, as needed{f' for {reason}' if reason else ''}"
+    return f"{directions}, as needed{f' for {reason}' if reason else ''}"
 
 
 def _write(record: DocumentRecord, section: Element, table: SectionTable, resource: JsonObject) -> None:

@@ -1,4 +1,4 @@
-"""Which observations of a chart stand where: vital signs, social history, results; and what their entries share."""
+"""Which section an observation belongs to (vital signs, social history, results), and what the entries share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -85,7 +85,7 @@ def add_result(record: DocumentRecord, made: Element, observation: JsonObject, p
 
 
 def part_name(observation: JsonObject, part: JsonObject) -> str:
-    """Return what tells the entry of a component from others: its place; '' for that of the observation itself."""
+    """Return the name of a component's entry, by its place; '' for the observation's own entry."""
     if part is observation:
         return ""
     return f"component-{next(at for at, one in enumerate(observation['component']) if one is part)}"
@@ -96,10 +96,10 @@ def add_interpretations(made: Element, part: JsonObject) -> None:
     for concept in part.get("interpretation") or ():
         for coding in concept.get("coding") or ():
             if coding.get("code") and coding.get("system", "").endswith(("ObservationInterpretation", "0078")):
-                told = add(made, "interpretationCode", code=coding["code"], codeSystem=INTERPRETATION)
-                told.set("codeSystemName", system_by_oid(INTERPRETATION).name)
+                interpretation = add(made, "interpretationCode", code=coding["code"], codeSystem=INTERPRETATION)
+                interpretation.set("codeSystemName", system_by_oid(INTERPRETATION).name)
                 if coding.get("display"):
-                    told.set("displayName", coding["display"])
+                    interpretation.set("displayName", coding["display"])
                 break
 
 

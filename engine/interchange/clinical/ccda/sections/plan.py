@@ -1,4 +1,4 @@
-"""Plan of treatment: what is ordered or proposed and still stands, encounters to come, plans of care."""
+"""Plan of treatment: open orders and proposals, planned encounters, plans of care."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -137,11 +137,11 @@ def _care_plan(record: DocumentRecord, section: Element, table: SectionTable, pl
     add_author(made, record, plan.get("author"), plan, plan.get("created"))
     for detail in details:
         if detail.get("description") or detail.get("code"):
-            told = add_related(made, "COMP", "act", "ACT", "INT")
-            add_templates(told, INSTRUCTION)
-            add_code(told, "code", detail.get("code") or {"text": detail["description"]}, prefer=(SNOMED,))
-            add_reference(told, cell(anchor, 2))
-            add(told, "statusCode", code="completed")
+            instruction = add_related(made, "COMP", "act", "ACT", "INT")
+            add_templates(instruction, INSTRUCTION)
+            add_code(instruction, "code", detail.get("code") or {"text": detail["description"]}, prefer=(SNOMED,))
+            add_reference(instruction, cell(anchor, 2))
+            add(instruction, "statusCode", code="completed")
 
 
 def _period(resource: JsonObject) -> Span:

@@ -16,7 +16,7 @@ CONCERN: Final = template("4.3", "2015-08-01")
 OBSERVATION: Final = template("4.4", "2015-08-01")
 STATUS: Final = template("4.6", "2019-06-20")
 NO_PROBLEMS: Final = "160245001"
-# What kind of problem it is: SNOMED CT in front, LOINC beside it.
+# The kind of problem: a SNOMED CT code with its LOINC translation.
 PROBLEM: Final = (snomed("55607006", "Problem"), loinc("75326-9", "Problem"))
 DIAGNOSIS: Final = (snomed("282291009", "Diagnosis interpretation"), loinc("29308-4", "Diagnosis"))
 STATUSES: Final[Mapping[str, dict[str, str]]] = {
@@ -33,8 +33,8 @@ OVER: Final = frozenset({"inactive", "remission", "resolved"})
 def status_of(condition: JsonObject) -> str:
     """Return the clinical status; without one a problem that has ended is resolved, and another one active."""
     ended = any(key.startswith("abatement") for key in condition)
-    told = next((status for status in STATUSES if has_code(condition.get("clinicalStatus"), status)), "")
-    return told or ("resolved" if ended else "active")
+    status = next((status for status in STATUSES if has_code(condition.get("clinicalStatus"), status)), "")
+    return status or ("resolved" if ended else "active")
 
 
 def span(condition: JsonObject) -> Span:
@@ -90,9 +90,9 @@ def _categories(condition: JsonObject) -> list[JsonObject]:
 
 
 def diagnoses(record: DocumentRecord) -> dict[str, list[JsonObject]]:
-    """Return the conditions that stand with each encounter that is not to come, by the encounter's id.
+    """Return the conditions of each encounter that is not planned, by the encounter's id.
 
-    Those that it names, and those that are nothing but the diagnosis of it.
+    These are the ones that it names, and the ones that are only its diagnosis.
     """
     found: dict[str, list[JsonObject]] = {}
     for encounter in record.of_type("Encounter"):
@@ -108,7 +108,7 @@ def diagnoses(record: DocumentRecord) -> dict[str, list[JsonObject]]:
 
 
 def listed(record: DocumentRecord) -> Sequence[JsonObject]:
-    """Return the conditions but those that are nothing but the diagnosis of an encounter, which stand with that."""
+    """Return the conditions, without those that are only the diagnosis of an encounter: these are listed with it."""
     elsewhere = {id(one) for group in diagnoses(record).values() for one in group if _only_diagnosis(one)}
     return [one for one in record.of_type("Condition") if id(one) not in elsewhere]
 

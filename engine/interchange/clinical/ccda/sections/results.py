@@ -30,7 +30,7 @@ from engine.interchange.clinical.ccda.sections.observations import (
 )
 from engine.interchange.clinical.ccda.times import add_interval, add_when, readable_span
 
-# What a group is of (a report, or an observation that has others as members or stands alone), and its observations.
+# The head of a group (a report, a panel, or a single observation), and its observations.
 Group = tuple[JsonObject, list[JsonObject]]
 
 ORGANIZER: Final = template("4.1", "2015-08-01")
@@ -50,7 +50,7 @@ def _groups(record: DocumentRecord) -> Sequence[Group]:
             members = list(_taken(shown, one["hasMember"]))
             own = [one] if any(key.startswith("value") for key in one) else []
             shown.pop(name, None)
-            # A panel whose members are vital signs stands there, as an organizer.
+            # A panel whose members are vital signs is an organizer in that section.
             if own or members:
                 found.append((one, [*own, *members]))
     return [*found, *((one, [one]) for one in shown.values())]

@@ -22,7 +22,7 @@ GENDER: Final = "2.16.840.1.113883.5.1"
 
 
 def birth_sex(patient: JsonObject) -> str:
-    """Return the birth sex that a Patient tells (`F`, `M`, `UNK`), '' for none."""
+    """Return the birth sex of a Patient (`F`, `M`, `UNK`), '' for none."""
     return next(
         (one.get("valueCode", "") for one in patient.get("extension") or () if one.get("url") == BIRTH_SEX_URL), ""
     )
@@ -63,7 +63,7 @@ def _write(record: DocumentRecord, section: Element, table: SectionTable, item: 
 
 
 def _fill(record: DocumentRecord, made: Element, item: JsonObject, anchor: str, kind: Any) -> None:
-    """Fill an observation up to its time; its code is one of LOINC, or told as the translation of none."""
+    """Fill an observation up to its time; its code is of LOINC, or a translation of a null flavor."""
     add_templates(made, kind)
     record.add_ids(made, item)
     code = add_code(made, "code", item.get("code"), demand=LOINC, anchor=cell(anchor))
