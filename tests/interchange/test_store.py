@@ -13,7 +13,7 @@ import pytest
 from engine.database.connection import Connection
 from engine.errors import StartError
 from engine.interchange.rest.patient.index import index_patient
-from engine.interchange.store import history, redirected, transaction
+from engine.interchange.store import history, references, transaction
 from engine.interchange.store.place import Place, place_of
 from engine.interchange.store.sqlite import connect
 from engine.interchange.store.store import Store
@@ -83,9 +83,9 @@ HOT = pytest.mark.parametrize(
         (transaction.MOVE_SURVIVOR, ("a", 1, "Patient", "b")),
         (transaction.REFERRERS.format(rows=""), (1, "Patient/a")),
         (transaction.REFERRERS.format(rows=" AND parameter IN (?)"), (1, "Patient/a", "Provenance.target")),
-        (redirected.REDIRECT, ("Patient/b", 1, "Patient/a", 1, 2)),
-        (redirected.DROP_TARGET, (1, "Patient/a", 1, 2)),
-        (redirected.DROP_UNNAMED, (1, "Patient/b")),
+        (references.REDIRECT, ("Patient/b", 1, "Patient/a", 1, 2)),
+        (references.DROP_TARGET, (1, "Patient/a", 1, 2)),
+        (references.DROP_UNNAMED, (1, "Patient/b")),
         (transaction.COUNT_CODE, (1, "Patient.demographics", "x")),
         (vault.GET, (b"",)),
         (vault.REVOKE, (b"",)),

@@ -19,7 +19,7 @@ from engine.interchange.core.audit.trail import verify_log
 from engine.interchange.rest.patient.index import index_patient
 from engine.interchange.store import postgresql_writer
 from engine.interchange.store.access import AccessRow, append
-from engine.interchange.store.deadline import DEADLINE
+from engine.interchange.store.backend import DEADLINE
 from engine.interchange.store.place import open_known, place_of
 from engine.interchange.store.postgresql_steps import ALL_STEPS
 from engine.interchange.store.postgresql_writer import PostgresqlWriter

@@ -198,7 +198,7 @@ class Runner:
             return False
         result = keep(transaction) if keep is not None else None
         if result is not None:
-            rows.tell(connection, kept.number, result)
+            rows.set_body(connection, kept.number, result)
         announce_end(transaction, EndedJob(job, state, self._service.handle(job), result or body), self._end_events)
         fault.point("F34")
         return True

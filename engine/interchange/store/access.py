@@ -57,12 +57,12 @@ LOCAL: Final = "local"
 
 
 def by_command(at_ms: int, tenant: str, base: str, interaction: str, what: tuple[str, str], patients: str) -> AccessRow:
-    """Return the row of something that a command has done to `what` (type and id), for whoever is signed in here."""
+    """Return the row of a command's action on `what` (type and id), by the operating system's user."""
     who = (PROGRAM, getpass.getuser(), "", LOCAL, "")
     return AccessRow(at_ms, tenant, *who, base, interaction, *what, patients, "done", 0)
 
 
-# What is selected of a row, in the order in which `read_row` takes it.
+# The selected columns, in the order in which `read_row` takes them.
 COLUMNS: Final = ", ".join((*AccessRow._fields, "seq", "hash"))
 ADD: Final = (
     f"INSERT INTO access (seq, {', '.join(AccessRow._fields)}, hash)"  # noqa: S608 - names of columns, no value
@@ -81,7 +81,7 @@ class Logged(NamedTuple):
 
 
 class AccessLogFault(NamedTuple):
-    """A row that is not as it was written, and what is wrong with it."""
+    """A row that was changed after it was written, and the fault found."""
 
     seq: int
     text: str
@@ -89,7 +89,7 @@ class AccessLogFault(NamedTuple):
 
 @dataclass(slots=True)
 class Pending:
-    """What a request is going to write, so that its row is in the same commit; `kept` once that was so.
+    """The row of a request that is going to write, kept in the same commit; `kept` once that has happened.
 
     `entries` are the rows of what is done together: a transaction sets them, and then they are all that is kept.
     """
@@ -99,13 +99,13 @@ class Pending:
     entries: tuple[AccessRow, ...] = ()
 
     def keep(self, connection: Connection, touched: Iterable[str]) -> None:
-        """Add the row within the first write of the request, with those whose records that has touched."""
+        """Add the row within the first write of the request, with the patients whose records it has touched."""
         if not self.kept:
             append(connection, self.entries or (touching(self.access, touched),))
             self.kept = True
 
 
-# What the request at hand writes; None where it only reads.
+# The pending row of the request at hand; None where it only reads.
 PENDING: Final[ContextVar[Pending | None]] = ContextVar("pending", default=None)
 
 
@@ -118,7 +118,7 @@ def patients_in(text: bytes) -> Iterator[str]:
 
 
 def touching(access: AccessRow, touched: Iterable[str]) -> AccessRow:
-    """Return a row with the ids of those whose records a write has touched."""
+    """Return a row with the ids of the patients whose records a write has touched."""
     return access._replace(patients=joined((*access.patients.split(), *sorted(touched))))
 
 
@@ -143,7 +143,7 @@ def last(connection: Connection) -> ChainLink:
 
 
 def hashed(seq: int, row: AccessRow) -> bytes:
-    """Return what is hashed of a row."""
+    """Return the hashed bytes of a row."""
     return orjson.dumps((seq, *row))
 
 
@@ -162,7 +162,7 @@ def read_row(row: tuple[Any, ...]) -> Logged:
 
 
 def faults(connection: Connection) -> Iterator[AccessLogFault]:
-    """Yield each row that was changed, and each place where one was taken out; what was cut off the end is not seen."""
+    """Yield each row that was changed, and each place where one was removed; rows removed at the end are not seen."""
     before = START
     for one in logged(connection):
         link = ChainLink(one.seq, one.hash)

@@ -1,17 +1,24 @@
 """A database as the store uses it: a file of SQLite, or PostgreSQL, which several processes may serve from at once."""
 
+import math
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from contextvars import ContextVar
+from typing import Final, Protocol, TypeVar
 
 from engine.database.connection import Connection
 from engine.interchange.store.writer import StoreWriter
 
 T = TypeVar("T")
 
+# Until when the reads of the request at hand may go on, by time.monotonic(); its threads have it too.
+DEADLINE: Final[ContextVar[float]] = ContextVar("deadline", default=math.inf)
+NEVER: Final = math.inf
+
 
 class StoreReader(Protocol):
-    """One thread's way to read; texts are in SQLite's words."""
+    """One thread's reader; statements are in SQLite's dialect."""
 
     @property
     def connection(self) -> Connection:
@@ -21,7 +28,7 @@ class StoreReader(Protocol):
         """Run `work` on one snapshot; TimeoutError once the request's deadline (`DEADLINE`) has passed."""
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
 
 
 class Backend(Protocol):
@@ -29,7 +36,7 @@ class Backend(Protocol):
 
     @property
     def shared(self) -> bool:
-        """Whether other processes may change it beside this one, so that nothing may be kept in memory unasked."""
+        """Whether other processes may change it too, so that a cache must check for changes."""
 
     def claim(self) -> None:
         """Take the right to be the only service, where there may be only one; StartError where another has it."""
@@ -45,17 +52,27 @@ class Backend(Protocol):
         """
 
     def reader(self) -> StoreReader:
-        """Return a way to read for one thread."""
+        """Return a reader for one thread."""
 
     def changing(self) -> AbstractContextManager[Connection]:
         """Return a connection that changes a row or two outside the writer, each statement by itself."""
 
     def index(self, work: Callable[[Connection, str], None]) -> None:
-        """Run `work`, which makes index rows anew, while no other process does; it gets what begins a transaction."""
+        """Run `work`, which rebuilds index rows, while no other process does; its text begins a transaction."""
 
     def writer(self, edition: str, *, serves: bool) -> StoreWriter:
         """Return the writer, begun.
 
         `edition` is that of the search parameters by which it makes index rows, '' for a command. One that `serves`
-        asks for the right to do what only one process does.
+        asks for the lock of what only one process does.
         """
+
+
+def set_deadline(seconds: float) -> None:
+    """Give the reads of the request at hand some seconds from now."""
+    DEADLINE.set(time.monotonic() + seconds)
+
+
+def passed(deadline: float) -> bool:
+    """Return whether a deadline has passed."""
+    return time.monotonic() > deadline

@@ -1,4 +1,4 @@
-"""The snapshot behind the pages of a chart: its keys, kept until nobody can follow a link to it any more.
+"""The snapshot behind the pages of a chart: its keys, kept until its links expire.
 
 The same list of keys is kept once, however often it is asked for. A search by POST keeps what it asks for likewise.
 """
@@ -32,7 +32,7 @@ MAKE_ROOM: Final = (
 
 
 class Snapshot(NamedTuple):
-    """The keys of an answer, as they are kept: packed, under the digest of what they are."""
+    """The keys of an answer, packed, with their digest as id."""
 
     digest: bytes
     packed: bytes
@@ -57,13 +57,13 @@ def find_snapshot(transaction: Transaction, digest: bytes) -> Snapshot | None:
 
 
 def kept_until(transaction: Transaction, snapshot: Snapshot) -> int:
-    """Return until when a snapshot is kept, in milliseconds since 1970; 0 for one that is not."""
+    """Return until when a snapshot is kept, in milliseconds since 1970; 0 for an unknown one."""
     row = transaction.connection.execute(EXPIRY, (snapshot.digest,)).fetchone()
     return int(row[0]) if row else 0
 
 
 def keep_snapshot(snapshot: Snapshot, now_ms: int, until_ms: int, transaction: Transaction) -> None:
-    """Keep a snapshot, new or known, until a moment at least; let go of what has expired and of what is too much."""
+    """Keep a snapshot, new or known, until a moment at least; delete the expired ones and those beyond the limit."""
     execute = transaction.connection.execute
     execute(FORGET, (now_ms,))
     execute(KEEP, (snapshot.digest, transaction.tenant, snapshot.packed, until_ms))

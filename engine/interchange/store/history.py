@@ -1,4 +1,4 @@
-"""Former versions as they are kept: of one resource and of a type, the newest first; and what retention takes."""
+"""Former versions of a resource and of a type, newest first, and their retention."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -56,14 +56,14 @@ class HistoryPosition(NamedTuple):
 
 
 class HistorySpan(NamedTuple):
-    """What of a history is wanted: versions made since a moment, and not ended before `kept_ms` (retention)."""
+    """The span of a history: versions made since a moment, and not ended before `kept_ms` (retention)."""
 
     since_ms: int
     kept_ms: int
 
 
 class Versions(NamedTuple):
-    """One page of versions, how many there are in all, and whether some stand behind the page."""
+    """One page of versions, their total number, and whether more follow."""
 
     page: tuple[StoredVersion, ...]
     total: int
@@ -79,7 +79,7 @@ def former_version(
 
 
 def last_unknown(transaction: Transaction, present: StoredVersion) -> int:
-    """Return the number of the last version from before versions were kept, 0 for none."""
+    """Return the number of the last version before versions were kept, 0 for none."""
     row = transaction.connection.execute(UNKNOWN, (present.key,)).fetchone()
     return int(row[0]) if row else 0
 
@@ -119,7 +119,7 @@ def versions_of_type(
 
 
 def ended_versions(transaction: Transaction, type_name: str, before_ms: int, most: int) -> list[tuple[int]]:
-    """Return the numbers of versions of a type that ended before a moment, at most so many."""
+    """Return the numbers of versions of a type that ended before a moment, at most `most`."""
     of = (transaction.tenant, type_name, before_ms, before_ms, most)
     return transaction.connection.execute(ENDED, of).fetchall()
 

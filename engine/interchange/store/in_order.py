@@ -11,7 +11,7 @@ from engine.interchange.store.clause import TABLES, Clause, probe_clause, rankin
 from engine.interchange.store.search.criterion import Criterion, ParameterKind, Rank, SearchQuery
 from engine.interchange.store.transaction import Transaction
 
-# Rows of one code and system, or of one target, stand in the order of their keys.
+# Rows of one code and system, or of one target, are in the order of their keys.
 WALK: Final = "SELECT DISTINCT key FROM {table} AS resource WHERE tenant = ? AND {rows} AND {test}"
 BEHIND: Final = " AND key > ?"
 PAGE: Final = "{walks} ORDER BY key LIMIT ? OFFSET ?"
@@ -21,16 +21,16 @@ FIRST_SYSTEM: Final = "SELECT min(system) FROM token_index WHERE tenant = ? AND 
 NEXT_SYSTEM: Final = f"{FIRST_SYSTEM} AND system > ?"
 # The test of a code whatever its system, whose rows are in the order of systems first.
 ANY_SYSTEM: Final = "code = ?"
-# So many walks are merged into one at most: alternatives, and systems of a code.
+# The most walks that are merged into one: alternatives, and systems of a code.
 MOST_WALKS: Final = 8
-# A criterion that fewer rows meet leads, whatever is guessed of it.
+# A criterion with fewer rows leads, whatever its estimate.
 FEW: Final = 1_000
 # Kinds whose index has such an order.
 ORDERED: Final = frozenset({ParameterKind.TOKEN, ParameterKind.REFERENCE})
 
 
 def measured(transaction: Transaction, search: SearchQuery) -> SearchQuery:
-    """Return a search of which that criterion leads that few rows meet, if its guesses leave nothing but many."""
+    """Return a search in which a criterion with few rows leads, if every criterion is estimated to leave many."""
     if len(search.criteria) < 2 or any(one.rank < Rank.MANY for one in search.criteria):
         return search
     return replace(search, criteria=tuple(_measured(transaction, one) for one in search.criteria))

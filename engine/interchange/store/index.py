@@ -60,7 +60,7 @@ class Index:
 
 
 NOTHING: Final = Index()
-# Rows of which it is kept how many records have each code, because very many have the same: of one system, and of any.
+# Rows whose number of records per code is kept, as very many share one code: per system, and for any system.
 COUNTED: Final = frozenset({"RequestGroup.status"})
 ANY_SYSTEM: Final = "*"
 
@@ -135,7 +135,7 @@ def write_index(connection: Connection, tenant: int, key: int, before: Index, af
 
 
 def counted(tokens: frozenset[TokenIndexRow]) -> set[TokenIndexRow]:
-    """Return what a record counts for: its codes of the rows that are counted, by their system and by any."""
+    """Return the counted codes of a record, by their system and by any."""
     own = {row for row in tokens if row.parameter in COUNTED}
     return own | {row._replace(system=ANY_SYSTEM) for row in own}
 
@@ -158,7 +158,7 @@ def _write(
     added: tuple[int, ...],
     dropped: tuple[int, ...],
 ) -> None:
-    """Add and drop the rows of one table that are others, each behind the columns that say whose it is."""
+    """Add and drop the changed rows of one table, each after the columns of its owner."""
     if gone := before - after:
         connection.executemany(drop, [(*dropped, *row) for row in gone])
     if new := after - before:

@@ -1,4 +1,4 @@
-"""Index rows of a database that another program wrote, made anew where search parameters are others since.
+"""Index rows of an existing database, rebuilt when the search parameters have changed.
 
 It goes on where it was interrupted, and keeps few resources in memory at a time. Searches come only after it: until
 then they would miss who is there.
@@ -30,12 +30,12 @@ NEXT: Final = (
 
 
 def digest(texts: Iterable[str]) -> str:
-    """Return a short name of some texts, another one for any others."""
+    """Return a short digest of some texts."""
     return sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
 def bring_up_to(edition: str, connection: Connection, indexers: Mapping[str, Indexer], begin: str) -> None:
-    """Make the rows of every live resource those of an edition; nothing is done where they are.
+    """Rebuild the rows of every live resource by an edition, unless they are of that edition.
 
     `begin` is how a transaction that writes begins.
     """
@@ -80,6 +80,6 @@ def _index(connection: Connection, tenant: int, stored: StoredVersion, indexers:
     try:
         after = indexers[stored.type](stored.resource())
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-        # A body that nobody can read: `interchange verify` tells of it, and all others are served.
+        # An unreadable body: `interchange verify` reports it, and all others are served.
         return
     write_index(connection, tenant, stored.key, index_rows(connection, stored.key), after)

@@ -49,11 +49,11 @@ END: Final = (
     "UPDATE job SET state=?, ended_ms=?, body=?, progress='' WHERE number=? AND state='running' AND attempts=?"
     " RETURNING number"
 )
-TELL: Final = "UPDATE job SET body=? WHERE number=?"
+SET_BODY: Final = "UPDATE job SET body=? WHERE number=?"
 PUT_BACK: Final = "UPDATE job SET state='waiting' WHERE number=? AND state='running' AND attempts=?"
 CANCEL: Final = "UPDATE job SET state='cancelled', ended_ms=?, progress='' WHERE number=? AND ended_ms IS NULL"
 FORGET: Final = "DELETE FROM job WHERE number=? AND ended_ms IS NOT NULL"
-# What was under way when a process ended without leaving it in order.
+# Jobs that were running when a process crashed.
 HOPELESS: Final = (
     "UPDATE job SET crashes=crashes+1 WHERE state='running' AND ended_ms IS NULL AND crashes>=? RETURNING number"
 )
@@ -67,7 +67,7 @@ OLD: Final = "SELECT number FROM job WHERE ended_ms<? LIMIT ?"
 
 
 class JobState(StrEnum):
-    """Where a job is: it waits, is worked on, and has ended in one of three ways."""
+    """The state of a job: waiting, running, or ended in one of three ways."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -78,7 +78,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AsyncJob:
-    """What was asked for, by whom; `patient` is an id, '' for none, `attempts` how often it was taken up.
+    """The requested work and its requester; `patient` is an id, '' for none, `attempts` the number of starts.
 
     `asked` is what of the request its work needs, as JSON; `version` is that of the base at which it was asked.
     """
@@ -118,7 +118,7 @@ class NextJob(NamedTuple):
 
 
 def add_job(transaction: Transaction, new: AsyncJob, *, apart: bool = False) -> None:
-    """Keep a new job, which waits; `apart` from others of its kind, patient and version, of which there is one else."""
+    """Keep a new waiting job. Only one per kind, patient and version is kept, unless it is `apart`."""
     asked = orjson.dumps(new.asked).decode()
     row = (transaction.tenant, new.id, new.kind, new.patient, str(new.version), asked, new.client, new.user)
     transaction.connection.execute(ADD, (*row, milliseconds(new.asked_at), b"", int(apart)))
@@ -138,12 +138,12 @@ def find_job(transaction: Transaction, job_id: str) -> StoredJob | None:
 
 
 def jobs_of_id(connection: Connection, job_id: str) -> tuple[StoredJob, ...]:
-    """Return the jobs of all tenants that have an id: one, if any."""
+    """Return the jobs with an id, of all tenants: one at most."""
     return tuple(_kept(row) for row in connection.execute(OF_ID, (job_id,)))
 
 
 def every_job(connection: Connection) -> tuple[StoredJob, ...]:
-    """Return the jobs of all tenants in the order in which they were asked for, without what came of them."""
+    """Return the jobs of all tenants in the order of their requests, without their results."""
     return tuple(_kept(row) for row in connection.execute(EVERY))
 
 
@@ -159,7 +159,7 @@ def count_waiting(transaction: Transaction) -> int:
 
 
 def first_waiting(connection: Connection) -> tuple[NextJob, ...]:
-    """Return the oldest job that waits, of each tenant and kind that have one."""
+    """Return the oldest waiting job of each tenant and kind."""
     return tuple(NextJob(*row) for row in connection.execute(FIRST))
 
 
@@ -174,30 +174,30 @@ def unfinished(connection: Connection) -> tuple[tuple[str, str, int], ...]:
 
 
 def take_up(connection: Connection, number: int, at: datetime) -> StoredJob | None:
-    """Let a job that waits be worked on; None where it waits no longer."""
+    """Start a waiting job; None where it waits no longer."""
     if not connection.execute(TAKE, (milliseconds(at), number)).fetchall():
         return None
     return _kept(connection.execute(BY_NUMBER, (number,)).fetchone())
 
 
 def report(connection: Connection, number: int, attempt: int, progress: Mapping[str, int | str]) -> bool:
-    """Keep how far a job is; False where this attempt is over."""
+    """Keep the progress of a job; False where this attempt is over."""
     text = orjson.dumps(progress).decode()
     return bool(connection.execute(REPORT, (text, number, attempt)).fetchall())
 
 
 def end(connection: Connection, number: int, attempt: int, state: JobState, at: datetime, body: bytes) -> bool:
-    """End a job as done or failed, with what its handle then tells; False where this attempt is over."""
+    """End a job as done or failed, with the body that its handle then returns; False where this attempt is over."""
     return bool(connection.execute(END, (str(state), milliseconds(at), body, number, attempt)).fetchall())
 
 
-def tell(connection: Connection, number: int, body: bytes) -> None:
-    """Keep what the handle of a job tells, in the transaction that ended it."""
-    connection.execute(TELL, (body, number))
+def set_body(connection: Connection, number: int, body: bytes) -> None:
+    """Replace the body that the handle of a job returns, in the transaction that ended it."""
+    connection.execute(SET_BODY, (body, number))
 
 
 def put_back(connection: Connection, taken: Iterable[tuple[int, int]]) -> None:
-    """Let jobs wait again, by number and attempt."""
+    """Queue jobs again, by number and attempt."""
     for number, attempt in taken:
         connection.execute(PUT_BACK, (number, attempt))
 
@@ -211,7 +211,7 @@ def cancel(connection: Connection, kept: StoredJob, at: datetime) -> None:
 
 
 def take_over(connection: Connection, most_crashes: int) -> tuple[int, tuple[StoredJob, ...]]:
-    """Let what a process left behind wait again; return how many, and those that have seen too many ends for that."""
+    """Queue the jobs of an ended process again; return their number, and the jobs that have had too many crashes."""
     taken = connection.execute(TAKE_BACK, (most_crashes - 1,)).fetchall()
     hopeless = connection.execute(HOPELESS, (most_crashes - 1,)).fetchall()
     return len(taken), tuple(_kept(connection.execute(BY_NUMBER, number).fetchone()) for number in hopeless)
@@ -234,5 +234,5 @@ def _kept(row: tuple[Any, ...]) -> StoredJob:
     job = AsyncJob(
         job_id, tenant, kind, patient, FhirVersion(version), orjson.loads(asked), client, user, asked_at, attempts
     )
-    told = orjson.loads(progress) if progress else {}
-    return StoredJob(number, job, JobState(state), crashes, started_ms, ended_ms, told, bytes(body or b""))
+    known = orjson.loads(progress) if progress else {}
+    return StoredJob(number, job, JobState(state), crashes, started_ms, ended_ms, known, bytes(body or b""))

@@ -1,11 +1,11 @@
-"""Messages as they are kept: what a hospital's events were told as, each once, by the identifier of its Bundle."""
+"""Stored messages: the notifications of a hospital's events, each once, by the identifier of its Bundle."""
 
 from typing import Final, NamedTuple
 
 from engine.interchange.store.transaction import Transaction, milliseconds
 
-# `given` is the identifier by which a message came; its `body` is what subscribers were told, empty for one of a
-# patient of whom nothing was to be told. `event` is that of HL7 v2 (A01).
+# `given` is the identifier of a received message; `body` is the notification of subscribers, empty for a patient of
+# whom nothing is sent. `event` is that of HL7 v2 (A01).
 MESSAGES: Final = """
 CREATE TABLE message (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -47,7 +47,7 @@ class MessageRow(NamedTuple):
 
 
 class MessageQuery(NamedTuple):
-    """A search of messages: by id, events and the id of a patient; all where nothing is given."""
+    """A search of messages by id, events and a patient's id; without any of these, all messages."""
 
     id: str = ""
     events: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def add_message(transaction: Transaction, new: MessageRow) -> None:
 
 
 def is_known(transaction: Transaction, given: str) -> bool:
-    """Say whether a message came before."""
+    """Return whether a message came before."""
     return transaction.connection.execute(GIVEN, (transaction.tenant, given)).fetchone() is not None
 
 
@@ -81,7 +81,7 @@ def find_message(transaction: Transaction, message_id: str) -> bytes | None:
 def find_messages(
     transaction: Transaction, asked: MessageQuery, most: int, offset: int
 ) -> tuple[int, tuple["StoredMessage", ...]]:
-    """Return how many messages are asked for, and a page of them, oldest first."""
+    """Return the number of matching messages and a page of them, oldest first."""
     where, arguments = ["tenant=?", "length(body)>0"], list[int | str]([transaction.tenant])
     if asked.id:
         where.append("id=?")
@@ -99,6 +99,6 @@ def find_messages(
 
 
 def forget_messages(transaction: Transaction, patient_id: str) -> None:
-    """Take away the messages of a patient who was deleted, and of those merged into this one."""
+    """Delete the messages of a deleted patient, and of those merged into this one."""
     tenant = transaction.tenant
     transaction.connection.execute(FORGET, (tenant, patient_id, tenant, patient_id))

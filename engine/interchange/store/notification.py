@@ -1,7 +1,6 @@
-"""What webhooks are told: subscriptions as the writes match them, and one row for each event that one of them is owed.
+"""Subscriptions as writes match them, and one row for each notification that is queued for one of them.
 
-A row is made in the transaction of what it tells, so that nothing is told of a write that was not committed, and
-nothing that was is left out.
+A row is made in the transaction of its write: every committed write is notified, and no other.
 """
 
 from enum import StrEnum
@@ -10,9 +9,9 @@ from typing import Final, NamedTuple
 from engine.database.connection import Connection
 from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 
-# `subscription` has those that writes are matched with: `type` and `criteria` as asked for, '' for the type of
-# synthetic ones; `version` is the base that it was made on, `headers` its header lines, sealed. A change of any
-# subscription of a tenant makes the `token` of its `subscription_state` another one. A `notification` tells an
+# `subscription` has what writes are matched with: `type` and `criteria` as requested, '' for the type of synthetic
+# ones; `version` is the base that it was made on, `headers` its header lines, sealed. A change of any
+# subscription of a tenant makes the `token` of its `subscription_state` another one. A `notification` is of an
 # `edition` of the resource `key`, or has a `body`; it waits while `ended_ms` is null, and ended as `outcome` says.
 SUBSCRIPTIONS: Final = """
 CREATE TABLE subscription (
@@ -71,14 +70,14 @@ END_WAITING: Final = (
 )
 SYNTHETIC: Final = "SELECT id, version FROM subscription WHERE tenant=? AND type=? AND criteria=? AND active=1"
 
-# Active subscriptions that are owed something by now.
+# Active subscriptions with notifications that are due.
 READY: Final = (
     "SELECT tenant.name, s.tenant, s.id, s.version, s.endpoint, s.headers, s.failures"
     " FROM subscription AS s JOIN tenant ON tenant.number=s.tenant WHERE s.active=1 AND EXISTS"
     " (SELECT 1 FROM notification AS n WHERE n.ended_ms IS NULL AND n.tenant=s.tenant AND n.subscription=s.id"
     " AND n.due_ms<=?)"
 )
-# The body of a version stands with the resource while it is the present one, and with the former ones afterwards.
+# The present version's body is in the row of the resource, that of a former one in `version`.
 DUE: Final = (
     "SELECT n.number, n.version, n.event, n.tries, resource.type, CASE WHEN n.key IS NULL THEN n.body"
     " WHEN resource.version=n.edition THEN resource.body ELSE"
@@ -99,7 +98,7 @@ LISTED: Final = (
 TRIES: Final = (
     "SELECT attempt, began_ms, ended_ms, status, reason FROM notification_try WHERE number=? ORDER BY attempt"
 )
-# Each has its attempts anew.
+# All attempts are available again.
 REVIVE: Final = "UPDATE notification SET ended_ms=NULL, outcome='', tries=0, due_ms=? WHERE number=?"
 WAITING: Final = "SELECT count(*), min(made_ms) FROM notification WHERE ended_ms IS NULL"
 OLD: Final = "SELECT number FROM notification WHERE ended_ms<? ORDER BY ended_ms LIMIT ?"
@@ -114,7 +113,7 @@ class NotificationOutcome(StrEnum):
     DROPPED = "dropped"
     OFF = "off"
     DELETED = "deleted"
-    # A version that is no longer kept (the tenant's `history`) cannot be told any more.
+    # A version that is no longer kept (the tenant's `history`) cannot be sent any more.
     GONE = "gone"
 
 
@@ -145,7 +144,7 @@ class QueuedNotification(NamedTuple):
 
 
 class SendAttempt(NamedTuple):
-    """One time that an event was sent: `status` is HTTP's, 0 where there was no answer; `reason` tells operators."""
+    """One attempt to send an event: the HTTP `status`, 0 without an answer; `reason` is for operators."""
 
     number: int
     began_ms: int
@@ -180,9 +179,9 @@ class AttemptSummary(NamedTuple):
 
 
 class NotificationEvent(NamedTuple):
-    """What happened: its name (X-Service-EventId) and the resource that tells it, in R4, as bytes of JSON.
+    """An event: its name (X-Service-EventId) and its resource in R4, as bytes of JSON.
 
-    For a resource that is kept `stored` says which version of which, and `body` is empty.
+    For a stored resource `stored` names its version, and `body` is empty.
     """
 
     name: str
@@ -193,21 +192,21 @@ class NotificationEvent(NamedTuple):
 def end_waiting(
     connection: Connection, tenant: int, subscription: str, at_ms: int, outcome: "NotificationOutcome"
 ) -> None:
-    """Let a subscription be owed nothing any more, as it was switched off or deleted (`outcome`)."""
+    """End the waiting events of a subscription that was switched off or deleted (`outcome`)."""
     connection.execute(END_WAITING, (at_ms, str(outcome), tenant, subscription))
 
 
 def enqueue(transaction: Transaction, subscription: str, version: str, event: NotificationEvent) -> None:
-    """Owe an event to a subscription (its id, and the FHIR version that it is told in: 'R4' or 'STU3')."""
+    """Queue an event for a subscription (its id, and the FHIR version to send: 'R4' or 'STU3')."""
     at_ms = milliseconds(transaction.at)
     kept = (event.stored.key, event.stored.version) if event.stored is not None else (None, None)
     row = (transaction.tenant, subscription, version, event.name, *kept, event.body, at_ms, at_ms)
     transaction.connection.execute(ADD, row)
-    transaction.owed = True
+    transaction.queued = True
 
 
 def announce(transaction: Transaction, criteria: str, event: NotificationEvent) -> int:
-    """Owe an event to each active subscription with these synthetic criteria (`Patient.P360`); return how many."""
+    """Queue an event for each active subscription with these synthetic criteria (`Patient.P360`); return how many."""
     found = transaction.connection.execute(SYNTHETIC, (transaction.tenant, "", criteria)).fetchall()
     for subscription, version in found:
         enqueue(transaction, subscription, version, event)
@@ -215,25 +214,25 @@ def announce(transaction: Transaction, criteria: str, event: NotificationEvent) 
 
 
 def ready(connection: Connection, at_ms: int) -> tuple[Subscriber, ...]:
-    """Return the active subscriptions that are owed something by now."""
+    """Return the active subscriptions with due events."""
     return tuple(Subscriber(*row) for row in connection.execute(READY, (at_ms,)))
 
 
 def due(connection: Connection, subscriber: Subscriber, at_ms: int, most: int) -> tuple[QueuedNotification, ...]:
-    """Return the first events that a subscription is owed by now, those due first first."""
+    """Return the due events of a subscription, at most `most`, earliest first."""
     return tuple(
         QueuedNotification(*row) for row in connection.execute(DUE, (subscriber.number, subscriber.id, at_ms, most))
     )
 
 
 def end(connection: Connection, attempt: SendAttempt, outcome: NotificationOutcome) -> None:
-    """Note an attempt after which nothing is owed any more."""
+    """Record the last attempt of an event, and end it."""
     _tried(connection, attempt)
     connection.execute(END, (attempt.ended_ms, str(outcome), attempt.number))
 
 
 def again(connection: Connection, attempt: SendAttempt, due_ms: int) -> None:
-    """Note an attempt that failed, and when the next one is due."""
+    """Record a failed attempt, and when the next one is due."""
     _tried(connection, attempt)
     connection.execute(AGAIN, (due_ms, attempt.number))
 
@@ -243,27 +242,27 @@ def _tried(connection: Connection, attempt: SendAttempt) -> None:
 
 
 def tries(connection: Connection, number: int) -> tuple[AttemptSummary, ...]:
-    """Return each time that an event was sent."""
+    """Return the attempts to send an event."""
     return tuple(AttemptSummary(*row) for row in connection.execute(TRIES, (number,)))
 
 
 def revive(transaction: Transaction, number: int) -> None:
-    """Let an event be owed again, at once and with all attempts."""
+    """Queue an ended event again, due at once and with all attempts."""
     transaction.connection.execute(REVIVE, (milliseconds(transaction.at), number))
 
 
 def waiting(connection: Connection) -> tuple[int, int | None]:
-    """Return how many events wait, and since when the oldest of them."""
+    """Return the number of waiting events, and since when the oldest waits."""
     count, since_ms = connection.execute(WAITING).fetchone()
     return count, since_ms
 
 
 def ended_before(connection: Connection, at_ms: int, most: int) -> list[int]:
-    """Return events that ended before a moment, some of them."""
+    """Return at most `most` events that ended before a moment."""
     return [number for (number,) in connection.execute(OLD, (at_ms, most))]
 
 
 def forget(connection: Connection, numbers: list[int]) -> None:
-    """Take events away, with their attempts."""
+    """Delete events with their attempts."""
     for statement in FORGET:
         connection.executemany(statement, [(number,) for number in numbers])

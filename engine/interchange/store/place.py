@@ -15,13 +15,12 @@ POSTGRESQL: Final = ("postgresql://", "postgres://")
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """The address of a PostgreSQL database; `shown` is how people are told of it."""
+    """The address of a PostgreSQL database; `shown` is the form for logs and messages, without secrets."""
 
     url: str = field(repr=False)
     shown: str
 
     def __str__(self) -> str:
-        """Return it for people."""
         return self.shown
 
 
@@ -30,15 +29,15 @@ Place = Path | DatabaseAddress
 
 
 def place_of(url: str) -> Place:
-    """Return what a URL names; StartError for one that names nothing, or holds a password."""
+    """Return the place of a URL; StartError for one that names none, or holds a password."""
     if url.startswith(POSTGRESQL):
-        # Its driver takes as long to read as the rest of a command: only who uses it waits for that.
+        # The import of the driver takes as long as the rest of a command: only its users wait for it.
         from engine.database.postgresql import address_fault, shown  # noqa: PLC0415 - as above
 
-        told = shown(url)
+        address = shown(url)
         if fault := address_fault(url):
-            raise StartError(f"--database {told}: {fault}")
-        return DatabaseAddress(url, told)
+            raise StartError(f"--database {address}: {fault}")
+        return DatabaseAddress(url, address)
     if not url.startswith(SQLITE) or len(url) == len(SQLITE):
         raise StartError(
             f"--database {url.rpartition('@')[2]}: expected sqlite:///PATH or postgresql://USER@HOST[:PORT]/NAME"
@@ -56,7 +55,7 @@ def backend_of(place: Place) -> Backend:
 
 
 def open_known(place: Place) -> Connection:
-    """Return a connection for reading a database that exists; StartError where it is none that this program made."""
+    """Return a connection for reading a database that exists; StartError where this program did not make it."""
     if isinstance(place, Path):
         return sqlite.open_known(place)
     from engine.interchange.store.postgresql import open_known  # noqa: PLC0415 - as above

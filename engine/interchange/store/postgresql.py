@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from engine.database.connection import Connection, Cursor
 from engine.database.postgresql import PostgresqlConnection, PostgresqlError, connect, is_late, is_lost
 from engine.errors import StartError
-from engine.interchange.store.deadline import DEADLINE, NEVER, passed
+from engine.interchange.store.backend import DEADLINE, NEVER, passed
 from engine.interchange.store.postgresql_steps import INDEX_LOCK, NAME, SESSION, WRITING, missing, prepare
 from engine.interchange.store.postgresql_writer import PostgresqlWriter
 from engine.interchange.store.writer import StoreAwayError
@@ -57,7 +57,7 @@ class PostgresqlReader:
         return self._inner is not None and self._inner.in_transaction
 
     def execute(self, sql: str, values: Sequence[Any] = (), /) -> Cursor:
-        """Ask a query; outside a snapshot once more, where the connection was lost since the last one."""
+        """Run a query; outside a snapshot once more, if the connection was lost since the last one."""
         return self._ask(lambda inner: inner.execute(sql, values))
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> Cursor:
@@ -65,7 +65,7 @@ class PostgresqlReader:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         if self._inner is not None:
             self._inner.close()
 
@@ -109,7 +109,7 @@ class PostgresqlReader:
             self._inner = None
 
     def _finish(self) -> None:
-        """End a snapshot; a connection that cannot has none any more."""
+        """End a snapshot; a connection that fails at it has none any more."""
         if self._inner is None:
             return
         try:
@@ -119,14 +119,14 @@ class PostgresqlReader:
 
 
 def open_known(address: str, shown: str) -> PostgresqlReader:
-    """Return a connection for reading a database that exists; StartError where it is none that this program made."""
+    """Return a connection for reading a database that exists; StartError where this program did not make it."""
     if missing(address, shown):
         raise StartError(f"the database {shown} is empty, or an older adt-engine's: start the service on it once")
     return PostgresqlReader(address)
 
 
 class PostgresqlBackend:
-    """A PostgreSQL database, as `backend.Backend` says; `shown` is how people are told of its address."""
+    """The `Backend` on PostgreSQL; `shown` is its address for logs and messages."""
 
     shared = True
 
@@ -150,7 +150,7 @@ class PostgresqlBackend:
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
-        """Return a connection for a row or two, which unique indexes decide on."""
+        """Return a connection for a row or two; unique indexes resolve conflicts."""
         with closing(connect(self._address, name=NAME, options=SESSION)) as connection:
             yield connection
 

@@ -12,18 +12,17 @@ from engine.database.postgresql import (
     server_fault,
 )
 from engine.errors import StartError
-from engine.interchange.store.home import settle
-from engine.interchange.store.schema import STEPS, statements_of
+from engine.interchange.store.schema import STEPS, settle, statements_of
 
 NAME: Final = "adt-engine interchange"
 # Which of the locks of a database an advisory lock is: of the schema that the tables are in.
 WRITE_LOCK: Final = "728001, hashtext(current_schema())"
-# The same as the server lists it.
+# The same number in the server's list of locks.
 HELD: Final = "728001, hashtext(current_schema())::bigint & 4294967295, 2"
 INDEX_LOCK: Final = "728002, hashtext(current_schema())"
 TERM_LOCK: Final = "728003, hashtext(current_schema())"
 LOCK_SECONDS: Final = 10
-# Queries are short and many, so that compiling them costs more than it saves.
+# Queries are short and many: compiling them costs more than it saves.
 SESSION: Final = f"-c jit=off -c lock_timeout={LOCK_SECONDS}s"
 # One transaction that writes at a time, of all processes: `postgresql_writer.py` says why. The lock is a statement of
 # its own, so that those behind it see all that was committed before it was had.
@@ -44,7 +43,7 @@ CREATE INDEX date_by_high ON date_index (tenant, parameter, high, key);
 DROP INDEX reference_by_target;
 CREATE INDEX reference_by_target ON reference_index (tenant, target, parameter, key);
 """
-# What each process has committed last: asked for where its connection ended during a commit.
+# The last commit of each process: read where its connection ended during a commit.
 COMMITS: Final = "CREATE TABLE process_commit (process TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT, WITHOUT ROWID"
 OWN_STEPS: Final = {"postgresql_keys": ENDING_WITH_KEYS, "postgresql_commits": COMMITS}
 ALL_STEPS: Final = {**STEPS, **OWN_STEPS}
@@ -64,8 +63,8 @@ TABLES: Final = (
 def prepare(address: str, shown: str, environment: str) -> None:
     """Make the tables, or bring them up to date; of two processes that start together one waits for the other.
 
-    StartError: the server cannot be reached or would not keep what it is told, the tables are another program's or a
-    newer program's, or the database belongs to another environment.
+    StartError: the server cannot be reached or is not durable, the tables are another program's or a newer
+    program's, or the database belongs to another environment.
     """
     try:
         with closing(connect(address, name=NAME, options=SESSION)) as connection:
@@ -86,7 +85,7 @@ def prepare(address: str, shown: str, environment: str) -> None:
 
 
 def missing(address: str, shown: str) -> set[str]:
-    """Return the steps that a database lacks; StartError where it is none that this program made."""
+    """Return the steps that a database lacks; StartError where this program did not make it."""
     try:
         with closing(connect(address, name=NAME, options=SESSION)) as connection:
             return ALL_STEPS.keys() - (_taken(connection, shown) or set())

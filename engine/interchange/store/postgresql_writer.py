@@ -2,7 +2,7 @@
 
 A transaction takes a lock of the database first, and keeps it until it has ended. So nothing that one process decides
 by what it reads is changed by another before it has written, keys and rows of the access log come in the order of
-commits, and the outcome of a commit whose answer was lost can be asked for: whoever has the lock knows that it is over.
+commits, and the outcome of a commit whose answer was lost can be read: with the lock taken, that commit is over.
 Serializable transactions would gain nothing: the log's rows each follow the one before, so that any two collide.
 """
 
@@ -33,7 +33,7 @@ from engine.interchange.store.writer import (
     StoreWriter,
     WriteJob,
     blame,
-    tell,
+    wake,
 )
 from engine.telemetry import logger
 
@@ -41,8 +41,8 @@ LOOK_SECONDS: Final = 1.0
 # How long a server that went away during a commit is waited for, so that it may say what became of that.
 OUTCOME_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 0.25
-# A process that does not stir for so long (it was stopped, or its machine was cut off) loses what it keeps from others;
-# it takes itself for their like a little earlier.
+# A process that is silent for this long (it was stopped, or its machine was cut off) loses its locks; it considers
+# itself without them a little earlier.
 SESSION_SECONDS: Final = 15
 TERM_SECONDS: Final = 10.0
 OPTIONS: Final = (
@@ -56,13 +56,13 @@ COMMIT: Final = (
 )
 COMMITTED: Final = "SELECT number FROM process_commit WHERE process=?"
 FORGET: Final = "DELETE FROM process_commit WHERE process=?"
-# A process that stands still for so long in the middle of what it sends loses the lock of writes.
+# A process that stalls for this long in the middle of sending loses the lock of writes.
 STALLED_SECONDS: Final = 5
 TERM: Final = f"SELECT pg_try_advisory_lock({TERM_LOCK})"
 
 
 class OtherEditionError(Exception):
-    """Another adt-engine has indexed the database by other search parameters: what this one writes would be lost."""
+    """Another adt-engine has indexed the database by other search parameters: searches would miss this one's writes."""
 
 
 class PostgresqlWriter(StoreWriter):
@@ -99,7 +99,7 @@ class PostgresqlWriter(StoreWriter):
             self._connection.close()
 
     def _idle(self) -> None:
-        """See whether the server is there, and ask for the right to do what only one process does."""
+        """Check that the server is there, and ask for the lock of what only one process does."""
         self._looked_at = monotonic()
         try:
             connection = self._connected()
@@ -124,16 +124,16 @@ class PostgresqlWriter(StoreWriter):
             self._begin()
             self._work(batch)
             self._commit(batch)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing of this commit is there, and nobody is told so
+        except Exception as error:  # noqa: BLE001 - after any error nothing of this commit is there
             self._refuse(batch, error)
-        tell(batch)
+        wake(batch)
 
     def _check(self) -> None:
         if self.failed:
             raise OtherEditionError
 
     def _begin(self) -> None:
-        """Begin a transaction, on another connection where the one that was is lost: nothing was written yet."""
+        """Begin a transaction, on a new connection if the former one is lost: nothing was written yet."""
         try:
             self._locked(self._connected())
         except PostgresqlError as error:
@@ -145,7 +145,7 @@ class PostgresqlWriter(StoreWriter):
             self._locked(self._connected())
 
     def _evict(self) -> None:
-        """End a process that keeps the lock and does not stir, so that the next write goes on."""
+        """End the session of a process that keeps the lock and is silent, so that the next write goes on."""
         with suppress(PostgresqlError, StoreAwayError):
             connection = self._connected()
             connection.execute("ROLLBACK")
@@ -162,7 +162,7 @@ class PostgresqlWriter(StoreWriter):
             raise OtherEditionError
 
     def _work(self, batch: list[WriteJob]) -> None:
-        """Do the writes, each in its savepoint, so that a fault in one takes none of the others along."""
+        """Run the writes, each in its savepoint, so that a fault in one undoes only that one."""
         connection = self._connected()
         for job in batch:
             try:
@@ -193,7 +193,7 @@ class PostgresqlWriter(StoreWriter):
         fault.point("F29")
 
     def _was_committed(self, error: Exception) -> bool:
-        """Ask what became of a commit whose answer was lost; OutcomeUnknownError where nobody says in time.
+        """Return the outcome of a commit whose answer was lost; OutcomeUnknownError without an answer in time.
 
         By a row, not by the transaction's number: after a crash of the server that may be another one's.
         """
@@ -214,7 +214,7 @@ class PostgresqlWriter(StoreWriter):
             sleep(RETRY_SECONDS)
 
     def _refuse(self, batch: list[WriteJob], error: Exception) -> None:
-        """Undo a transaction, and let all of its writes have failed."""
+        """Undo a transaction and fail all of its writes."""
         kind: type[StoreFailedError] = StoreFailedError if self.failed else StoreBusyError
         if isinstance(error, StoreAwayError):
             kind = type(error)
@@ -231,7 +231,7 @@ class PostgresqlWriter(StoreWriter):
             self._lose(again)
 
     def _connected(self) -> PostgresqlConnection:
-        """Return the connection, made anew where it was lost; StoreAwayError where that cannot be."""
+        """Return the connection, made anew where it was lost; StoreAwayError where that fails."""
         if self._connection is None:
             self._connect()
         if self._connection is None:
@@ -248,7 +248,7 @@ class PostgresqlWriter(StoreWriter):
             self._lose(error)
             return
         if fault_of_server:
-            # It was well at the start: what was changed since is for its operators to mend.
+            # It was usable at the start: its operators must undo the change since.
             connection.close()
             self._lost(fault_of_server)
             return
@@ -258,7 +258,7 @@ class PostgresqlWriter(StoreWriter):
             logger().info("database back")
 
     def _lose(self, error: Exception) -> None:
-        """Let go of a connection that is lost, and with it of what it kept from others."""
+        """Drop a lost connection and its locks."""
         self._lost(type(error).__name__)
 
     def _lost(self, reason: str) -> None:

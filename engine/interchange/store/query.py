@@ -21,7 +21,7 @@ from engine.interchange.store.search.criterion import ParameterKind, SearchQuery
 from engine.interchange.store.search.sort import SortKey
 from engine.interchange.store.transaction import StoredVersion, Transaction
 
-# A page has fewer resources than asked for where they are large: documents may be megabytes each.
+# A page of large resources has fewer than requested: documents may be megabytes each.
 MOST_BYTES: Final = 16_777_216
 # Names are of this module and of the parameter tables; values are always arguments.
 PAGE: Final = (
@@ -42,9 +42,9 @@ COUNT: Final = "SELECT count(*) FROM resource WHERE {where}"
 KEPT_COUNT: Final = (
     "SELECT coalesce(sum(records), 0) FROM token_count WHERE tenant = ? AND parameter = ? AND code = ? AND system = ?"
 )
-# Tests of one code, with what stands for the system that they do not name.
+# Tests of one code, with the value for a system that they do not name.
 COUNTED_BY: Final[dict[str, tuple[str, ...]]] = {"code = ?": (ANY_SYSTEM,), "code = ? AND system = ?": ()}
-# Index rows lead to live records only, so that what they drive is counted without a look at the records.
+# Index rows lead to live records only, so that their matches are counted without reading the records.
 COUNT_DRIVEN: Final = "SELECT count(*) FROM (SELECT DISTINCT key FROM ({drive}) AS driven) AS resource WHERE {where}"
 
 
@@ -142,7 +142,7 @@ def _sort_key(key: SortKey) -> Clause:
 
 
 def is_kept(search: SearchQuery) -> bool:
-    """Say whether nothing is asked for but one code of those whose numbers of records are kept."""
+    """Return whether the only criterion is one code whose number of records is kept."""
     if len(search.criteria) != 1 or search.criteria[0].parameter.rows not in COUNTED:
         return False
     tests = search.criteria[0].tests

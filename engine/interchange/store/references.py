@@ -1,6 +1,6 @@
 """Literal references in resources: our own addresses made relative, other hosts refused, targets looked up.
 
-The address of an attachment (`url`) that leads to a Binary of this service is one too; any other one is let be.
+The address of an attachment (`url`) that leads to a Binary of this service is one too; any other one is left alone.
 """
 
 import re
@@ -11,20 +11,33 @@ from engine.fhir.versions.names import r4_name
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError
 from engine.interchange.store.transaction import DELETED, ReferenceStatus, StoredVersion, Transaction
 
-# Where it stands, the object that holds it, and under which key.
+# The path of a reference, the object that holds it, and its key there.
 Holder = tuple[str, JsonObject, str]
 
 # What attachments refer to.
 BINARY: Final = "Binary/"
 # Where a survivor names the records whose place it took.
 LINK: Final = "Patient.link["
-# What STU3 refers to and R4 names by its address, which may lead anywhere: definitions, and sets of values.
+# Elements that are references in STU3 and canonical addresses in R4: definitions and value sets.
 DEFINITION: Final = re.compile(r"\.(questionnaire|options|transform|(library|definition)\[\d+\])$")
 NESTED: Final = (dict, list)
+# Rows of all records that refer to a target, except two; a row of the same parameter may be there already.
+REDIRECT: Final = (
+    "INSERT INTO reference_index (tenant, key, parameter, target)"
+    " SELECT tenant, key, parameter, ? FROM reference_index WHERE tenant=? AND target=? AND key NOT IN (?, ?)"
+    " ON CONFLICT DO NOTHING"
+)
+DROP_TARGET: Final = "DELETE FROM reference_index WHERE tenant=? AND target=? AND key NOT IN (?, ?)"
+# A row without a parameter exists only where no parameter names the target.
+DROP_UNNAMED: Final = (
+    "DELETE FROM reference_index WHERE tenant=? AND target=? AND parameter='' AND EXISTS"
+    " (SELECT 1 FROM reference_index AS named WHERE named.key=reference_index.key"
+    " AND named.target=reference_index.target AND named.parameter<>'')"
+)
 
 
 class Reference(NamedTuple):
-    """A literal reference: where it stands, and `Type/id`."""
+    """A literal reference: its path, and `Type/id`."""
 
     path: str
     target: str
@@ -122,7 +135,7 @@ def references_in(resource: JsonObject) -> set[str]:
 
 
 def placed_references(resource: JsonObject) -> tuple[Reference, ...]:
-    """Return every literal reference in a resource with its place, as it stands there."""
+    """Return every literal reference in a resource with its path, unchanged."""
     holders = _holders(resource, resource["resourceType"], [])
     return tuple(
         Reference(f"{path}.{key}", holder[key]) for path, holder, key in holders if key != "url" or _ours(holder[key])
@@ -163,3 +176,13 @@ def _holders(part: Any, path: str, found: list[Holder]) -> list[Holder]:
         if isinstance(value, NESTED):
             _holders(value, f"{path}.{key}", found)
     return found
+
+
+def redirected(transaction: Transaction, source: StoredVersion, target: StoredVersion) -> None:
+    """Make index rows that name `source` name `target`, except those of these two records."""
+    old, new = f"{source.type}/{source.id}", f"{target.type}/{target.id}"
+    but = (source.key, target.key)
+    tenant, execute = transaction.tenant, transaction.connection.execute
+    execute(REDIRECT, (new, tenant, old, *but))
+    execute(DROP_TARGET, (tenant, old, *but))
+    execute(DROP_UNNAMED, (tenant, new))

@@ -11,7 +11,9 @@ from typing import Final
 
 from sqlite_utils import Database, Migrations
 
+from engine.database.connection import Connection
 from engine.database.dialect import Dialect
+from engine.errors import StartError
 from engine.interchange.store.index import COUNTS
 from engine.interchange.store.message import MESSAGES
 from engine.interchange.store.notification import SUBSCRIPTIONS
@@ -121,10 +123,10 @@ CREATE TABLE spent_assertion (digest BLOB PRIMARY KEY, expires_ms INTEGER NOT NU
 CREATE INDEX spent_assertion_by_expiry ON spent_assertion (expires_ms);
 """
 
-# What the service signs with: made once, and the same for every process on this database.
+# The signing secrets: made once, and the same for every process on this database.
 SECRETS: Final = "CREATE TABLE secret (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID"
 
-# What the file belongs to: one row, written by the first service that uses it.
+# The environment that owns the database: one row, written by the first service that uses it.
 HOME: Final = """
 CREATE TABLE home (one INTEGER PRIMARY KEY CHECK (one = 1), environment TEXT NOT NULL) STRICT
 """
@@ -179,7 +181,7 @@ ALTER TABLE authorization_code ADD COLUMN patient TEXT NOT NULL DEFAULT '';
 ALTER TABLE authorization_code ADD COLUMN nonce TEXT NOT NULL DEFAULT '';
 """
 
-# `store/access.py` says what stands in a row. A tenant stands by its name: rows outlive what is configured.
+# `store/access.py` describes a row. It holds the tenant's name, as rows outlive the configuration.
 ACCESS: Final = """
 CREATE TABLE access (
     seq INTEGER PRIMARY KEY,
@@ -207,7 +209,7 @@ CREATE TABLE access_patient (
 ) STRICT, WITHOUT ROWID;
 """
 
-# What auditors ask for beside a patient and a time: a client, a person, what was refused or failed.
+# Searches of auditors other than by patient and time: by client, by person, by refusal or failure.
 ACCESS_SEARCH: Final = """
 CREATE INDEX access_by_client ON access (tenant, client, at_ms);
 CREATE INDEX access_by_login ON access (tenant, login, at_ms) WHERE login <> '';
@@ -244,7 +246,7 @@ CREATE INDEX job_unfinished ON job (state, tenant, kind, number) WHERE ended_ms 
 CREATE INDEX job_ended ON job (ended_ms) WHERE ended_ms IS NOT NULL;
 """
 
-# What operations made, to be fetched until it expires; `patient` is the id of the one whose it is.
+# Documents that operations made, to be fetched until they expire; `patient` is the id of their patient.
 TEMPORARY_BINARIES: Final = """
 CREATE TABLE temporary_binary (
     tenant INTEGER NOT NULL,
@@ -293,7 +295,7 @@ CREATE TABLE transmission_try (
 ) STRICT, WITHOUT ROWID;
 """
 
-# Jobs of which a patient may have several at once: orders, say.
+# Kinds of job that a patient may have several of at once, such as orders.
 JOBS_APART: Final = """
 ALTER TABLE job ADD COLUMN apart INTEGER NOT NULL DEFAULT 0;
 DROP INDEX job_one_at_a_time;
@@ -325,6 +327,9 @@ STEPS: Final = {
     "messages": MESSAGES,
     "token_grant": "ALTER TABLE token ADD COLUMN given_by TEXT NOT NULL DEFAULT ''",
 }
+# A database belongs to the environment of the first service that used it.
+SETTLE: Final = "INSERT INTO home (one, environment) VALUES (1, ?) ON CONFLICT (one) DO NOTHING"
+SETTLED: Final = "SELECT environment FROM home"
 
 
 def statements(dialect: Dialect) -> tuple[str, ...]:
@@ -343,6 +348,18 @@ def _step(script: str) -> Callable[[Database], None]:
             database.execute(statement)
 
     return run
+
+
+def settle(connection: Connection, environment: str, shown: str) -> None:
+    """Assign a database to an environment, '' for any; StartError where it belongs to another."""
+    if not environment:
+        return
+    connection.execute(SETTLE, (environment,))
+    owner = connection.execute(SETTLED).fetchone()[0]
+    if owner != environment:
+        raise StartError(
+            f"the database {shown} belongs to {owner}, and this is {environment}: name another with --database"
+        )
 
 
 migrations: Final = Migrations("interchange")

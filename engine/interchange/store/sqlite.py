@@ -14,9 +14,8 @@ from engine.database.connection import Connection
 from engine.database.dialect import SQLITE
 from engine.database.sqlite import DURABLE, Setting, SqliteConnection, SqliteError, library_fault, untaken
 from engine.errors import StartError
-from engine.interchange.store.deadline import DEADLINE, NEVER, STEPS_BETWEEN, passed
-from engine.interchange.store.home import settle
-from engine.interchange.store.schema import STEPS, migrations
+from engine.interchange.store.backend import DEADLINE, NEVER, passed
+from engine.interchange.store.schema import STEPS, migrations, settle
 from engine.interchange.store.sqlite_writer import SqliteWriter
 
 T = TypeVar("T")
@@ -29,6 +28,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     ("cache_size", -16_384, -16_384),
     ("wal_autocheckpoint", LOG_PAGES, LOG_PAGES),
 )
+# SQLite checks the deadline each time it has run this number of steps: some tenths of a millisecond.
+STEPS_BETWEEN: Final = 20_000
 
 
 def prepare(path: Path, environment: str = "") -> None:

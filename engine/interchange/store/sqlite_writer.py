@@ -6,7 +6,7 @@ from typing import Final
 from engine import fault
 from engine.database.dialect import SQLITE
 from engine.database.sqlite import SqliteConnection, SqliteError, is_busy, is_disk_error
-from engine.interchange.store.writer import StoreBusyError, StoreFailedError, StoreWriter, WriteJob, blame, tell
+from engine.interchange.store.writer import StoreBusyError, StoreFailedError, StoreWriter, WriteJob, blame, wake
 
 # Beyond this the writer waits for readers to leave the write-ahead log; below, it is reused without a wait.
 LOG_BYTES: Final = 64 * 1024 * 1024
@@ -21,7 +21,7 @@ class SqliteWriter(StoreWriter):
         self._connection = connection
         self._log = log
         self._log_limit = LOG_BYTES
-        # What a killed process wrote is on the disk before anybody is told of it.
+        # The writes of a killed process reach the disk before anyone reads them.
         shrink(connection, LOG_WAIT_MS)
         self._thread.start()
 
@@ -34,7 +34,7 @@ class SqliteWriter(StoreWriter):
     def _carry_out(self, batch: list[WriteJob]) -> None:
         self._commit(batch)
         size = self._log_size(batch)
-        tell(batch)
+        wake(batch)
         self._bound_log(size)
 
     def _commit(self, batch: list[WriteJob]) -> None:
@@ -48,8 +48,8 @@ class SqliteWriter(StoreWriter):
             self.commits += 1
             self.writes += len(batch)
             fault.point("F29")
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody knows what is on the disk, nor is told it is
-            # A lock is waited for before anything is written.
+        except Exception as error:  # noqa: BLE001 - after any error the state of the disk is unknown; no write succeeds
+            # The wait for a lock precedes every write.
             self.failed = self.failed or not is_busy(error)
             blame(batch, StoreFailedError if self.failed else StoreBusyError, error)
             self._undo()
@@ -70,7 +70,7 @@ class SqliteWriter(StoreWriter):
             raise StoreFailedError
 
     def _log_size(self, batch: list[WriteJob]) -> int:
-        """Return the bytes of the write-ahead log; without it nothing that was committed is sure of its disk."""
+        """Return the size of the write-ahead log; without the log no commit is known to be on disk."""
         try:
             return self._log.stat().st_size
         except OSError as error:
@@ -96,7 +96,7 @@ class SqliteWriter(StoreWriter):
 
 
 def shrink(connection: SqliteConnection, wait_ms: int) -> bool:
-    """Move the write-ahead log into the file and free its room; False where readers kept it for so long."""
+    """Move the write-ahead log into the file and free its room; False where readers kept it for longer."""
     connection.execute(f"PRAGMA busy_timeout={wait_ms}").fetchall()
     try:
         busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]

@@ -22,11 +22,11 @@ SECRET: Final = "SELECT value FROM secret WHERE name = ?"  # noqa: S105 - SQL
 
 
 class Store:
-    """What the service keeps. Reads see the last commit; a write answers when its commit is on disk.
+    """The service's database. Reads see the last commit; a write answers when its commit is on disk.
 
-    `alone` false: a command beside a running service, which writes a row or two. `edition` is that of the search
-    parameters; resources that were indexed by another one are indexed again first. `listeners` are those who learn of
-    each write, in its transaction; `notify` is called once a commit has owed an event to anybody.
+    `alone` false: a command next to a running service, which writes a row or two. `edition` is that of the search
+    parameters; resources that were indexed by another one are indexed again first. `listeners` are notified of each
+    write, in its transaction; `notify` is called once a commit has queued an event for a subscriber.
     StartError: the database cannot be used, another service uses the file, or it belongs to another environment.
     """
 
@@ -64,12 +64,12 @@ class Store:
 
     @property
     def shared(self) -> bool:
-        """Whether other services may change the database, so that nothing of it may be kept in memory unasked."""
+        """Whether other services may change the database, so that a cache must check for changes."""
         return self._backend.shared
 
     @property
     def away(self) -> bool:
-        """Whether the database cannot be reached; all goes on once it is back."""
+        """Whether the database cannot be reached at present."""
         return self._writer.away
 
     @property
@@ -96,23 +96,23 @@ class Store:
         return self._transaction(self.reader(), tenant).get(type_name, resource_id)
 
     async def write(self, tenant: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` alone and atomically; its result comes back once it is on disk, its error undoes it.
+        """Run `work` alone and atomically; return its result once it is on disk; an error undoes it.
 
         The first one of a request that is recorded carries its row of the access log.
         """
         pending = PENDING.get()
-        owed: list[bool] = []
+        queued: list[bool] = []
 
         def recorded(connection: Connection) -> T:
             transaction = self._transaction(connection, tenant)
             result = work(transaction)
             if pending is not None:
                 pending.keep(connection, transaction.touched)
-            owed.append(transaction.owed)
+            queued.append(transaction.queued)
             return result
 
         result = await self._writer.write(recorded)
-        if any(owed):
+        if any(queued):
             self.notify()
         return result
 
@@ -129,14 +129,14 @@ class Store:
         return self._reader().connection
 
     def close(self) -> None:
-        """Finish the writes that wait, then let the database go."""
+        """Finish the waiting writes, then close the database."""
         self._writer.close()
         for one in self._readers:
             one.close()
         self._backend.release()
 
     def number(self, tenants: Iterable[str]) -> None:
-        """Know these tenants from now on; those that the database knows keep their numbers."""
+        """Add these tenants; those in the database keep their numbers."""
         with self._backend.changing() as connection:
             connection.executemany(ADD_TENANT, [(name,) for name in tenants])
             self._numbers = dict(connection.execute(TENANTS).fetchall())

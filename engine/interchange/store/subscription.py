@@ -1,4 +1,4 @@
-"""Rows of subscriptions: what writes are matched with, where events go, and how deliveries went so far.
+"""Rows of subscriptions: the criteria, the endpoint, and the deliveries so far.
 
 A change of any of them, and of whom a criterion means, gives the tenant another token: what was compiled of its
 criteria holds as long as the token is the same, also after a transaction that was undone.
@@ -18,7 +18,7 @@ READ: Final = (
 FIND: Final = READ + " AND id=?"
 ACTIVE: Final = READ + " AND active=1 ORDER BY id"
 COUNT_OTHERS: Final = "SELECT count(*) FROM subscription WHERE tenant=? AND active=1 AND id<>?"
-# A subscription that begins anew begins without what was counted of the receiver before.
+# A subscription that starts again drops the earlier delivery counts.
 PUT: Final = (
     "INSERT INTO subscription (tenant, id, version, type, criteria, endpoint, headers, active, end_ms)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -46,8 +46,8 @@ CHANGE: Final = "UPDATE subscription_state SET token=? WHERE tenant=?"
 class Subscribed(NamedTuple):
     """A subscription as writes are matched with it: `tenant` by its number, `version` the base that it was made on.
 
-    `type` is R4's name of what it is told of, '' for synthetic events. `headers` are its header lines, sealed.
-    `success_ms` is its last delivery, `failures` how often one failed since then; None and 0 once it begins anew.
+    `type` is R4's name of the subscribed type, '' for synthetic events. `headers` are its header lines, sealed.
+    `success_ms` is its last delivery, `failures` how often one failed since then; None and 0 once it starts again.
     """
 
     tenant: int
@@ -64,7 +64,7 @@ class Subscribed(NamedTuple):
 
 
 def find_subscription(connection: Connection, tenant: int, subscription_id: str) -> Subscribed | None:
-    """Return a subscription, None where it is not there (any more)."""
+    """Return a subscription, None where it does not exist."""
     row = connection.execute(FIND, (tenant, subscription_id)).fetchone()
     return Subscribed(*row) if row else None
 
@@ -75,35 +75,35 @@ def active_subscriptions(transaction: Transaction) -> tuple[Subscribed, ...]:
 
 
 def other_active(transaction: Transaction, subscription_id: str) -> int:
-    """Count the active subscriptions of a tenant beside one."""
+    """Count the active subscriptions of a tenant except one."""
     return int(transaction.connection.execute(COUNT_OTHERS, (transaction.tenant, subscription_id)).fetchone()[0])
 
 
 def put_subscription(transaction: Transaction, row: Subscribed, *, anew: bool) -> None:
-    """Keep a subscription; `anew`: what was counted of its deliveries is forgotten."""
+    """Keep a subscription; `anew` resets its delivery counts."""
     transaction.connection.execute(PUT, (*row[:9], anew, anew))
     transaction.connection.execute(BEGIN, (transaction.tenant, secrets.token_hex(8)))
 
 
 def drop_subscription(transaction: Transaction, subscription_id: str) -> None:
-    """Let no write be matched with a subscription that was deleted."""
+    """Remove a deleted subscription from matching."""
     transaction.connection.execute(DROP, (transaction.tenant, subscription_id))
     changed(transaction)
 
 
 def switch_off(transaction: Transaction, subscription_id: str) -> None:
-    """Let no write be matched with a subscription."""
+    """Deactivate a subscription: no write is matched with it."""
     transaction.connection.execute(OFF, (transaction.tenant, subscription_id))
     changed(transaction)
 
 
 def changed(transaction: Transaction) -> None:
-    """Let what was compiled of a tenant's criteria be compiled again."""
+    """Have a tenant's criteria compiled again."""
     transaction.connection.execute(CHANGE, (secrets.token_hex(8), transaction.tenant))
 
 
 def token(transaction: Transaction) -> str | None:
-    """Return what stands for the tenant's subscriptions as they are, None where it never had any."""
+    """Return the token of the tenant's present subscriptions, None where it never had any."""
     row = transaction.connection.execute(TOKEN, (transaction.tenant,)).fetchone()
     return str(row[0]) if row else None
 
@@ -114,10 +114,10 @@ def over(connection: Connection, at_ms: int, most: int) -> list[tuple[str, str]]
 
 
 def succeeded(connection: Connection, tenant: int, subscription_id: str, at_ms: int) -> None:
-    """Note that the receiver of a subscription has taken an event."""
+    """Record a successful delivery."""
     connection.execute(SUCCEEDED, (at_ms, tenant, subscription_id))
 
 
 def failed(connection: Connection, tenant: int, subscription_id: str) -> None:
-    """Count that the receiver of a subscription has not taken an event."""
+    """Count a failed delivery."""
     connection.execute(FAILED, (tenant, subscription_id))

@@ -1,11 +1,11 @@
-"""What can be fetched for a while: documents that an operation made, which are kept as no resource."""
+"""Documents that an operation made: they can be fetched for a while, and are not resources."""
 
 from typing import Final, NamedTuple
 
 from engine.database.connection import Connection
 from engine.interchange.store.transaction import Transaction, milliseconds
 
-# How long it is known of what has expired that it was there (410), without its content.
+# How long an expired document is remembered (410), without its content.
 KNOWN_MS: Final = 86_400_000
 
 KEEP: Final = (
@@ -20,7 +20,7 @@ FORGET: Final = "DELETE FROM temporary_binary WHERE expires_ms <= ?"
 
 
 class Temporary(NamedTuple):
-    """A document, the patient (id) whose it is, its media type, and until when it can be fetched."""
+    """A document, its patient's id, its media type, and until when it can be fetched."""
 
     id: str
     patient: str
@@ -35,23 +35,23 @@ def keep(transaction: Transaction, document: Temporary) -> None:
 
 
 def find(transaction: Transaction, document_id: str) -> Temporary | None:
-    """Return a document of the tenant, expired ones too; None for one that is not known, or not any more."""
+    """Return a document of the tenant, expired ones too; None for an unknown or forgotten one."""
     row = transaction.connection.execute(GET, (transaction.tenant, document_id)).fetchone()
     return Temporary(*row) if row else None
 
 
 def expired(transaction: Transaction, document: Temporary) -> bool:
-    """Say whether a document can no longer be fetched."""
+    """Return whether a document has expired."""
     return milliseconds(transaction.at) >= document.expires_ms
 
 
 def due(connection: Connection, now_ms: int) -> bool:
-    """Say whether there is anything to sweep."""
+    """Return whether there is anything to sweep."""
     return connection.execute(DUE, (now_ms, b"", now_ms - KNOWN_MS)).fetchone() is not None
 
 
 def sweep(connection: Connection, now_ms: int) -> int:
-    """Take the content of all that has expired, a day later the rest too; return of how many the content went."""
+    """Delete the content of expired documents, a day later the rest too; return how many lost their content."""
     gone_ms = now_ms - KNOWN_MS
     emptied = connection.execute(EMPTY, (b"", now_ms, gone_ms, b"")).fetchall()
     connection.execute(FORGET, (gone_ms,))

@@ -1,4 +1,4 @@
-"""What one request may do with the store: read, create, update, retire and delete resources of one tenant."""
+"""A transaction of the store: read, create, update, retire and delete resources of one tenant."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class VersionMethod(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredVersion:
-    """One version of a resource as it is kept, the present one where nothing else is said.
+    """One stored version of a resource, by default the present one.
 
     `survivor` is the id of the record that took its place, '' for a deleted one, whose body is empty, and None for a
     live one. `change` is what made the version, UNKNOWN also where that was not asked for.
@@ -110,8 +110,8 @@ class ReferenceStatus(NamedTuple):
 class Transaction:
     """One tenant's view within one transaction; `at` is the moment that its writes bear.
 
-    `promised` are type and id of what is not there yet, and will be before its end: references may name it.
-    `listeners` are those who learn of its writes. `owed`: whether any of these is an event that somebody subscribed to.
+    `promised` are type and id of resources that this transaction will still create: references may name them.
+    `listeners` are notified of its writes. `queued`: whether a write has queued an event for a subscriber.
     """
 
     def __init__(
@@ -128,9 +128,9 @@ class Transaction:
         self.promised: frozenset[tuple[str, str]] = frozenset()
         self._indexers = indexers
         self._followers, self._listener = listeners or NOBODY
-        self.owed = False
+        self.queued = False
         self._parts: dict[bytes, Index] = {}
-        # Whose records were written, for the access log: also those whom a resource named before.
+        # Patients whose records were written, for the access log: also those of the former versions.
         self.touched: set[str] = set()
 
     def get(self, type_name: str, resource_id: str) -> StoredVersion | None:
@@ -162,7 +162,7 @@ class Transaction:
         write_index(self.connection, self.tenant, key, NOTHING, index)
         self._touch(body)
         stored = StoredVersion(key, type_name, resource_id, 1, at_ms, None, body, change)
-        self._tell(stored, None, resource, lambda: index)
+        self._notify(stored, None, resource, lambda: index)
         return stored
 
     def update(self, stored: StoredVersion, resource: Body, change: VersionMethod = VersionMethod.PUT) -> StoredVersion:
@@ -171,7 +171,7 @@ class Transaction:
         before, after = indexer(former), indexer(resource)
         changed = self._write(stored, resource, None, change)
         write_index(self.connection, self.tenant, stored.key, before, after)
-        self._tell(changed, former, resource, lambda: after)
+        self._notify(changed, former, resource, lambda: after)
         return changed
 
     def restate(self, stored: StoredVersion, resource: Body, elements: tuple[str, ...]) -> StoredVersion:
@@ -183,7 +183,7 @@ class Transaction:
         before, after = (self._rows_of(stored.type, one, elements) for one in (former, resource))
         changed = self._write(stored, resource, None, VersionMethod.PUT)
         write_index(self.connection, self.tenant, stored.key, before, after)
-        self._tell(changed, former, resource, lambda: self._indexers[stored.type](resource))
+        self._notify(changed, former, resource, lambda: self._indexers[stored.type](resource))
         return changed
 
     def bring_back(self, stored: StoredVersion, resource: Body) -> StoredVersion:
@@ -191,7 +191,7 @@ class Transaction:
         kept = self._write(stored, resource, None, VersionMethod.NEW)
         index = self._indexers[stored.type](resource)
         write_index(self.connection, self.tenant, stored.key, NOTHING, index)
-        self._tell(kept, None, resource, lambda: index)
+        self._notify(kept, None, resource, lambda: index)
         return kept
 
     def delete(self, stored: StoredVersion) -> StoredVersion:
@@ -212,19 +212,19 @@ class Transaction:
     def rewrite(self, stored: StoredVersion, resource: Body) -> StoredVersion:
         """Keep the next version of a live resource in which only references changed; `redirected` moves their rows.
 
-        Who follows or watches it is told by `notify_rewritten`, once all that belongs together has been rewritten.
+        `notify_rewritten` notifies its listeners, once everything that belongs together has been rewritten.
         """
         return self._write(stored, resource, None, VersionMethod.PUT)
 
     def followed(self, type_name: str) -> bool:
-        """Say whether writes of a type are followed or watched."""
+        """Return whether writes of a type have listeners."""
         return type_name in self._followers or (self._listener is not None and self._listener.watches(self, type_name))
 
     def notify_rewritten(self, key: int) -> None:
         """Notify the listeners of a resource that was rewritten."""
         stored = self.by_key(key)
         resource = stored.resource()
-        self._tell(stored, None, resource, lambda: self._indexers[stored.type](resource))
+        self._notify(stored, None, resource, lambda: self._indexers[stored.type](resource))
 
     def retire(self, stored: StoredVersion, resource: Body, survivor: StoredVersion) -> StoredVersion:
         """Keep the last version of a merged-away resource: no search finds it, its identifiers find the survivor."""
@@ -287,7 +287,7 @@ class Transaction:
         return new
 
     def _rows_of(self, type_name: str, resource: Body, elements: tuple[str, ...]) -> Index:
-        """Return the rows of some elements; many resources of one transaction say the same there."""
+        """Return the rows of some elements, cached: many resources of one transaction have the same ones."""
         part = {name: resource[name] for name in ("resourceType", *elements) if name in resource}
         key = write_json(part)
         found = self._parts.get(key)
@@ -295,7 +295,7 @@ class Transaction:
             found = self._parts[key] = self._indexers[type_name](part)
         return found
 
-    def _tell(self, stored: StoredVersion, before: Body | None, after: Body, index: Callable[[], Index]) -> None:
+    def _notify(self, stored: StoredVersion, before: Body | None, after: Body, index: Callable[[], Index]) -> None:
         self._follow(stored.type, before, after)
         if self._listener is not None:
             self._listener.on_write(self, stored, index)
@@ -310,7 +310,7 @@ class Transaction:
             self.touched.update(patients_in(body))
 
 
-# Told of a write once it is done: the resource before it, None for a new one, and after it, None for a deleted one.
+# Called after a write: the resource before it, None for a new one, and after it, None for a deleted one.
 Follower = Callable[[Transaction, Body | None, Body | None], None]
 
 
@@ -321,7 +321,7 @@ class ChangeListener(Protocol):
         """Called after a version was written; `index` makes all of its rows."""
 
     def watches(self, transaction: Transaction, type_name: str) -> bool:
-        """Say whether anybody asks for writes of a type."""
+        """Return whether writes of a type have subscribers."""
 
     def merged(self, transaction: Transaction) -> None:
         """Called after a resource was merged away: references to it now mean the survivor."""

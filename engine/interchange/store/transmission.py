@@ -1,4 +1,4 @@
-"""Orders on their way to laboratories: one row an order that was ever pending, and one for each time it was sent.
+"""Orders on their way to laboratories: one row for each order that was ever pending, and one for each attempt.
 
 Each statement moves a row only out of a standing from which the table `MOVES` lets it go, or does nothing; so does that
 of a process which did not see the last try. An attempt is one placing of the order; what is sent again within it bears
@@ -32,8 +32,8 @@ ADD: Final = (
     "INSERT INTO transmission (tenant, order_id, laboratory, standing, attempt, tries, placed_ms, due_ms, reason)"
     " VALUES (?, ?, ?, 'waiting', ?, ?, ?, ?, '')"
 )
-# The order that was placed first and waits, of each tenant and laboratory: from one laboratory to the next by the
-# index, as a long queue of one is not to be read.
+# The oldest waiting order of each tenant and laboratory. The query steps from one laboratory to the next by the index,
+# so that it does not read a long queue.
 FIRST: Final = (
     "WITH RECURSIVE lane(owner, laboratory) AS ("
     " SELECT tenant.number, (SELECT min(t.laboratory) FROM transmission AS t"
@@ -51,7 +51,7 @@ OF_LABORATORY: Final = (
 )
 NEXT: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE {OF_LABORATORY} ORDER BY t.number LIMIT 1"
 RESULTS_DUE: Final = f"SELECT tenant.name, {COLUMNS}{FROM} WHERE t.result_ms<=? ORDER BY t.result_ms LIMIT ?"
-TOLD: Final = "UPDATE transmission SET result_ms=NULL WHERE number=?"
+RETURNED: Final = "UPDATE transmission SET result_ms=NULL WHERE number=?"
 EXPECT: Final = "UPDATE transmission SET result_ms=? WHERE number=?"
 MOVE: Final = (
     "UPDATE transmission SET standing=?, reason=?, due_ms=?, tries=tries+?, sent_ms=coalesce(?, sent_ms), ended_ms=?"
@@ -59,7 +59,7 @@ MOVE: Final = (
 )
 PLACED: Final = "UPDATE transmission SET placed_ms=? WHERE number=?"
 HURRY: Final = "UPDATE transmission SET due_ms=? WHERE number=? AND standing='waiting'"
-# What did not leave is told in one row, however often it was tried.
+# Attempts that sent nothing leave one row, whatever their number.
 UNSENT: Final = (
     "DELETE FROM transmission_try WHERE tenant=? AND order_id=? AND outcome IN ('unreachable', 'never had it')"
 )
@@ -72,7 +72,7 @@ TRIES: Final = (
     "SELECT number, control_id, began_ms, ended_ms, outcome, reason FROM transmission_try"
     " WHERE tenant=(SELECT number FROM tenant WHERE name=?) AND order_id=? ORDER BY number"
 )
-# Bytes of it left, and nobody knows what became of them.
+# Bytes of it were sent, and their fate is unknown.
 DOUBT: Final = "SELECT 1 FROM transmission_try WHERE tenant=? AND order_id=? AND outcome IN ('', 'unknown') LIMIT 1"
 COUNTS: Final = "SELECT standing, count(*), min(placed_ms) FROM transmission WHERE ended_ms IS NULL GROUP BY standing"
 
@@ -89,7 +89,7 @@ class TransmissionStatus(StrEnum):
 
 
 class TransmissionOutcome(StrEnum):
-    """What came of sending an order once; NONE while that is under way, and after the process ended meanwhile."""
+    """The outcome of one attempt; NONE while it is under way, and after the process ended during it."""
 
     NONE = ""
     ACCEPTED = "accepted"
@@ -100,9 +100,9 @@ class TransmissionOutcome(StrEnum):
 
 
 ENDED: Final = frozenset({TransmissionStatus.ACCEPTED, TransmissionStatus.REFUSED, TransmissionStatus.WITHDRAWN})
-# Where an order may go from where it is.
+# The allowed transitions of the status.
 MOVES: Final[Mapping[TransmissionStatus, frozenset[TransmissionStatus]]] = {
-    # Accepted without being sent: its results are here, or a test says so.
+    # Accepted without being sent: its results are here, or a test implies it.
     TransmissionStatus.WAITING: frozenset(
         {
             TransmissionStatus.SENDING,
@@ -126,7 +126,7 @@ MOVES: Final[Mapping[TransmissionStatus, frozenset[TransmissionStatus]]] = {
 
 
 class Sent(NamedTuple):
-    """An order on its way: moments in milliseconds since 1970, `tries` how often it was sent, `reason` for operators.
+    """An order on its way: moments in milliseconds since 1970, `tries` the number of attempts, `reason` for operators.
 
     `due_ms` is when it may be sent (again), `result_ms` when a simulated laboratory returns its results.
     """
@@ -147,7 +147,7 @@ class Sent(NamedTuple):
 
 
 class Try(NamedTuple):
-    """One time that an order was sent, or could not be."""
+    """One attempt to send an order."""
 
     number: int
     control_id: str
@@ -158,7 +158,7 @@ class Try(NamedTuple):
 
 
 class TransmissionCount(NamedTuple):
-    """How many orders are in a standing, and since when the oldest of them."""
+    """The number of orders in a status, and since when the oldest of them is in it."""
 
     standing: str
     number: int
@@ -166,7 +166,7 @@ class TransmissionCount(NamedTuple):
 
 
 def enqueue(transaction: Transaction, order_id: str, laboratory: str) -> None:
-    """Let an order wait to be sent, in the commit that makes it pending; one that was refused begins a new attempt."""
+    """Queue an order in the commit that makes it pending; a refused one starts again."""
     whose = (transaction.tenant, order_id)
     former = transaction.connection.execute(FORMER, whose).fetchone()
     attempt, tries = former or (0, 0)
@@ -175,7 +175,7 @@ def enqueue(transaction: Transaction, order_id: str, laboratory: str) -> None:
 
 
 def withdraw(transaction: Transaction, order_id: str) -> bool:
-    """See to it that an order is never sent; False where the laboratory may have it, or is being sent it."""
+    """Withdraw an order from sending; False where the laboratory may have it, or sending is under way."""
     found = find_sent(transaction, order_id)
     if found is None or found.standing is TransmissionStatus.WITHDRAWN:
         return True
@@ -185,7 +185,7 @@ def withdraw(transaction: Transaction, order_id: str) -> bool:
 
 
 def doubtful(transaction: Transaction, order_id: str) -> bool:
-    """Say whether bytes of an order have left of which nobody knows what became."""
+    """Return whether bytes of an order were sent whose fate is unknown."""
     return transaction.connection.execute(DOUBT, (transaction.tenant, order_id)).fetchone() is not None
 
 
@@ -196,12 +196,12 @@ def find_sent(transaction: Transaction, order_id: str) -> Sent | None:
 
 
 def sent_of_id(connection: Connection, order_id: str) -> tuple[Sent, ...]:
-    """Return the orders of all tenants that have an id: one, if any."""
+    """Return the orders with an id, of all tenants: one at most."""
     return tuple(map(_sent, connection.execute(OF_ID, (order_id,))))
 
 
 def heads(connection: Connection) -> tuple[Sent, ...]:
-    """Return the first order that waits, of each tenant and laboratory that have one."""
+    """Return the first waiting order of each tenant and laboratory."""
     return tuple(map(_sent, connection.execute(HEADS)))
 
 
@@ -218,7 +218,7 @@ def in_standing(connection: Connection, standing: TransmissionStatus) -> tuple[S
 
 
 def tries_of(connection: Connection, sent: Sent) -> tuple[Try, ...]:
-    """Return each time that an order was sent, oldest first."""
+    """Return the attempts to send an order, oldest first."""
     return tuple(Try(*row) for row in connection.execute(TRIES, (sent.tenant, sent.order_id)))
 
 
@@ -236,7 +236,7 @@ def move(
     due: datetime | None = None,
     tried: int = 0,
 ) -> Sent | None:
-    """Let an order go on to another standing; None where it is no longer where it was, or may not go there."""
+    """Move an order to another status; None if its status has changed meanwhile, or the transition is not allowed."""
     if to not in MOVES[sent.standing]:
         return None
     at_ms = milliseconds(transaction.at)
@@ -247,7 +247,7 @@ def move(
 
 
 def release(transaction: Transaction, sent: Sent) -> Sent | None:
-    """Let an order that is held wait again, as if it had just been placed; None where it is no longer held."""
+    """Queue a held order again, as if it had just been placed; None where it is no longer held."""
     moved = move(transaction, sent, TransmissionStatus.WAITING, due=transaction.at)
     if moved is not None:
         transaction.connection.execute(PLACED, (milliseconds(transaction.at), sent.number))
@@ -255,7 +255,7 @@ def release(transaction: Transaction, sent: Sent) -> Sent | None:
 
 
 def hurry(transaction: Transaction, sent: Sent) -> None:
-    """Let an order that waits be due at once."""
+    """Make a waiting order due at once."""
     transaction.connection.execute(HURRY, (milliseconds(transaction.at), sent.number))
 
 
@@ -270,7 +270,7 @@ def begin(transaction: Transaction, sent: Sent, control_id: str) -> Sent | None:
 
 
 def tried(transaction: Transaction, sent: Sent, outcome: TransmissionOutcome, reason: str) -> None:
-    """Note what came of the last time that an order was sent."""
+    """Record the outcome of the last attempt."""
     of = (transaction.tenant, sent.order_id, sent.tries)
     transaction.connection.execute(TRIED, (milliseconds(transaction.at), str(outcome), reason, *of))
 
@@ -281,13 +281,13 @@ def expect_results(transaction: Transaction, sent: Sent, at: datetime) -> None:
 
 
 def results_due(connection: Connection, at: datetime, most: int) -> tuple[Sent, ...]:
-    """Return orders whose simulated laboratory has its results by now, some of them."""
+    """Return at most `most` orders whose simulated results are due."""
     return tuple(map(_sent, connection.execute(RESULTS_DUE, (milliseconds(at), most))))
 
 
-def told_results(transaction: Transaction, sent: Sent) -> None:
+def results_returned(transaction: Transaction, sent: Sent) -> None:
     """Note that a simulated laboratory has returned its results."""
-    transaction.connection.execute(TOLD, (sent.number,))
+    transaction.connection.execute(RETURNED, (sent.number,))
 
 
 def _sent(row: tuple[object, ...]) -> Sent:

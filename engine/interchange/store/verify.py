@@ -1,4 +1,4 @@
-"""Whether a database is whole: its pages, its bodies, and the index rows that its bodies should have.
+"""Verification of a database: its pages, its bodies, and the index rows of its bodies.
 
 A merged-away resource has no rows but its identifiers, which name the survivor and go when that is deleted, for good; a
 deleted one has none. Former versions have no rows.
@@ -36,7 +36,7 @@ FREED: Final = (
     "SELECT r.tenant, r.type, coalesce(nullif(r.survivor, ''), r.id), max(v.updated_ms)"
     " FROM version AS v JOIN resource AS r ON r.key=v.key WHERE v.change='DELETE' GROUP BY 1, 2, 3"
 )
-# Of whom versions are kept no longer: a deletion may be among these.
+# Resources whose former versions are no longer kept: a deletion may be among these.
 FORGOTTEN: Final = (
     "SELECT DISTINCT r.tenant, r.type, coalesce(nullif(r.survivor, ''), r.id) FROM resource AS r"
     " WHERE r.type IN (SELECT type FROM resource WHERE survivor<>'')"
@@ -53,7 +53,7 @@ STRAY_TOKENS: Final = "SELECT count(*) FROM token_index WHERE key NOT IN (SELECT
 STRAY_DATES: Final = "SELECT count(*) FROM date_index WHERE key NOT IN (SELECT key FROM resource)"
 STRAY_REFERENCES: Final = "SELECT count(*) FROM reference_index WHERE key NOT IN (SELECT key FROM resource)"
 STRAY_IDENTIFIERS: Final = "SELECT count(*) FROM identifier_index WHERE origin NOT IN (SELECT key FROM resource)"
-# A count of nought is none.
+# A count of zero has no row.
 COUNTS: Final = "SELECT tenant, parameter, code, system, records FROM token_count WHERE records<>0"
 CODES: Final = "SELECT tenant, key, parameter, code, system FROM token_index WHERE parameter=?"
 JOBS: Final = (
@@ -111,7 +111,7 @@ def verify(place: Place, indexers: Mapping[str, Indexer]) -> Findings:
 
 
 def _parts(connection: Connection, query: str, place: int = 0) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a query, some at a time, each part behind the last row's number, which stands at `place`."""
+    """Yield the rows of a query, some at a time, each part after the last row's number, which is column `place`."""
     last = 0
     while part := connection.execute(query, (last, PART)).fetchall():
         yield from part
@@ -129,7 +129,7 @@ def _counted(connection: Connection) -> set[tuple[int, str, str, str, int]]:
 
 
 def _wrong_jobs(connection: Connection) -> int:
-    """Return how many jobs are not what their state says: ended or not, taken up or not, with a result that reads."""
+    """Return how many jobs contradict their state: in their end, their start, or a result that is not JSON."""
     tenants = {number for (number,) in connection.execute(TENANTS)}
     wrong = 0
     for _, tenant, state, ended_ms, attempts, crashes, version, *texts, body in _parts(connection, JOBS):
@@ -143,7 +143,7 @@ def _wrong_jobs(connection: Connection) -> int:
 
 
 def _reads(text: str | bytes) -> bool:
-    """Say whether a text is JSON."""
+    """Return whether a text is JSON."""
     try:
         orjson.loads(text)
     except ValueError:
@@ -152,18 +152,18 @@ def _reads(text: str | bytes) -> bool:
 
 
 def _freed(connection: Connection) -> dict[tuple[int, str, str], int]:
-    """Return when numbers of merged-away records may last have become free, by the record that stands for them."""
+    """Return when identifiers of merged-away records may last have become free, by the surviving record."""
     found = {(tenant, kind, one): at_ms for tenant, kind, one, at_ms in connection.execute(FREED)}
     return found | dict.fromkeys(connection.execute(FORGOTTEN), EVER)
 
 
 def _is_version(former: StoredVersion, present: int) -> bool:
-    """Say whether the body of a former version is that of its row."""
-    return former.version < present and (_told(former) or (former.change == VersionMethod.DELETE and not former.body))
+    """Return whether the body of a former version agrees with its row."""
+    return former.version < present and (_agrees(former) or (former.change == VersionMethod.DELETE and not former.body))
 
 
-def _told(stored: StoredVersion) -> bool:
-    """Say whether a body says of itself what its row says."""
+def _agrees(stored: StoredVersion) -> bool:
+    """Return whether type, id, version and moment of a body agree with its row."""
     try:
         resource = stored.resource()
         said = (resource["resourceType"], resource["id"], *(resource["meta"][name] for name in STAMPS))
@@ -181,7 +181,7 @@ def _faults(
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         yield "bodies"
         return
-    if bool(stored.body) if stored.deleted else not _told(stored):
+    if bool(stored.body) if stored.deleted else not _agrees(stored):
         yield "bodies"
     for kind, sql in ROWS.items():
         found = set(connection.execute(sql, (stored.key,)))

@@ -35,7 +35,7 @@ class OutcomeUnknownError(StoreAwayError):
 
 @dataclass(slots=True, eq=False)
 class WriteJob:
-    """One write that waits, with what came of it."""
+    """One waiting write, with its outcome."""
 
     work: Work
     loop: asyncio.AbstractEventLoop
@@ -50,7 +50,7 @@ class StoreWriter(ABC):
     `failed` once nothing is written any more, `away` while the database cannot be reached.
     """
 
-    # How long the thread waits for a write before it looks after its connection; None for ever.
+    # How long the thread waits for a write before it checks its connection; None for ever.
     idle_seconds: float | None = None
 
     def __init__(self) -> None:
@@ -89,15 +89,15 @@ class StoreWriter(ABC):
 
     @abstractmethod
     def _carry_out(self, batch: list[WriteJob]) -> None:
-        """Commit some writes together, and tell those who wait for them."""
+        """Commit some writes together, and wake their waiters."""
 
     @abstractmethod
     def _end(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
 
     @abstractmethod
     def _idle(self) -> None:
-        """Look after the connection, each time that nothing was to write for `idle_seconds`."""
+        """Check the connection, each time that nothing was written for `idle_seconds`."""
 
     def _run(self) -> None:
         while batch := self._take():
@@ -115,7 +115,7 @@ class StoreWriter(ABC):
                 job = self._waiting.get_nowait()
             except Empty:
                 return batch
-        # What wakes the thread to its end comes last: it is for the next turn, if this one has work.
+        # The end signal comes last: with work in this round, it is for the next one.
         if batch:
             self._waiting.put(None)
         return batch
@@ -129,13 +129,13 @@ class StoreWriter(ABC):
 
 
 def blame(batch: list[WriteJob], kind: type[StoreFailedError], error: BaseException | None) -> None:
-    """Let all of a commit have failed."""
+    """Fail all writes of a commit."""
     for job in batch:
         job.error = kind()
         job.error.__cause__ = error
 
 
-def tell(batch: list[WriteJob]) -> None:
+def wake(batch: list[WriteJob]) -> None:
     """Wake each loop once for all of its jobs."""
     for loop in {job.loop for job in batch}:
         mine = [job for job in batch if job.loop is loop]

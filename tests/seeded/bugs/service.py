@@ -73,7 +73,7 @@ BUGS: Final = (
     ),
     Bug(
         "a result still refers to the merged-away patient after a merge",
-        "engine.interchange.store.redirected:redirected",
+        "engine.interchange.store.references:redirected",
         Drop("execute(REDIRECT, ...)"),
         (
             "interchange/test_merge_references.py",
@@ -104,7 +104,7 @@ BUGS: Final = (
     Bug(
         "a write is answered before it is on the disk",
         "engine.interchange.store.sqlite_writer:SqliteWriter._commit",
-        Code("for job in batch:\n    self._do(job)", "for job in batch:\n    self._do(job)\ntell(batch)"),
+        Code("for job in batch:\n    self._do(job)", "for job in batch:\n    self._do(job)\nwake(batch)"),
         ("interchange/test_fault_points.py",),
     ),
     Bug(

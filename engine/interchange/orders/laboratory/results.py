@@ -23,7 +23,7 @@ EVERYWHERE: Final = frozenset({"panel", "test", "in", "of", "by", "-", "or", "se
 
 def return_results(transaction: Transaction, sent: Sent, sis: str, new_id: Callable[[], str]) -> int:
     """Keep final reports with their observations for the tests of an order that have none; return how many."""
-    transmission.told_results(transaction, sent)
+    transmission.results_returned(transaction, sent)
     stored = find_order(transaction, sent.order_id)
     if stored is None:
         return 0

@@ -2,8 +2,7 @@
 
 from engine.fhir.json import JsonObject
 from engine.interchange.rest.merge.pair import MergePair
-from engine.interchange.store.redirected import redirected
-from engine.interchange.store.references import repoint
+from engine.interchange.store.references import redirected, repoint
 from engine.interchange.store.transaction import Transaction
 
 
@@ -12,7 +11,7 @@ def merge(transaction: Transaction, pair: MergePair) -> None:
 
     The target's content stays as it is but for a link. The source is kept as inactive, with a link to the target;
     no search finds it, and its identifiers find the target. What referred to the source refers to the target, in a
-    new version; links of the two, and of records merged away before, tell the history and stay.
+    new version; links of the two, and of records merged away before, record the history and stay.
     """
     source, target = f"Patient/{pair.source.id}", f"Patient/{pair.target.id}"
     followed: list[int] = []
@@ -23,7 +22,7 @@ def merge(transaction: Transaction, pair: MergePair) -> None:
     redirected(transaction, pair.source, pair.target)
     gone = pair.source.resource()
     gone = {**gone, "active": False, "link": _with(gone.get("link", []), target, "replaced-by")}
-    # First, so that whoever asks for the source by its identifiers is told of the survivor's new version.
+    # First, so that subscribers to the source's identifiers get the survivor's new version.
     transaction.retire(pair.source, gone, pair.target)
     survivor = pair.target.resource()
     links = survivor.get("link", [])

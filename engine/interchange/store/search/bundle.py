@@ -11,7 +11,7 @@ from engine.fhir.json import JsonObject
 from engine.interchange.kernel.exact import write_json
 from engine.interchange.store.search.page import Pairs, ResultPage
 
-# What may not stand in a query as it is (RFC 3986, section 3.4), or separates its parts.
+# Characters that a query must escape (RFC 3986, section 3.4), or that separate its parts.
 ESCAPED: Final = re.compile(r"[^A-Za-z0-9._~/:,-]+")
 
 
@@ -21,11 +21,11 @@ def write_searchset(
     total: int | None,
     resources: list[tuple[str, bytes]],
     included: Iterable[tuple[str, bytes]] = (),
-    told: JsonObject | None = None,
+    warning: JsonObject | None = None,
 ) -> bytes:
     """Return a Bundle of some relations with their addresses, and resources with theirs.
 
-    Without a total where it is None; `included` are resources beside the matches, `told` is an outcome for the client.
+    Without a total where it is None; `included` are resources that are no matches, `warning` is an OperationOutcome.
     """
     entries: list[JsonObject] = [
         {"fullUrl": url, "resource": orjson.Fragment(body), "search": {"mode": "match"}} for url, body in resources
@@ -33,8 +33,8 @@ def write_searchset(
     entries += [
         {"fullUrl": url, "resource": orjson.Fragment(body), "search": {"mode": "include"}} for url, body in included
     ]
-    if told is not None:
-        entries.append({"fullUrl": uuid4().urn, "resource": told, "search": {"mode": "outcome"}})
+    if warning is not None:
+        entries.append({"fullUrl": uuid4().urn, "resource": warning, "search": {"mode": "outcome"}})
     bundle = {
         "resourceType": "Bundle",
         "id": bundle_id,
@@ -47,7 +47,7 @@ def write_searchset(
 
 
 def address_with(address: str, pairs: Pairs) -> str:
-    """Return an address with a query, in which no escape is that a query can do without: addresses have a limit."""
+    """Return an address with a query that has only the necessary escapes, as addresses have a limit."""
     return f"{address}?{'&'.join(f'{_escaped(name)}={_escaped(value)}' for name, value in pairs)}" if pairs else address
 
 

@@ -1,4 +1,4 @@
-"""Cursors: the place that a walk through a search has come to, carried by the client in its next link.
+"""Cursors: the position in the pages of a search, carried by the client in its next link.
 
 A cursor says behind which key the next page starts. Keys are given in order of creation and never change, so that
 whatever is written meanwhile, a walk repeats no record and misses none that was there when it began.

@@ -15,7 +15,7 @@ DATE: Final = re.compile(
 )
 # A time without a zone is no moment.
 MOMENT: Final = re.compile(r"[^T]+(?:T.+(?:Z|[+-][0-9]{2}:[0-9]{2}))?")
-# How dates are read, as long as rows of dates are made so.
+# The edition of these rules: it changes when the rows of dates do.
 READING: Final = "a leap second is of its own minute"
 # In milliseconds.
 SECOND: Final = 1_000
@@ -31,7 +31,7 @@ EVER: Final = 2**62
 
 
 def span(text: str) -> Span | None:
-    """Return first and last millisecond, UTC, of a FHIR date or dateTime of any precision; None for what is none.
+    """Return first and last millisecond, UTC, of a FHIR date or dateTime of any precision; None for anything else.
 
     A second 60 (a leap second) is counted as the 59th: it is one of its own minute, day and year. Fractions count to
     the millisecond.
@@ -59,7 +59,7 @@ def span(text: str) -> Span | None:
 
 
 def read_since(text: str | None) -> int:
-    """Return the first millisecond of `_since`, NEVER for none; RefusedError (400) for what is no moment."""
+    """Return the first millisecond of `_since`, NEVER for none; RefusedError (400) for anything but a moment."""
     if text is None:
         return NEVER
     at = span(text) if MOMENT.fullmatch(text) else None

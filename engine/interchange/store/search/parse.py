@@ -18,7 +18,7 @@ from engine.interchange.store.search.text import HIGHEST, LONGEST, contact, fold
 Test = tuple[str, tuple[str | int, ...]]
 Pairs = Iterable[tuple[str, str]]
 
-# An id, or a type and an id: whatever else would find nothing, as if a chart were empty.
+# An id, or a type and an id: any other value would find nothing, as if a chart were empty.
 TARGET: Final = re.compile(rf"(?:([A-Za-z]+)/)?(?:{ID.pattern})")
 # Parameters that name resources of one type, whatever the element may refer to.
 OF_ONE_TYPE: Final = frozenset({"patient", "beneficiary", "encounter"})
@@ -30,9 +30,9 @@ DAY: Final = re.compile(r"(?:[a-z]{2})?(\d{4}-\d\d-\d\d)(?:T.*)?", re.ASCII)
 MODIFIERS: Final = "there are :exact and :contains on texts, and :missing"
 SUPPORTED_PREFIXES: Final = ("eq", "ge", "gt", "le", "lt")
 OTHER_PREFIXES: Final = ("ne", "sa", "eb", "ap")
-# Where a definition of this service may be said to be.
+# The addresses under which a definition of this service may be named.
 BASES: Final = ("/fhir/R4", "/fhir")
-# More alternatives than an address holds of ids; a query can have no more than 500 parts.
+# More alternatives than an address holds; a query has at most 500 parts.
 MAX_VALUES: Final = 400
 
 DATE_TESTS: Final[dict[str, Callable[[Span], Test]]] = {
@@ -73,19 +73,19 @@ def parse_search(
 def _repeated(
     type_name: str, name: str, kind: ParameterKind, values: tuple[str, str], *, charted: bool
 ) -> RefusedError:
-    """Return the refusal of a parameter that is given twice, with how the search at hand can be written.
+    """Return the refusal of a parameter that is given twice, with a form of the search that is accepted.
 
-    `charted`: the type is searched by patient. Of the values only dates of a chart are told again.
+    `charted`: the type is searched by patient. Only the dates of a chart are repeated in the text.
     """
-    told = f"The search parameter {name} is given more than once. {REPEATABLE}"
+    text = f"The search parameter {name} is given more than once. {REPEATABLE}"
     if kind not in {ParameterKind.DATE, ParameterKind.UPDATED}:
-        return _refuse(Category.BAD_VALUE, name, f"{told} For any of several values write {name}=a,b.")
-    told += f" For a span write {name} once, with a month or a year (2024-05), or several of them (2024-05,2024-06)"
+        return _refuse(Category.BAD_VALUE, name, f"{text} For any of several values write {name}=a,b.")
+    text += f" For a span write {name} once, with a month or a year (2024-05), or several of them (2024-05,2024-06)"
     if kind is ParameterKind.DATE and charted:
         days = sorted(found[1] for value in values if (found := DAY.fullmatch(value)))
         first, last = days if len(days) == len(values) else ("FIRST-DAY", "LAST-DAY")
-        told += f"; or GET Patient/ID/$everything?_type={type_name}&start={first}&end={last}, whose days both count"
-    return _refuse(Category.BAD_VALUE, name, f"{told}.")
+        text += f"; or GET Patient/ID/$everything?_type={type_name}&start={first}&end={last}, whose days both count"
+    return _refuse(Category.BAD_VALUE, name, f"{text}.")
 
 
 def _criterion(parameter: Parameter, modifier: str, value: str, base_url: str, version: FhirVersion) -> Criterion:
@@ -203,7 +203,7 @@ def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Cr
         _check_blanks(parameter, given, parts[-1])
         implied = bool(parameter.implied) and given.startswith(parameter.implied)
         code = aliases.get(parts[-1].lower(), parts[-1])
-        # A code of another system than FHIR's is not called differently there.
+        # STU3 renames only codes of FHIR's own systems.
         code = former.get(code.lower(), code) if implied or not given else code
         if parameter.codes and code not in parameter.codes:
             text = f"{parameter.name} is one of {', '.join(parameter.codes)}."
@@ -222,7 +222,7 @@ def _tokens(parameter: Parameter, values: list[str], version: FhirVersion) -> Cr
 
 
 def _check_blanks(parameter: Parameter, system: str, code: str) -> None:
-    """Refuse what no system, code or value can be, and would find nothing: blanks around it, and any in a system."""
+    """Refuse a system, code or value that cannot exist: with outer blanks, or with any blank in a system."""
     if system and system.split() != [system]:
         raise _refuse(Category.BAD_VALUE, parameter.name, f"The system of {parameter.name} has a blank in it.")
     if code != code.strip() or (parameter.kind is ParameterKind.TOKEN and CONTROL.search(code)):
@@ -231,7 +231,7 @@ def _check_blanks(parameter: Parameter, system: str, code: str) -> None:
 
 
 def _contact(parameter: Parameter, item: str) -> Test:
-    """Return the test of a telephone number or another address; `phone|` before it says of which system it is."""
+    """Return the test of a telephone number or another address; `phone|` before it names its system."""
     parts = _parts(parameter, item)
     system, code = parts[0] if len(parts) > 1 else "", short(contact(parts[-1]))
     if system and parameter.system not in {"", system}:

@@ -9,7 +9,7 @@ from typing import Final
 HIGHEST: Final = "\U0010ffff"
 # Characters of a text that an index holds: two such texts fit the 2,704 bytes of an index entry of PostgreSQL.
 LONGEST: Final = 300
-# What people put between the digits of a telephone number.
+# Separators between the digits of a telephone number.
 GROUPING: Final = re.compile(r"[\s().-]+")
 
 
@@ -48,7 +48,7 @@ def split(value: str, separator: str) -> list[str]:
 
 
 def unescape(value: str) -> str:
-    r"""Return a value with `\,` `\|` `\$` and `\\` taken as the characters they stand for."""
+    r"""Return a value with `\,` `\|` `\$` and `\\` unescaped."""
     if "\\" not in value:
         return value
     return "".join(piece[1] if len(piece) == 2 and piece[1] in ",|$\\" else piece for piece in _pieces(value))

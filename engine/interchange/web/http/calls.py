@@ -13,7 +13,7 @@ from engine.interchange.core.exchange import HttpAnswer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.store.access import PENDING
-from engine.interchange.store.deadline import set_deadline
+from engine.interchange.store.backend import set_deadline
 from engine.interchange.store.writer import OutcomeUnknownError, StoreAwayError, StoreBusyError, StoreFailedError
 from engine.interchange.web.http.call import BUNDLES, WITH_BODY, HttpCall
 from engine.interchange.web.http.charts import answer_chart
