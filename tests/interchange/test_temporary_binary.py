@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.interchange.rest.binary.retention import take_expired
-from engine.interchange.rest.binary.temporary import LIFE, new_temporary
+from engine.interchange.rest.binary.temporary import LIFE, new_temporary, take_expired
 from engine.interchange.store import temporary
 from engine.interchange.store.temporary import DUE, EMPTY, FORGET, GET, KNOWN_MS, due, sweep
 from engine.interchange.store.transaction import milliseconds

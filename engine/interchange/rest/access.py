@@ -32,7 +32,7 @@ QUERIED: Final = frozenset(
         "p360-retrieve",
     }
 )
-# What of `cruds` an interaction needs where that is less than all that its access stands for.
+# The letters of `cruds` of an interaction that needs fewer than its access covers.
 LETTERS: Final = {
     "read": "r",
     "read-temporary": "r",

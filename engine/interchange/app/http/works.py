@@ -8,7 +8,7 @@ from engine.interchange.app.http.app import ServiceApp
 from engine.interchange.core.service import Service
 from engine.interchange.events.webhooks.settling import delete_expired_events
 from engine.interchange.jobs.job import delete_expired_jobs
-from engine.interchange.rest.binary.retention import take_expired
+from engine.interchange.rest.binary.temporary import take_expired
 from engine.interchange.rest.history.retention import take_old
 from engine.interchange.store.writer import StoreFailedError
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.config.service import Enrollment
 from engine.fhir.json import JsonObject
-from engine.interchange.rest.resource.roster import GROUP
+from engine.interchange.rest.resource.catalogue import GROUP
 from engine.interchange.store.search.date import span
 from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 

@@ -14,17 +14,17 @@ from engine.interchange.kernel.outcome import Category, refuse
 FHIR_JSON: Final = "application/fhir+json"
 JSON: Final = "application/json"
 UNKNOWN: Final = "application/octet-stream"
-# RFC 9110, section 8.3.1: what FHIR takes for a code need not be one.
+# RFC 9110, section 8.3.1: a FHIR code need not be a valid media type.
 WORD: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 MEDIA_TYPE: Final = re.compile(rf'{WORD}/{WORD}(?:[ \t]*;[ \t]*{WORD}=(?:{WORD}|"[ !#-\[\]-~]*"))*', re.ASCII)
 # The element that holds the content.
 ELEMENT: Final = {FhirVersion.R4: "data", FhirVersion.STU3: "content"}
-# Whoever opens the address in a browser is offered a file: nothing of it is shown, and no script of it runs here.
+# A browser that opens the address offers a file: it shows no content and runs no script.
 FILE: Final = (("content-disposition", "attachment"), ("content-security-policy", "sandbox"))
 
 
 class Content(NamedTuple):
-    """What a Binary contains, its media type, and the patients (ids) whose it is."""
+    """The content of a Binary, its media type, and the ids of its patients."""
 
     media_type: str
     body: bytes
@@ -59,17 +59,17 @@ def as_resource(headers: Mapping[str, str], text: bytes, version: FhirVersion, b
 
 
 def content_of(resource: JsonObject, version: FhirVersion) -> bytes:
-    """Return what a Binary of a version contains."""
+    """Return the content of a Binary of a version."""
     return b64decode(resource.get(ELEMENT[version], ""))
 
 
 def wants_resource(request: FhirRequest, media_type: str) -> bool:
-    """Say whether a Binary of a media type is to be shown as FHIR; what is asked for otherwise is its content."""
+    """Return whether a Binary of a media type is answered as FHIR; otherwise as its content."""
     accepted = {part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "").split(",")}
     return bool(request.query) or FHIR_JSON in accepted or (accepted == {JSON} and not media_type.startswith(JSON))
 
 
 def raw_answer(content: Content, headers: tuple[tuple[str, str], ...]) -> HttpAnswer:
-    """Return content as it is, as the answer to a read; what is no media type stands in no header."""
+    """Return content unchanged as the answer to a read; an invalid media type is not sent in a header."""
     media_type = content.media_type if MEDIA_TYPE.fullmatch(content.media_type) else UNKNOWN
     return HttpAnswer(200, content.body, (*headers, *FILE), media_type, content.patients)

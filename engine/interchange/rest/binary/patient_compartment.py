@@ -1,4 +1,4 @@
-"""The patients of a Binary: that of its security context, else those in whose chart it is attached."""
+"""The patients of a Binary: that of its security context, else those of the resources that attach it."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from engine.fhir.json import JsonObject
 from engine.interchange.store.references import local_target
 from engine.interchange.store.transaction import Transaction
 
-# Those in whose chart a resource is that refers to a target, and patients who do so themselves (a photo).
+# The patients of resources that refer to a target, and patients that refer to it themselves (a photo).
 REFERRING: Final = (
     "SELECT DISTINCT CASE WHEN r.type = 'Patient' THEN 'Patient/' || r.id ELSE own.target END"
     " FROM reference_index AS i JOIN resource AS r ON r.key = i.key"
@@ -20,7 +20,7 @@ IN_CHART_OF: Final = (
 
 
 def owners(transaction: Transaction, binary_id: str, resource: JsonObject) -> frozenset[str]:
-    """Return the ids of the patients whose a Binary is; none where nothing says so."""
+    """Return the ids of a Binary's patients; empty for none."""
     context = local_target(resource.get("securityContext", {}).get("reference", ""))
     if context.startswith("Patient/"):
         targets = {context}

@@ -1,8 +1,10 @@
 """Temporary Binary resources: `Binary/tmp-…`, made by an operation, read by the same tenant until they expire (410)."""
 
+import asyncio
 import secrets
 from base64 import b64encode
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Final
 
@@ -75,3 +77,10 @@ INTERACTION: Final = Interaction(
     flags=SCOPES,
     raw=True,
 )
+
+
+async def take_expired(service: Service) -> None:
+    """Take the content of temporary Binaries that have expired; writes only where there are any."""
+    now_ms = milliseconds(service.clock())
+    if await asyncio.to_thread(lambda: temporary.due(service.store.reader(), now_ms)):
+        await service.store.write_raw(partial(temporary.sweep, now_ms=now_ms))

@@ -1,4 +1,4 @@
-"""A patient's chart as a list of keys in the order of the answer, and the resources that stand under some of them."""
+"""A patient's chart as a list of keys in the order of the answer, and the resources of some of these keys."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -18,7 +18,7 @@ ORDER: Final = ("Patient", *CHART_ROWS.values(), *SUPPORT)
 
 # Names are of this module and of the catalogue; values are always arguments.
 IN_CHART: Final = "tenant = ? AND target = ? AND parameter IN ({rows})"
-# Care within the days, or of no known day: what nobody dated is never hidden.
+# Care within the days, or without a date: undated care is never hidden.
 IN_DAYS: Final = (
     " AND (NOT EXISTS (SELECT 1 FROM date_index AS d WHERE d.key = reference_index.key AND d.parameter = ?)"
     " OR EXISTS (SELECT 1 FROM date_index AS d"
@@ -31,7 +31,7 @@ NAMED: Final = "SELECT DISTINCT target FROM reference_index WHERE {by} AND ({sup
 NAMED_BY_CHART: Final = "key IN (SELECT key FROM reference_index WHERE {chart})"
 NAMED_BY_ONE: Final = NAMED.format(by="key = ?", support=SUPPORT_TARGETS)
 NAMED_ONE: Final = "SELECT key, updated_ms FROM resource WHERE tenant = ? AND type = ? AND id = ? AND survivor IS NULL"
-# A resource that has moved to another patient since is no longer of this chart, and what was deleted of none.
+# A resource that has since moved to another patient, or was deleted, is no longer in this chart.
 RECORDS: Final = (
     "SELECT key, type, id, version, updated_ms, survivor, body, EXISTS (SELECT 1 FROM reference_index AS i"
     " WHERE i.key = resource.key AND i.parameter = resource.type || '.patient' AND i.target = ?)"
@@ -46,8 +46,8 @@ Keys = dict[str, list[int]]
 def chart_keys(transaction: Transaction, patient: StoredVersion, wanted: ChartPart) -> tuple[int, ...]:
     """Return the keys of all that is wanted: the Patient, the chart by type, what these refer to.
 
-    Each type in order of creation. `types` and `since_ms` choose among what the care within the days consists of and
-    refers to, so that a directory entry that was changed is told although the care was not.
+    Each type in order of creation. `types` and `since_ms` filter both the care within the days and what it refers to,
+    so that a changed directory entry is returned although the care is unchanged.
     """
     found: Keys = {name: [] for name in ORDER}
     if "Patient" in wanted.types and patient.updated_ms > wanted.since_ms:

@@ -36,14 +36,14 @@ def history_bundle(
     first: int,
     system: str,
 ) -> bytes:
-    """Return a Bundle of versions, with a `total` where one is told.
+    """Return a Bundle of versions, with a `total` where one is given.
 
     Where the history begins with a `first` other than 1, its meta says so.
     """
     bundle: JsonObject = {"resourceType": "Bundle", "id": bundle_id}
     if first > 1:
-        told = f"Versions before {first} are not kept."
-        bundle["meta"] = {"tag": [{"system": f"{system}/outcome", "code": INCOMPLETE, "display": told}]}
+        display = f"Versions before {first} are not kept."
+        bundle["meta"] = {"tag": [{"system": f"{system}/outcome", "code": INCOMPLETE, "display": display}]}
     bundle |= {
         "type": "history",
         **({"total": total} if total is not None else {}),

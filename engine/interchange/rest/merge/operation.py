@@ -36,7 +36,7 @@ async def merge_patients(service: Service, request: FhirRequest) -> HttpAnswer:
 def _demand_reading(service: Service, request: FhirRequest) -> None:
     """Refuse (403) to show what differs to a token that may not read patients."""
     if not may_see(service.configuration, request.principal, "Patient"):
-        text = "The token has no scope for read access to Patient; a preview shows what stands in both records."
+        text = "The token has no scope for read access to Patient; a preview shows the contents of both records."
         challenge = (("www-authenticate", 'Bearer error="insufficient_scope"'),)
         raise RefusedError(Category.FORBIDDEN, (Issue(text, "http.Authorization"),), challenge)
 

@@ -51,7 +51,7 @@ def preview(source: JsonObject, target: JsonObject, own_system: str) -> list[Jso
 
 def _differences(source: JsonObject, target: JsonObject, own_system: str) -> Iterator[JsonObject]:
     for element, value in source.items():
-        # What stands beside a simple element (`_birthDate`) is told under the element's own name.
+        # The extensions of a simple element (`_birthDate`) are reported under the element's own name.
         name = element.removeprefix("_")
         if name in EXCLUDED:
             continue
@@ -75,7 +75,7 @@ def _own(element: str, item: JsonObject, own_system: str) -> bool:
 
 
 def _lost(path: str, datatype: str, item: JsonObject) -> Iterator[JsonObject]:
-    """Yield an item that the target has nowhere; nothing for one that says nothing."""
+    """Yield an item that the target does not have; nothing for an empty one."""
     made = _typed("sourceValue", datatype, item)
     if made.get("part") != []:
         yield {"name": path, "part": [made]}

@@ -1,14 +1,37 @@
-"""What create and update of a Patient share: the service's own identifier, uniqueness, the duplicate limit."""
+"""Patient create; and what update shares with it: the service's identifier, uniqueness, the duplicate limit."""
 
 from collections.abc import Callable
 
 from engine.fhir.json import JsonObject
-from engine.interchange.core.exchange import FhirRequest
+from engine.interchange.core.exchange import FhirRequest, HttpAnswer
+from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, refuse
-from engine.interchange.rest.patient.index import DEMOGRAPHICS, IDENTIFIER, demographics, is_record_number
-from engine.interchange.rest.resource.draft import DraftResource
+from engine.interchange.rest.patient.index import CONDITIONAL, DEMOGRAPHICS, IDENTIFIER, demographics, is_record_number
+from engine.interchange.rest.patient.rules import check_patient
+from engine.interchange.rest.resource.draft import DraftResource, read_draft
+from engine.interchange.rest.resource.precondition import match_condition, parse_condition
 from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
+from engine.interchange.tokens.oauth.rights import may_see
+
+
+async def create(service: Service, request: FhirRequest) -> HttpAnswer:
+    """Answer POST /Patient: 201; with If-None-Exist 200 for one match and 412 for several.
+
+    Look-up and insert are one transaction.
+    """
+    condition = parse_condition(request, CONDITIONAL, service.configuration.base_url)
+    draft = await read_draft(service, request, check_patient)
+    insert = creator(service, request, draft, service.new_id())
+
+    def work(transaction: Transaction) -> tuple[int, StoredVersion]:
+        match = match_condition(transaction, condition)
+        return (200, match) if match else (201, insert(transaction, None))
+
+    status, stored = await service.store.write(request.principal.tenant, work)
+    # The match of a condition is shown only to those who may read it.
+    seen = status == 201 or may_see(service.configuration, request.principal, request.type, own=bool(request.within))
+    return written_answer(status, stored, request, location=True, seen=seen)
 
 
 def with_global_id(patient: JsonObject, patient_id: str, system: str) -> JsonObject:

@@ -28,7 +28,6 @@ from engine.interchange.rest.resource.line import (
     to,
 )
 from engine.interchange.rest.resource.ordering import ORDERING
-from engine.interchange.rest.resource.roster import ROSTER
 from engine.interchange.rest.resource.rows import indexer
 from engine.interchange.rest.resource.subscription import SUBSCRIBING
 from engine.interchange.store.indexing import digest
@@ -38,12 +37,12 @@ from engine.interchange.store.transaction import Indexer
 from engine.interchange.tokens.oauth.role import RoleRule
 
 CLINICAL_STATUS: Final = Parameter("clinical-status", ParameterKind.TOKEN, "", Rank.MOST, ("clinicalStatus",))
-# Prefixes that DocumentReference takes although it does not tell them apart (specification, generic search rule 4).
+# Prefixes that DocumentReference accepts as synonyms (specification, generic search rule 4).
 LENIENT: Final = (("ne", "eq"), ("sa", "ge"), ("eb", "le"))
 
 
 def _lenient(definition: Definition) -> Definition:
-    """Return a type whose dates take prefixes that they do not tell apart."""
+    """Return a type whose dates accept prefixes as synonyms."""
     dates = {ParameterKind.DATE, ParameterKind.UPDATED}
     own = (replace(one, prefixes=LENIENT) if one.kind in dates else one for one in definition.parameters)
     return replace(definition, parameters=tuple(own))
@@ -229,6 +228,25 @@ OTHERS: Final = (
         creating=RoleRule.CLINICAL,
     ),
 )
+# A roster names patients of many charts, and is in none of them.
+GROUP: Final = "Group"
+ROSTER: Final = Definition(
+    GROUP,
+    named(
+        GROUP,
+        (
+            IDENTIFIER,
+            to("member", "Patient", "Practitioner", "PractitionerRole", element="member.entity", rank=Rank.SOME),
+            text("name", "name"),
+            CODE,
+            TYPE,
+            code("actual", "actual", Rank.MOST),
+        ),
+    ),
+    reading=RoleRule.CHART,
+    writing=RoleRule.CLINICAL,
+    creating=RoleRule.CLINICAL,
+)
 KEPT: Final = {one.name: one for one in (PATIENT, *CHART, *SUPPORTING, *OTHERS, *ORDERING, SUBSCRIBING, ROSTER)}
 INDEXERS: Final[dict[str, Indexer]] = {
     **{name: indexer(definition) for name, definition in KEPT.items()},
@@ -236,7 +254,7 @@ INDEXERS: Final[dict[str, Indexer]] = {
 }
 
 
-# What the rows of all resources are made by: a database with rows made by something else is indexed again.
+# The edition of all index rows: a database with rows of another edition is indexed again.
 EDITION: Final = digest(
     chain(
         (READING,),

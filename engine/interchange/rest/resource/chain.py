@@ -1,6 +1,6 @@
 """Criteria on linked resources, one link away: `patient.birthdate`, and `_has:Observation:patient:code`.
 
-Who asks must be allowed to search the other type: what it finds here tells of that, even where it is not shown.
+The token must be allowed to search the other type: the matches disclose it, even where it is not shown.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -17,7 +17,7 @@ from engine.interchange.store.search.criterion import Parameter
 from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 from engine.interchange.tokens.oauth.rights import may_see
 
-# By what a Patient is named in the condition of an update or delete: its numbers, beside what a create may ask for.
+# Parameters of a Patient in the condition of an update or delete: those of a create, and its identifiers.
 PATIENT: Final = frozenset({*CONDITIONAL, "identifier"})
 
 
@@ -46,7 +46,7 @@ def updating_matching(replacement: Replacement) -> Callable[[Service, FhirReques
             return replacement(service, meant, VersionMethod.PUT)(transaction)
 
         status, stored = await service.store.write(request.principal.tenant, work)
-        # Of what was there before some may be kept: an order's status, say.
+        # Parts of the former version may be kept, such as an order's status.
         seen = status == 201 or may_see(
             service.configuration, request.principal, request.type, own=bool(request.within)
         )

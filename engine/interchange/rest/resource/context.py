@@ -12,11 +12,10 @@ from engine.interchange.core.exchange import FhirRequest, Interaction, Interacti
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 from engine.interchange.rest.binary.patient_compartment import owners
-from engine.interchange.rest.resource.catalogue import KEPT
+from engine.interchange.rest.resource.catalogue import GROUP, KEPT
 from engine.interchange.rest.resource.definition import Definition
 from engine.interchange.rest.resource.elements import values
 from engine.interchange.rest.resource.pages import read_page_request
-from engine.interchange.rest.resource.roster import GROUP
 from engine.interchange.rest.resource.subscription import CRITERIA, SUBSCRIPTION, patients_of
 from engine.interchange.store.references import local_target, relative
 from engine.interchange.store.transaction import StoredVersion, Transaction
@@ -31,7 +30,7 @@ OWNERS: Final = frozenset({"patient", "subject", "beneficiary", "target"})
 # Those that lead beyond it, or into what else is known of others.
 BEYOND: Final = ("_include", "_revinclude", "_has")
 REQUIRED: Final = "required"
-# Types of which no search is limited to a patient, as no parameter of theirs names whose record it is.
+# Types whose searches are not limited to a patient, as none of their parameters names one.
 OF_NOBODY: Final = frozenset({SUBSCRIPTION, GROUP})
 
 
@@ -129,7 +128,7 @@ def _check_parameters(
 def _check_instance(_service: Service, request: FhirRequest, definition: Definition, known: KnownRecord) -> FhirRequest:
     """Allow reads of the patient's resources, and of ids that do not exist."""
     stored = known.stored
-    # What was deleted has no body any more that could say whose it was.
+    # A deleted resource has no body left that could name its patient.
     if stored is not None and not (stored.body and _owns(known, definition, request.id, stored.resource())):
         raise outside_compartment()
     return replace(request, within=known.ids)
@@ -165,7 +164,7 @@ def _changed(service: Service, request: FhirRequest, definition: Definition, kno
 
 
 def _created(service: Service, request: FhirRequest, definition: Definition, known: KnownRecord) -> FhirRequest:
-    """Let a body in that is of the patient; what it lacks or misshapes is told by the interaction itself."""
+    """Allow a body of the patient; the interaction itself reports missing or malformed elements."""
     body = request.body
     if "if-none-exist" in request.headers or not isinstance(body, dict) or body.get("resourceType") == "Parameters":
         raise outside_compartment()
@@ -191,7 +190,7 @@ def _searched(service: Service, request: FhirRequest, definition: Definition, kn
         if key not in owners or target not in known.ids:
             raise outside_compartment()
     if request.id:
-        # The compartment of a patient, whose id stands in the address.
+        # The compartment of a patient, whose id is in the address.
         given = [(name, request.id)]
         if request.id not in known.ids:
             raise outside_compartment()
@@ -204,7 +203,7 @@ def _searched(service: Service, request: FhirRequest, definition: Definition, kn
 def _searched_freely(
     service: Service, request: FhirRequest, _definition: Definition, _known: KnownRecord
 ) -> FhirRequest:
-    # Also of a link to a page: whoever made it may have been allowed more.
+    # Also for a link to a page: the client that got it may have had more rights.
     query = read_page_request(service, request).query
     if any("." in key or key.partition(":")[0] in BEYOND for key, _ in query):
         raise outside_compartment()
@@ -225,7 +224,7 @@ def _ids(transaction: Transaction, patient_id: str) -> tuple[str, ...]:
 
 
 def _lives_in(stored: StoredVersion) -> bool:
-    """Say whether other resources say whose a resource is."""
+    """Return whether a resource's patient is named by other resources."""
     return stored.type == "Binary" and not stored.deleted
 
 
@@ -238,7 +237,7 @@ def _owns(known: KnownRecord, definition: Definition, resource_id: str, resource
 
 
 def _only(known: KnownRecord, references: set[str]) -> bool:
-    """Say whether these references name the patient, and no other one."""
+    """Return whether these references name the patient, and no other one."""
     patients = {local_target(one) for one in references if one.startswith("Patient/")}
     return bool(patients) and patients <= {f"Patient/{one}" for one in known.ids}
 
@@ -256,7 +255,7 @@ def _named(resource: JsonObject, definition: Definition) -> Iterator[str]:
 
 
 def _changing(step: Json) -> tuple[str, ...]:
-    """Return the names under which a step of a JSON Patch says what it changes: what is moved away leaves its place."""
+    """Return the members of a JSON Patch step that name what it changes: `move` also changes its `from`."""
     return ("path", "from") if isinstance(step, dict) and step.get("op") == "move" else ("path",)
 
 
@@ -267,6 +266,6 @@ def _first(step: Json, place: str) -> str:
 
 
 def outside_compartment() -> RefusedError:
-    """Return the refusal (403) of what is not of the patient whom a token is for."""
+    """Return the refusal (403) of a resource that is not of the token's patient."""
     text = "The token is for one patient, and this is beyond that patient's record."
     return refuse(Category.FORBIDDEN, text, location="http.Authorization")

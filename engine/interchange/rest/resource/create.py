@@ -7,11 +7,10 @@ from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.rest.resource.draft import check_chart, check_status, read_draft
+from engine.interchange.rest.resource.draft import Settle, check_chart, check_status, read_draft, unchanged
 from engine.interchange.rest.resource.links import check_links
 from engine.interchange.rest.resource.precondition import match_condition, parse_condition
 from engine.interchange.rest.resource.rules import check_resource
-from engine.interchange.rest.resource.settling import Settle, unchanged
 from engine.interchange.store.transaction import StoredVersion, Transaction
 from engine.interchange.tokens.oauth.rights import may_see
 

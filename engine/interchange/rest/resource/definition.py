@@ -9,7 +9,7 @@ from engine.interchange.store.search.criterion import Parameter, ParameterKind, 
 from engine.interchange.store.search.page import Paging
 from engine.interchange.tokens.oauth.role import RoleRule
 
-# Rows under which every resource with a care date stands, for $everything.
+# The index rows of every resource with a care date, for $everything.
 CARE: Final = "care"
 
 

@@ -20,11 +20,11 @@ from engine.interchange.tokens.oauth.scope import allows
 DeletionRule = Callable[[StoredVersion, str], None]
 
 CASCADE: Final = "_cascade"
-# Without this in its body nothing has content attached that is kept here.
+# Every body with attached content that is kept here contains this.
 ATTACHED: Final = b'"Binary/'
-# What stays when a patient goes, although it tells of what has gone: who did what, other patients, and rosters.
+# Types that stay when a patient is deleted, although they refer to deleted records: audit, other patients, rosters.
 STAYING: Final = frozenset({"AuditEvent", "Group", "Patient", "Provenance"})
-# The rows that say whose a resource is.
+# The index rows of a resource's patient.
 OWN: Final = frozenset(one.patient_rows for one in KEPT.values() if one.patient)
 OF_PATIENT: Final = "SELECT key, parameter FROM reference_index WHERE tenant=? AND target=? ORDER BY key"
 
@@ -139,7 +139,7 @@ def _check_survivor(transaction: Transaction, stored: StoredVersion) -> None:
 
 
 def _check_rights(request: FhirRequest, types: set[str]) -> None:
-    """Refuse (403) a cascade over types of which the token may delete none."""
+    """Refuse (403) a cascade over types that the token may not delete."""
     denied = sorted(name for name in types if not allows(request.principal.scopes, name, "d"))
     if denied:
         names = ", ".join(name_in(request.version, name) for name in denied)
@@ -155,9 +155,9 @@ def _check_referrers(
     *,
     strict: bool,
 ) -> None:
-    """Refuse (409) to delete what others refer to that stay.
+    """Refuse (409) to delete resources that remaining ones refer to.
 
-    How many there are of which types is told, `strict`: of those that the token's scopes let it read.
+    The refusal counts the referring resources by type; `strict`: only types that the token's scopes let it read.
     """
     left: dict[int, str] = {}
     for one in taken.values():
@@ -166,7 +166,7 @@ def _check_referrers(
     if types:
         seen = {name for name in types if not strict or allows(request.principal.scopes, name, "r")}
         counted = [f"{types.count(name)} {name_in(request.version, name)}" for name in sorted(seen)]
-        # How many of what it may not read a patient has is no answer to a token.
+        # A token gets no counts of types that it may not read.
         unseen = ["some of types that the token may not read"] if seen != {*types} else []
         text = f"Other resources refer to it: {', '.join(counted + unseen)}."
         raise refuse(Category.CONFLICT, text, location="http.id", detail="referred-to")

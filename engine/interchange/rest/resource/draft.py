@@ -27,6 +27,20 @@ from engine.interchange.store.references import (
 from engine.interchange.store.transaction import StoredVersion, Transaction
 
 Check = Callable[[JsonObject, FhirVersion], RefusedError | None]
+# Returns the resource to keep, or refuses. Its arguments are the client's resource, and the live one that it replaces
+# (None for a new one, whose id is in the request).
+Settle = Callable[[Service, Transaction, FhirRequest, JsonObject, StoredVersion | None], JsonObject]
+
+
+def unchanged(
+    _service: Service,
+    _transaction: Transaction,
+    _request: FhirRequest,
+    resource: JsonObject,
+    _live: StoredVersion | None,
+) -> JsonObject:
+    """Return a resource as it came in, for a type without a rule of its own."""
+    return resource
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def steps(path: str) -> tuple[PathStep, ...]:
 
 
 def values(resource: JsonObject, path: str) -> list[Any]:
-    """Return what stands at a path, lists taken apart; empty where nothing does."""
+    """Return the values at a path, with lists flattened; empty for none."""
     found: list[Any] = [resource]
     for step in steps(path):
         below: list[Any] = []
@@ -39,7 +39,7 @@ def values(resource: JsonObject, path: str) -> list[Any]:
 
 @cache
 def start(path: str) -> str:
-    """Return the element of a resource without which nothing stands at a path; '' where a choice begins it."""
+    """Return the first element of a path, without which it has no values; '' where the first is a choice."""
     first = steps(path)[0]
     return "" if first.choice else first.name
 
@@ -52,7 +52,7 @@ def _step(part: str) -> PathStep:
 
 
 def _down(part: JsonObject, step: PathStep, below: list[Any]) -> None:
-    """Append what stands one step below an object."""
+    """Append the values one step below an object."""
     for value in _choices(part, step.name) if step.choice else (part[step.name],) if step.name in part else ():
         items = value if isinstance(value, list) else (value,)
         below += [one for one in items if str(one.get("url", "")).endswith(step.extension)] if step.extension else items

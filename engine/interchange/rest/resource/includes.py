@@ -1,4 +1,4 @@
-"""What comes along with the matches of a search: `_include` and `_revinclude`, as far as the token may read it.
+"""The resources included with the matches of a search: `_include` and `_revinclude`, as far as the token may read it.
 
 An include names a type and one of its search parameters that are references, and maybe the type that these lead to:
 `Observation:performer:Practitioner`. Whatever is too much for one answer is refused, never left out.
@@ -17,7 +17,7 @@ from engine.interchange.store.search.criterion import ParameterKind
 from engine.interchange.store.search.page import INCLUDES, Pairs
 from engine.interchange.store.transaction import StoredVersion, Transaction
 
-# What one answer includes at most.
+# The most resources that one answer includes.
 MOST: Final = 1_000
 NAMED: Final = "SELECT DISTINCT target FROM reference_index WHERE key = ? AND parameter = ? ORDER BY target"
 NAMING: Final = "SELECT key FROM reference_index WHERE tenant = ? AND target = ? AND parameter = ? ORDER BY key LIMIT ?"
@@ -59,7 +59,7 @@ def _read(name: str, value: str, type_name: str, version: FhirVersion) -> Includ
 def included(
     transaction: Transaction, matches: Sequence[StoredVersion], includes: tuple[Include, ...], may: May
 ) -> list[StoredVersion]:
-    """Return what comes along with some matches, each once and none of them; RefusedError (400) where it is too much.
+    """Return the resources included with some matches, each once, no match among them; RefusedError (400) for too many.
 
     `may` says what may be read of a type. Deleted resources are left out.
     """
@@ -104,7 +104,7 @@ def _reverse(
     if not may(include.type, "s"):
         return
     for match in matches:
-        # One more than may come along, beside the matches themselves.
+        # One more than may be included, apart from the matches themselves.
         naming = (transaction.tenant, f"{match.type}/{match.id}", include.rows, 2 * MOST)
         for (key,) in transaction.connection.execute(NAMING, naming).fetchall():
             yield transaction.by_key(key)

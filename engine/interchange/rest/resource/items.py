@@ -11,7 +11,7 @@ MISSING: Final = "missing-field"
 
 
 def named(body: JsonObject) -> JsonObject:
-    """Return a body in which each item that has one of the two names has both; what is no Questionnaire stays."""
+    """Return a body in which each item that has one of the two names has both; any other body stays as it is."""
     if not isinstance(body, dict) or body.get("resourceType") != QUESTIONNAIRE:
         return body
     return _named(body)

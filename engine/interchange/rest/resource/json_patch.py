@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): what the library `jsonpatch` makes of a value by a patch, all of it or nothing."""
+"""JSON Patch (RFC 6902) by the library `jsonpatch`: all operations are applied, or none."""
 
 from copy import deepcopy
 from typing import Final
@@ -13,7 +13,7 @@ from engine.interchange.kernel.outcome import Category, RefusedError, refuse
 MOST: Final = 1_000
 # Values that all copies of a patch may hold: each could double what is there.
 MOST_COPIED: Final = 100_000
-# What each operation needs beside its path.
+# The member that each operation needs in addition to its path.
 NEEDED: Final = {"add": "value", "replace": "value", "test": "value", "move": "from", "copy": "from"}
 
 
@@ -42,7 +42,7 @@ def patched(document: JsonObject, patch: Json) -> Json:
 
 
 def _operation(step: Json, where: str) -> JsonPatch:
-    """Return one operation; RefusedError for what is none."""
+    """Return one operation; RefusedError for anything else."""
     if not isinstance(step, dict) or step.get("op") not in [*JsonPatch.operations]:
         text = f"op must be one of: {', '.join(sorted(JsonPatch.operations))}."
         raise refuse(Category.BAD_VALUE, text, location=f"{where}.op")
@@ -79,7 +79,7 @@ def _known(document: JsonObject, path: str) -> str:
 
 
 def _count(value: Json, most: int) -> int:
-    """Return how many values there are in one, itself among them; more than `most` for very many."""
+    """Return the number of values in a value, itself included; a number above `most` if there are more."""
     waiting, count = [value], 0
     while waiting and count <= most:
         one = waiting.pop()

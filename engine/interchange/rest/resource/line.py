@@ -22,7 +22,7 @@ PERFORMERS: Final = ("Practitioner", "PractitionerRole", "Organization", "Patien
 
 
 def date(*elements: str, name: str = "date") -> Parameter:
-    """Return a parameter of dates that stand at some elements."""
+    """Return a parameter of the dates in some elements."""
     return Parameter(name, ParameterKind.DATE, "", Rank.FEW, elements)
 
 
@@ -32,22 +32,22 @@ def to(name: str, *targets: str, element: str = "", rank: Rank = Rank.FEW) -> Pa
 
 
 def text(name: str, *elements: str) -> Parameter:
-    """Return a parameter of texts that stand at some elements."""
+    """Return a parameter of the texts in some elements."""
     return Parameter(name, ParameterKind.STRING, "", Rank.SOME, elements)
 
 
 def code(name: str, element: str, rank: Rank = Rank.MANY) -> Parameter:
-    """Return a parameter of the codes that stand at an element."""
+    """Return a parameter of the codes in an element."""
     return Parameter(name, ParameterKind.TOKEN, "", rank, (element,))
 
 
 def uri(name: str, rank: Rank = Rank.ONE) -> Parameter:
-    """Return a parameter of the address or version that stands at the element of its name."""
+    """Return a parameter of the address or version in the element of its name."""
     return Parameter(name, ParameterKind.URI, "", rank, (name,))
 
 
 def number(name: str, element: str) -> Parameter:
-    """Return a parameter of the identifiers that stand at an element."""
+    """Return a parameter of the identifiers in an element."""
     return Parameter(name, ParameterKind.IDENTIFIER, "", Rank.ONE, (element,))
 
 

@@ -12,7 +12,7 @@ from engine.interchange.store.transaction import StoredVersion, Transaction
 
 SINCE: Final = "2025-06-01"
 RESULTS: Final = frozenset({"DiagnosticReport", "Observation"})
-# What `basedOn` of a result may name, of the types that are kept.
+# The kept types that `basedOn` of a result may name.
 ORDERS: Final = frozenset({"CarePlan", "MedicationRequest", "RequestGroup", "ServiceRequest"})
 DETAIL: Final = "cross-patient-link"
 
@@ -72,6 +72,6 @@ def _order(transaction: Transaction, result: JsonObject, target: str) -> JsonObj
 
 
 def _patient(resource: JsonObject) -> str:
-    """Return `Patient/id` of whom a resource is, '' where it says nobody's."""
+    """Return `Patient/id` of a resource's patient, '' for none."""
     holder = resource.get("subject") or resource.get("patient") or {}
     return local_target(holder.get("reference", ""))

@@ -20,7 +20,7 @@ from engine.interchange.rest.resource.line import (
 )
 from engine.interchange.store.search.criterion import Parameter, ParameterKind, Rank
 
-# What of an order the service itself says: where it stands, which FHIR's statuses do not tell.
+# The service's own status of an order, which is finer than FHIR's.
 ORDER_STATUS: Final = "extension(requestgroup-orderStatus).valueCoding"
 ORDERING: Final = (
     chart(
@@ -82,7 +82,7 @@ ORDERING: Final = (
         uri("url"),
         code("version", "version"),
         text("name", "name"),
-        # Also by what else people call a test.
+        # Also by a test's synonyms.
         text("title", "title", "extension(activitydefinition-synonym).valueString"),
         text("publisher", "publisher"),
         STATUS,

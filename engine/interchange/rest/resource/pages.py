@@ -1,7 +1,7 @@
-"""Links of a search's pages: its parameters, or for what came by POST a sealed continuation and nothing else.
+"""Links of a search's pages: its parameters, or for a search by POST only a sealed continuation.
 
-Addresses stand in the logs of proxies; a body does not. What a search by POST asked for is therefore kept by the
-service while its pages are followed, and the link to the next one only says which that is.
+Proxies log addresses, not bodies. The service therefore keeps the parameters of a search by POST while its pages are
+followed, and the link to the next page only identifies them.
 """
 
 import zlib

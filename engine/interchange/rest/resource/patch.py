@@ -22,7 +22,7 @@ from engine.interchange.rest.resource.update import Replacement
 from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 from engine.interchange.tokens.oauth.rights import may_see
 
-# What the service gives a resource, and no client changes.
+# Elements that the service sets, and no client changes.
 IMMUTABLE: Final = (("resourceType",), ("id",), ("meta", "versionId"), ("meta", "lastUpdated"))
 
 
@@ -34,7 +34,7 @@ def patching(replacement: Replacement) -> Callable[[Service, FhirRequest], Await
         expected = parse_expected(request)
         seen = may_see(service.configuration, request.principal, request.type, own=bool(request.within))
         if not seen and _tests(request.body):
-            text = "A test asks what stands there: the token has no scope for read access to it."
+            text = "A test reads the value at its path, and the token has no scope for read access to it."
             raise refuse(Category.FORBIDDEN, text, location="http.body")
 
         def work(transaction: Transaction) -> tuple[int, StoredVersion]:
@@ -58,7 +58,7 @@ def _tests(patch: Json) -> bool:
 
 
 def _result(request: FhirRequest, stored: StoredVersion) -> Json:
-    """Return the resource that a patch makes, in the client's version; RefusedError where it touches what is ours."""
+    """Return the patched resource in the client's version; RefusedError for a change of the service's own elements."""
     before = read_resource(to_version(stored.body, stored.type, request.version))
     after = patched(before, request.body)
     _drop_emptied(after, request.body)

@@ -43,7 +43,7 @@ def check_same_id(request: FhirRequest) -> None:
 class Precondition:
     """What a write expects of the kept version: to be one of If-Match, and none of If-None-Match; None for any.
 
-    `*` stands for every version that there is.
+    `*` means any existing version.
     """
 
     match: frozenset[str] | None
@@ -81,7 +81,7 @@ def parse_expected(request: FhirRequest) -> Precondition:
 
 
 def read_tags(header: str) -> frozenset[str] | None:
-    """Return the versions that a list of entity tags names, weak or strong; None for what is no such list."""
+    """Return the versions that a list of entity tags names, weak or strong; None for anything else."""
     text = header.strip()
     if text == ANY:
         return frozenset({ANY})
@@ -114,8 +114,8 @@ def _among(tags: frozenset[str], stored: StoredVersion | None) -> bool:
 def parse_condition(request: FhirRequest, parameters: Mapping[str, Parameter], base_url: str) -> SearchQuery | None:
     """Return the search that a create depends on, None where there is none; only `parameters` are allowed.
 
-    It stands in If-None-Exist; some clients put it in the address instead, where ignoring it would make duplicates.
-    RefusedError: it stands in both, cannot be read, or names no criterion or another one.
+    It is in If-None-Exist; some clients put it in the address instead, where ignoring it would make duplicates.
+    RefusedError: it is in both, cannot be read, or names no criterion or another one.
     """
     pairs = condition_pairs(request)
     return condition_search(request.type, request.version, pairs, parameters, base_url) if pairs else None
@@ -177,7 +177,7 @@ def _search(
 def _pairs(header: str, request: FhirRequest) -> tuple[tuple[str, str], ...]:
     """Return the criteria in If-None-Exist; RefusedError where they cannot be read: a lost one makes duplicates.
 
-    They stand alone, or as HAPI's client sends them behind the type or its address. A header may hold UTF-8 as it is,
+    They are alone, or, as HAPI's client sends them, behind the type or its address. A header may hold UTF-8 as it is,
     or ISO-8859-1, as which all of them were read (RFC 9110, 5.5).
     """
     with suppress(UnicodeError):

@@ -42,12 +42,12 @@ def asked_part(request: FhirRequest) -> Projection | None:
 
 
 def deleted(request: FhirRequest, stored: StoredVersion) -> RefusedError:
-    """Return the refusal of a request for what was deleted."""
+    """Return the refusal of a request for a deleted resource."""
     text = f"{name_in(request.version, request.type)}/{stored.id} was deleted, as version {stored.version}."
     return refuse(Category.DELETED, text, location="http.id")
 
 
 def absent(request: FhirRequest) -> RefusedError:
-    """Return the refusal of a request for what there never was."""
+    """Return the refusal of a request for a resource that never existed."""
     name = name_in(request.version, request.type)
     return refuse(Category.NOT_FOUND, f"{name}/{request.id[:64]} does not exist.", location="http.id")

@@ -66,7 +66,7 @@ def _absent(body: JsonObject, definition: Definition, name: str) -> Iterable[Iss
     if definition.name == QUESTIONNAIRE:
         yield from unnamed_items(body)
     if definition.name == SUBSCRIPTION:
-        # No extension does in place of these.
+        # An extension cannot replace these.
         for path in (f"{name}.{one}" for one in WHOLE if not values(body, one)):
             yield Issue(f"{path}: a required element is missing.", path, "missing-field")
     if definition.statuses and "status" not in body:

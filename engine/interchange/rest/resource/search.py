@@ -27,10 +27,10 @@ from engine.interchange.store.search.parse import parse_search
 from engine.interchange.store.transaction import StoredVersion, Transaction, milliseconds
 from engine.interchange.tokens.oauth.rights import may
 
-# What limits a search of a chart's type to patients, or names the resources themselves.
+# Parameters that limit a search of a chart's type to patients, or name the resources themselves.
 LIMITING: Final = frozenset({"patient", "subject", "beneficiary", "_id", "identifier"})
 
-# So many records may be passed by before a page that is read in order.
+# The most records that may be skipped before a page that is read in order.
 NEAR: Final = 200
 
 
@@ -52,10 +52,10 @@ async def search(service: Service, request: FhirRequest) -> HttpAnswer:
     place = f"{request.base}/Patient/{request.id}/{name}" if request.id else f"{request.base}/{name}"
     relations = await links(service, request, place, criteria, pages, sealed=asked.sealed)
     unknown += _last_by_offset(definition, pages[1])
-    told = left_out(unknown, request.version) if unknown else None
+    warning = left_out(unknown, request.version) if unknown else None
     entries = (_entries(request, shape, found.records), _entries(request, shape, along) if along else ())
     total = found.total if shape.counted else None
-    return HttpAnswer(200, write_searchset(service.new_id(), relations, total, *entries, told))
+    return HttpAnswer(200, write_searchset(service.new_id(), relations, total, *entries, warning))
 
 
 def _wanted(service: Service, request: FhirRequest, parameters: Mapping[str, Parameter], pairs: Pairs) -> SearchQuery:
@@ -79,7 +79,7 @@ async def _found(
     shape: AnswerShape,
     walk: CursorWalk | None,
 ) -> tuple[SearchPage, list[StoredVersion]]:
-    """Return the matches of a page, and what comes along with them."""
+    """Return the matches of a page, and the resources included with them."""
     tenant = request.principal.tenant
     after = walk.start(page) if walk else 0
     count = 0 if shape.count_only else page.count
@@ -102,7 +102,7 @@ async def _found(
     def work() -> tuple[SearchPage, list[StoredVersion]]:
         return service.store.read(tenant, look)
 
-    # What takes long is looked for beside the event loop; the way there and back costs as much as a short search.
+    # A long search runs in a thread, off the event loop; the switch costs as much as a short search.
     quick = wanted.selective or (is_kept(wanted) and not shape.order and page.offset <= NEAR)
     return work() if quick and not shape.includes else await asyncio.to_thread(work)
 
@@ -120,7 +120,7 @@ def _may(service: Service, request: FhirRequest, type_name: str, access: str) ->
 
 
 def _known(criteria: Pairs, parameters: Mapping[str, Parameter]) -> tuple[Pairs, tuple[Issue, ...]]:
-    """Return the criteria whose parameters are known, and what is told of the others (`Prefer: handling=lenient`)."""
+    """Return the criteria whose parameters are known, and the issues of the others (`Prefer: handling=lenient`)."""
     known = tuple(pair for pair in criteria if is_known(pair[0], parameters))
     unknown = dict.fromkeys(repeatable(name) for name, value in criteria if (name, value) not in known)
     return known, tuple(
@@ -146,7 +146,7 @@ def _following(walk: CursorWalk | None, page: ResultPage, found: SearchPage) -> 
 
 
 def _last_by_offset(definition: Definition, following: ResultPage | None) -> tuple[Issue, ...]:
-    """Return what is told with the last page that offsets reach: its link leads to a refusal, not to the end."""
+    """Return the issue of the last page that offsets reach: its next link leads to a refusal, not to the end."""
     depth = definition.paging.depth
     if depth is None or following is None or following.cursored or following.offset + following.count < depth:
         return ()

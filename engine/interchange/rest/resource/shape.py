@@ -1,4 +1,4 @@
-"""How the matches of a search are answered: their order, what comes along, which part of each, and the total."""
+"""The shape of a search's answer: order, included resources, the part of each resource, and the total."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -36,7 +36,7 @@ SUBSCRIBING: Final = Definition(
 def patients_of(criteria: str) -> tuple[str, ...]:
     """Return the patients to whom criteria are limited, as `Patient/id`; none where they are not.
 
-    Each parameter that names a patient counts: who may be told of one alone sees to it that all of these are.
+    Each parameter that names a patient counts: a client for one patient may name no other in any of them.
     """
     name, _, query = criteria.partition("?")
     owners = {"_id"} if name == "Patient" else OWNERS

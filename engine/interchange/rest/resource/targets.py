@@ -14,7 +14,7 @@ from engine.interchange.store.references import Reference, placed_references
 from engine.interchange.store.transaction import StoredVersion
 
 INDEX: Final = re.compile(r"\[\d+\]")
-# What an element may name here although HL7's definitions do not list it: a result, the order as a whole.
+# Targets allowed here although HL7's definitions do not list them: a result may name the order as a whole.
 MORE: Final = {"DiagnosticReport.basedOn": {"RequestGroup"}, "Observation.basedOn": {"RequestGroup"}}
 WITHIN: Final = re.compile(r"\w+\.contained\[(\d+)\]")
 
@@ -54,8 +54,8 @@ def find_strays(resource: JsonObject, references: tuple[Reference, ...], version
 def check_strays(strays: tuple[Stray, ...], stored: StoredVersion | None, version: FhirVersion) -> None:
     """Refuse references to a wrong type (422).
 
-    Only what this write changes of `stored` is judged: what the other version allows, or was kept before, can be
-    written back beside a change of something else.
+    Only the changes to `stored` are judged: a reference that the other version allows, or that is stored already, can
+    be written back unchanged.
     """
     if not strays:
         return

@@ -8,11 +8,10 @@ from engine.interchange.core.exchange import FhirRequest, HttpAnswer
 from engine.interchange.core.reply import written_answer
 from engine.interchange.core.service import Service
 from engine.interchange.rest.resource.catalogue import KEPT
-from engine.interchange.rest.resource.draft import check_chart, check_status, make_draft
+from engine.interchange.rest.resource.draft import Settle, check_chart, check_status, make_draft, unchanged
 from engine.interchange.rest.resource.links import check_links
 from engine.interchange.rest.resource.precondition import check_id, check_same_id, parse_expected
 from engine.interchange.rest.resource.rules import check_resource
-from engine.interchange.rest.resource.settling import Settle, unchanged
 from engine.interchange.store.transaction import StoredVersion, Transaction, VersionMethod
 from engine.interchange.tokens.oauth.rights import may_see
 from engine.interchange.tokens.oauth.role import demand
@@ -32,7 +31,7 @@ def updating(replacement: Replacement) -> Callable[[Service, FhirRequest], Await
         else:
             work = replacement(service, request, VersionMethod.PUT)
         status, stored = await service.store.write(request.principal.tenant, work)
-        # Of what was there before some may be kept: an order's status, say.
+        # Parts of the former version may be kept, such as an order's status.
         seen = status == 201 or may_see(
             service.configuration, request.principal, request.type, own=bool(request.within)
         )

@@ -47,14 +47,14 @@ async def validate(service: Service, request: FhirRequest) -> HttpAnswer:
         draft = await read_draft(service, request, check)
         service.store.read(request.principal.tenant, judge)
     except RefusedError as refusal:
-        told = outcome(refusal, request.version, service.configuration.service_identifier_system)
+        answer = outcome(refusal, request.version, service.configuration.service_identifier_system)
     else:
         warnings = await asyncio.to_thread(_second_opinion, request.body, request.version)
-        told = success(f"The {request.type} can be kept.", warnings)
-    return HttpAnswer(200, write_json(told))
+        answer = success(f"The {request.type} can be kept.", warnings)
+    return HttpAnswer(200, write_json(answer))
 
 
 def _second_opinion(body: Json, version: FhirVersion) -> tuple[Issue, ...]:
-    """Return what fhir.resources says of a body; it is imported at the first call: it takes a second and 25 MB."""
+    """Return the faults found by fhir.resources, which is imported at the first call: it takes a second and 25 MB."""
     found = import_module(SECONDARY_VALIDATOR).second_opinion(body, version)
     return tuple(Issue(f"{one.path}: {one.text} (fhir.resources).", one.path) for one in found)

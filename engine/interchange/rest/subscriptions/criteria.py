@@ -14,7 +14,7 @@ from engine.interchange.store.search.text import split
 from engine.interchange.tokens.oauth.role import RoleRule
 
 PLACE: Final = "Subscription.criteria"
-# Types whose writes may be told.
+# Types that a subscription can watch.
 TYPES: Final = (
     *("AllergyIntolerance", "CarePlan", "Condition", "Coverage", "DiagnosticReport", "DocumentReference", "Encounter"),
     *("Goal", "Immunization", "MedicationRequest", "MedicationStatement", "Observation", "Patient", "Procedure"),
@@ -24,7 +24,7 @@ COMPLETED: Final = "Patient.P360"
 ASYNC_ENDED: Final = "OperationOutcome?async=true"
 ADMIN_NOTIFY: Final = "Bundle?message.event=admin-notify"
 CLINICAL_ALERTS: Final = "Bundle?clinicalAlerts=true"
-# Events that are no write of a resource, with the types that those who are told must be allowed to read.
+# Events other than writes, with the types that a subscriber must be allowed to read.
 SYNTHETIC: Final = {
     COMPLETED: ("Patient",),
     ASYNC_ENDED: (),
@@ -61,7 +61,7 @@ def parse_criteria(text: str, version: FhirVersion, base_url: str = "") -> Crite
     name, mark, query = text.partition("?")
     type_name = next((one for one in TYPES if name_in(version, one) == name), "")
     if not type_name:
-        raise _wrong(f"{repeatable(name)} is no type that a subscription is told of: {', '.join(names(version))}.")
+        raise _wrong(f"{repeatable(name)} is not a type that a subscription can watch: {', '.join(names(version))}.")
     try:
         pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS)
     except ValueError as error:
@@ -80,7 +80,7 @@ def parse_criteria(text: str, version: FhirVersion, base_url: str = "") -> Crite
 
 
 def names(version: FhirVersion) -> tuple[str, ...]:
-    """Return the types that a subscription may be told of, as a version calls them, and the synthetic events."""
+    """Return the types that a subscription can watch, by a version's names, and the synthetic events."""
     return (*(name_in(version, one) for one in TYPES), *SYNTHETIC)
 
 

@@ -15,8 +15,8 @@ from engine.interchange.orders.removal import check_deletion
 from engine.interchange.rest.binary.read import raw
 from engine.interchange.rest.history.vread import vread
 from engine.interchange.rest.history.walk import history_of_one, history_of_type
-from engine.interchange.rest.patient.create import create as create_patient
 from engine.interchange.rest.patient.update import replacing as replacing_patient
+from engine.interchange.rest.patient.write import create as create_patient
 from engine.interchange.rest.resource.catalogue import KEPT
 from engine.interchange.rest.resource.conditional import updating_matching
 from engine.interchange.rest.resource.create import create
