@@ -1,4 +1,4 @@
-"""What of a test belongs to its order: its numbers, and while the order lives all that the laboratory is told."""
+"""The parts of a test that its order owns: its numbers, and while the order is open all that the laboratory gets."""
 
 from typing import Final
 
@@ -15,9 +15,9 @@ from engine.interchange.store.transaction import StoredVersion, Transaction
 PLACER_TYPE: Final = {
     "coding": [{"system": "http://terminology.hl7.org/CodeSystem/v2-0203", "code": "PLAC", "display": "Placer"}]
 }
-# The order decides of these; of the rest of an order that may not change any more, only these are not the laboratory's.
+# The order determines OF_ORDER; once an order may not change any more, only FREE elements of its tests may.
 OF_ORDER: Final = frozenset({"status", "subject", "code"})
-BESIDE: Final = frozenset({"id", "meta", "text", "note", "extension", "identifier", "relevantHistory"})
+FREE: Final = frozenset({"id", "meta", "text", "note", "extension", "identifier", "relevantHistory"})
 
 
 def order_number_system(sis: str) -> str:
@@ -82,7 +82,7 @@ def settle_test(
 
 def _check(test: JsonObject, before: JsonObject, status: OrderStatus, name: str, order_id: str) -> None:
     names = {*test, *before}
-    mine = names & OF_ORDER if status in OPEN else names - BESIDE
+    mine = names & OF_ORDER if status in OPEN else names - FREE
     wrong = sorted(one for one in mine if test.get(one) != before.get(one))
     if wrong:
         text = f"{NAME}/{order_id}, an order that is {status}, says what this is: "

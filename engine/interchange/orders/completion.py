@@ -22,7 +22,7 @@ REPORTS: Final = (
 
 
 def followers(sis: str) -> Mapping[str, Follower]:
-    """Return who is told of writes of reports and tests; `sis` is the service's identifier system."""
+    """Return the followers of writes of reports and tests; `sis` is the service's identifier system."""
 
     def report(transaction: Transaction, before: JsonObject | None, after: JsonObject | None) -> None:
         named = {*_orders(before), *_orders(after)}

@@ -41,12 +41,12 @@ def taken_apart(order: JsonObject, order_id: str, ids: Mapping[str, str]) -> Apa
     names = {f"#{within}": f"{TEST}/{test_id}" for within, test_id in ids.items()}
     # Within a test of its own `#` no longer means the order.
     outside = {**names, "#": f"{NAME}/{order_id}"}
-    beside = {name: part for name, part in parts.items() if name not in names}
-    along = {within: _reached(beside, references_in(parts[f"#{within}"])) for within in ids}
-    _check_size(beside, along.values())
+    shared = {name: part for name, part in parts.items() if name not in names}
+    along = {within: _reached(shared, references_in(parts[f"#{within}"])) for within in ids}
+    _check_size(shared, along.values())
     tests = {test_id: _test(parts, within, along[within], outside) for within, test_id in ids.items()}
     rest = _renamed({name: value for name, value in order.items() if name != "contained"}, names)
-    others = {name: _renamed(part, names) for name, part in beside.items()}
+    others = {name: _renamed(part, names) for name, part in shared.items()}
     inverse = {name for name, part in others.items() if "#" in references_in(part)}
     left = _reached(others, references_in(rest) | inverse)
     if left:

@@ -1,13 +1,16 @@
-"""Orders move: the next version of an order and of its tests, in one commit."""
+"""Transitions of an order: its next version and those of its tests, in one commit; and whether it may be deleted."""
 
 from typing import Final
 
+from engine.interchange.kernel.outcome import Category, refuse
 from engine.interchange.orders.order import NAME, TEST, status_of, tests_of, with_status
 from engine.interchange.orders.status import FHIR, TRANSITIONS, OrderEvent, OrderStatus, WrongStateError
 from engine.interchange.store.transaction import StoredVersion, Transaction
 
-# Results decide of each test by itself: those that come or go write it.
+# Results determine each test by itself: a result that comes or goes writes it.
 OF_RESULTS: Final = frozenset({OrderEvent.RESULTED, OrderEvent.UNRESULTED})
+# A laboratory may act on these.
+UNDER_WAY: Final = frozenset({OrderStatus.PENDING, OrderStatus.SENT})
 DONE: Final = FHIR[OrderStatus.COMPLETED]
 
 
@@ -49,6 +52,15 @@ def follow(transaction: Transaction, test_id: str, status: str, *, reopened: boo
 
 
 def find_order(transaction: Transaction, order_id: str) -> StoredVersion | None:
-    """Return an order that is there; None where there is none, or no longer."""
+    """Return an order; None where there is none, or it is deleted."""
     stored = transaction.get(NAME, order_id)
     return None if stored is None or stored.deleted else stored
+
+
+def check_deletion(stored: StoredVersion, sis: str) -> None:
+    """Refuse (409) to delete an order that waits to be sent, or for its results."""
+    status = status_of(stored.resource(), sis)
+    if status in UNDER_WAY:
+        hint = "cancel it first" if status is OrderStatus.PENDING else "the laboratory has it"
+        text = f"{NAME}/{stored.id} is {status}: {hint}."
+        raise refuse(Category.CONFLICT, text, location="http.id", detail=f"order-{status}")

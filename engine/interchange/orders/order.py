@@ -1,4 +1,4 @@
-"""What an order says: its status, its laboratory and its tests."""
+"""An order as a resource: its status, its laboratory and its tests."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ KNOWN: Final = frozenset(OrderStatus)
 
 
 class OrderAction(NamedTuple):
-    """One action of an order: where it stands, and the reference to its test, '' for none."""
+    """One action of an order: its path, and the reference to its test, '' for none."""
 
     path: str
     element: JsonObject
@@ -63,6 +63,6 @@ def actions_of(resource: JsonObject, path: str = NAME) -> Iterator[OrderAction]:
 
 
 def of_patient(resource: JsonObject) -> str:
-    """Return `Patient/id` of whom an order, a test or a result is; '' where it does not say."""
+    """Return `Patient/id` of an order, a test or a result; '' for none."""
     holder = resource.get("subject")
     return local_target(str(holder.get("reference", ""))) if isinstance(holder, dict) else ""

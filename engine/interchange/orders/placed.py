@@ -1,4 +1,4 @@
-"""The tests of an order as they stand: contained in it or kept beside it, and what they refer to."""
+"""The present tests of an order, contained or kept separately, and what they refer to."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

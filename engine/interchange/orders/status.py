@@ -1,4 +1,4 @@
-"""The states of an order, what moves it from one to the next, and what FHIR calls them."""
+"""The states of an order, its transitions, and FHIR's names of the states."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,7 +8,7 @@ from engine.errors import ServiceError
 
 
 class OrderStatus(StrEnum):
-    """Where an order is; the service writes it, nobody else."""
+    """The status of an order; only the service writes it."""
 
     DRAFT = "draft"
     PENDING = "pending"

@@ -1,4 +1,4 @@
-"""What an order must be to be kept at all: a RequestGroup with all that no order goes without."""
+"""The structure of every kept order: a RequestGroup with its required elements."""
 
 from collections.abc import Iterator
 from typing import Final

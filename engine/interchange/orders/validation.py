@@ -1,4 +1,4 @@
-"""What must hold of an order before a laboratory gets it: all that does not is told at once, each with its place."""
+"""The rules for an order before a laboratory gets it: all violations are reported at once, each with its place."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

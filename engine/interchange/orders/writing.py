@@ -176,7 +176,7 @@ def _marked(resource: JsonObject, sis: str, order_id: str, status: OrderStatus) 
 def _with_tests(
     transaction: Transaction, policy: OrderPolicy, order_id: str, order: JsonObject, status: OrderStatus
 ) -> JsonObject:
-    """Return an order whose tests are kept beside it, as its own."""
+    """Return an order with its separately kept tests as its own."""
     used = set(tests_of(order))
     ids: dict[str, str] = {}
     for within in contained_tests(order):

@@ -37,12 +37,12 @@ ELEMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     GROUP: (),
     DISPLAY: (),
 }
-# How many options a text tells.
-MOST_TOLD: Final = 20
+# The most options that a text lists.
+MOST_LISTED: Final = 20
 
 
 class AnswerProblem(NamedTuple):
-    """An answer that does not fit: where it stands in the response (`item[0].answer[0]`), and what would.
+    """An answer that does not fit: its place in the response (`item[0].answer[0]`), and what would fit.
 
     `link_id` is that of the item in the Questionnaire, '' where it has none such.
     """
@@ -56,7 +56,7 @@ def unanswered(questionnaire: JsonObject, response: JsonObject | None, *, collec
     """Return the linkIds of the items that must be answered and are not, in their order; `response` None for none.
 
     An item that must be answered when a specimen is collected counts where one is. What `enableWhen` leaves out is not
-    asked, nor what stands below a question without an answer. A group is answered once anything in it is.
+    asked, nor what is below a question without an answer. A group is answered once anything in it is.
     """
     asked = items_of(questionnaire)
     given = ResponseIndex(response or {})
@@ -65,7 +65,7 @@ def unanswered(questionnaire: JsonObject, response: JsonObject | None, *, collec
 
 
 def wrong(questionnaire: JsonObject, response: JsonObject) -> tuple[AnswerProblem, ...]:
-    """Return every answer that does not fit a Questionnaire, in their order; what is missing is none of it."""
+    """Return every answer that does not fit a Questionnaire, in their order; missing answers are not included."""
     return tuple(_items(by_link_id(items_of(questionnaire)), response, ""))
 
 
@@ -106,7 +106,7 @@ def _expected(one: QuestionnaireItem, name: str, value: Json) -> str:
         return f"an answer in {' or '.join(fitting)}" if fitting else "no answer, only items below it"
     free = not options or (one.kind == "open-choice" and name in TEXTS)
     if not free and not any(_is(option, (name, value)) for option in options):
-        return f"one of {_told(options)}"
+        return f"one of {_listed(options)}"
     longest = one.item.get("maxLength")
     if longest is not None and isinstance(value, str) and len(value) > longest:
         return f"at most {longest} characters"
@@ -119,6 +119,6 @@ def _is(option: tuple[str, Any], given: tuple[str, Any]) -> bool:
     return same_coding(option[1], given[1]) if given[0] == "valueCoding" else bool(option[1] == given[1])
 
 
-def _told(options: list[tuple[str, Json]]) -> str:
+def _listed(options: list[tuple[str, Json]]) -> str:
     codes = [str(value.get("code", "") if isinstance(value, dict) else value) for _, value in options]
-    return ", ".join(codes[:MOST_TOLD]) + (", …" if len(codes) > MOST_TOLD else "")
+    return ", ".join(codes[:MOST_LISTED]) + (", …" if len(codes) > MOST_LISTED else "")

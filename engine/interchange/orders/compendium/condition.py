@@ -11,7 +11,7 @@ from engine.fhir.json import Json, JsonObject
 from engine.interchange.orders.compendium.questionnaire_item import value_of
 from engine.interchange.store.search.date import span
 
-# A value as the least and the greatest that it stands for: a date of a year covers its days.
+# A value as the range that it covers: a year covers its days.
 Range = tuple[Any, Any]
 
 EXISTS: Final = "exists"

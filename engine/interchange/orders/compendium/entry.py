@@ -13,7 +13,7 @@ from engine.interchange.orders.compendium.questionnaire_item import (
     by_link_id,
 )
 
-# The repetitions that an item stands in: the linkId of what repeats, and the part of the response; the root first.
+# The repetitions around an item: the linkId of what repeats, and the part of the response; the root first.
 Context = tuple[tuple[str, JsonObject], ...]
 
 # Conditions on items that have conditions themselves: what lies further off counts as asked.

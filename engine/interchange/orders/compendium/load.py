@@ -1,4 +1,4 @@
-"""A laboratory's file loaded into a database, beside a running service or without one.
+"""A laboratory's file loaded into a database, with or without a running service.
 
 What is as the file says is only read. The rest is written in short commits with pauses between them, so that the
 service's own writes come in between; whatever was interrupted is finished by loading again. The Organization comes

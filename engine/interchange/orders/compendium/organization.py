@@ -12,9 +12,9 @@ ORDERING: Final = "organization-orderingEnabled"
 
 
 def organization(laboratory: AuthoredLaboratory, kept: JsonObject | None, sis: str) -> JsonObject:
-    """Return the Organization as the file wants it; of the `kept` one stays all of which the file says nothing.
+    """Return the Organization by the file; elements of the `kept` one that the file does not mention stay.
 
-    Numbers of other systems stay beside the file's, other extensions and other ways of contact likewise.
+    Identifiers of other systems stay too, as do other extensions and other ways of contact.
     """
     said: JsonObject = {
         "extension": [{"url": url(sis, ORDERING), "valueBoolean": laboratory.ordering_enabled}],

@@ -55,7 +55,7 @@ class TestSeen(NamedTuple):
 
 
 class QuestionSeen(NamedTuple):
-    """A question; `depth` is how many others it stands in, `when` which answers make it asked."""
+    """A question; `depth` is its nesting, `when` the answers on which it depends."""
 
     id: str
     depth: int

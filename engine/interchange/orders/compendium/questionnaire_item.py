@@ -1,6 +1,6 @@
 """A Questionnaire as a tree of its items, and the answers that a response holds to each of them.
 
-Where an answer stands tells only to which repetition it belongs: those of a response that is written flat count as
+The place of an answer only decides to which repetition it belongs: those of a response that is written flat count as
 those that are nested as the Questionnaire is.
 """
 
@@ -35,7 +35,7 @@ class QuestionnaireItem:
 
     @property
     def repeats(self) -> bool:
-        """Whether it may stand in a response several times."""
+        """Whether it may occur in a response several times."""
         return self.item.get("repeats") is True
 
     def required(self, *, collected: bool) -> bool:
@@ -75,7 +75,7 @@ def _when_collected(item: JsonObject) -> bool:
 
 
 class ResponseIndex:
-    """A response, and where its items stand: each part of it is read through once, however often it is asked."""
+    """A response with an index of its items: each part is read once, whatever the number of look-ups."""
 
     def __init__(self, response: JsonObject) -> None:
         self.root = response

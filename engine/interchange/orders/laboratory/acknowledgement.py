@@ -48,8 +48,8 @@ def read_acknowledgement(block: bytes, control_id: str) -> Acknowledgement:
     errors = [_error(one) for one in message.named("ERR")]
     number = next((found for found, _ in errors if found), "")
     texts = [text for _, text in errors if text] or [_leaf(message, "MSA", 3)]
-    told = " ".join(" ".join(filter(None, texts)).split())[:LONGEST_TEXT]
-    return Acknowledgement(code, SendVerdict(TransmissionOutcome.REFUSED, f"{code} {number}".strip(), told))
+    reason = " ".join(" ".join(filter(None, texts)).split())[:LONGEST_TEXT]
+    return Acknowledgement(code, SendVerdict(TransmissionOutcome.REFUSED, f"{code} {number}".strip(), reason))
 
 
 def _error(segment: Segment) -> tuple[str, str]:
@@ -57,7 +57,7 @@ def _error(segment: Segment) -> tuple[str, str]:
     number, text = segment.leaf(3), segment.leaf(8) or segment.leaf(7) or segment.leaf(3, 2)
     if not number:
         number, text = segment.leaf(1, 4), segment.leaf(1, 4, 2)
-    # A code is a few letters and digits; whatever else stands there may be anything.
+    # A code is a few letters and digits; other content may be patient data.
     known = number if isinstance(number, str) and number.isalnum() and len(number) <= LONGEST_CODE else ""
     return known, text if isinstance(text, str) else ""
 

@@ -1,4 +1,4 @@
-"""An order as a laboratory is told of it: everything that it names, read from the store at one moment."""
+"""An order as a laboratory gets it: everything that it refers to, read from the store at one moment."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class OrderedTest:
 
 @dataclass(frozen=True, slots=True)
 class LaboratoryOrder:
-    """An order with all that a laboratory is told; `record_numbers` are the patient's external MRNs as Identifiers.
+    """An order with its content for a laboratory; `record_numbers` are the patient's external MRNs as Identifiers.
 
     `facility` is the Organization for which it was ordered, `account_type` one of PAYERS or '' where nobody says
     who pays.

@@ -143,14 +143,14 @@ def cancel_order(asked: OrderQuery, clock: Callable[[], datetime]) -> OrderOverv
 
     def work(transaction: Transaction, sent: Sent) -> None:
         doubtful = transmission.doubtful(transaction, sent.order_id)
-        told = f"{TAKEN_BACK}; {MAY_HAVE_IT}" if doubtful else TAKEN_BACK
+        reason = f"{TAKEN_BACK}; {MAY_HAVE_IT}" if doubtful else TAKEN_BACK
         held_up = sent.standing in {TransmissionStatus.WAITING, TransmissionStatus.HELD}
-        if not held_up or transmission.move(transaction, sent, TransmissionStatus.WITHDRAWN, told) is None:
+        if not held_up or transmission.move(transaction, sent, TransmissionStatus.WITHDRAWN, reason) is None:
             raise UsageError(f"order {sent.order_id} is {sent.standing}: only one that waits or is held is taken back")
         stored = find_order(transaction, sent.order_id)
         sis = system_of(stored.resource()) if stored is not None else ""
         if stored is not None and status_of(stored.resource(), sis) is OrderStatus.PENDING:
-            move(transaction, sis, stored, OrderEvent.CANCEL, f"{OWN_NOTE}{told}.")
+            move(transaction, sis, stored, OrderEvent.CANCEL, f"{OWN_NOTE}{reason}.")
 
     return _changed(asked, clock, work)
 
@@ -198,7 +198,7 @@ def _one(connection: Connection, asked: OrderQuery) -> Sent:
     found = [one for one in transmission.sent_of_id(connection, asked.order) if asked.tenant in {"", one.tenant}]
     if not found:
         raise UsageError(
-            f"no order {asked.order} was ever to be sent: adt-engine interchange orders list tells which are"
+            f"no order {asked.order} was ever to be sent: adt-engine interchange orders list shows which are"
         )
     return found[0]
 
@@ -210,10 +210,10 @@ def _failed(connection: Connection, sent: Sent) -> bool:
 
 
 def _whole(connection: Connection, sent: Sent) -> OrderOverview:
-    told = transmission.tries_of(connection, sent)
+    attempts = transmission.tries_of(connection, sent)
     tries = tuple(
         OrderAttempt(one.number, one.control_id, iso(one.began_ms), iso(one.ended_ms), one.outcome, one.reason)
-        for one in told
+        for one in attempts
     )
     return replace(_seen(sent), transmissions=tries, history=tuple(_history(connection, sent)))
 

@@ -17,7 +17,7 @@ from engine.interchange.store.transmission import Sent
 
 Resource = JsonObject
 
-# What says nothing of which test it is.
+# Words that do not identify a test.
 EVERYWHERE: Final = frozenset({"panel", "test", "in", "of", "by", "-", "or", "serum", "plasma", "blood", "total"})
 
 

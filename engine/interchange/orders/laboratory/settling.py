@@ -29,7 +29,7 @@ OVERTAKEN: Final = {
 
 
 class SendingOrder(NamedTuple):
-    """An order that is being sent, with all that the laboratory is told."""
+    """An order that is being sent, with its content for the laboratory."""
 
     sent: Sent
     order: LaboratoryOrder
@@ -37,13 +37,13 @@ class SendingOrder(NamedTuple):
 
 
 def control_id(sent: Sent) -> str:
-    """Return the control id of the present attempt: the same, however often it is sent."""
+    """Return the control id of the present attempt: the same for each repetition."""
     digest = sha256(f"{sent.tenant}/{sent.order_id}/{sent.attempt}".encode()).digest()
     return b32encode(digest).decode()[:CONTROL_ID_LENGTH]
 
 
 def take(transaction: Transaction, head: Sent, sis: str) -> SendingOrder | None:
-    """Note that an order is being sent; None where it is not to be sent: it has moved on, or cannot be told."""
+    """Record that an order is being sent; None if its status has changed, or its content is incomplete."""
     sent = transmission.find_sent(transaction, head.order_id)
     if sent is None or sent.number != head.number or sent.standing is not TransmissionStatus.WAITING:
         return None
@@ -60,7 +60,7 @@ def take(transaction: Transaction, head: Sent, sis: str) -> SendingOrder | None:
 
 
 def overtaken(transaction: Transaction, sent: Sent, sis: str) -> bool:
-    """End the way of an order that is no longer pending: its results are here, or it is gone. Say whether it was."""
+    """End the transmission of an order that is no longer pending, as it has results or is deleted; True if it was."""
     stored = find_order(transaction, sent.order_id)
     status = status_of(stored.resource(), sis) if stored is not None else None
     if status is OrderStatus.PENDING:
@@ -73,16 +73,18 @@ def overtaken(transaction: Transaction, sent: Sent, sis: str) -> bool:
 def settle(
     transaction: Transaction, sent: Sent, verdict: SendVerdict, laboratory: Laboratory | None, sis: str
 ) -> TransmissionStatus:
-    """Note what came of sending an order, and move the order; return where it stands now."""
-    transmission.tried(transaction, sent, verdict.outcome, _told(verdict))
+    """Record the outcome of an attempt, and move the order; return the new status of its transmission."""
+    transmission.tried(transaction, sent, verdict.outcome, _reason(verdict))
     to = _standing(transaction, sent, verdict, laboratory)
     due = (
         transaction.at + _wait(transaction, sent)
         if verdict.outcome is TransmissionOutcome.UNREACHABLE
         else transaction.at
     )
-    told = "" if verdict.outcome in {TransmissionOutcome.ACCEPTED, TransmissionOutcome.NEVER_HAD_IT} else _told(verdict)
-    moved = transmission.move(transaction, sent, to, told, due=due)
+    reason = (
+        "" if verdict.outcome in {TransmissionOutcome.ACCEPTED, TransmissionOutcome.NEVER_HAD_IT} else _reason(verdict)
+    )
+    moved = transmission.move(transaction, sent, to, reason, due=due)
     if moved is None:
         return sent.standing
     if to is TransmissionStatus.ACCEPTED:
@@ -136,5 +138,5 @@ def _wait(transaction: Transaction, sent: Sent) -> timedelta:
     return min(max(waited, SHORTEST_WAIT), LONGEST_WAIT)
 
 
-def _told(verdict: SendVerdict) -> str:
+def _reason(verdict: SendVerdict) -> str:
     return ": ".join(filter(None, (verdict.code, verdict.reason)))

@@ -1,4 +1,4 @@
-"""The one who sends orders: of each laboratory one at a time, in the order of placing, each at most once.
+"""The transmitter of orders: for each laboratory one at a time, in the order of placing, each at most once.
 
 That an order is being sent is on disk before a byte of it leaves. What a process left in that state is asked for at the
 laboratory where that can be asked, and else held for a person.
@@ -13,12 +13,20 @@ from typing import Final
 
 from engine import fault
 from engine.config.laboratory import SIMULATED, Laboratory
+from engine.config.service import Environment
 from engine.errors import place_of
 from engine.interchange.core.service import Service
 from engine.interchange.jobs.queue_worker import QueueWorker, WorkQueue
 from engine.interchange.orders.laboratory import settling
-from engine.interchange.orders.laboratory.connectors.connected import connected
-from engine.interchange.orders.laboratory.connectors.connector import CANNOT_BE_ASKED, SendVerdict, stay
+from engine.interchange.orders.laboratory.connectors.connector import (
+    CANNOT_BE_ASKED,
+    OrderConnector,
+    SendVerdict,
+    SimulatedConnector,
+    stay,
+)
+from engine.interchange.orders.laboratory.connectors.directory import DirectoryConnector
+from engine.interchange.orders.laboratory.connectors.line import MllpConnector
 from engine.interchange.orders.laboratory.results import return_results
 from engine.interchange.store import transmission
 from engine.interchange.store.transaction import EPOCH
@@ -117,7 +125,7 @@ class Transmitter:
             head = following if following is not None and self._due(following, self._service.clock()) else None
 
     async def _send(self, head: Sent) -> TransmissionStatus | None:
-        """Send an order, and return where it stands then; None where it was not to be sent.
+        """Send an order, and return the status of its transmission; None where it was not to be sent.
 
         StoreFailedError: what becomes of it cannot be kept, or is no longer this process's business.
         """
@@ -154,7 +162,7 @@ class Transmitter:
             )
 
     async def _asked(self, sent: Sent, otherwise: SendVerdict = CANNOT_BE_ASKED) -> SendVerdict:
-        """Return what the laboratory says of an order of which nobody knows whether it has it."""
+        """Ask the laboratory whether it has an order; return its verdict, `otherwise` without one."""
         laboratory = self._laboratory(sent)
         if laboratory is None:
             return otherwise
@@ -166,8 +174,8 @@ class Transmitter:
         note = partial(settling.settle, sent=sent, verdict=verdict, laboratory=self._laboratory(sent), sis=sis)
         standing = await self._worker.write(sent.tenant, note)
         self.count(verdict.outcome)
-        tell = logger().warning if standing in {TransmissionStatus.HELD, TransmissionStatus.REFUSED} else logger().info
-        tell(
+        log = logger().warning if standing in {TransmissionStatus.HELD, TransmissionStatus.REFUSED} else logger().info
+        log(
             f"order {standing}",
             tenant=sent.tenant,
             destination=sent.laboratory,
@@ -192,3 +200,15 @@ class Transmitter:
 
 def _uncounted(_outcome: str) -> None:
     """Count nothing."""
+
+
+def connected(service: Service, laboratory: Laboratory) -> OrderConnector:
+    """Return the connector of a laboratory, as it is configured at this moment."""
+    settings = laboratory.connector
+    if settings.type == SIMULATED:
+        return SimulatedConnector()
+    production = service.configuration.environment is Environment.PRODUCTION
+    processing_id = settings.processing_id or ("P" if production else "T")
+    if settings.type == "directory":
+        return DirectoryConnector(settings, processing_id, service.clock())
+    return MllpConnector(settings, processing_id, service.clock(), service.outbound)

@@ -11,7 +11,7 @@ from engine.interchange.events.subscriptions.settling import settle_subscription
 from engine.interchange.orders.belonging import settle_test
 from engine.interchange.orders.create import create as create_order
 from engine.interchange.orders.create import replacing as replacing_order
-from engine.interchange.orders.removal import check_deletion
+from engine.interchange.orders.moving import check_deletion
 from engine.interchange.rest.binary.read import raw
 from engine.interchange.rest.history.vread import vread
 from engine.interchange.rest.history.walk import history_of_one, history_of_type

@@ -1,1 +1,1 @@
-"""A laboratory's authored file: read, checked, and told of with file, line and column."""
+"""A laboratory's authored file: read and checked; problems are reported with file, line and column."""

@@ -1,4 +1,4 @@
-"""Questions that stand together: their ids, and which of them each is asked after."""
+"""Groups of questions: their ids, and the conditions between them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -35,8 +35,8 @@ def ids_of(question: AuthoredQuestion) -> tuple[str, ...]:
     return (question.id, question.id + HELP) if question.help else (question.id,)
 
 
-def faults(questions: Sequence[AuthoredQuestion], beside: Mapping[str, AuthoredQuestion]) -> Iterator[Placed]:
-    """Yield what is wrong among questions that stand together; `beside` are others whose answers they may go by."""
+def faults(questions: Sequence[AuthoredQuestion], others: Mapping[str, AuthoredQuestion]) -> Iterator[Placed]:
+    """Yield the problems in a group of questions; `others` are further questions that conditions may name."""
     every = tuple(placed_questions(questions))
     first: dict[str, PlacedQuestion] = {}
     for one in every:
@@ -46,7 +46,7 @@ def faults(questions: Sequence[AuthoredQuestion], beside: Mapping[str, AuthoredQ
             first.setdefault(name, one)
     own = {name: one.question for name, one in first.items() if name == one.question.id}
     for one in every:
-        yield from _conditions(one, {**beside, **own})
+        yield from _conditions(one, {**others, **own})
     yield from _circles(every)
 
 
@@ -65,7 +65,7 @@ def _conditions(one: PlacedQuestion, known: Mapping[str, AuthoredQuestion]) -> I
 
 
 def _circles(every: Sequence[PlacedQuestion]) -> Iterator[Placed]:
-    """Yield each question that is asked only after itself: what it goes by, and what it stands in."""
+    """Yield each question that depends on itself, through its conditions and its parents."""
     goes_by: dict[str, set[str]] = {}
     for one in every:
         goes_by.setdefault(one.question.id, set()).update(one.question.when, one.above[-1:])

@@ -19,7 +19,7 @@ LINK_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 CODE: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
 LONGEST_CODE: Final = 100
 SNOMED: Final = "http://snomed.info/sct"
-# What stands in for a code or id that was refused, or is missing, while the rest of the file is looked at.
+# Placeholder for a refused or missing code or id, while the rest of the file is checked.
 ANY_CODE: Final = "-"
 
 
@@ -93,7 +93,7 @@ def _clia(text: str) -> str:
 
 
 def _named(value: Any) -> Any:
-    """Return options that are a list, each its own code, as the block that they stand for."""
+    """Return a list of options, each its own code, as the equivalent block."""
     return dict(zip(value, value, strict=True)) if _words(value) else value
 
 
@@ -202,7 +202,7 @@ class AuthoredLaboratory(Frozen):
 
 
 class Authored(Frozen):
-    """A laboratory's file: YAML with the laboratory, and its tests there or in a table (CSV) beside it."""
+    """A laboratory's file: YAML with the laboratory, and its tests, there or in a separate table (CSV)."""
 
     handbook: ClassVar[str] = HANDBOOK
     laboratory: AuthoredLaboratory = Field(examples=[{"id": "laboratory", "name": "?"}])

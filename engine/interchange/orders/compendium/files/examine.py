@@ -23,7 +23,7 @@ class FileCheck:
 
     authored: Authored
     asked: set[str] = field(default_factory=set)
-    # Where each code stands first: the source, and the number of the test.
+    # Where each code occurs first: the source, and the number of the test.
     _codes: dict[str, tuple[AuthoredFile, int]] = field(default_factory=dict)
     _known: dict[str, Mapping[str, AuthoredQuestion]] = field(default_factory=dict)
 
@@ -43,7 +43,7 @@ class FileCheck:
             at: tuple[Step, ...] = ("tests", number)
             first = self._codes.setdefault(test.code, (source, number))
             if first[0] is not source or first[1] != number:
-                yield (*at, "code"), f"the code {test.code} a second time", f"it stands already in {_line(*first)}"
+                yield (*at, "code"), f"the code {test.code} a second time", f"it is already in {_line(*first)}"
             yield from self._names((*at, "ask"), test.ask or ())
             yield from self._asked(at, test)
 
@@ -74,17 +74,17 @@ class FileCheck:
 
     def _asked(self, at: tuple[Step, ...], test: Orderable) -> Iterator[Placed]:
         """Yield what does not fit together in all that a test asks."""
-        beside: dict[str, AuthoredQuestion] = {}
+        others: dict[str, AuthoredQuestion] = {}
         taken: dict[str, str] = {}
         for name in dict.fromkeys(self._sets_of(test)):
             for link_id, question in self._known.get(name, {}).items():
-                beside[link_id] = question
+                others[link_id] = question
                 for one in ids_of(question):
                     if taken.setdefault(one, name) != name:
                         yield (*at, "ask"), f"a question {one} in the sets {taken[one]} and {name}", "ask one of them"
         if not test.questions:
             return
-        yield from _below((*at, "questions"), faults(test.questions, beside))
+        yield from _below((*at, "questions"), faults(test.questions, others))
         for asked in placed_questions(test.questions, (*at, "questions")):
             for one in ids_of(asked.question):
                 if one in taken:

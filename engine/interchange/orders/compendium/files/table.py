@@ -62,7 +62,7 @@ def _headings(headings: Sequence[TextCell]) -> Iterator[tuple[int, int, str, str
 
 
 def _test(at: tuple[Step, ...], line: dict[str, TextCell], places: dict[tuple[Step, ...], Place]) -> dict[str, Any]:
-    """Return a line as a test, whose empty cells say nothing, and note where each of its values stands."""
+    """Return a line as a test, without its empty cells, and note the place of each value."""
     test: dict[str, Any] = {}
     for name, cell in line.items():
         if name in COLUMNS:

@@ -1,4 +1,4 @@
-"""What the transmitter asks of a laboratory: to take an order, and whether it has one."""
+"""The connector of a laboratory: it takes an order, and says whether it has one."""
 
 import asyncio
 from typing import NamedTuple, Protocol
@@ -8,10 +8,10 @@ from engine.interchange.store.transmission import TransmissionOutcome
 
 
 class SendVerdict(NamedTuple):
-    """What came of an order.
+    """The outcome of sending an order.
 
     UNREACHABLE: it is certain that nothing of it left, so it is tried again; UNKNOWN: something left, and no answer
-    came. `code` stands in logs and at the order: nothing of a patient; `reason` is for operators.
+    came. `code` is for logs and for the order, without patient data; `reason` is for operators.
     """
 
     outcome: TransmissionOutcome
@@ -27,18 +27,32 @@ class OrderConnector(Protocol):
         ...
 
     async def ask(self, control_id: str) -> SendVerdict:
-        """Ask what became of an order that was, or may have been, handed over: UNKNOWN where nobody can say."""
+        """Ask for the outcome of an order that was, or may have been, handed over: UNKNOWN without an answer."""
         ...
 
 
-# What a laboratory says that cannot be asked.
+# The verdict of a laboratory that cannot be asked.
 CANNOT_BE_ASKED = SendVerdict(
     TransmissionOutcome.UNKNOWN, "cannot-be-asked", "the laboratory cannot be asked whether it has the order"
 )
 
 
+class SimulatedConnector:
+    """The laboratory of a sandbox: it accepts every order, and has none that the service has not recorded."""
+
+    async def transmit(self, order: LaboratoryOrder, control_id: str) -> SendVerdict:
+        """Accept an order that has a test; nothing leaves."""
+        if not order.tests:
+            return SendVerdict(TransmissionOutcome.REFUSED, "no-test", f"{control_id} has no test that is there")
+        return SendVerdict(TransmissionOutcome.ACCEPTED)
+
+    async def ask(self, control_id: str) -> SendVerdict:
+        """Answer that it never had the order."""
+        return SendVerdict(TransmissionOutcome.NEVER_HAD_IT, "", f"{control_id} is not here")
+
+
 def stay() -> None:
-    """Take back that the present task was cancelled: what is known of an order is still to be noted."""
+    """Undo the cancellation of the present task: the outcome of an order is still to be recorded."""
     task = asyncio.current_task()
     if task is not None:
         task.uncancel()

@@ -1,4 +1,4 @@
-"""A folder into which orders are laid, one file each: whoever collects them sees whole files only.
+"""A folder that receives orders, one file each: its readers see whole files only.
 
 The file of an attempt has the name of its control id, so that there is never a second one: it is looked for first, in
 the folder and in `done/` below it, to which a collector moves what it has taken.

@@ -91,7 +91,7 @@ class MllpConnector:
         try:
             context = await asyncio.to_thread(_trusted, settings) if settings.tls else None
         except (OSError, ssl.SSLError) as error:
-            raise LaboratoryUnreachableError("its TLS files cannot be used: interchange check tells why") from error
+            raise LaboratoryUnreachableError("its TLS files cannot be used: interchange check says why") from error
         self._outbound.connections += 1
         try:
             connection = await connect(

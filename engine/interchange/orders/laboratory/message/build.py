@@ -29,7 +29,7 @@ def write_order(order: LaboratoryOrder, settings: LaboratoryConnector, envelope:
 
     UnwritableError: it has nothing to order, an answer that no message says, or letters that the character set lacks.
 
-    Tests stand in the order of the order's actions; each has its own ORC and OBR with its placer order number.
+    Tests are in the sequence of the order's actions; each has its own ORC and OBR with its placer order number.
     """
     if not order.tests:
         raise UnwritableError("the order has no test that is there")

@@ -55,8 +55,8 @@ def xad(address: Resource | None) -> str:
     """Return an address."""
     held = address or {}
     lines = held.get("line", ())
-    told = [*lines[:1], " ".join(lines[1:])] if lines else [held.get("text", ""), ""]
-    parts = [*told, *(held.get(one, "") for one in ("city", "state", "postalCode", "country"))]
+    street = [*lines[:1], " ".join(lines[1:])] if lines else [held.get("text", ""), ""]
+    parts = [*street, *(held.get(one, "") for one in ("city", "state", "postalCode", "country"))]
     return components(*parts, _ADDRESS_TYPES.get(held.get("use", ""), "")) if any(parts) else ""
 
 
@@ -82,7 +82,7 @@ def _xtn(contact: Resource) -> str:
 
 
 def ce(concept: Resource | None, text: str = "") -> str:
-    """Return a CodeableConcept, or one of a single Coding, as a coded element: its code, and another one beside it.
+    """Return a CodeableConcept, or one of a single Coding, as a coded element: its code, and an alternate one.
 
     A code of the laboratory's own comes first, as it is what the laboratory knows the thing by.
     """

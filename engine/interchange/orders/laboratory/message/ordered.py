@@ -13,7 +13,7 @@ Resource = JsonObject
 
 # Table 0485 by RequestPriority.
 PRIORITIES: Final = {"stat": "S", "asap": "A", "urgent": "A", "routine": "R"}
-# What the service itself notes at an order of what became of it; laboratories are not told that.
+# Notes of the service itself on an order's progress; laboratories do not get these.
 OWN_NOTE: Final = "Transmission: "
 LONGEST_STRING: Final = 199
 
@@ -27,12 +27,12 @@ class Habits(NamedTuple):
 
     @property
     def timing(self) -> bool:
-        """Whether priorities stand in TQ1."""
+        """Whether priorities are in TQ1."""
         return self.release >= (5, 0)
 
     @property
     def specimens(self) -> bool:
-        """Whether specimens stand in SPM."""
+        """Whether specimens are in SPM."""
         return self.laboratory and self.release >= (5, 0)
 
     @property
@@ -42,7 +42,7 @@ class Habits(NamedTuple):
 
 
 def segments(order: LaboratoryOrder, habits: Habits) -> Iterator[str]:
-    """Yield the segments of all tests; the order's own notes stand at the first."""
+    """Yield the segments of all tests; the order's own notes are at the first."""
     for number, test in enumerate(order.tests, 1):
         priority = PRIORITIES.get(test.resource.get("priority") or order.resource.get("priority", ""), "")
         yield _orc(order, test, priority, habits)

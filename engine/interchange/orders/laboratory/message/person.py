@@ -45,14 +45,14 @@ SELF: Final = "SEL"
 
 
 class Bill(NamedTuple):
-    """What is told of who pays, for a type of account."""
+    """The segments about payers, for a type of account."""
 
     guarantor: bool
     insurances: bool
 
 
-# self: the patient pays alone; patient: the patient pays, with what insurance there is; guarantor: another one does,
-# likewise; thirdParty: the insurances do. Where nobody says who pays, all is told that is known.
+# self: the patient pays alone; patient: the patient and the insurances; guarantor: another person and the insurances;
+# thirdParty: the insurances. Without a type, everything known is sent.
 BILLS: Final = {
     "self": Bill(guarantor=True, insurances=False),
     "patient": Bill(guarantor=True, insurances=True),
@@ -69,7 +69,7 @@ class Authorities(NamedTuple):
     own: str
 
     def name(self, identifier: Resource) -> str:
-        """Return the namespace of an identifier, '' where its system stands for it."""
+        """Return the namespace of an identifier, '' where its system is used instead."""
         return self.by_system.get(identifier.get("system", ""), "")
 
 

@@ -25,7 +25,7 @@ def leaf(value: Json) -> str:
     """Return a value as the text of a leaf: what reads it back gets exactly this text."""
     text = "" if value is None else f"{value:f}" if isinstance(value, Decimal) else str(value)
     if text == NULL_TEXT:
-        return "\\X22\\\\X22\\"  # as it stands it would say: delete
+        return "\\X22\\\\X22\\"  # unescaped it would mean: delete
     return CONTROL.sub(lambda found: f"\\X{ord(found[0]):02X}\\", escape(text, STANDARD))
 
 
