@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from engine.fhir.changes import NONE, Marks, still
-from engine.fhir.compact_bytes import compact_bytes
+from engine.fhir.json import compact_bytes
 from engine.fhir.patient import number_of
 from engine.fhir.plan import Identity
 from engine.fhir.primitives import ID

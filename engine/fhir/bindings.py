@@ -1,7 +1,7 @@
 """Codes that FHIR binds an element to, where HL7's JSON Schemas let any text pass for them.
 
 Source: the required bindings of FHIR R4 (4.0.1) and STU3 (3.0.1), for the types that are kept here; the names on the
-left are those of the schemas' definitions. Elements whose codes the schemas list do not stand here.
+left are those of the schemas' definitions. Elements whose codes the schemas list are not repeated here.
 """
 
 from collections.abc import Mapping
@@ -88,7 +88,7 @@ NONE: Final[frozenset[str]] = frozenset()
 
 
 def bound(name: str, properties: JsonObject, own: Bindings, further: Bindings) -> JsonObject:
-    """Return the elements of the definition of a name; some have no other values than their codes."""
+    """Return the elements of a named definition, the values of some restricted to their codes."""
     more = further.get(name, {})
     codes = {element: sorted(allowed | more.get(element, NONE)) for element, allowed in own.get(name, {}).items()}
     return {**properties, **{element: {"enum": allowed} for element, allowed in codes.items()}}

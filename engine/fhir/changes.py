@@ -1,4 +1,4 @@
-"""Changes applied to a resource: three states, and nothing removed that its source is not known to own.
+"""Applies changes to a resource: three states, and only what its source is known to own is removed.
 
 Ownership is digests by slice: what this source wrote last. An item that equals ours is adopted without a record; any
 other item without a record stays, and the slice is flagged.
@@ -15,7 +15,7 @@ NOT_SHOWN_TO_BE_OURS: Final = "not-shown-to-be-ours"
 REQUIRED_KEPT: Final = "required-kept"
 EXTENSION: Final = "extension"
 DOT: Final = "."
-# The slice `DG1 *`: all that this source owns of `DG1`, but for what stands beside it.
+# The slice `DG1 *`: all that this source owns of `DG1`, except what the other changes of the element say.
 OTHERS: Final = "*"
 # A mere indicator and the element that says more: a resource has one of them, and `true` takes no value away.
 INDICATORS: Final = {"deceasedBoolean": "deceasedDateTime", "multipleBirthBoolean": "multipleBirthInteger"}
@@ -25,7 +25,7 @@ Body = dict[str, Any]
 Slices = Mapping[str, tuple[str, ...]]
 
 
-# Lists of a resource with the digests of their items, by element; told of a list that is another object they are void.
+# Lists of a resource with the digests of their items, by element; void once the list is another object.
 Marks = Mapping[str, tuple[list[Any], Sequence[str]]]
 NONE: Final[Marks] = MappingProxyType({})
 
@@ -58,8 +58,8 @@ def apply(
 
     `owned`: digests of what this source wrote last, by slice. `fill`: write only what is empty or our own.
     `required`: elements the destination needs, which are never removed. `claimed`: digests of what other sources say,
-    too: such an item stays in its list when this source says it no more. `marks`: those of an earlier result, of which
-    the body has kept lists; what stands there is not digested again.
+    too: such an item stays in its list when this source says it no more. `marks`: those of an earlier result; lists
+    that the body still has are not digested again.
     """
     changes = tuple(changes)
     roots = {change.element.partition(DOT)[0] for change in changes if DOT in change.element}
@@ -80,12 +80,12 @@ def apply(
 
 
 def still(marks: Marks, body: Body) -> Marks:
-    """Return the marks of those lists that a resource has."""
+    """Return the marks of the lists that a resource still has."""
     return {element: held for element, held in marks.items() if body.get(element) is held[0]}
 
 
 def alone(changes: Sequence[ElementChange], owned: Slices) -> Sequence[ElementChange]:
-    """Return changes with a deletion of every slice that one of OTHERS stands for."""
+    """Return changes with every change of OTHERS replaced by deletions of the slices that it covers."""
     if not any(change.slice.endswith(OTHERS) for change in changes):
         return changes
     named = {change.slice for change in changes}
@@ -103,7 +103,7 @@ def alone(changes: Sequence[ElementChange], owned: Slices) -> Sequence[ElementCh
 def created(changes: Iterable[ElementChange]) -> ChangedResource:
     """Return the elements of a new resource: every change with a value, all of it owned.
 
-    The same as to apply those to nothing, at a third of the cost: nothing is there that could stay or have to go.
+    The same result as `apply` on an empty resource, at a third of the cost.
     """
     said = [change for change in changes if change.items]
     roots = {change.element.partition(DOT)[0] for change in said if DOT in change.element}
@@ -180,7 +180,7 @@ class _Work:
         self._urls: tuple[list[Any], list[Any]] = [], []
 
     def unsettled(self, changes: tuple[ElementChange, ...]) -> list[ElementChange]:
-        """Note what is wanted of each slice of a list, and return the changes without those that are so already."""
+        """Note the wanted digests of each slice of a list; return the changes that are not in place yet."""
         left: list[ElementChange] = []
         for change in changes:
             element, slice_, items, many = change
@@ -296,7 +296,7 @@ class _Work:
         return gone
 
     def _protected(self, slice_: str) -> set[str]:
-        """Return the digests of what somebody else than one slice says: another slice, or another source."""
+        """Return the digests that another slice or another source says."""
         protected = set(self.claimed).union(*(marks for name, marks in self._wanted.items() if name != slice_))
         for name, marks in self.owned.items():
             if name != slice_ and name not in self._wanted:

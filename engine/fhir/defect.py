@@ -1,9 +1,9 @@
-"""What is wrong with a resource: where, and of which kind; never the value itself."""
+"""Defects of a resource: place and kind, never the value."""
 
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-# Defects told of each kind of check.
+# Defects reported of each kind of check.
 MOST: Final = 100
 
 
@@ -16,7 +16,7 @@ class DefectKind(StrEnum):
 
 
 class Defect(NamedTuple):
-    """One fault of a resource: where (`Patient.name[0].family`) and of which kind; never the value itself."""
+    """One defect of a resource; `path` is FHIRPath (`Patient.name[0].family`)."""
 
     path: str
     kind: DefectKind

@@ -6,16 +6,16 @@ from typing import Any, Final
 
 import orjson
 
-from engine.fhir.compact_bytes import compact_bytes
+from engine.fhir.json import compact_bytes
 
 _SIZE: Final = 12
-# What is remembered takes 1.5 MiB at most: of items of up to so many bytes, and of the last ones alone.
+# The cache takes 1.5 MiB at most: only small items are kept, and only the latest.
 _REMEMBERED: Final = 2048
 _SHORT: Final = 512
 
 
 def digest(item: Any) -> str:
-    """Return 24 hexadecimal characters that stand for a JSON value, whatever the order of its keys.
+    """Return the digest of a JSON value as 24 hexadecimal characters; the order of keys does not matter.
 
     An element's own `id` does not count: servers add it.
     """

@@ -11,9 +11,9 @@ from engine.fhir.json import Json, JsonObject
 CONTAINED: Final = "contained"
 NESTED: Final = (dict, list)
 WHOLE: Final = frozenset({"integer", "positiveInt", "unsignedInt"})
-# How a choice is named whose type is a date (`onsetDateTime`).
+# Suffixes of choices whose type is a date (`onsetDateTime`).
 DATED: Final = ("Date", "DateTime", "Instant")
-# The elements with a choice of types, in the types that are reached from those kept.
+# The elements with a choice of types, in all types reached from the stored ones.
 CHOICES: Final = (
     "abatement",
     "additive",
@@ -56,9 +56,9 @@ CHOICES: Final = (
 
 
 class Names(NamedTuple):
-    """The names of those elements of a version that are dates where they are text, and whole where they are numbers.
+    """The elements of a version whose texts are dates, and those whose numbers are whole.
 
-    `checked`: all of them; `choices`: of which choice (`value`) an element is one (`valueString`).
+    `checked`: all of them; `choices`: the choice (`value`) that an element (`valueString`) belongs to.
     """
 
     dated: frozenset[str]
@@ -68,7 +68,7 @@ class Names(NamedTuple):
 
 
 def names_of(types: Mapping[str, Collection[str]], dated: frozenset[str]) -> Names:
-    """Return the names of a version: the types of its elements by their name, and those that are always a date."""
+    """Return the names of a version from the types of its elements by name and the names that are always dates."""
     choices = {name: choice for name, found in types.items() for choice in CHOICES if chosen(name, choice, found)}
     whole = frozenset(name for name, found in types.items() if WHOLE.intersection(found) and "decimal" not in found)
     dated |= {name for name in types if name.endswith(DATED)}
@@ -76,7 +76,7 @@ def names_of(types: Mapping[str, Collection[str]], dated: frozenset[str]) -> Nam
 
 
 def chosen(name: str, choice: str, types: Collection[str]) -> bool:
-    """Say whether an element of some type is one of a choice: `reasonReference` may be, `reasonCode` is not."""
+    """True if an element belongs to a choice of the given types: `reasonReference` may, `reasonCode` does not."""
     return name.startswith(choice) and any(name[len(choice) :] == one[0].upper() + one[1:] for one in types)
 
 
@@ -115,7 +115,7 @@ def _look(part: Any, path: str, names: Names, found: list[Defect]) -> None:
 
 
 def valid_date(text: str) -> bool:
-    """Say whether the date part of a FHIR date or dateTime (YYYY, YYYY-MM, YYYY-MM-DD...) is in the calendar."""
+    """True if the date part of a FHIR date or dateTime (YYYY, YYYY-MM, YYYY-MM-DD...) is in the calendar."""
     parts = text[:10].split("-")
     try:
         date(*(int(part) for part in [*parts, "1", "1"][:3]))
@@ -125,7 +125,7 @@ def valid_date(text: str) -> bool:
 
 
 def _fault(key: str, value: Json, names: Names) -> str:
-    """Return what is wrong with the value of a date or a whole number; '' for nothing, and for another shape."""
+    """Return what is wrong with a date or a whole number; '' for a good value, and for one of another shape."""
     if isinstance(value, NESTED):
         return next(filter(None, (_fault(key, one, names) for one in value if not isinstance(one, NESTED))), "")
     if isinstance(value, str):

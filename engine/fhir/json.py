@@ -1,4 +1,4 @@
-"""Types of JSON: a value of unknown shape, and an object whose shape the schema says."""
+"""JSON: the types of a value of unknown shape and of an object of known schema, and compact copies of its text."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -10,3 +10,8 @@ Json = str | int | float | Decimal | bool | None | Sequence["Json"] | Mapping[st
 # A resource of FHIR, an element of one, or another object of known schema. Its values are Any because it is validated
 # against the schema before it is navigated.
 JsonObject = dict[str, Any]
+
+
+def compact_bytes(text: bytes) -> bytes:
+    """Return a copy of exactly its own length, to be kept; the bytes that orjson returns occupy at least 4 KiB."""
+    return bytes(memoryview(text))

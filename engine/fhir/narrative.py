@@ -1,6 +1,6 @@
 """What a narrative may hold: text, lists, tables, links and images of XHTML, and nothing that acts (FHIR's txt-1).
 
-Browsers show narratives; a script in one would act with the rights of who reads the chart.
+Browsers show narratives; a script in one would run with the rights of the chart's reader.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 from engine.fhir.defect import Defect, DefectKind
 from engine.fhir.json import JsonObject
 
-# Chapters 7 to 11 and 15 of HTML 4.0, with the forms of text that have gone out of use since, which do nothing.
+# Chapters 7 to 11 and 15 of HTML 4.0, including the obsolete text elements, which are harmless.
 NAMES: Final = (
     "a abbr acronym address area b bdo big blockquote br caption center cite code col colgroup dd del dfn div dl"
     " dt em font h1 h2 h3 h4 h5 h6 hr i img ins kbd li map ol p pre q s samp small span strike strong sub sup"
@@ -27,7 +27,7 @@ TOKEN: Final = re.compile(
 )
 ATTRIBUTE: Final = re.compile(r"""([A-Za-z_][A-Za-z0-9_:.-]*)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'))?""")
 ADDRESSES: Final = frozenset({"href", "src", "cite", "longdesc", "usemap"})
-# Attributes that load or send something, or hold a page of their own; whatever begins with `on` is a script.
+# Attributes that load or send something, or hold a page; any attribute that begins with `on` is a script.
 ACTING_NAMES: Final = (
     "action archive background classid code codebase data dynsrc formaction http-equiv lowsrc manifest ping poster"
     " profile srcdoc srcset"
@@ -37,9 +37,9 @@ SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):")
 BLANKS: Final = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028\u2029\ufeff]+")
 SCHEMES: Final = frozenset({"http", "https", "mailto", "tel", "ftp", "urn", "cid"})
 PICTURE: Final = re.compile(r"data:image/(?:png|gif|jpe?g|bmp|webp)[;,]")
-# In a style: what loads or runs something, and what could hide that.
+# Parts of a style that load or run something, or could hide that.
 ACTING: Final = re.compile(r"\\|/\*|expression|url\s*\(|@import|behavi|binding|script", re.IGNORECASE)
-TOLD: Final = "active content, or none of XHTML: a narrative has text, lists, tables, links and images (txt-1)"
+UNSAFE: Final = "active content, or none of XHTML: a narrative has text, lists, tables, links and images (txt-1)"
 
 
 def narrative_defects(resource: JsonObject, path: str) -> Iterator[Defect]:
@@ -47,7 +47,7 @@ def narrative_defects(resource: JsonObject, path: str) -> Iterator[Defect]:
     text = resource.get("text")
     div = text.get("div") if isinstance(text, dict) else None
     if isinstance(div, str) and not is_narrative(div):
-        yield Defect(f"{path}.text.div", DefectKind.VALUE, TOLD)
+        yield Defect(f"{path}.text.div", DefectKind.VALUE, UNSAFE)
     contained = resource.get("contained")
     for index, one in enumerate(contained if isinstance(contained, list) else ()):
         if isinstance(one, dict):
@@ -55,7 +55,7 @@ def narrative_defects(resource: JsonObject, path: str) -> Iterator[Defect]:
 
 
 def is_narrative(div: str) -> bool:
-    """Say whether all elements and attributes of a text are those that a narrative may have."""
+    """True if a text has only the elements and attributes that a narrative may have."""
     for found in TOKEN.finditer(div):
         if found["other"]:
             return False

@@ -1,4 +1,4 @@
-"""OperationOutcome: the codes of its issues, and nothing of its texts, which may quote a patient."""
+"""OperationOutcome: the codes of its issues; its texts are not read, because they may quote a patient."""
 
 import re
 from typing import Any, Final
@@ -13,7 +13,7 @@ _ISSUE_TYPES: Final = """
 ISSUE_TYPES: Final = frozenset(_ISSUE_TYPES.split())
 # Codes of details come from any code system, by custom in lower case or as MSG_NO_MATCH; a name has neither form.
 _DETAIL: Final = re.compile(r"[a-z][a-z0-9-]{0,63}|[A-Z]{3}_[A-Z_]{1,60}")
-# A path of elements; nothing else of an issue may be told, as it may quote a patient.
+# A path of elements; anything else in an issue may quote a patient.
 _ELEMENT: Final = re.compile(r"[A-Z][A-Za-z]{1,40}(\.[A-Za-z]{1,40}(\[\d{1,4}\])?){1,6}")
 _FAULTS: Final = ("error", "fatal")
 
@@ -21,7 +21,7 @@ _FAULTS: Final = ("error", "fatal")
 def codes(body: Any) -> tuple[str, ...]:
     """Return the codes of the issues that are errors, each once, `details` codes after their issue's code.
 
-    An issue's code is told if FHIR knows it, one of its details if it has the form of a code. Empty where the body is
+    An issue's code is returned if FHIR defines it, one of its details if it looks like a code. Empty where the body is
     neither an OperationOutcome nor the Parameters of an operation that has one among them.
     """
     found: dict[str, None] = {}
@@ -40,7 +40,7 @@ def required(body: Any) -> tuple[str, ...]:
 
 
 def is_fault(body: Any) -> bool:
-    """Say whether a body is, or holds as the result of an operation, an error, whatever the HTTP status says."""
+    """True if a body is an error, or has one as an operation's result, whatever the HTTP status."""
     return bool(_faults(body))
 
 

@@ -1,4 +1,4 @@
-"""Nulls in lists of primitives: they keep the places of values and of what stands beside these (FHIR JSON, 2.6.2)."""
+"""Nulls in lists of primitives: they align values with their ids and extensions (FHIR JSON, 2.6.2)."""
 
 from typing import Final
 
@@ -8,9 +8,9 @@ STAND_IN: Final = {"id": "padding"}
 
 
 def filled(part: Json) -> Json:
-    """Return a part of a resource with something in the place of each null that pads a list.
+    """Return a part of a resource with a stand-in for each null that pads a list.
 
-    Schemas know no such null. One beside which nothing stands is no padding, and stays.
+    The schemas do not allow these nulls. A null without a counterpart in the other list is not padding and stays.
     """
     if isinstance(part, list):
         return [filled(one) for one in part]
@@ -25,7 +25,7 @@ def filled(part: Json) -> Json:
                 _stand_in(name, value) if one is None and other[index : index + 1] not in ([], [None]) else one
                 for index, one in enumerate(items)
             ]
-            # Of which there are only places: nothing of it can be wrong.
+            # Only placeholders: nothing to validate.
             if name[:1] != "_" and value.count(None) == len(value) and None not in items:
                 del made[name]
     return made

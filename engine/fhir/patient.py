@@ -1,4 +1,4 @@
-"""Facts of a Patient resource: which numbers it carries, whom it replaced or was replaced by, and who it is."""
+"""Facts of a Patient resource: its identifiers, its links to merged records, and the person's name."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from engine.fhir.plan import ElementChange, Identity, PatientRecord
 
 Body = dict[str, Any]
 
-# Identifier types that stand for no registration of a person: table 0203.
+# Identifier types (table 0203) that do not register a person.
 NO_REGISTRATION: Final = frozenset({"SS", "DL", "PPN", "AN", "VN", "SN", "MA", "MC"})
 PLACEHOLDER_NAMES: Final = ("BABY", "NEWBORN", "UNKNOWN", "UNK", "DOE", "TRAUMA")
 PLACEHOLDER_DATES: Final = frozenset({"1900-01-01", "1800-01-01", "9999-12-31"})
@@ -16,7 +16,7 @@ PLACEHOLDER_DATES: Final = frozenset({"1900-01-01", "1800-01-01", "9999-12-31"})
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PersonName:
-    """Who a record says it is: every family and given name in lower case, the first ones as they stand."""
+    """The person of a record: all family and given names in lower case, the first ones also as written."""
 
     family: str
     given: str
@@ -27,12 +27,12 @@ class PersonName:
 
     @property
     def complete(self) -> bool:
-        """Say whether family, given, gender and a full birth date are all there."""
+        """True if family, given, gender and a full birth date are present."""
         return bool(self.family and self.given and self.gender and len(self.birth_date) == 10)
 
     @property
     def placeholder(self) -> bool:
-        """Say whether a name or the birth date is a stand-in."""
+        """True if a name or the birth date is a stand-in."""
         names = {*self.families, *self.givens}
         return self.birth_date in PLACEHOLDER_DATES or any(
             name.upper() == word or name.upper().startswith(f"{word} ") or (word == "BABY" and name.upper()[:4] == word)
@@ -41,7 +41,7 @@ class PersonName:
         )
 
     def equals(self, other: "PersonName") -> bool:
-        """Say whether family, first given, gender and birth date are the same, letter case aside."""
+        """True if family, first given, gender and birth date are the same, ignoring case."""
         return self.key() == other.key()
 
     def key(self) -> tuple[str, str, str, str]:
@@ -50,7 +50,7 @@ class PersonName:
 
 
 def person(body: Body) -> PersonName:
-    """Return who a Patient resource is."""
+    """Return the person of a Patient resource."""
     names = [name for name in _list(body, "name") if isinstance(name, dict)]
     first = next((name for name in names if name.get("use") != "old"), {})
     return PersonName(
@@ -64,12 +64,12 @@ def person(body: Body) -> PersonName:
 
 
 def person_of(record: PatientRecord) -> PersonName:
-    """Return who a message says the patient is; empty where it does not say."""
+    """Return the patient's person as a message gives it; empty where it does not."""
     return person(_elements(record.changes))
 
 
 def overlays(record: PatientRecord, body: Body) -> bool:
-    """Say whether a message speaks of another person than the record it was found by, as `another_person` judges."""
+    """True if a message and the record found for it describe different persons, as `another_person` judges."""
     known = body.get("birthDate")
     stated = next((change.items for change in record.changes if change.element == "birthDate"), ())
     if record.placeholder or not stated or not known or stated[0] == known:
@@ -78,9 +78,9 @@ def overlays(record: PatientRecord, body: Body) -> bool:
 
 
 def another_person(one: PersonName, other: PersonName) -> bool:
-    """Say whether birth dates differ and no family or given name agrees, with no stand-in among them.
+    """True if birth dates differ and no family or given name agrees, with no stand-in among them.
 
-    False where either side lacks a birth date or a name: what is not said decides nothing.
+    False where either side lacks a birth date or a name.
     """
     if one.placeholder or other.placeholder or not (one.birth_date and other.birth_date):
         return False
@@ -103,17 +103,17 @@ def carries(body: Body, identity: Identity) -> str:
 
 
 def carries_any(body: Body, identities: Iterable[Identity]) -> bool:
-    """Say whether a record carries one of the identifiers, current or old."""
+    """True if a record carries one of the identifiers, current or old."""
     return any(carries(body, identity) for identity in identities)
 
 
 def bears_current(body: Body, identities: Iterable[Identity]) -> bool:
-    """Say whether a record carries one of the identifiers, and not as an old one only."""
+    """True if a record carries one of the identifiers as a current one."""
     return any(carries(body, identity) == "current" for identity in identities)
 
 
 def current_numbers(body: Body) -> tuple[Identity, ...]:
-    """Return the current numbers by which a record is registered somewhere; the server's own id is none of them."""
+    """Return the current identifiers by which a record is registered; the server's own id is not among them."""
     return tuple(
         number_of(item)
         for item in _list(body, "identifier")
@@ -125,18 +125,18 @@ def current_numbers(body: Body) -> tuple[Identity, ...]:
 
 
 def number_of(item: Any) -> Identity:
-    """Return system and value of an Identifier; empty where it says none, or is none."""
+    """Return system and value of an Identifier; empty where it has none, or is not an object."""
     identifier = item if isinstance(item, dict) else {}
     return Identity(_text(identifier.get("system")), _text(identifier.get("value")))
 
 
 def died(body: Body) -> bool:
-    """Say whether a Patient is said to have died, with a time or without."""
+    """True if a Patient has died, with or without a time."""
     return body.get("deceasedBoolean") is True or bool(body.get("deceasedDateTime"))
 
 
 def links(body: Body, kind: str) -> tuple[str, ...]:
-    """Return the logical ids of the Patients that a record links to with a type: `replaces`, `replaced-by`."""
+    """Return the logical ids of the Patients linked with a type: `replaces`, `replaced-by`."""
     found = []
     for link in _list(body, "link"):
         if isinstance(link, dict) and link.get("type") == kind and isinstance(link.get("other"), dict):
@@ -152,7 +152,7 @@ def replaced_by(body: Body) -> str:
 
 
 def seen_also(body: Body, logical_id: str) -> Body:
-    """Return a record that says of another one: the same person, registered there as well; itself if it does."""
+    """Return a record with a `seealso` link to another one; itself if it already has it."""
     if logical_id in links(body, "seealso"):
         return body
     link = {"other": {"reference": f"Patient/{logical_id}"}, "type": "seealso"}
@@ -160,7 +160,7 @@ def seen_also(body: Body, logical_id: str) -> Body:
 
 
 def parted(body: Body, logical_id: str) -> Body:
-    """Return a record that no longer says `seealso` of another one; itself if it does not."""
+    """Return a record without its `seealso` link to another one; itself if it has none."""
     if logical_id not in links(body, "seealso"):
         return body
     kept = [link for link in _list(body, "link") if logical_id not in links({"link": [link]}, "seealso")]

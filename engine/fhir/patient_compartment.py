@@ -8,15 +8,15 @@ from engine.fhir.r4 import r4_elements
 Body = dict[str, Any]
 
 PATIENT: Final = "Patient/"
-# The elements by which resources refer to their patient; of a list of parts, as of an Appointment, the part's.
+# The elements by which resources refer to their patient; for a list of parts (Appointment), the part's element.
 HOLDERS: Final = ("subject", "patient", "beneficiary", "for", "individual", "candidate", "actor", "participant.actor")
-# What a search calls the patient of a type, where it is not `patient`.
+# The search parameter for the patient of a type, where it is not `patient`.
 SEARCHED_BY: Final = {"AdverseEvent": "subject", "Schedule": "actor"}
 SEARCHES: Final = frozenset({"patient", *SEARCHED_BY.values()})
 
 
 def holding(type_: str, holder: str, reference: str) -> Body:
-    """Return what is written of a resource to say whose it is; nothing where its parts say so themselves."""
+    """Return the element that refers to the patient; nothing where parts of the resource do."""
     if not holder or "." in holder:
         return {}
     one = {"reference": reference}
@@ -32,7 +32,7 @@ def held_by(body: Body, holder: str) -> str:
 
 
 def patients_of(body: Body) -> set[str]:
-    """Return the references of a resource to the patients whose it is."""
+    """Return the references of a resource to its patients."""
     named = (one for holder in HOLDERS for one in references(body, holder))
     return {one for one in named if one.startswith(PATIENT)}
 
@@ -47,5 +47,5 @@ def references(body: Body, path: str) -> list[str]:
 
 
 def asked_of(type_: str, patient: str) -> str:
-    """Return the beginning of a query for what is a patient's, by their reference: `patient=Patient%2F1&`."""
+    """Return the start of a query for a patient's resources: `patient=Patient%2F1&`."""
     return f"{SEARCHED_BY.get(type_, 'patient')}={quote(patient, safe='')}&"

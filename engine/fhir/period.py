@@ -1,4 +1,4 @@
-"""Periods: none is written that ends before it begins, whichever message told which end of it."""
+"""Periods: none is written that ends before it begins, even if its ends come from different messages."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -15,7 +15,7 @@ ENDS: Final = (".start", ".end")
 
 
 def is_reversed(period: Any) -> bool:
-    """Say whether a period ends before it begins, by the coarser of its two precisions; one end alone is none."""
+    """True if a period ends before it begins, by the coarser of its two precisions."""
     start, end = (str(period.get(part) or "") for part in PARTS) if isinstance(period, dict) else ("", "")
     if not (start and end):
         return False
@@ -29,7 +29,7 @@ def is_reversed(period: Any) -> bool:
 
 
 def without_reversed(changes: Iterable[ElementChange]) -> tuple[tuple[ElementChange, ...], tuple[str, ...]]:
-    """Return changes without both ends of what one message tells the wrong way round, and which elements these are."""
+    """Return changes without the reversed periods of one message, and the elements that had them."""
     changes = tuple(changes)
     ends = [one for one in changes if one.element.endswith(ENDS)]
     if len(ends) < len(ENDS):
@@ -45,9 +45,9 @@ def without_reversed(changes: Iterable[ElementChange]) -> tuple[tuple[ElementCha
 
 
 def keep_forward(body: Body, before: Body, owned: Slices, mine: Mapping[str, tuple[str, ...]]) -> bool:
-    """Leave in place what a period was, and parts of lists without theirs, where they would be reversed.
+    """Restore reversed periods to what they were, and drop them from parts of lists; True if there were any.
 
-    `owned` is what the source owns of the body, `mine` what it owned before. Say whether anything was.
+    `owned` is what the source owns of the body, `mine` what it owned before.
     """
     found = False
     if is_reversed(body.get(PERIOD)) and body[PERIOD] != before.get(PERIOD):

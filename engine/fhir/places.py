@@ -1,7 +1,7 @@
-"""Where a visit was, and since when: the place that it leaves stays in its list as completed, with its period.
+"""The places of a visit and their periods: a place that is left stays in the list as completed.
 
-A message says one place where the patient is now (PV1-3) and perhaps one where they were before (PV1-6). What it says
-without the time of an arrival corrects what was said last, and takes a place back that was left by mistake.
+A message says one place where the patient is now (PV1-3) and perhaps one where they were before (PV1-6). A place
+without the time of an arrival corrects the last one, and restores a place that was left by mistake.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ def traced(
     *,
     tried: bool = False,
 ) -> list[ElementChange]:
-    """Return what a message says of a stored visit, with the places that it left before and their periods.
+    """Return the changes of a stored visit, with the places that it left before and their periods.
 
     `owned`: what the source wrote last, by slice; the places before are a slice of their own. `at`: the time of the
     event. `tried`: the message was sent before, perhaps with an answer that was lost, so that `owned` may be older than
@@ -71,14 +71,14 @@ def traced(
 
 
 def begun(changes: Sequence[ElementChange], trail: LocationTrail, at: datetime | None) -> list[ElementChange]:
-    """Return what a message says of a visit that it makes: since when it is where it is, or until when it was."""
+    """Return the changes of a new visit, with the start or the end of its place."""
     here = (one for one in changes if (one.element, one.slice) == (trail.element, trail.here) and one.items)
     items = {one.slice: _timed(one.items[0], changes, trail, at) for one in here}
     return [_with(one, items) if one.element == trail.element and one.items else one for one in changes]
 
 
 def _timed(item: Item, changes: Sequence[ElementChange], trail: LocationTrail, at: datetime | None) -> Item:
-    """Return the place of a message with the time of its arrival or of its end, as far as the event tells them."""
+    """Return the place of a message with the time of its arrival or of its end, as far as the event has them."""
     moment = at.isoformat(timespec="seconds") if at is not None else ""
     if item.get(STATUS) == ACTIVE:
         return _of(item, moment if trail.arrives else "", "")
@@ -89,13 +89,13 @@ def _timed(item: Item, changes: Sequence[ElementChange], trail: LocationTrail, a
 
 
 def _known(new: Item, stored: Sequence[Item]) -> Item | None:
-    """Return a place as somebody else told it, or this source in an answer that was lost; None where nobody did."""
+    """Return a place as another source wrote it, or this source in a write whose answer was lost; None if neither."""
     alike = [one for one in stored if _same(one, new) and one.get(STATUS) in {ACTIVE, new.get(STATUS)}]
     return next((one for one in alike if not _end(one) or _end(one) == _end(new)), None)
 
 
 def _left(here: Item, until: str) -> list[Item]:
-    """Return a place that is left, as it stays in the list; nothing where it was only planned."""
+    """Return a place that is left as it stays in the list; nothing if it was only planned."""
     if here.get(STATUS) not in {ACTIVE, COMPLETED}:
         return []
     return [_of({**here, STATUS: COMPLETED}, _start(here), _end(here) or until)]
@@ -104,7 +104,7 @@ def _left(here: Item, until: str) -> list[Item]:
 def _left_already(
     here: Item, new: Item, stored: Sequence[Item], mine: Mapping[str, list[Item]], trail: LocationTrail
 ) -> list[Item]:
-    """Return the places that a visit left when this very message moved it, in a write whose answer was lost."""
+    """Return the places that a visit left by this same message, in a write whose answer was lost."""
     moment = _start(new) or _end(new)
     if not moment or moment != (_start(here) or _end(here)):
         return []
@@ -114,18 +114,18 @@ def _left_already(
 
 
 def _returns(here: Item, new: Item) -> bool:
-    """Say whether a visit comes back to the place that it had ended in."""
+    """True if a visit comes back to the place that it ended in."""
     return bool(_end(here) and _start(new)) and new.get(STATUS) == ACTIVE and not after(_end(here), _start(new))
 
 
 def _merged(old: Item, new: Item) -> Item:
-    """Return a place that is told again: since when it was known to be, and until when it is said to be."""
+    """Return a repeated place: with the known start and the new end."""
     over = new.get(STATUS) == COMPLETED
     return _of(new, _start(old) or _start(new), (_end(new) or _end(old)) if over else "")
 
 
 def _prior(item: Item, known: Sequence[Item], until: str) -> Item:
-    """Return the place before as it is known already, by whomever: since when, and until the arrival that is told."""
+    """Return the prior place as any source wrote it: with its start, and with the arrival as its end."""
     found = [one for one in known if _same(one, item) and one.get(STATUS) == COMPLETED]
     if found:
         return max(found, key=_end)

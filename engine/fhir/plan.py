@@ -4,13 +4,36 @@ The mapping makes plans and delivery carries them out; neither knows the other. 
 message, mapping version and tables give the same plan.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.fhir.cached_property import CachedProperty
 from engine.fhir.digest import digest
 from engine.fhir.json import JsonObject
-from engine.fhir.local import local_names
+
+# A local name: `#encounter` in a value refers to a resource of the same plan.
+LOCAL: Final = "#"
+
+
+def local_names(value: Any) -> list[str]:
+    """Return the local names that a value refers to, in order."""
+    names: list[str] = []
+    _add_names(value if isinstance(value, list | tuple) else (value,), names)
+    return names
+
+
+def _add_names(parts: Iterable[Any], names: list[str]) -> None:
+    """Add the local names of values; texts, which most of them are, cost no call."""
+    for part in parts:
+        if isinstance(part, dict):
+            reference = part.get("reference")
+            if isinstance(reference, str) and reference.startswith(LOCAL):
+                names.append(reference[1:])
+            else:
+                _add_names(part.values(), names)
+        elif isinstance(part, list | tuple):
+            _add_names(part, names)
 
 
 class Identity(NamedTuple):
@@ -43,12 +66,12 @@ class ElementChange(_ElementChange):
 
     @CachedProperty
     def marks(self) -> tuple[str, ...]:
-        """The digests of the items; once for a change that many plans share."""
+        """The digests of the items; computed once for a change that many plans share."""
         return tuple([digest(item) for item in self.items])
 
     @CachedProperty
     def refers(self) -> tuple[str, ...]:
-        """The local names that the items refer to, in order; once, too."""
+        """The local names that the items refer to, in order; computed once, too."""
         return tuple(local_names(self.items))
 
 
@@ -153,10 +176,10 @@ class Admission(NamedTuple):
 
 
 class ResourceRecord(NamedTuple):
-    """What one message says of one resource beside the Patient.
+    """What one message says of one resource other than the Patient.
 
     `type` is its FHIR type. `local` is its name within the plan, unique there: a reference `#<local>` anywhere in
-    `changes` stands for it, and delivery puts `<type>/<id>` there once it is resolved; what is referred to stands
+    `changes` refers to it, and delivery puts `<type>/<id>` there once it is resolved; what is referred to comes
     earlier in the plan. Identities, identifiers and changes are as of PatientRecord; identities are tried in order,
     the first one that the server knows wins. `retired`: identities that it had until now (a change of number): it is
     found by them, too, and they become `use` old. `holder`: the element that refers to the patient (`subject`,
@@ -217,19 +240,19 @@ class StatusMove(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """Bring a resource beside the Patient to what the message says.
+    """Bring a resource other than the Patient to what the message says.
 
     A resource that is unknown is created; with `create` false it is left alone, and the delivery ends with `absent`
     (`nothing-to-cancel`). `late`: a flag for one that is created by an event that speaks of a known one. `overwrite`
     false: created where it is absent and otherwise only referred to (Practitioner, Location, Organization).
-    `clears`: single elements that the event itself removes, whoever wrote them (A13: `period.end`). `moved_from`: the
+    `clears`: single elements that the event itself removes, from any source (A13: `period.end`). `moved_from`: the
     local name of the patient whom the resource may have belonged to until now (A45); of anybody else's, and of any
     other patient's without it, the delivery is held (`visit-of-another-patient`). `defaults`: elements that its type
     requires, as a new one has them where the message does not say; they are never removed. `revives`: elements
     that only a retirement writes: what this source wrote there goes again. `more`: it says more of a resource that
-    stands earlier in the plan. `merges`: the resource of a retired identity may be another one, which follows in the
+    comes earlier in the plan. `merges`: the resource of a retired identity may be another one, which follows in the
     plan; where only that one is known, it gets the number. `also_of`: the local name of a patient among whose
-    resources it is looked for, too, so that what is somebody else's is known and held. `grows`: lists in which what
+    resources it is looked for, too, so that another patient's is known and held. `grows`: lists in which what
     this source said before stays where it is not said again, but for what the plan speaks of otherwise.
     """
 
@@ -310,7 +333,7 @@ class Attest(NamedTuple):
 class Follow(NamedTuple):
     """Let the visits of an account go where it goes: to the account that it is merged into, or to its new patient.
 
-    `record` is the account, which stands earlier in the plan. `gone`: the one that was merged into it, whose Keep
+    `record` is the account, which comes earlier in the plan. `gone`: the one that was merged into it, whose Keep
     follows; what this source wrote of it in the `element` of visits speaks of `record` then. `moved_from`: the local
     name of the patient whose visits of this account are its new patient's from now on (A44).
     """
@@ -325,7 +348,7 @@ Interaction = Upsert | Merge | Rename | Link | Move | Find | Keep | Retire | Fol
 
 
 class UnmappedCode(NamedTuple):
-    """A table of the mapping that has no row for a code, and the field in which that stands; never the code."""
+    """A table of the mapping that has no row for a code, and the field of the code; never the code."""
 
     table: str
     field: str
@@ -336,8 +359,8 @@ class Plan(NamedTuple):
 
     `event` is the trigger event, `source` the sender as `MSH-3|MSH-4`, `event_at` EVN-2 or else MSH-7 (aware; None
     where the message has neither), `event_precision` its precision in characters of the DTM (8 = day, 14 = second).
-    `warnings` are reason codes with a place (`bad-value PID-33`), never values; `unmapped` says of which tables
-    those of `unmapped-code` speak.
+    `warnings` are reason codes with a place (`bad-value PID-33`), never values; `unmapped` names the tables
+    of the `unmapped-code` warnings.
     """
 
     event: str

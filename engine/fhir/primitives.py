@@ -11,10 +11,10 @@ DEFINITIONS: Final = "#/definitions/"
 ID: Final = re.compile(r"[A-Za-z0-9\-.]{1,64}")
 LARGEST: Final = 2**31 - 1
 WHOLE: Final = {"type": "number", "multipleOf": 1, "maximum": LARGEST}
-# No text has control characters but tab, line feed and carriage return; HL7's patterns let all of them pass.
+# Text has no control characters but tab, line feed and carriage return; HL7's patterns allow all of them.
 TEXT: Final = {"type": "string", "pattern": r"^[^\x00-\x08\x0B\x0C\x0E-\x1F]+$"}
 URI: Final = {"type": "string", "pattern": r"^[^\s\x00-\x1F]+$"}
-# HL7 gives numbers a pattern, which binds no number, and lets a URI be empty.
+# HL7's schema gives numbers a pattern, which has no effect on numbers, and allows an empty URI.
 CORRECTED: Final[JsonObject] = {
     "positiveInt": {**WHOLE, "minimum": 1},
     "unsignedInt": {**WHOLE, "minimum": 0},
@@ -28,7 +28,7 @@ CORRECTED: Final[JsonObject] = {
     "canonical": URI,
     "base64Binary": {"type": "string", "pattern": r"^(\s*[0-9a-zA-Z+/=]{4}\s*)+$"},
 }
-# What HL7's schema of R4 forgot: something may stand beside the values of a list of canonical addresses, too.
+# Missing in HL7's schema of R4: the values of a list of canonical addresses may have extensions, too.
 CANONICALS: Final = {"$ref": f"{DEFINITIONS}canonical"}
 BESIDE: Final = {"type": "array", "items": {"$ref": f"{DEFINITIONS}Element"}}
 DATES: Final = frozenset({"date", "dateTime", "instant"})
@@ -38,7 +38,7 @@ PERIOD: Final = frozenset({"start", "end"})
 
 
 def corrected(definitions: JsonObject, r4: JsonObject) -> JsonObject:
-    """Return a version's definitions with primitive types as they are meant; `r4` are the definitions of R4.
+    """Return a version's definitions with corrected primitive types; `r4` are the definitions of R4.
 
     STU3's patterns may match anywhere in a value, or are empty: what R4 says of a type holds for both.
     """

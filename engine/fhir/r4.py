@@ -1,4 +1,4 @@
-"""What FHIR R4 says of the elements of all its types: its schema, and what that does not say of what is required."""
+"""The elements of all types of FHIR R4: its schema, and the required elements that the schema omits."""
 
 import csv
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES
 from engine.fhir.schema import ElementDefinition, FhirVersion, definitions
 
 RULES: Final = "rules.csv"
-# What is named as a choice is and is none: both may stand.
+# Named like a choice but not one: both elements may be present.
 BOTH: Final = frozenset({"Task.instantiates", "ClinicalImpression_Finding.item", "PaymentReconciliation.payment"})
 
 
@@ -32,7 +32,7 @@ def r4_elements() -> dict[str, dict[str, ElementDefinition]]:
 
 @cache
 def choices(type_: str) -> dict[str, frozenset[str]]:
-    """Return the choices of a type: by the stem (`onset` for `onset[x]`) the elements of which one may stand."""
+    """Return the choices of a type: by stem (`onset` for `onset[x]`) the elements that exclude each other."""
     found: dict[str, set[str]] = {}
     for name, element in r4_elements().get(type_, {}).items():
         suffix = element.type[0].upper() + element.type[1:]
@@ -42,13 +42,13 @@ def choices(type_: str) -> dict[str, frozenset[str]]:
 
 
 def required_choices(type_: str) -> tuple[str, ...]:
-    """Return the stems of the choices of which one must stand."""
+    """Return the stems of the required choices."""
     return (*R4_CHOICES.get(type_, ()), *_rules("choice").get(type_, ()))
 
 
 @cache
 def _rules(rule: str) -> dict[str, dict[str, frozenset[str]]]:
-    """Return what the table says of a rule: by type and element the codes, empty where it has none."""
+    """Return the table's codes of a rule by type and element."""
     found: dict[str, dict[str, frozenset[str]]] = {}
     for row in _rows():
         if row["rule"] == rule:

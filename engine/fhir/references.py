@@ -1,23 +1,22 @@
-"""References within a plan, `#encounter`, replaced by the resources that they stand for."""
+"""Replaces the references within a plan (`#encounter`) by those of the resources on the server."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from engine.errors import HeldDeliveryError
-from engine.fhir.local import LOCAL
-from engine.fhir.plan import ElementChange
+from engine.fhir.plan import LOCAL, ElementChange
 
 
 def resolved(changes: Iterable[ElementChange], references: Mapping[str, str]) -> tuple[ElementChange, ...]:
     """Return changes with every local reference replaced; the given ones are not altered.
 
-    Raises HeldDeliveryError `unresolved-reference` for one that stands for nothing in the plan.
+    Raises HeldDeliveryError `unresolved-reference` for one that the plan does not have.
     """
     return tuple([_change(one, references) if one.refers else one for one in changes])
 
 
 def _change(change: ElementChange, references: Mapping[str, str]) -> ElementChange:
-    """Return a change with its references replaced; the same one again while a change that is shared refers alike."""
+    """Return a change with its references replaced; the same object while a shared change refers to the same."""
     targets = tuple([references.get(name) for name in change.refers])
     last = change.resolved_as
     if last is not None and last[0] == targets:

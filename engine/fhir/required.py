@@ -1,7 +1,7 @@
 """Required elements that HL7's JSON Schemas do not ask for: primitives, and choices (`medication[x]`) of min 1.
 
 Source: the StructureDefinitions of FHIR R4 (4.0.1) and STU3 (3.0.1), for the types that are kept here; the names on
-the left are those of the schemas' definitions. An extension on the element (`_status`) does in its place.
+the left are those of the schemas' definitions. An extension on the element (`_status`) satisfies the rule.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
-"""Validation of resources against HL7's JSON Schemas of R4 and STU3, and what those schemas do not catch.
+"""Validation of resources against HL7's JSON Schemas of R4 and STU3, and against the rules that these lack.
 
-A schema is read at the first use of its version; of it, only the definitions that a resource type reaches are
-compiled.
+A schema is read at the first use of its version; only the definitions that a resource type reaches are compiled.
 """
 
 import gzip
@@ -27,14 +26,14 @@ from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES, STU3_CHOICES, STU3_P
 DEFINITIONS: Final = "#/definitions/"
 RESOURCE: Final = "ResourceList"
 TYPED: Final = {"type": "object", "required": ["resourceType"], "properties": {"resourceType": {"type": "string"}}}
-# What may be the name of an element, and so may be told.
+# The form of an element's name, which may be reported.
 NAME: Final = re.compile(r"_?[A-Za-z][A-Za-z0-9]{0,63}")
-# Parts of an invalid resource that are looked at for defects.
+# The parts of an invalid resource that are searched for defects.
 PARTS_LOOKED_AT: Final = 2_000
 
 
 class FhirVersion(StrEnum):
-    """The FHIR versions that are spoken here."""
+    """The supported FHIR versions."""
 
     R4 = "R4"
     STU3 = "STU3"
@@ -46,7 +45,7 @@ REQUIRED_CHOICES: Final = {FhirVersion.R4: R4_CHOICES, FhirVersion.STU3: STU3_CH
 
 
 class ElementDefinition(NamedTuple):
-    """What a type says of one element: the name of its type, whether it is a list, its codes where they are a set."""
+    """One element of a type: its type's name, whether it is a list, and its codes where they are a fixed set."""
 
     type: str
     many: bool
@@ -57,8 +56,8 @@ class ElementDefinition(NamedTuple):
 def defects(resource: JsonObject, version: FhirVersion) -> tuple[Defect, ...]:
     """Return the faults of a resource whose `resourceType` the version has; empty for a valid one.
 
-    Of each kind of check the first hundred are told, so that a large resource of faults takes no longer than a good
-    one. KeyError: the version has no such resource type.
+    At most 100 of each kind of check, so that a large invalid resource takes no longer than a valid one. KeyError:
+    the version has no such resource type.
     """
     name = str(resource["resourceType"])
     found = (one for error in _errors(_validator(version, name), resource) for one in _defects(error, name))
@@ -127,7 +126,7 @@ def _validator(version: FhirVersion, name: str) -> jsonschema_rs.Draft6Validator
         if "properties" in definition:
             required = [*definition.get("required", ()), *PRIMITIVES[version].get(current, ())]
             properties = bound(current, definition["properties"], *BINDINGS[version])
-            # An extension in the place of a primitive (`_status`) does, as FHIR allows.
+            # FHIR allows an extension in the place of a primitive (`_status`).
             primitives = [name for name in required if f"_{name}" in properties]
             either = [{"anyOf": [{"required": [name]}, {"required": [f"_{name}"]}]} for name in primitives]
             either += [_any_of(definition, choice) for choice in REQUIRED_CHOICES[version].get(current, ())]
@@ -163,7 +162,7 @@ def _types(version: FhirVersion) -> frozenset[str]:
 
 
 def _errors(validator: jsonschema_rs.Draft6Validator, resource: Json) -> Iterable[Any]:
-    """Return what is wrong at the beginning of a resource, else the first fault; telling one takes 40 microseconds."""
+    """Return the errors at the beginning of a resource, else the first one; each takes 40 microseconds to format."""
     if validator.is_valid(resource) or validator.is_valid(resource := filled(resource)):
         return ()
     found = list(validator.iter_errors(_beginning(resource, count())))
@@ -177,7 +176,7 @@ def _errors(validator: jsonschema_rs.Draft6Validator, resource: Json) -> Iterabl
 
 
 def _beginning(part: Json, counted: Iterator[int]) -> Json:
-    """Return a value as far as its first parts go; objects stay whole, lists end early."""
+    """Return the first parts of a value; objects stay whole, lists end early."""
     number = next(counted)
     if isinstance(part, dict):
         return {name: _beginning(value, counted) for name, value in part.items()}
@@ -217,7 +216,7 @@ def _defect(error: Any, path: str) -> Defect:
         return Defect(f"{path}.{kind.property}", DefectKind.REQUIRED, "a required element is missing")
     if isinstance(kind, jsonschema_rs.ValidationErrorKind.AnyOf):
         return Defect(f"{path}.{_either(error)}", DefectKind.REQUIRED, "a required element is missing")
-    # A code is text: what is none has another shape, although the schema only tells that it is no code.
+    # A code is text: any other JSON type is a structural error, although the schema only reports a wrong code.
     no_code = isinstance(kind, jsonschema_rs.ValidationErrorKind.Enum) and not isinstance(error.instance, str)
     if no_code or isinstance(kind, jsonschema_rs.ValidationErrorKind.Type):
         return Defect(path, DefectKind.STRUCTURE, "the JSON type is not the element's")
@@ -225,14 +224,14 @@ def _defect(error: Any, path: str) -> Defect:
 
 
 def _either(error: Any) -> str:
-    """Return the name of a required element, or of a choice (`medication[x]`), of which nothing was given."""
+    """Return the name of a missing required element or choice (`medication[x]`)."""
     wanted: str = error.kind.context[0][0].kind.property
     choices = (f"{name}[x]" for name in CHOICES if wanted.startswith(name) and wanted[len(name) :][:1].isupper())
     return next(choices, wanted)
 
 
 def _contained(parts: Json, version: FhirVersion, name: str) -> Iterator[Defect]:
-    """Yield the faults of contained resources: each is held to its own type."""
+    """Yield the faults of contained resources, each validated as its own type."""
     for index, part in enumerate(parts if isinstance(parts, list) else ()):
         if not isinstance(part, dict):
             continue

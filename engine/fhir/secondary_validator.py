@@ -1,10 +1,10 @@
-"""The secondary validator, by another implementation: fhir.resources, for authors and `$validate`.
+"""The secondary validator: fhir.resources, an independent implementation, for authors and `$validate`.
 
-fhir.resources has models of STU3 (3.0.2) and R4B (4.3.0), none of R4 (4.0.1). R4B's stand in for R4's: of the types
-that are mapped and kept, elements, lists and what is required are the same in both, and R4B takes two more types as
-values of extensions. What is delivered is held against HL7's own schemas (`schema`), never against these.
+fhir.resources has models of STU3 (3.0.2) and R4B (4.3.0), not of R4 (4.0.1). R4B's replace R4's: for the types that
+are mapped and stored, elements, lists and required elements are the same, and R4B allows two more types as values of
+extensions. Deliveries are validated against HL7's own schemas (`schema`), never against these.
 
-Importing this takes most of a second and 20 MB: only what is called seldom does, and as late as it can.
+Importing this takes most of a second and 20 MB: rarely used code imports it, when it needs it.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ MODELS: Final[dict[FhirVersion, Callable[[str], type[BaseModel]]]] = {
     FhirVersion.R4: R4B.get_fhir_model_class,
     FhirVersion.STU3: STU3.get_fhir_model_class,
 }
-# Pydantic's names of faults. Its texts are not told: those of some faults quote the value.
+# Pydantic's error types. Its texts are not reported, because some quote the value.
 KINDS: Final = {
     "missing": (DefectKind.REQUIRED, "a required element is missing"),
     "extra_forbidden": (DefectKind.STRUCTURE, "an element that this type does not have"),
@@ -31,9 +31,9 @@ OTHERS: Final = (DefectKind.VALUE, "the value is not one that the element allows
 
 
 def second_opinion(resource: JsonObject, version: FhirVersion) -> tuple[Defect, ...]:
-    """Return the faults that fhir.resources finds in a resource; empty for a valid one, and for a type without a model.
+    """Return the faults that fhir.resources finds in a resource; empty for a type without a model.
 
-    The first hundred are told, with their places and never a value.
+    At most 100, with their places and never a value.
     """
     name = str(resource["resourceType"])
     try:
@@ -47,7 +47,7 @@ def second_opinion(resource: JsonObject, version: FhirVersion) -> tuple[Defect, 
 
 
 def _path(name: str, steps: tuple[int | str, ...]) -> str:
-    """Return a place as FHIRPath, as far as it is made of what may be names of elements."""
+    """Return a place as FHIRPath, up to the first step that is not the name of an element."""
     path = name
     for step in steps:
         if isinstance(step, str) and (step == "root" or not NAME.fullmatch(step)):

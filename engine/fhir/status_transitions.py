@@ -20,7 +20,7 @@ Slices = dict[str, tuple[str, ...]]
 class Moved(NamedTuple):
     """A status after an event: whether the resource begins anew, and a note (a code), empty for none.
 
-    `idle`: the event has nothing to move here, and the resource is left as it is.
+    `idle`: the event moves nothing, and the resource is left as it is.
     """
 
     status: str
@@ -30,7 +30,7 @@ class Moved(NamedTuple):
 
 
 def moved(body: Body, move: StatusMove, at: datetime | None) -> Moved:
-    """Return what an event at a time makes of a stored resource's status."""
+    """Return the status to which an event at a time moves a stored resource."""
     status = str(body.get(move.element) or "")
     passed_over = Moved(status, note=move.otherwise, idle=bool(move.otherwise))
     if not move.to or status == move.to:
@@ -43,7 +43,7 @@ def moved(body: Body, move: StatusMove, at: datetime | None) -> Moved:
 
 
 def settled(changes: Iterable[ElementChange], move: StatusMove, status: str) -> tuple[ElementChange, ...]:
-    """Return changes as they hold for a resource of a status: in one that has ended, nothing is active."""
+    """Return changes for a resource of a status: if it has ended, active items become completed."""
     if status not in move.ended:
         return tuple(changes)
     return tuple(
@@ -55,7 +55,7 @@ def settled(changes: Iterable[ElementChange], move: StatusMove, status: str) -> 
 
 
 def settle(body: Body, owned: Slices) -> bool:
-    """Complete in place what is still active in the lists of a resource that has ended; say whether anything was."""
+    """Complete in place what is still active in the lists of a resource that has ended; True if anything was."""
     marks: dict[str, str] = {}
     for name, items in body.items():
         if isinstance(items, list) and any(_active(item) for item in items):
@@ -69,51 +69,50 @@ def settle(body: Body, owned: Slices) -> bool:
 
 
 def restate(body: Body, changes: Sequence[ElementChange]) -> None:
-    """Take out in place what differs only in its status from an item that is said now, whoever said it before.
+    """Remove in place the items of any source that differ only in status from an item of the changes.
 
-    A place that a message says somebody has left is not one where another system still has them; a time there that was
-    over before is.
+    A place that a message reports as left replaces another system's active one; an earlier, completed stay remains.
     """
     for change in changes:
-        told = [item for item in change.items if isinstance(item, dict) and STATUS in item]
-        if not (change.many and told):
+        items = [item for item in change.items if isinstance(item, dict) and STATUS in item]
+        if not (change.many and items):
             continue
         now = [item for one in changes if one.element == change.element for item in one.items]
-        things = [_thing(item) for item in told]
+        things = [_thing(item) for item in items]
         body[change.element] = [
             item for item in body.get(change.element, ()) if item in now or _is_past(item) or _thing(item) not in things
         ]
 
 
 def remember_former(body: Body, before: Body, move: StatusMove, at: datetime | None) -> None:
-    """Add to the lists of histories what an element was until a time; nothing that an earlier event tells too late."""
+    """Add an element's former value to its history, ended at the event's time; nothing for an event that came late."""
     if at is None:
         return
     for element, history in move.histories:
         former = before.get(element)
         if former is None or former == body.get(element) or _same_code(former, body.get(element)):
             continue
-        told = [item for item in before.get(history) or () if isinstance(item, dict)]
-        since = str((told[-1].get("period") or {}).get("end") or "") if told else ""
+        former = [item for item in before.get(history) or () if isinstance(item, dict)]
+        since = str((former[-1].get("period") or {}).get("end") or "") if former else ""
         if since and not after(at, since):
             continue
         since = since or str((before.get("period") or {}).get("start") or "")
         period = {"start": since} if since and after(at, since) else {}
         item = {element: former, "period": {**period, "end": at.isoformat(timespec="seconds")}}
-        body[history] = [*told, item]
+        body[history] = [*former, item]
 
 
 def _begins_anew(body: Body, move: StatusMove, at: datetime | None) -> bool:
-    """Say whether an event is later than all that is known of the resource's end."""
+    """True if an event is later than every known end of the resource."""
     ends = [str((body.get("period") or {}).get("end") or "")]
     for _, history in move.histories:
-        told = body.get(history) or ()
-        ends += [str((item.get("period") or {}).get("end") or "") for item in told if isinstance(item, dict)]
+        former = body.get(history) or ()
+        ends += [str((item.get("period") or {}).get("end") or "") for item in former if isinstance(item, dict)]
     return at is None or all(after(at, end) for end in ends if end)
 
 
 def after(at: datetime | str, text: str) -> bool:
-    """Say whether a moment is after a FHIR dateTime; one without a time of day is over with its day."""
+    """True if a moment is after a FHIR dateTime; one without a time of day ends with its day."""
     try:
         at = datetime.fromisoformat(at) if isinstance(at, str) else at
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
@@ -134,13 +133,13 @@ def _active(item: Any) -> bool:
 
 
 def _thing(item: Any) -> Any:
-    """Return an item without what says how and when it is."""
+    """Return an item without its status and period."""
     apart = (STATUS, PERIOD)
     return {name: value for name, value in item.items() if name not in apart} if isinstance(item, dict) else item
 
 
 def _is_past(item: Any) -> bool:
-    """Say whether an item tells of a time that is over."""
+    """True if an item's time is over."""
     return isinstance(item, dict) and item.get(STATUS) == COMPLETED and "end" in (item.get(PERIOD) or {})
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from engine.fhir.schema import FhirVersion, definitions
 
 ANY: Final[frozenset[str]] = frozenset()
-# Extensions nest, so that there is no end of paths.
+# Extensions nest, so the number of paths is unbounded.
 PATHS_REMEMBERED: Final = 4_096
 
 
@@ -16,7 +16,7 @@ PATHS_REMEMBERED: Final = 4_096
 def target_types(version: FhirVersion, path: str) -> frozenset[str]:
     """Return the types that the element at a path may name (`Encounter.participant.individual`, without indices).
 
-    Empty: any type, as for the value of an extension, or the path is none of a kept type.
+    Empty: any type, as for the value of an extension, or the path is not one of a stored type.
     """
     types = definitions(version)
     type_name, *names = path.split(".")

@@ -4,8 +4,7 @@ import pytest
 
 from engine.errors import HeldDeliveryError
 from engine.fhir.digest import digest
-from engine.fhir.local import local_names
-from engine.fhir.plan import ElementChange
+from engine.fhir.plan import ElementChange, local_names
 from engine.fhir.references import resolved
 
 WARD = {"location": {"reference": "#ward"}, "status": "active"}

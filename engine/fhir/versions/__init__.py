@@ -1,1 +1,1 @@
-"""What differs between R4 and STU3; R4 is what is kept."""
+"""Conversion between R4, which is stored, and STU3."""

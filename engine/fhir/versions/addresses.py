@@ -1,4 +1,4 @@
-"""What changes within strings: the addresses of HL7's code systems, and references to types that have two names."""
+"""Conversion within strings: the addresses of HL7's code systems, and references to types that have two names."""
 
 import csv
 import re
@@ -9,10 +9,10 @@ from typing import Any, Final
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.names import R4_NAMES, STU3_NAMES
 
-# How a text turns, beside what it stands.
+# The conversion of a text, given the part that holds it.
 Text = Callable[[str, dict[str, Any]], str]
 
-# HL7's tables of v2 and v3; each is followed by the table's name.
+# The prefixes of HL7's tables of v2 and v3, followed by the table's name.
 TABLES: Final = (
     ("http://hl7.org/fhir/v2/", "http://terminology.hl7.org/CodeSystem/v2-"),
     ("http://hl7.org/fhir/v3/", "http://terminology.hl7.org/CodeSystem/v3-"),
@@ -23,7 +23,7 @@ ONE_FORM: Final = ("http://terminology.hl7.org/CodeSystem/v2-0203", "MR")
 
 
 def _moved() -> dict[str, str]:
-    """Return FHIR's own code systems whose address R4 changed: STU3's addresses and R4's."""
+    """Return the STU3 addresses of FHIR's own code systems that R4 renamed, with the R4 addresses."""
     text = files("engine.fhir").joinpath("schemas", SYSTEMS).read_text(encoding="utf-8")
     return {row["stu3"]: row["r4"] for row in csv.DictReader(text.splitlines())}
 
@@ -33,7 +33,7 @@ IN_STU3: Final = {r4: stu3 for stu3, r4 in IN_R4.items()}
 
 
 def system_in_r4(system: str) -> str:
-    """Return the address that a code system has in R4; for the index and the criteria of a search too."""
+    """Return the R4 address of a code system; the search index and search criteria use it too."""
     moved = IN_R4.get(system)
     if moved is not None:
         return moved
@@ -44,7 +44,7 @@ def system_in_r4(system: str) -> str:
 
 
 def system_in_stu3(system: str) -> str:
-    """Return the address that a code system has in STU3."""
+    """Return the STU3 address of a code system."""
     former = IN_STU3.get(system)
     if former is not None:
         return former
@@ -55,7 +55,7 @@ def system_in_stu3(system: str) -> str:
 
 
 def _of_coding(turned: Callable[[str], str]) -> Text:
-    """Return how the system of a coding turns, whose code may say that it stays."""
+    """Return the conversion of a coding's system; its code may keep it unchanged."""
     return lambda system, coding: system if (system, coding.get("code")) == ONE_FORM else turned(system)
 
 

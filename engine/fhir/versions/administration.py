@@ -1,4 +1,4 @@
-"""What differs between the versions in visits, documents, cover, accounts and where a record comes from."""
+"""Version differences in visits, documents, coverage, accounts and provenance."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What differs between the versions in what is known, found and planned: conditions, observations, reports, goals."""
+"""Version differences in conditions, observations, reports and goals."""
 
 from typing import Final
 
@@ -87,7 +87,7 @@ def _reason_text(part: Part) -> Part:
 
 
 def _reason(part: Part) -> Part:
-    """Return a reason's text, else what its first coding with a name is called."""
+    """Return a reason's text, else the first display name of its codings."""
     reason = part.get("statusReason", {})
     texts = [
         one[name]

@@ -1,4 +1,4 @@
-"""Codes that mean the same in both versions under two names, and the nearest code where one version has none."""
+"""Codes with a different name in each version, and the nearest code where one version has none."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -9,14 +9,14 @@ from engine.fhir.versions.direction import Direction
 
 @dataclass(frozen=True, slots=True)
 class CodeMap:
-    """The codes of one element: pairs of equals (STU3: R4), and what a version's own codes are nearest to."""
+    """The codes of one element: equal pairs (STU3: R4), and the nearest code for each version's own codes."""
 
     equals: dict[str, str] = field(default_factory=dict)
     only_stu3: dict[str, str] = field(default_factory=dict)
     only_r4: dict[str, str] = field(default_factory=dict)
 
     def turns(self, direction: Direction) -> dict[str, str]:
-        """Return the target's code of each source code that is not its own."""
+        """Return the target's code for each source code that differs."""
         if direction is Direction.TO_R4:
             return {**self.equals, **self.only_stu3}
         return {**{r4: stu3 for stu3, r4 in self.equals.items()}, **self.only_r4}
@@ -24,7 +24,7 @@ class CodeMap:
 
 @dataclass(frozen=True, slots=True)
 class CodeTurn:
-    """How the codes of one element turn in one direction, and the extensions beside them that hold an original.
+    """The conversion of one element's codes in one direction, and the extensions that preserve an original code.
 
     `known` are the target's codes and `known_before` the source's, None where any code will do.
     """
@@ -37,15 +37,15 @@ class CodeTurn:
     home: str
 
     def shown(self, code: Json) -> Json:
-        """Return a code as the target calls it; None where it has no such code."""
+        """Return the target's code; None where it has no such code."""
         return _known(self.turns, self.known, self.known_before, code)
 
     def shown_before(self, code: Json) -> Json:
-        """Return a code of the target as the source calls it; None where it has no such code."""
+        """Return the source's code for a code of the target; None where it has no such code."""
         return _known(self.back, self.known_before, self.known, code)
 
     def original(self, companion: Json) -> str | None:
-        """Return the target's code that stands beside the source's; None where there is none."""
+        """Return the target's code that an extension on the source's code preserves; None where there is none."""
         extensions = companion.get("extension", []) if isinstance(companion, dict) else []
         found = [one.get("valueCode") for one in extensions if one.get("url") == self.home]
         known = self.known is None or (found and found[0] in self.known)
@@ -53,28 +53,28 @@ class CodeTurn:
 
 
 def _known(turns: dict[str, str], known: frozenset[str] | None, own: frozenset[str] | None, code: Json) -> Json:
-    """Return a code under its other name; one that neither version has stays, and is refused or shown as it is."""
+    """Return a code under its other name; a code that neither version has stays unchanged."""
     if not isinstance(code, str):
         return code
     turned = turns.get(code, code)
     return None if known is not None and turned not in known and (own is None or code in own) else turned
 
 
-def beside(companion: JsonObject | None, url: str, code: str) -> JsonObject:
-    """Return what stands beside a code, with an original code in it."""
+def with_original(companion: JsonObject | None, url: str, code: str) -> JsonObject:
+    """Return the companion (`_status`) of a code with an extension for the original code."""
     rest = companion or {}
     return {**rest, "extension": [*rest.get("extension", []), {"url": url, "valueCode": code}]}
 
 
 def without(companion: JsonObject, url: str) -> JsonObject:
-    """Return what stands beside a code, without the original that an extension holds; empty where nothing is left."""
+    """Return the companion (`_status`) of a code without that extension; empty where nothing is left."""
     staying = [one for one in companion["extension"] if one.get("url") != url]
     rest = {name: value for name, value in companion.items() if name != "extension"}
     return {**rest, "extension": staying} if staying else rest
 
 
 REQUEST: Final = {"suspended": "on-hold", "cancelled": "revoked"}
-# By the path of the element in R4. What stands neither here nor among the other version's codes is not shown there.
+# By the path of the element in R4. A code neither listed here nor known to the other version is not shown there.
 CODES: Final = {
     "ActivityDefinition.kind": CodeMap({"ProcedureRequest": "ServiceRequest"}),
     "CarePlan.status": CodeMap(REQUEST),

@@ -4,7 +4,7 @@ from typing import Final
 
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import defects, resource_types
-from engine.fhir.versions.codes import CodeTurn, beside, without
+from engine.fhir.versions.codes import CodeTurn, with_original, without
 from engine.fhir.versions.data_absent import clear, fill
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.plan import Plans, TypeConversion, plans
@@ -93,7 +93,7 @@ class Conversion:
         return made
 
     def _beside(self, companion: Json) -> Json:
-        """Convert what JSON keeps beside a primitive (`_name`)."""
+        """Convert the companion of a primitive (`_name`)."""
         if isinstance(companion, list):
             return [self._beside(one) for one in companion]
         return self._part(self._plans.companion, companion) if isinstance(companion, dict) else companion
@@ -129,7 +129,7 @@ class Conversion:
                 made[place.list_name] = [*made.get(place.list_name, []), extension]
 
     def _code(self, turn: CodeTurn, name: str, part: Part, made: Part) -> None:
-        """Set a code as the target calls it; where that says less, or nothing, the original stands beside it."""
+        """Set the target's code; if it says less, or there is none, an extension preserves the original."""
         code, companion = part.get(name), part.get(f"_{name}")
         original = turn.original(companion) if self._restoring else None
         if original is not None and companion is not None:
@@ -137,7 +137,7 @@ class Conversion:
             companion = without(companion, turn.home)
         shown = original if original is not None and turn.shown_before(original) == code else turn.shown(code)
         if code is not None and turn.shown_before(shown) != code:
-            companion = beside(companion, turn.away, code)
+            companion = with_original(companion, turn.away, code)
         if shown is not None:
             made[name] = shown
         if companion:
@@ -145,7 +145,7 @@ class Conversion:
 
 
 def contained(resource: Json, direction: Direction) -> Json:
-    """Return a contained resource in the target version; one that is not valid in its own, as it is."""
+    """Return a contained resource in the target version; an invalid one unchanged."""
     if not isinstance(resource, dict) or resource.get("resourceType") not in resource_types(direction.source):
         return resource
     if defects(resource, direction.source):

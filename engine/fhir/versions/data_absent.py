@@ -1,15 +1,15 @@
-"""Elements that only one version requires: data-absent-reason where the other version's resource has none."""
+"""Elements that only one version requires: data-absent-reason if the other version's resource lacks them."""
 
 from typing import Final
 
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion, definitions
 
-# HL7's extension for a value that is not there.
+# HL7's extension for a missing value.
 ABSENT: Final[JsonObject] = {
     "extension": [{"url": "http://hl7.org/fhir/StructureDefinition/data-absent-reason", "valueCode": "unknown"}]
 }
-# Required choices, and their other types; and what HL7's schemas do not require.
+# Required choices and their other types, and required elements that HL7's schemas omit.
 MORE: Final[dict[tuple[FhirVersion, str], JsonObject]] = {
     (FhirVersion.R4, "ActivityDefinition_DynamicValue"): {"expression": {"_language": ABSENT}},
     (FhirVersion.R4, "Immunization"): {"occurrenceString": "unknown"},
@@ -30,7 +30,7 @@ OTHERS: Final = {
 
 
 def fillings(version: FhirVersion, type_name: str, other_name: str) -> JsonObject:
-    """Return what stands in those elements of a type that it requires and the other version's type does not."""
+    """Return the stand-ins for the elements that a type requires and the other version's type does not."""
     other = FhirVersion.STU3 if version is FhirVersion.R4 else FhirVersion.R4
     others = definitions(other).get(other_name, {})
     found = dict(MORE.get((version, type_name), {}))
@@ -42,7 +42,7 @@ def fillings(version: FhirVersion, type_name: str, other_name: str) -> JsonObjec
 
 
 def fill(part: JsonObject, fillings: JsonObject) -> None:
-    """Put into a part what it requires and does not have."""
+    """Add the stand-ins for required elements that a part lacks."""
     for key, filling in fillings.items():
         name = key.removeprefix("_")
         if not any(one in part or f"_{one}" in part for one in (name, *OTHERS.get(name, ()))):
@@ -50,7 +50,7 @@ def fill(part: JsonObject, fillings: JsonObject) -> None:
 
 
 def clear(part: JsonObject, fillings: JsonObject) -> None:
-    """Take out of a part what was only filled in."""
+    """Remove the stand-ins from a part."""
     for key, filling in fillings.items():
         if part.get(key) == filling and not (key[0] == "_" and key[1:] in part):
             del part[key]

@@ -1,4 +1,4 @@
-"""What differs between the versions within data types: dosages, signatures, money, the values of extensions."""
+"""Version differences in data types: dosages, signatures, money, the values of extensions."""
 
 import re
 from typing import Final
@@ -53,7 +53,7 @@ def _money_to_stu3(part: Part) -> Part:
 
 
 def _value_to_r4(part: Part) -> Part:
-    """Return a value with the type that is written in it; one that R4 would not be shown so stays as it is."""
+    """Return a value with the type that is written in it; unchanged if R4 does not allow that type there."""
     found = held_value(part)
     if found is None or found.name not in CARRIED or not _fits(found.name, found.value):
         return part

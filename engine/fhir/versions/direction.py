@@ -1,4 +1,4 @@
-"""The two ways of a conversion, and where each version's elements stand when the other has no place for them."""
+"""The two directions of a conversion, and the extensions for elements that the other version lacks."""
 
 from enum import Enum
 from typing import Final
@@ -7,9 +7,9 @@ from engine.fhir.schema import ElementDefinition, FhirVersion, definitions
 
 EXTENSION: Final = "http://hl7.org/fhir/{}/StructureDefinition/extension-{}"
 RELEASES: Final = {FhirVersion.R4: "4.0", FhirVersion.STU3: "3.0"}
-# What R4 has an extension of its own for.
+# Elements for which R4 defines an extension of its own.
 NAMED: Final = {(FhirVersion.STU3, "Patient.animal"): "http://hl7.org/fhir/StructureDefinition/patient-animal"}
-# Elements that change the meaning of what holds them stay so where they are extensions.
+# Modifier elements become modifier extensions.
 MODIFIERS: Final = frozenset(
     {
         "ActivityDefinition.doNotPerform",
@@ -24,7 +24,7 @@ MODIFIERS: Final = frozenset(
 
 
 class Direction(Enum):
-    """From the version that a resource has to the one that it is to have."""
+    """From the version that a resource has to the target version."""
 
     TO_R4 = (FhirVersion.STU3, FhirVersion.R4)
     TO_STU3 = (FhirVersion.R4, FhirVersion.STU3)
@@ -36,20 +36,20 @@ class Direction(Enum):
 
     @property
     def target(self) -> FhirVersion:
-        """The version that it is to have."""
+        """The version that it is converted to."""
         return self.value[1]
 
     def source_elements(self, type_name: str) -> dict[str, ElementDefinition]:
-        """Return the elements of a type before; none for a type that the version does not have."""
+        """Return the elements of a source type; empty for a type that the version does not have."""
         return definitions(self.source).get(type_name, {})
 
     def target_elements(self, type_name: str) -> dict[str, ElementDefinition]:
-        """Return the elements of a type afterwards; none for a type that the version does not have."""
+        """Return the elements of a target type; empty for a type that the version does not have."""
         return definitions(self.target).get(type_name, {})
 
 
 def address(version: FhirVersion, path: str) -> str:
-    """Return the URL of the extension that an element of a version is in the other: HL7's inter-version extension."""
+    """Return the URL of HL7's inter-version extension for an element of a version."""
     return NAMED.get((version, path)) or EXTENSION.format(RELEASES[version], path)
 
 

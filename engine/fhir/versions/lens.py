@@ -1,7 +1,7 @@
-"""One real difference between the versions: some elements of STU3 that are other elements of R4.
+"""One difference between the versions: elements of STU3 that are other elements of R4.
 
-A lens loses nothing: what its other side cannot say is preserved beside it, and is restored on the way back as long as
-the converted value is unchanged.
+A lens loses nothing: what the other side cannot express is preserved as an extension, and is restored on the way back
+if the converted value is unchanged.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ PartConversion = Callable[[Part], Part]
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """The names of the elements on both sides, and how one side is made of the other.
+    """The names of the elements on both sides, and the functions that convert one side to the other.
 
-    A turn is given those elements that are there (`_name` too), with values still of the version they come from, and
-    returns the other side's. With a `case`, a lens turns so in that case only.
+    A function takes the elements that are present (`_name` too), with values still of the source version, and returns
+    the other side's. With a `case`, a lens applies in that case only.
     """
 
     stu3: tuple[str, ...]
@@ -32,9 +32,9 @@ class Lens:
 
 @dataclass(frozen=True, slots=True)
 class LensCondition:
-    """What a resource must say for a lens to turn as it does: elements and their values, as STU3 and as R4 have them.
+    """The elements and values, of STU3 and of R4, that a resource must have for a lens to apply.
 
-    It is asked once the lenses before have made the target's element of it. Else the turns are `to_r4` and `to_stu3`.
+    It is evaluated after the lenses before it have made the target's element. Otherwise `to_r4` and `to_stu3` apply.
     """
 
     stu3: Part
@@ -61,9 +61,9 @@ class LensSide:
         self.touched = frozenset((*self._source, *self._target))
 
     def turn(self, part: Part, home: Part) -> Part:
-        """Replace this side's elements in a part by the other side's; return those that are to be preserved.
+        """Replace this side's elements in a part by the other side's; return those to be preserved.
 
-        `home` has the other side's elements that were preserved; those of the lens are taken out of it.
+        `home` has the other side's preserved elements; those of the lens are removed from it.
         """
         given = {name: part.pop(name) for name in self._source if name in part}
         original = {name: home.pop(name) for name in self._target if name in home}
@@ -72,7 +72,7 @@ class LensSide:
         ways = self._ways
         if self._case is not None and not self._case.items() <= part.items():
             ways = ways[::-1]
-        # Each version judges the case by what it has itself: the original may come from the other one.
+        # Each version evaluates the case by its own elements: the original may come from the other version.
         for _, back in ways if original else ():
             if back(original) == given:
                 part.update(original)
@@ -84,7 +84,7 @@ class LensSide:
 
 
 def nothing(_: Part) -> Part:
-    """Turn into nothing, so that what is given is preserved."""
+    """Convert to nothing, so that the given elements are preserved."""
     return {}
 
 
@@ -98,17 +98,17 @@ def renamed(stu3: str, r4: str, case: LensCondition | None = None) -> Lens:
 
 
 def first_of(stu3: str, r4: str) -> Lens:
-    """Return the lens of an element that STU3 has once and R4 as a list; STU3 is shown the first."""
+    """Return the lens of an element that is single in STU3 and a list in R4; STU3 gets the first item."""
     return Lens((stu3,), (r4,), _listed(stu3, r4), _first(r4, stu3))
 
 
 def first_of_stu3(stu3: str, r4: str) -> Lens:
-    """Return the lens of an element that R4 has once and STU3 as a list."""
+    """Return the lens of an element that is single in R4 and a list in STU3."""
     return Lens((stu3,), (r4,), _first(stu3, r4), _listed(r4, stu3))
 
 
 def only_if(name: str, fits: Callable[[Direction, Json], bool]) -> Lens:
-    """Return the lens of an element of which each version takes some values only."""
+    """Return the lens of an element for which each version allows some values only."""
 
     def checked(direction: Direction) -> PartConversion:
         return lambda part: part if fits(direction, part.get(name)) else {}
@@ -117,7 +117,7 @@ def only_if(name: str, fits: Callable[[Direction, Json], bool]) -> Lens:
 
 
 def context() -> Lens:
-    """Return the lens of what a record was made in: an encounter; in STU3, an episode of care as well."""
+    """Return the lens of a record's context: an encounter; in STU3, an episode of care as well."""
 
     def to_r4(part: Part) -> Part:
         episode = "EpisodeOfCare/" in str(part.get("context", {}).get("reference"))
@@ -140,7 +140,7 @@ def concept(names: tuple[str, str], system: str, codes: dict[str, str], lesser: 
 
     def to_stu3(part: Part) -> Part:
         for coding in part.get(r4, {}).get("coding", []):
-            # What comes home from an extension has the other version's address still.
+            # A value restored from an extension still has the other version's address.
             if system_in_r4(coding.get("system", "")) == system and coding.get("code") in narrower:
                 return {stu3: narrower[coding["code"]]}
         return {}

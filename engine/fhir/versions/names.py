@@ -14,7 +14,7 @@ def stu3_name(r4: str) -> str:
 
 
 def in_stu3(r4: str) -> bool:
-    """Say whether STU3 has a type of R4, by whatever name."""
+    """True if STU3 has a type of R4, under either name."""
     return stu3_name(r4) in resource_types(FhirVersion.STU3)
 
 

@@ -1,4 +1,4 @@
-"""What differs between the versions in orders, and in what is asked and answered with them."""
+"""Version differences in orders, questionnaires and their responses."""
 
 import re
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from engine.fhir.versions.data_absent import ABSENT
 from engine.fhir.versions.lens import Lens, Part, context, renamed
 
-# What an answer may be that a condition asks for: in both versions, and in STU3 alone.
+# The types of an expected answer: in both versions, and in STU3 alone.
 ANSWERS: Final = tuple(
     f"answer{name}"
     for name in (
@@ -17,14 +17,14 @@ ANSWERS_STU3: Final = ("answerUri", "answerAttachment")
 LANGUAGES: Final = ("text/cql", "text/fhirpath", "application/x-fhir-query")
 EXPRESSION: Final = ("description", "language", "expression")
 INITIAL: Final = "initial"
-# What R4 takes for an address; a reference of STU3 may be any text.
+# The form of an address in R4; a reference of STU3 may be any text.
 ADDRESS: Final = re.compile(r"[^\s\x00-\x1F]+")
-# Whom R4 names by what they did, and STU3 in one list.
+# Participants with an element of their own in R4; STU3 has them in one list.
 CONTRIBUTORS: Final = ("author", "editor", "reviewer", "endorser")
 
 
 def canonical(stu3: str, r4: str) -> Lens:
-    """Return the lens of a definition that STU3 refers to and R4 names by its address, '#id' for one within."""
+    """Return the lens of a definition: a Reference in STU3, a canonical in R4, '#id' for a contained one."""
 
     def to_r4(part: Part) -> Part:
         address = part.get(stu3, {}).get("reference", "")
@@ -37,7 +37,7 @@ def canonical(stu3: str, r4: str) -> Lens:
 
 
 def canonicals(stu3: str, r4: str) -> Lens:
-    """Return the lens of several definitions, as `canonical` has it of one."""
+    """Return the lens of a list of definitions; each as in `canonical`."""
 
     def to_r4(part: Part) -> Part:
         found = [one.get("reference", "") for one in part.get(stu3, ())]
@@ -75,7 +75,7 @@ def _options(part: Part) -> Part:
 
 
 def _option(part: Part) -> Part:
-    """Return the options that STU3 can have; which of them is chosen from the start it says elsewhere."""
+    """Return the options that STU3 can have; it states the initial choice elsewhere."""
     named = [
         {name: value for name, value in one.items() if name.lstrip("_") != "initialSelected"}
         for one in part.get("answerOption", ())
@@ -113,7 +113,7 @@ def _base(name: str) -> str:
 
 
 def _expression(part: Part) -> Part:
-    """Return R4's Expression, which has a language of a fixed list; STU3's need not, and may have any."""
+    """Return R4's Expression, whose language is from a fixed list; in STU3 it is optional and free text."""
     if part.get("language", LANGUAGES[0]) not in LANGUAGES:
         return {}
     language = {} if "language" in part or "_language" in part else {"_language": ABSENT}
@@ -130,14 +130,14 @@ def _expression_stu3(part: Part) -> Part:
 
 
 def _enable_when(part: Part) -> Part:
-    """Return R4's comparison: whether there is an answer, or that there is this one."""
+    """Return R4's comparison: an answer exists, or equals this one."""
     if part.keys() == {"hasAnswer"}:
         return {"operator": "exists", "answerBoolean": part["hasAnswer"]}
     return {"operator": "=", **part} if {_base(name) for name in part} <= {*ANSWERS} else {}
 
 
 def _enable_when_stu3(part: Part) -> Part:
-    """Return what STU3 can say of a comparison; of all but equality, that there must be an answer."""
+    """Return STU3's form of a comparison; anything but equality becomes: an answer exists."""
     operator, answer = part.get("operator"), {name: value for name, value in part.items() if _base(name) in ANSWERS}
     if operator == "exists":
         return {"hasAnswer": part["answerBoolean"]} if "answerBoolean" in part else {}

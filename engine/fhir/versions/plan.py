@@ -1,4 +1,4 @@
-"""What a conversion does with each element of a type, worked out once for each resource type and direction."""
+"""The conversion of each element of a type, planned once for each resource type and direction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ LENSES: Final = {
 }
 LEAST: Final = {"positiveInt": 1, "unsignedInt": 0}
 NUMBERS: Final = frozenset({"decimal", "integer", "positiveInt", "unsignedInt"})
-# What no plan says anything of: extensions and contained resources are converted by what they are.
+# Not planned: extensions and contained resources are converted by their content.
 APART: Final = frozenset({"extension", "contained", "id"})
 
 
@@ -40,7 +40,7 @@ class ExtensionTarget:
 
 @dataclass(slots=True)
 class TypeConversion:
-    """What is done with the parts of one type; elements that are named nowhere here are the same in both versions."""
+    """The conversion of one type; elements that it does not name are the same in both versions."""
 
     homes: dict[str, dict[str, str]] = field(default_factory=dict)
     elements: dict[str, ElementDefinition] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class TypeConversion:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The plans that one resource type needs: its own, and that of extensions, which stand anywhere."""
+    """The plans that one resource type needs: its own, and that of extensions, which may occur anywhere."""
 
     name: str
     root: TypeConversion
@@ -66,7 +66,7 @@ class Plans:
 
 
 def plans(type_name: str, direction: Direction) -> Plans | None:
-    """Return the plans of a resource type, by its name in the version it has; None where one version lacks the type."""
+    """Return the plans of a resource type, by its source name; None where one version lacks the type."""
     target = (stu3_name if direction is Direction.TO_STU3 else r4_name)(type_name)
     both = type_name in resource_types(direction.source) and target in resource_types(direction.target)
     return _plans(type_name, target, direction) if both else None
@@ -101,7 +101,7 @@ def paths(version: FhirVersion) -> dict[str, str]:
 def _plan(
     source: str, target: str, direction: Direction, made: dict[tuple[str, str], TypeConversion]
 ) -> TypeConversion:
-    """Return the plan of a type; a `source` of '' is a type that a lens makes of something else."""
+    """Return the plan of a type; a `source` of '' is a type that a lens makes."""
     if (source, target) in made:
         return made[source, target]
     plan = made[source, target] = TypeConversion()
@@ -144,7 +144,7 @@ def _lenses(
     after: dict[str, ElementDefinition],
     direction: Direction,
 ) -> tuple[Lens, ...]:
-    """Return the lenses of a type: those of the tables, and of each element that is a list in one version only."""
+    """Return the lenses of a type: those of the tables, and one for each element that is a list in one version only."""
     r4_type, stu3, r4 = source or target, before, after
     if direction is Direction.TO_R4:
         r4_type = target
@@ -187,7 +187,7 @@ def _differs(
 
 
 def _alike(one: ElementDefinition, other: ElementDefinition) -> bool:
-    """Say whether values of the one may stand in the other, but for being lists."""
+    """True if both elements have the same type, apart from being lists."""
     if _primitive(one) or _primitive(other):
         both = _primitive(one) and _primitive(other)
         return both and _kind(one) == _kind(other)
@@ -209,7 +209,7 @@ def _primitive(element: ElementDefinition) -> bool:
 def _source_type(
     before: dict[str, ElementDefinition], name: str, element: ElementDefinition, away: set[str], lensed: set[str]
 ) -> str:
-    """Return the type that the values of an element have before; '' for those that have the target's elements."""
+    """Return the source type of an element's values; '' for those that already have the target's elements."""
     if name in before and name not in away:
         same = before[name].type.partition("_")[0] == element.type.partition("_")[0]
         if same or name not in lensed:
@@ -233,14 +233,14 @@ Known = frozenset[str] | None
 
 
 def _codes_of(elements: dict[str, ElementDefinition], type_name: str, name: str, version: FhirVersion) -> Known:
-    """Return the codes that an element may have, None for any: its schema tells them, or a binding does."""
+    """Return the codes that the schema or a binding allows for an element; None for any."""
     return elements[name].codes or BINDINGS[version][0].get(type_name, {}).get(name)
 
 
 def _code(
     name: str, known: tuple[Known, Known], homes: tuple[str, str], direction: Direction, *, many: bool
 ) -> CodeTurn | None:
-    """Return how a code turns; None where every code is the same in both versions."""
+    """Return the conversion of a code; None where every code is the same in both versions."""
     before, after = known
     path, home = (f"{one}.{name}" for one in homes)
     codes = CODES.get(home if direction is Direction.TO_R4 else path, CodeMap())

@@ -6,15 +6,15 @@ from engine.fhir.json import Json, JsonObject
 from engine.fhir.schema import ElementDefinition, FhirVersion, definitions
 from engine.fhir.versions.direction import stem
 
-# HL7's names for a value within an extension, and for the type that it really has.
+# HL7's names for a value within an extension, and for its real type.
 VALUE: Final = "value"
 REAL_TYPE: Final = "http://hl7.org/fhir/StructureDefinition/_datatype"
-# What stands for those types that STU3 has no such value of.
+# The STU3 types that replace R4's value types which STU3 lacks.
 CARRIERS: Final = {
     **dict.fromkeys(("canonical", "url", "uuid"), "uri"),
     **dict.fromkeys(("Age", "Count", "Distance", "Duration", "Money"), "Quantity"),
 }
-# Types of which HL7's schema of STU3 lets an extension have a value, and STU3 itself does not.
+# Value types that HL7's schema of STU3 allows in an extension, and STU3 itself does not.
 METADATA: Final = frozenset(
     {
         "ContactDetail",
@@ -32,7 +32,7 @@ MODIFIER: Final = "modifierExtension"
 
 
 class PreservedValue(NamedTuple):
-    """One value of an element; `companion` is what JSON keeps of a primitive beside it (`_name`)."""
+    """One value of an element; `companion` is the `_name` object of a primitive."""
 
     name: str
     value: Any
@@ -40,12 +40,12 @@ class PreservedValue(NamedTuple):
 
 
 def value_key(type_name: str) -> str:
-    """Return the name of an extension's value of a type: `valueDateTime`."""
+    """Return the key of an extension's value of a type: `valueDateTime`."""
     return f"value{type_name[0].upper()}{type_name[1:]}"
 
 
 def values(part: JsonObject, name: str, element: ElementDefinition) -> list[PreservedValue]:
-    """Return what a part has of an element, each item of a list by itself."""
+    """Return the values of an element, one for each item of a list."""
     value, companion = part.get(name), part.get(f"_{name}")
     if not element.many:
         return [PreservedValue(name, value, companion)]
@@ -65,13 +65,13 @@ def put(part: JsonObject, value: PreservedValue, element: ElementDefinition) -> 
     names = (value.name, f"_{value.name}")
     count = max(len(part.get(name, ())) for name in names)
     for name, one in zip(names, value[1:], strict=True):
-        # A list of which nothing is there is none: nulls only pad one that has something.
+        # A list of nulls only is left out: nulls pad a list that has a value.
         if name in part or one is not None:
             part[name] = [*part.get(name, [None] * count), one]
 
 
 def to_extension(url: str, element: ElementDefinition, value: PreservedValue, version: FhirVersion) -> JsonObject:
-    """Return one value of an element as an extension of the version that the element is of."""
+    """Return one value of an element as an extension in the element's own version."""
     type_name = element.type
     if type_name == "Extension":
         return {"url": url, "extension": [value.value]}
@@ -87,7 +87,7 @@ def to_extension(url: str, element: ElementDefinition, value: PreservedValue, ve
 def from_extension(
     extension: JsonObject, names: dict[str, str], elements: dict[str, ElementDefinition], version: FhirVersion
 ) -> PreservedValue | None:
-    """Return the value that an extension holds of one of the named elements; None where it holds none.
+    """Return the value of one of the named elements that an extension holds; None where it holds none.
 
     The elements are of `version`; the values within the extension are still of the other.
     """
@@ -109,7 +109,7 @@ def from_extension(
 
 
 def preserved_names(elements: dict[str, ElementDefinition], name: str) -> dict[str, str]:
-    """Return the name of an element by that of the value of the extension that holds it, for `from_extension`."""
+    """Return an element's name by the key of the extension value that holds it, for `from_extension`."""
     type_name = elements[name].type
     found = {value_key(type_name): name}
     if CARRIERS.get(type_name) == "uri" and stem(elements, name) == name:
@@ -120,13 +120,13 @@ def preserved_names(elements: dict[str, ElementDefinition], name: str) -> dict[s
 
 
 def fits(type_name: str, *versions: FhirVersion) -> bool:
-    """Say whether an extension's value may be of a type, in each of the versions."""
+    """True if an extension's value may have a type in each of the versions."""
     known = all(value_key(type_name) in definitions(version)["Extension"] for version in versions)
     return known and type_name not in METADATA
 
 
 def held(type_name: str, value: Json, companion: JsonObject | None, real: str | None = None) -> JsonObject:
-    """Return what an extension holds a value by: alone, or as a part of it where there is more to say of the value."""
+    """Return the content of an extension for a value: the value alone, or nested parts if it has a real type."""
     if companion is None and real is None:
         return {value_key(type_name): value}
     key, name = value_key(type_name), (companion or {}).get("id")
@@ -137,7 +137,7 @@ def held(type_name: str, value: Json, companion: JsonObject | None, real: str | 
 
 
 def held_value(extension: JsonObject) -> PreservedValue | None:
-    """Return the value that `held` or `marked` made an extension of, under the name that its type has as a value."""
+    """Return the value of an extension made by `held` or `marked`, under its key as a value."""
     for key, value in extension.items():
         if key.startswith(VALUE):
             real = real_type(value)
@@ -149,7 +149,7 @@ def held_value(extension: JsonObject) -> PreservedValue | None:
     if len(marks) != 1 or not marks[0] or len(inner) > 1 or any(":" not in part.get("url", "") for part in rest):
         return None
     found = held_value(inner[0]) if inner else None
-    # What JSON keeps beside the value: its id stands there too, its extensions beside the mark.
+    # The value's companion holds its id too, and its extensions next to the mark.
     names = [one for key, one in inner[0].items() if key.startswith(f"_{VALUE}")] if inner else []
     companion = {**(names[0] if names else {}), **({"extension": rest} if rest else {})}
     if found is None and not companion:

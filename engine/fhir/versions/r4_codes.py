@@ -5,13 +5,13 @@ from typing import Any
 
 from engine.fhir.json import Json
 from engine.fhir.schema import FhirVersion, definitions
-from engine.fhir.versions.codes import beside
+from engine.fhir.versions.codes import with_original
 from engine.fhir.versions.direction import address
 from engine.fhir.versions.plan import paths
 
 
 def set_aside(resource: Any) -> Any:
-    """Return an STU3 resource whose codes are STU3's; what has not the shape of a resource stays as it is."""
+    """Return an STU3 resource with STU3 codes only; anything that is not shaped like a resource unchanged."""
     if not isinstance(resource, dict):
         return resource
     return _part(str(resource.get("resourceType")), resource)
@@ -28,20 +28,20 @@ def _part(type_name: str, part: Json) -> Json:
         code, companion = made.get(name), made.get(f"_{name}")
         if isinstance(code, str) and code in later and (companion is None or isinstance(companion, dict)):
             del made[name]
-            made[f"_{name}"] = beside(companion, url, code)
+            made[f"_{name}"] = with_original(companion, url, code)
     return made
 
 
 @cache
 def _types(type_name: str) -> dict[str, str]:
-    """Return the types of those elements of an STU3 type that have elements themselves."""
+    """Return the types of the complex elements of an STU3 type."""
     elements = definitions(FhirVersion.STU3).get(type_name, {})
     return {name: one.type for name, one in elements.items() if one.type[0].isupper() and one.type != "ResourceList"}
 
 
 @cache
 def _later(type_name: str) -> dict[str, tuple[frozenset[str], str]]:
-    """Return the codes that only R4 has of each code of an STU3 type, and the extension that holds them."""
+    """Return the R4-only codes of each code element of an STU3 type, and the extension that holds them."""
     after = definitions(FhirVersion.R4).get(type_name, {})
     found: dict[str, tuple[frozenset[str], str]] = {}
     for name, one in definitions(FhirVersion.STU3).get(type_name, {}).items():

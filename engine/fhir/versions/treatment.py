@@ -1,11 +1,11 @@
-"""What differs between the versions in what is asked for and done: medication, procedures, immunizations."""
+"""Version differences in medication, procedures and immunizations."""
 
 from typing import Final
 
 from engine.fhir.versions.data_absent import ABSENT
 from engine.fhir.versions.lens import Lens, LensCondition, Part, PartConversion, context, nothing, renamed
 
-# STU3 says by `taken` what R4 says by the status.
+# STU3's `taken` is part of R4's status.
 TAKEN: Final = {"active": "y", "completed": "y", "stopped": "y", "on-hold": "y"}
 STATEMENT_STATUSES: Final = frozenset({*TAKEN, "entered-in-error", "intended"})
 NOT_TAKEN: Final = "not-taken"
@@ -108,8 +108,8 @@ def _reason_given(part: Part) -> Part:
     return {"explanation": {"reason": part["reasonCode"]}} if "reasonCode" in part else {}
 
 
-# Where STU3 lets a reason stand why something was not done (its rules mst-1, imm-1 and imm-2, and the element's own
-# words): elsewhere R4's reason of a status says something else.
+# Where STU3 allows a reason for not done (its rules mst-1, imm-1 and imm-2, and the element's definition); elsewhere
+# R4's status reason means something else.
 NOT_TAKING: Final = LensCondition({"taken": "n"}, {"status": NOT_TAKEN}, nothing, nothing)
 NOT_DOING: Final = LensCondition({"notDone": True}, {"status": NOT_DONE}, nothing, nothing)
 NOT_GIVING: Final = LensCondition(

@@ -10,12 +10,12 @@ from engine.fhir.versions.preserve_as_extension import NESTED, PreservedValue, f
 Part = JsonObject
 
 TYPES: Final = "http://hl7.org/fhir/resource-types"
-# What every resource has stays where it is.
+# Elements of every resource stay in place.
 SAME: Final[tuple[str, ...]] = ("id", "meta", "implicitRules", "language", "text")
 
 
 def as_basic(resource: Part, version: FhirVersion) -> Part:
-    """Return a resource of a version as a Basic of that version which holds its elements as one extension."""
+    """Return a resource as a Basic of the same version that holds its elements as one extension."""
     type_name = resource["resourceType"]
     same = {name: resource[name] for name in SAME if name in resource}
     rest = {name: value for name, value in resource.items() if name not in {"resourceType", *SAME}}
@@ -27,7 +27,7 @@ def as_basic(resource: Part, version: FhirVersion) -> Part:
 
 
 def from_basic(basic: Part, version: FhirVersion) -> Part | None:
-    """Return the resource of a version that a Basic stands for; None for one that is itself."""
+    """Return the resource that a Basic holds; None for an ordinary Basic."""
     codings = basic.get("code", {}).get("coding", [])
     type_name = codings[0].get("code") if len(codings) == 1 else None
     extensions = basic.get("extension", [])
