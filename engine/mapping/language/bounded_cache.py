@@ -1,4 +1,4 @@
-"""What was worked out once and is kept for the next time, within a bound."""
+"""A cache with a bound."""
 
 from typing import Final, TypeVar
 
@@ -9,7 +9,7 @@ Value = TypeVar("Value")
 
 
 class BoundedCache(dict[Key, Value]):
-    """A dictionary that forgets everything rather than grow beyond its bound."""
+    """A dictionary that is cleared when it would grow beyond its bound."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class BoundedCache(dict[Key, Value]):
         return value
 
     def keep_if_again(self, key: Key, value: Value) -> Value:
-        """Keep a value whose key comes a second time, and return it: what comes once only costs no memory.
+        """Return a value, and keep it once its key comes a second time: single occurrences cost no memory.
 
         Keys of more than MAX_KEY characters are never kept, so that a feed of large messages fills nothing.
         """

@@ -1,4 +1,4 @@
-"""Checks of what templates name: HL7 paths against the segments and data types, values against FHIR types."""
+"""Checks of templates: HL7 paths against segments and data types, values against FHIR types."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -39,9 +39,9 @@ from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.references import SAME
 from engine.mapping.language.scope import Scope
 
-# Of an extension without it another check tells.
+# Another check reports an extension without a url.
 URL: Final = ("Extension", "url")
-# What a reference may name within a plan, beside what another file makes of the same segment.
+# The names that a reference may use within a plan, in addition to resources that another file makes of the segment.
 LOCAL: Final = {"#patient": "Patient", "#encounter": "Encounter"}
 TEXTS: Final = frozenset({"string", "code", "uri"})
 ACCEPTED: Final = {
@@ -56,7 +56,7 @@ ACCEPTED: Final = {
 # Keys of an entry that make nothing by themselves.
 SAYS_NOTHING: Final = frozenset({"each", "when", "unless", "needs", "slice"})
 _DATE: Final = r"\d{4}(-\d{2}(-\d{2}"
-# What a constant of a type looks like, what makes its value of it, and an example.
+# For each type: the pattern of a constant, the function that makes its value, and an example.
 CONSTANTS: Final[dict[str, tuple[re.Pattern[str], Callable[[str], Any], str]]] = {
     "boolean": (re.compile("true|false"), "true".__eq__, "true or false"),
     "integer": (re.compile(r"-?\d{1,9}"), int, "a whole number"),
@@ -67,7 +67,7 @@ CONSTANTS: Final[dict[str, tuple[re.Pattern[str], Callable[[str], Any], str]]] =
 
 
 class Checks:
-    """Holds paths and types against the references; what is wrong goes to `problems`."""
+    """Checks paths and types against the references; faults go to `problems`."""
 
     def __init__(self, problems: Problems, context: FunctionContext, types: Mapping[str, Document]) -> None:
         self._problems = problems
@@ -87,7 +87,7 @@ class Checks:
                     self._add(scope, *fault)
 
     def alternative(self, one: Alternative, scope: Scope) -> None:
-        """Check the path and the conditions of an alternative whose functions are not known."""
+        """Check the path and the conditions of an alternative with unknown functions."""
         if not isinstance(one.head, Constant):
             self.path(one.head, scope)
         for stage in one.stages:
@@ -95,7 +95,7 @@ class Checks:
                 self.condition(stage.condition, scope)
 
     def reached(self, alternatives: Sequence[tuple[Alternative, Scope]]) -> None:
-        """Note alternatives that stand behind one that always has a value, or behind their like."""
+        """Note alternatives that follow one that always has a value, or an equal one."""
         before: list[Alternative] = []
         for one, scope in alternatives:
             if any(is_sure(other) for other in before):
@@ -106,7 +106,7 @@ class Checks:
             before.append(one)
 
     def path(self, head: SegmentPath | RepetitionPath, scope: Scope) -> None:
-        """Note a path that HL7 does not know, or that has nothing at hand to be read from."""
+        """Note a path that HL7 does not define, or that cannot be read at this place."""
         if fault := path_fault(head, scope):
             self._add(scope, *fault)
 
@@ -119,7 +119,7 @@ class Checks:
             self._add(scope.at(key), f"{key} beside {values[0]}", "an extension has one value; give each its own url")
 
     def required(self, type_: str, names: Collection[str], scope: Scope) -> None:
-        """Note what a part of a resource, or a data type, requires and an object of it does not fill."""
+        """Note the required elements of a type that an object does not fill."""
         given = {name.removeprefix("_") for name in names}
         for name, one in elements()[type_].items():
             if one.required and name not in given and (type_, name) != URL:
@@ -132,7 +132,7 @@ class Checks:
             self._add(scope, f"a reference to {type_}", expected)
 
     def reference(self, entry: Mapping[str, Any], want: ReferenceElement, scope: Scope) -> None:
-        """Note what a Reference names within the plan (`'#patient'`) and cannot stand there, or anywhere."""
+        """Note a name within the plan (`'#patient'`) that the Reference may not use, or that does not exist."""
         authored = entry.get("reference")
         listed = authored.get("first") if isinstance(authored, dict) else [authored]
         for text in listed if isinstance(listed, list) else ():
@@ -148,14 +148,14 @@ class Checks:
                     self.target(type_, want, at)
 
     def made_of(self, entry: Mapping[str, Any], element: ReferenceElement, scope: Scope) -> None:
-        """Note an `each` that says nothing of what its repetitions become."""
+        """Note an `each` without a template for its repetitions."""
         if not entry.keys() - SAYS_NOTHING:
             names = sorted(name for name, one in self._types.items() if one.value.get("to") == element.type_)
             expected = f"add as: {' or '.join(names)}" if names else "add the elements that it makes"
             self._add(scope, "nothing to make of each repetition", expected)
 
     def typed(self, one: Alternative, want: ReferenceElement, scope: Scope) -> Alternative:
-        """Return an alternative whose constant is a value of the element's type; note one that cannot be such."""
+        """Return an alternative with its constant converted to the element's type; note one of another type."""
         if not isinstance(one.head, Constant) or any(isinstance(stage, FunctionCall) for stage in one.stages):
             return one
         shape, make, example = CONSTANTS.get(want.type_, (None, str, ""))
@@ -169,7 +169,7 @@ class Checks:
     def type_(
         self, one: Alternative, arguments: tuple[str, ...], gives: str, want: ReferenceElement, scope: Scope
     ) -> None:
-        """Note a value that is not of the element's type, one that never comes, and codes its binding does not have."""
+        """Note a value of the wrong type, one that never occurs, and codes outside of the element's binding."""
         if never(one):
             self._add(
                 scope,
@@ -186,7 +186,7 @@ class Checks:
             self._add(scope, f"a {gives} for an element of type {want.type_}", self._hint(want.type_, one.head))
 
     def _codes(self, table: MappingTable, allowed: frozenset[str], scope: Scope) -> None:
-        """Note the rows whose code the element cannot take; where it can take none, it is the wrong table."""
+        """Note the rows whose code the element does not allow; if it allows none, the table is wrong."""
         given = {target.code for target in (*table.codes.values(), table.default) if target}
         wrong = given - allowed
         if wrong and wrong == given and (self._files[table.name].ships or not scope.document.ships):
@@ -216,17 +216,17 @@ class Checks:
 
 
 def type_of(head: SegmentPath) -> str:
-    """Return the data type of a field; `-` where it is not known."""
+    """Return the data type of a field; `-` if unknown."""
     field = segments().get(head.segment, {}).get(head.field)
     return field.type_ if field else "-"
 
 
 def _names(text: Any) -> list[str]:
-    """Return the names within a plan that an expression has as constants."""
+    """Return the names within a plan that are constants of an expression."""
     try:
         heads = [one.head for one in parse_expression(text)] if isinstance(text, str) else []
     except ExpressionError:
-        return []  # told where it is compiled
+        return []  # reported when it is compiled
     return [str(one.value) for one in heads if isinstance(one, Constant) and str(one.value).startswith("#")]
 
 

@@ -1,4 +1,4 @@
-"""Checks of paths: what HL7 knows of a field, its components and their parts, and what is at hand to be read from."""
+"""Checks of paths: whether HL7 has the field, component and subcomponent, and whether they can be read here."""
 
 import re
 from difflib import get_close_matches
@@ -16,29 +16,29 @@ EVENTS: Final = frozenset(f"A{number:02}" for number in range(1, 63))
 
 
 def path_fault(head: SegmentPath | RepetitionPath, scope: Scope) -> Fault | None:
-    """Return what is wrong with a path and what would do; None for a good one."""
+    """Return what is wrong with a path and what is expected; None for a good one."""
     return _part_fault(head, scope.type_) if isinstance(head, RepetitionPath) else _field_fault(head, scope)
 
 
 def event_fault(term: Term) -> Fault | None:
-    """Return what is wrong with a test of the event: a value that no ADT event has."""
+    """Return the fault of an event test whose value is not an ADT event."""
     wrong = next((value for value in term.values if not EVENT.fullmatch(value)), None)
     return (f"unknown event {wrong!r}", event_hint(wrong)) if wrong is not None else None
 
 
 def event_hint(word: str) -> str:
-    """Return a hint of the nearest trigger event of ADT; of none where none is near."""
+    """Return a hint of the nearest ADT trigger event; empty if none is near."""
     near = get_close_matches(word, sorted(EVENTS), n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else "expected a trigger event such as A01"
 
 
 def never(one: Alternative) -> bool:
-    """Say whether a condition of an alternative asks that its own path be empty, so that it never has a value."""
+    """True if a condition requires that the alternative's own path is empty, so that it never has a value."""
     return any(isinstance(stage, Guard) and _forbids(stage.condition, one.head, stage.unless) for stage in one.stages)
 
 
 def _forbids(condition: Condition, head: Head, unless: bool) -> bool:
-    valued, empty = (Term(head, (), negated) for negated in (False, True))  # type: ignore[arg-type]  # what no term can ask for equals none
+    valued, empty = (Term(head, (), negated) for negated in (False, True))  # type: ignore[arg-type]  # a path that no term has equals none
     if unless:
         return any(group == (valued,) for group in condition)
     return all(empty in group for group in condition)

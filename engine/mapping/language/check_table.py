@@ -10,12 +10,12 @@ from engine.mapping.language.identifier import URI
 KEYS: Final = frozenset({"table", "extends", "source", "licence", "hl7", "system", "unmapped", "codes"})
 ROW_KEYS: Final = frozenset({"code", "display", "system", "original"})
 
-# What a draft has in the place of what only a person can know.
+# The placeholder of a draft for a value that a person must supply.
 PLACEHOLDER: Final = "..."
 
 
 def check_table(document: Document, problems: Problems) -> bool:
-    """Say whether a table can be made of a document; what is wrong goes to `problems`."""
+    """True if a document is a valid table; faults go to `problems`."""
     before = len(problems.found)
     value = document.value
     problems.keys(document, (), KEYS, value)

@@ -1,4 +1,4 @@
-"""Functions of codes: by a table to code, Coding and CodeableConcept, with nothing lost that no table knows."""
+"""Functions of codes: by a table to code, Coding and CodeableConcept; unmapped codes are kept as sent."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -16,26 +16,26 @@ from engine.mapping.language.node import Apply, PrecomputedFunction
 from engine.mapping.language.reading import Cells, MessageReading, UnmappedWarning
 
 UNMAPPED_CODE: Final = "unmapped-code"
-# How names of coding systems begin that are local by their meaning (table 0396, 99zzz).
+# The prefixes of local coding systems (table 0396, 99zzz).
 LOCAL_NAMES: Final = "99"
 LOCAL_CODES: Final = "urn:adt-engine:code-system:"
 MAX_KEPT: Final = 1024
 MAX_CONCEPTS: Final = 4096
 # CWE.10 to CWE.13: code, display, system and version of the second alternate code.
 SECOND_ALTERNATE: Final = range(9, 13)
-# Its numbers go by race from 1002, by ethnicity from 2133.
+# Races have numbers from 1002, ethnicities from 2133.
 CDC_CODE: Final = re.compile(r"(?:1\d{3}|20\d\d|21[0-8]\d)-\d")
 NO_CODE: Final = ("", "", "", "")
 
 
 def _by_table(table: MappingTable, look_up: Apply) -> Apply:
-    """Return a function that knows what becomes of the table's own codes, as of which it warns of none."""
-    # Nothing of a message is asked for these.
+    """Return a function with precomputed results for the table's own codes, which never cause a warning."""
+    # These do not depend on the message.
     return PrecomputedFunction(table.answers(lambda code: look_up(code, None)), look_up)  # type: ignore[arg-type]
 
 
 def once(make: Make) -> Make:
-    """Have a function of codes made once for all that name the same tables."""
+    """Make one function of codes for all uses of the same tables."""
 
     @wraps(make)
     def shared(context: FunctionContext, names: tuple[str, ...]) -> Apply:
@@ -94,7 +94,7 @@ def concept(context: FunctionContext, names: tuple[str, ...]) -> Apply:
 
 @once
 def unmapped(context: FunctionContext, names: tuple[str, ...]) -> Apply:
-    """Return the code as it came where no table has a target for it."""
+    """Return the code as sent if no table has a target for it."""
     first, *others = [context.tables[name] for name in names]
 
     def made(value: str, _: MessageReading) -> dict[str, Any] | None:
@@ -173,7 +173,7 @@ def _sender(uri_of: Apply) -> Sender:
 
 
 def _mapped(table: MappingTable | None, code: str, system: str, reading: MessageReading) -> dict[str, Any] | None:
-    """Return the table's coding; None where the code must go on as it was sent."""
+    """Return the table's coding; None if the code is kept as sent."""
     if table is None:
         return None
     if system and table.hl7 and system.upper() not in {f"HL7{table.hl7}", f"HL70{table.hl7}", table.hl7, "L"}:
@@ -191,7 +191,7 @@ def _mapped(table: MappingTable | None, code: str, system: str, reading: Message
 
 
 def coding_system(context: FunctionContext, _: tuple[str, ...]) -> Apply:
-    """Return the URI of a coding system's name; of one that nobody knows a local one, with a warning."""
+    """Return the URI of a coding system's name; for an unknown one a local URI, with a warning."""
     table = context.tables.get("coding-system")
     known: BoundedCache[str, str] = BoundedCache(MAX_KEPT)
 
@@ -208,7 +208,7 @@ def coding_system(context: FunctionContext, _: tuple[str, ...]) -> Apply:
 
 
 def _system_uri(table: MappingTable | None, name: str) -> str:
-    """Return the URI of a coding system's name, local where the table has none for it; empty where it is unknown."""
+    """Return the URI of a coding system's name, a local one where the table has no target; empty if unknown."""
     if table is not None and (name in table.codes or name.casefold() in table.folded):
         target = table.codes[table.key(name) or name]
         return target.code if target else LOCAL_CODES + quote(name, safe="")
@@ -221,7 +221,7 @@ def _system_uri(table: MappingTable | None, name: str) -> str:
 
 
 def texts(context: FunctionContext, names: tuple[str, ...]) -> Apply:
-    """Return the texts of all repetitions, each once, joined by commas; a warning where no table has their codes."""
+    """Return the distinct texts of all repetitions, joined by commas; a warning for codes that no table has."""
     tables = [context.tables[name] for name in names]
 
     def made(repetitions: tuple[Cells, ...], reading: MessageReading) -> str | None:
@@ -238,7 +238,7 @@ def texts(context: FunctionContext, names: tuple[str, ...]) -> Apply:
 
 
 def is_cdc_code(text: str) -> bool:
-    """Say whether a text is of the shape of a code of CDC's list of races and ethnicities, its check digit right."""
+    """True if a text has the form of a CDC race or ethnicity code, with the right check digit."""
     if CDC_CODE.fullmatch(text) is None:
         return False
     doubled = (sum(divmod(int(digit) * 2, 10)) for digit in text[3::-2])
@@ -259,7 +259,7 @@ def _display(cells: Cells, tables: list[MappingTable]) -> str:
 
 
 def text_at(first: Sequence[str | Null], index: int) -> str:
-    """Return the text of a cell; empty where it is absent or deleted."""
+    """Return the text of a cell; empty if it is absent or deleted."""
     return (first[index] or "") if index < len(first) else ""
 
 

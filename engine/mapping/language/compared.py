@@ -1,4 +1,4 @@
-"""Conditions compiled: whether terms hold, as an expression within a written function or as a function by itself."""
+"""Compiled conditions: an expression within a generated function, or a function of its own."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -9,14 +9,14 @@ from engine.mapping.language.expression import EVENT
 from engine.mapping.language.node import ComponentNode, Test, Text, ValueNode, field_filled, function_of
 from engine.mapping.language.source import GeneratedSource
 
-# What a source gives that has no value.
+# The results of a source without a value.
 EMPTY: Final = frozenset({None, NULL, ""})
 
 
 class CompiledTerm(NamedTuple):
-    """One test of a condition: that a source (EVENT, or a node) is a text, or one of `values`; or is not (`negated`).
+    """One test of a condition: a source (EVENT, or a node) is a text, or one of `values`; or is not (`negated`).
 
-    `unlike`: that it is a text, and none of these. `holds`: that it says so of the source, in place of these.
+    `unlike`: it is a text, and none of `values`. `holds`: a function that tests the source in place of `values`.
     """
 
     source: ValueNode | str
@@ -32,7 +32,7 @@ class CompiledTerm(NamedTuple):
             found = found or f"{source.name(function_of(self.source))}(scope, reading)"  # type: ignore[arg-type]
             test = f"{source.name(self.holds)}({found})"
             return f"not {test}" if self.negated else test
-        # A comparison holds of what has a value only, whichever it is.
+        # A comparison never holds for a source without a value.
         values = source.name(self.values | EMPTY if self.unlike else self.values)
         among = f"not in {values}" if self.unlike else f"in {values}"
         if isinstance(self.source, str):

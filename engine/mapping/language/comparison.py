@@ -1,7 +1,7 @@
 """Comparisons of conditions: order of numbers and dates, beginnings and endings, patterns in linear time.
 
-A pattern is of RE2 (google-re2), which takes time in proportion to the text, whatever the pattern; what only a
-backtracking engine can do (look-around, back-references) is no pattern there.
+Patterns are those of RE2 (google-re2), whose time is linear in the text for any pattern; look-around and
+back-references, which need backtracking, are not supported.
 """
 
 import re
@@ -21,7 +21,7 @@ DAY: Final = 8
 COMPARE: Final = {"<": lt, "<=": le, ">": gt, ">=": ge}
 TIMES: Final = frozenset({"TS", "DTM", "DT"})
 MAX_PATTERN: Final = 200
-# In proportion to the text is 3 microseconds a character for the costliest pattern, seconds for a text of 1 MiB.
+# The costliest pattern takes 3 microseconds a character, seconds for a text of 1 MiB.
 MAX_TEXT: Final = 10_000
 # Bytes that a compiled pattern may take.
 MAX_MEMORY: Final = 1 << 20
@@ -30,12 +30,12 @@ Holds = Callable[[Any], bool]
 
 
 def other_than(holds: Holds) -> Holds:
-    """Return the comparison that holds of every other text: of nothing and a deletion neither does."""
+    """Return the opposite comparison; neither holds for an absent or a deleted value."""
     return lambda found: isinstance(found, str) and not holds(found)
 
 
 def comparison_of(test: str, value: str) -> Holds:
-    """Return a comparison as a function of what stands in the message: False of nothing, a deletion, another kind."""
+    """Return a comparison as a function of the message's value: False if absent, deleted or of another kind."""
     if test == "matches":
         return _pattern(value)
     if test in ORDERED:
@@ -45,7 +45,7 @@ def comparison_of(test: str, value: str) -> Holds:
 
 
 def comparison_fault(term: Term) -> tuple[str, str] | None:
-    """Return what is wrong with a comparison and what would do; None for a good one."""
+    """Return what is wrong with a comparison and what is expected; None for a good one."""
     value = term.values[0]
     if not value:
         return f"{term.test} without a value", f"write {term.source} {term.test} VALUE"
@@ -84,7 +84,7 @@ def _dates(test: str, value: str) -> Holds:
     size = len(day)
 
     def holds(found: Any) -> bool:
-        # Two dates are compared as far as both tell.
+        # Two dates are compared at the coarser precision.
         stamp = STAMP.fullmatch(found) if isinstance(found, str) else None
         if stamp is None:
             return False
@@ -107,7 +107,7 @@ def _pattern(value: str) -> Holds:
         try:
             return isinstance(found, str) and len(found) <= MAX_TEXT and pattern.fullmatch(found) is not None
         except UnicodeError:
-            # What is no character matches no pattern.
+            # An invalid character matches no pattern.
             return False
 
     return holds
@@ -115,7 +115,7 @@ def _pattern(value: str) -> Holds:
 
 @lru_cache(maxsize=MAX_TEXTS)
 def _compiled(pattern: str) -> Any:
-    """Compile a pattern; ValueError, with RE2's own words, where it is none. The library is loaded by who needs it."""
+    """Compile a pattern; ValueError, with RE2's own words, if invalid. The library is loaded at the first use."""
     import re2  # noqa: PLC0415 - few mappings have patterns
 
     options = re2.Options()

@@ -1,4 +1,4 @@
-"""Compiled values: their nodes, and what can be told of them before any message; alternatives, objects and lists."""
+"""Compiled values: their nodes and static properties; alternatives, objects and lists."""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -15,9 +15,9 @@ from engine.mapping.language.reading import EVERYTHING, MessageReading
 
 
 class Compiled(NamedTuple):
-    """A compiled value: its node, whether it can come out without anything in the message (`fixed`), and its mask.
+    """A compiled value: its node, its mask, and whether it can come out without anything in the message (`fixed`).
 
-    `names`: the elements of an object. `always`: to be asked even where nothing of what it reads is there, for it may
+    `names`: the elements of an object. `always`: to be evaluated even if all that it reads is empty, because it may
     make something by itself.
     """
 
@@ -42,14 +42,14 @@ def first_of(made: tuple[Compiled, ...], *, held: bool) -> ValueNode:
 
 
 def guarded(node: ValueNode, checks: list[tuple[CompiledCondition, bool]]) -> ValueNode:
-    """Return a node that says nothing unless each check comes out other than its second part (`unless`)."""
+    """Return a node without a value unless each check differs from its second part (`unless`)."""
     for check, unless in checks:
         node = Guarded(node, check, unless)
     return node
 
 
 def object_of(made: list[tuple[str, Compiled]], needs: frozenset[str], warning: str, *, held: bool) -> ValueNode:
-    """Return a node for an object; words come last in it. `warning`: the warning where it lacks what it needs."""
+    """Return a node for an object; words come last in it. `warning`: the warning if it lacks an element it needs."""
     content = tuple((name, _masked(one, held=held)) for name, one in made if not one.fixed)
     fixed = [(name, one.node) for name, one in made if one.fixed]
     return Object(content, tuple(sorted(fixed, key=lambda one: isinstance(one[1], Word))), needs, warning)
@@ -65,7 +65,7 @@ def _masked(one: Compiled, *, held: bool) -> Masked:
 
 
 def forward(period: ValueNode) -> ValueNode:
-    """Return a node that makes no period which ends before it begins, with a warning."""
+    """Return a node that drops a period which ends before it begins, with a warning."""
     return Staged(period, _forward)
 
 
@@ -74,14 +74,14 @@ def _forward(period: Any, reading: MessageReading) -> Any:
 
 
 def is_sure(one: Alternative) -> bool:
-    """Say whether an alternative always has a value, so that none after it is reached."""
+    """True if an alternative always has a value, so that none after it is reached."""
     return isinstance(one.head, Constant) and not any(isinstance(stage, Guard) for stage in one.stages)
 
 
 def masked(one: Alternative, at_hand: str) -> int:
     """Return the mask of an alternative: the field or component at hand that it reads, or everything.
 
-    That of a word is what its first condition needs, if it needs something at hand.
+    A word has the mask of its first condition, if that reads something at hand.
     """
     if not isinstance(one.head, Constant):
         return mask_in(one.head, at_hand)
@@ -91,7 +91,7 @@ def masked(one: Alternative, at_hand: str) -> int:
 
 
 def _needed(term: Term, at_hand: str) -> int:
-    """Return the mask of what a term needs to hold; everything, where it holds without."""
+    """Return the mask of the fields that a term needs to hold; everything if it needs none."""
     if term.negated or isinstance(term.source, str) or ("" in term.values and not term.unlike):
         return EVERYTHING
     return mask_in(term.source, at_hand)
@@ -107,7 +107,7 @@ def mask_in(head: SegmentPath | RepetitionPath, at_hand: str) -> int:
 
 
 def applied(node: ValueNode, head: Head, takes: Takes, apply: Apply) -> ValueNode:
-    """Return the first function's node, without a detour where it reads what is at hand."""
+    """Return the first function's node, inlined where it reads the part at hand."""
     if isinstance(head, RepetitionPath) and head.subcomponent <= 1:
         if takes is Takes.CELLS and not head.component:
             return Called(apply)
@@ -117,6 +117,6 @@ def applied(node: ValueNode, head: Head, takes: Takes, apply: Apply) -> ValueNod
 
 
 def any_mask(made: Iterable[Compiled]) -> int:
-    """Return the mask of what can make something of any of several masks; everything, where there is none."""
+    """Return the union of the masks of several values; everything if there are none."""
     masks = [one.mask for one in made]
     return reduce(int.__or__, masks) if masks else EVERYTHING

@@ -1,4 +1,4 @@
-"""What is made of words and paths: nodes of lists, objects, alternatives and functions of values."""
+"""Composite nodes: lists, objects, alternatives and functions of values."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,14 +88,14 @@ class EachSegment(NamedTuple):
 
 
 class Defaulted(NamedTuple):
-    """An object, and what it lacks of a default's elements (`names`)."""
+    """An object, completed by a default's elements (`names`)."""
 
     node: ValueNode
     default: ValueNode
     names: frozenset[str]
 
     def write(self, source: GeneratedSource, to: str, mask: int) -> None:
-        """Write what sets a variable to the object, with what the default adds."""
+        """Write what sets a variable to the completed object."""
         self.node.write(source, to, mask)
         lacking = f"if isinstance({to}, dict) and not {source.name(self.names)} <= {to}.keys():"
         with source.under(lacking), _extra(source, self.default) as extra:
@@ -103,7 +103,7 @@ class Defaulted(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """A list whose first item of use `home`, or else its first, gets what it lacks."""
+    """A list whose first item of use `home`, or else its first, is completed by a default."""
 
     items: ValueNode
     fill: ValueNode
@@ -116,13 +116,13 @@ class Filled(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """A function of what a node finds; of nothing it makes nothing."""
+    """A function of a node's value; no value makes none."""
 
     node: ValueNode
     apply: Apply
 
     def write(self, source: GeneratedSource, to: str, mask: int) -> None:
-        """Write what sets a variable to what the function makes of the value."""
+        """Write what sets a variable to the function's result."""
         self.node.write(source, to, mask)
         with source.under(f"if {to}:" if isinstance(self.node, ComponentNode) else _valued(to)):
             apply = self.apply
@@ -134,14 +134,14 @@ class Staged(NamedTuple):
 
 
 class Concatenated(NamedTuple):
-    """What a function makes of what a node finds and what stands in others; of nothing it makes nothing."""
+    """A function of a node's value and the values of others; no value makes none."""
 
     node: ValueNode
     pieces: tuple[ValueNode, ...]
     apply: Apply
 
     def write(self, source: GeneratedSource, to: str, mask: int) -> None:
-        """Write what sets a variable to what the function makes of the values."""
+        """Write what sets a variable to the function's result."""
         self.node.write(source, to, mask)
         with source.under(_valued(to)):
             found = [source.variable() for _ in self.pieces]
@@ -151,21 +151,21 @@ class Concatenated(NamedTuple):
 
 
 class Guarded(NamedTuple):
-    """A node that says nothing unless the check holds (with `unless`: if it does)."""
+    """A node without a value unless the check holds (with `unless`: if it does)."""
 
     node: ValueNode
     check: CompiledCondition
     unless: bool
 
     def write(self, source: GeneratedSource, to: str, mask: int) -> None:
-        """Write what sets a variable to the value, where the check lets it through."""
+        """Write what sets a variable to the value if the check passes."""
         source.line(f"{to} = None")
         with source.under(f"if {'not ' * self.unless}{self.check.write(source)}:"):
             self.node.write(source, to, mask)
 
 
 class FirstNode(NamedTuple):
-    """The first of several that has a value, else NULL if any said so."""
+    """The first of several that has a value, else NULL if any was NULL."""
 
     among: tuple[Masked, ...]
 
@@ -214,10 +214,10 @@ class Joined(NamedTuple):
 
 
 class Object(NamedTuple):
-    """An object: nothing without content, or without any of what it needs.
+    """An object: none without content, or without at least one element that it needs.
 
-    What is `fixed` is added to content, and makes no object by itself. `warning`: what is warned of where content is
-    there and what it needs is not; empty for nothing.
+    `fixed` elements are added to content, and make no object by themselves. `warning`: the warning for content
+    without a needed element; empty for none.
     """
 
     content: tuple[tuple[str, Masked], ...]
@@ -266,7 +266,7 @@ class Object(NamedTuple):
 
 @contextmanager
 def _listed(source: GeneratedSource, items: str, null: str, to: str, place: str = "") -> Iterator[None]:
-    """Write what makes a list of the items that are found in this context, and warns of deletions among them."""
+    """Write what makes a list of the items made in this context, and warns of deletions among them."""
     source.line(f"{items} = []")
     source.line(f"{null} = None")
     yield
@@ -287,7 +287,7 @@ def _if_made(source: GeneratedSource, found: str, null: str) -> Iterator[None]:
 
 @contextmanager
 def _extra(source: GeneratedSource, node: ValueNode) -> Iterator[str]:
-    """Write what makes an object, and does what follows where there is one; yields its name."""
+    """Write what makes an object, with the code for it in this context; yields its name."""
     extra = source.variable()
     node.write(source, extra, EVERYTHING)
     with source.under(f"if isinstance({extra}, dict):"):
@@ -296,7 +296,7 @@ def _extra(source: GeneratedSource, node: ValueNode) -> Iterator[str]:
 
 @contextmanager
 def _content(source: GeneratedSource, node: ValueNode, mask: int, found: str, null: str) -> Iterator[None]:
-    """Write what asks for one of several parts, and notes that it is deleted, or else does what follows."""
+    """Write what reads one of several parts and notes its deletion, or else runs the code of this context."""
     with source.under(source.if_filled(mask)):
         node.write(source, found, mask)
         with _if_made(source, found, null):
@@ -308,6 +308,6 @@ def _valued(variable: str) -> str:
 
 
 def _fill(items: list[Any], extra: dict[str, Any]) -> None:
-    """Add to the first item of use `home`, or else to the first, what it lacks."""
+    """Complete the first item of use `home`, or else the first."""
     index = next((number for number, item in enumerate(items) if item.get("use") == "home"), 0)
     items[index] = {**extra, **items[index]}

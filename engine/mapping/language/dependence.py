@@ -1,6 +1,6 @@
-"""What a template depends on: the fields that it reads, and whether it asks for the event, its day or the sender.
+"""The dependence of a template: the fields that it reads, and whether it uses the event, its day or the sender.
 
-What a template makes is kept by that. A data type or a resource file that it names is part of it, as are theirs.
+It is the cache key of a template's value, and includes the data types and resource files that it names, recursively.
 """
 
 import re
@@ -14,18 +14,18 @@ from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.reading import MessageReading, Sources
 
 WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
-# Words that ask a reading for something that stands in no field of its own.
+# Words that read the event, its day or the sender.
 ASKING: Final = {EVENT: "event"} | {name: one.asks for name, one in FUNCTIONS.items() if one.asks}
-# How names begin that only a plan can resolve, `#patient`.
+# The prefix of names that only a plan can resolve, `#patient`.
 NAME: Final = "#"
 
 
 class Dependence(NamedTuple):
-    """What a template depends on.
+    """The dependence of a template.
 
-    `own`: the fields that it reads itself (0: the whole segment); `sources`: these, and those that templates read which
-    it names. `event`, `today`, `source`: it asks for the event, the day of it, who sent it. `refers`: its values may
-    name what only a plan can resolve, as `#patient`.
+    `own`: the fields that it reads itself (0: the whole segment); `sources`: these, and those of the templates that
+    it names. `event`, `today`, `source`: it uses the event, its day, the sender. `refers`: its values may have names
+    that only a plan can resolve, as `#patient`.
     """
 
     own: Sources
@@ -37,13 +37,13 @@ class Dependence(NamedTuple):
 
     @property
     def field(self) -> tuple[str, int] | None:
-        """The one field that it depends on, where that is all; what stands there is its key, unless nothing does."""
+        """The only field that it depends on, if there is one; the field's text, unless empty, is then the cache key."""
         if self.own != self.sources or len(self.own) != 1 or self.event or self.today or self.source:
             return None
         return self.own[0] if self.own[0][1] else None
 
     def key(self, reading: MessageReading) -> Hashable:
-        """Return what the value of a template is kept by: the texts that it reads, and what else it asks for."""
+        """Return the cache key of a template's value: the texts that it reads, and what else it uses."""
         first, sources = reading.first, self.sources
         text: Hashable = None
         if sources and not sources[1:] and sources[0][1]:
@@ -61,7 +61,7 @@ class Dependence(NamedTuple):
 
 
 class TemplateReferences(NamedTuple):
-    """What one template references: words, fields, and whether it names what only a plan resolves (`refers`)."""
+    """The references of one template: words, fields, and whether it has names that only a plan resolves (`refers`)."""
 
     words: frozenset[str]
     sources: Sources
@@ -75,7 +75,7 @@ def references_of(template: Any) -> TemplateReferences:
 
 
 def dependence_of(authored: Any, named: Mapping[str, TemplateReferences]) -> Dependence:
-    """Return what a template depends on; `named`: what the authored data types and resource files say, by name."""
+    """Return the dependence of a template; `named`: the references of data types and resource files by name."""
     own = references_of(authored)
     words, sources, refers = set(own.words), dict.fromkeys(own.sources), own.refers
     waiting = sorted(words & named.keys())
@@ -90,7 +90,7 @@ def dependence_of(authored: Any, named: Mapping[str, TemplateReferences]) -> Dep
 
 
 def _sources(authored: Any) -> tuple[tuple[str, int], ...]:
-    """Return every field that a template names; of a segment that it goes through, the segment alone."""
+    """Return every field that a template names; for a segment that it iterates, the segment alone."""
     if isinstance(authored, dict):
         each = authored.get("each")
         found = [source for part in authored.values() for source in _sources(part)]

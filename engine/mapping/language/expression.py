@@ -11,7 +11,7 @@ term        = [ "not" ] ( path | "event" ) [ test ]
 test        = "exists" | ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
             | [ "not" ] ( "starts-with" | "ends-with" | "matches" ) value
 
-What was parsed is written again by `str`, as an author would write it.
+`str` writes a parsed expression as an author would.
 """
 
 import re
@@ -43,7 +43,7 @@ MAX_TEXTS: Final = 4096
 
 
 class ExpressionError(ValueError):
-    """The text is no expression; `found` and `expected` say why."""
+    """The text is not an expression; `found` and `expected` say why."""
 
     def __init__(self, found: str, expected: str) -> None:
         super().__init__(f"{found}; {expected}")
@@ -85,7 +85,7 @@ class RepetitionPath:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that stands for itself."""
+    """A literal value."""
 
     value: str
 
@@ -101,8 +101,8 @@ Source = SegmentPath | RepetitionPath | str
 class Term:
     """One test: that the source is valued (`values` empty), or is one of the values.
 
-    `unlike`: that it has a value, and none of these (`!=`, `not in`). `negated`: a `not` before all of it turns it
-    round, so that it holds of an empty source, too. `test` names another comparison, of the source with the one value:
+    `unlike`: that it has a value, and none of these (`!=`, `not in`). `negated`: a `not` before all of it inverts
+    it, so that it holds for an empty source, too. `test` names another comparison, of the source with the one value:
     `<`, `<=`, `>`, `>=`, `starts-with`, `ends-with` or `matches`.
     """
 
@@ -151,7 +151,7 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One way to a value: where it comes from and what is done with it."""
+    """One alternative of an expression: a source and its stages."""
 
     head: Head
     stages: tuple[Guard | FunctionCall, ...]
@@ -165,7 +165,7 @@ Expression = tuple[Alternative, ...]
 
 @lru_cache(maxsize=MAX_TEXTS)
 def parse_expression(text: str) -> Expression:
-    """Return the alternatives of an expression, in order; ExpressionError where it is none."""
+    """Return the alternatives of an expression, in order; ExpressionError if it is invalid."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"an expression of {len(text)} characters", f"shorten it to at most {MAX_LENGTH}")
     alternatives: list[list[str]] = [[]]
@@ -180,7 +180,7 @@ def parse_expression(text: str) -> Expression:
 
 
 def parse_condition(text: str) -> Condition:
-    """Return a condition: alternatives of terms that must all hold; ExpressionError where it is none."""
+    """Return a condition: alternatives of terms that must all hold; ExpressionError if it is invalid."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"a condition of {len(text)} characters", f"shorten it to at most {MAX_LENGTH}")
     return tuple(
@@ -189,7 +189,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def parse_head(text: str) -> Head:
-    """Return a path or a constant; ExpressionError where it is neither."""
+    """Return a path or a constant; ExpressionError if it is neither."""
     if len(text) >= 2 and text[0] == text[-1] == "'":
         return Constant(text[1:-1])
     path = parse_path(text)
@@ -205,7 +205,7 @@ def parse_head(text: str) -> Head:
 
 
 def parse_path(text: str) -> SegmentPath | RepetitionPath | None:
-    """Return a path, or None where the text is not of the path grammar."""
+    """Return a path, or None if the text does not match the path grammar."""
     match = FIELD.fullmatch(text)
     if match:
         segment, field, repetition, type_, where, equals, component, subcomponent = match.groups()
@@ -259,7 +259,7 @@ def _term(text: str) -> Term:
 
 
 def _written(value: str) -> str:
-    """Return a value as it stands in a condition: in quotes, where it has to."""
+    """Return a value as a condition has it, in quotes if needed."""
     return value if value and not re.search(r"[\s'=]", value) else f"'{value}'"
 
 

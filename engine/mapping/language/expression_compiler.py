@@ -32,11 +32,10 @@ from engine.mapping.language.scope import DataType, Scope
 
 
 class ExpressionCompiler(ABC):
-    """Compiles the expressions of one mapping; what is wrong goes to `problems`, and compiling goes on.
+    """Compiles the expressions of one mapping; faults go to `problems`, and compiling goes on.
 
-    `makers`: by the name of a resource that a repetition stands for, what makes a Reference to it, and in `makes` of
-    which type. `named`: what was authored of data types and of such resources, by the names that templates have for
-    them.
+    `makers`: the functions that make a Reference to a resource of a repetition, by its name; `makes`: their types.
+    `named`: the references of data types and of such resources, by the names that templates use.
     """
 
     def __init__(self, context: FunctionContext, datatypes: dict[str, Document], problems: Problems) -> None:
@@ -51,16 +50,16 @@ class ExpressionCompiler(ABC):
         self.named: dict[str, TemplateReferences] = {name: references_of(one.value) for name, one in datatypes.items()}
 
     def problem(self, scope: Scope, found: str, expected: str) -> Compiled:
-        """Note a problem; what stands there makes nothing."""
+        """Note a problem; the value there makes nothing."""
         self._problems.add(scope.document, scope.path, found, expected)
         return NOTHING
 
     def keys(self, value: Iterable[str], known: Collection[str], scope: Scope) -> None:
-        """Note keys that are none of those known."""
+        """Note unknown keys."""
         self._problems.keys(scope.document, scope.path, known, value)
 
     def has(self, type_: str, name: str, scope: Scope, *, many: bool = False) -> bool:
-        """Say whether a FHIR type has an element, or (`many`) a list, of a name; note where it has not."""
+        """True if a FHIR type has an element, or (`many`) a list, of a name; note if it has not."""
         known = elements().get(type_, {})
         if name in known and (known[name].many or not many):
             return True
@@ -69,11 +68,11 @@ class ExpressionCompiler(ABC):
         return False
 
     def dependence(self, authored: Any) -> Dependence:
-        """Return what a template depends on, by which its value is kept."""
+        """Return the dependence of a template, its cache key."""
         return dependence_of(authored, self.named)
 
     def referred(self, authored: Mapping[str, Any]) -> frozenset[str]:
-        """Return the types of some files, and those that they refer to, directly or by what they name."""
+        """Return the types of files, and those that they refer to, directly or through what they name."""
         waiting = [references_of(one).words for one in authored.values()]
         words: set[str] = set()
         while waiting:
@@ -198,11 +197,11 @@ class ExpressionCompiler(ABC):
         return checks
 
     def check(self, guard: Guard, scope: Scope) -> CompiledCondition:
-        """Compile the condition of a guard that was checked."""
+        """Compile the checked condition of a guard."""
         return check_of(guard.condition, scope.at_hand)
 
     def condition(self, text: Any, scope: Scope) -> Condition | None:
-        """Return a condition; None, and a problem, where the text is none, or names what there is not."""
+        """Return a condition; None, and a problem, if the text is invalid or names something unknown."""
         try:
             condition = parse_condition(str(text or ""))
         except ExpressionError as error:
@@ -214,7 +213,7 @@ class ExpressionCompiler(ABC):
 
     @abstractmethod
     def datatype(self, name: str, scope: Scope, known: Collection[str]) -> DataType | None:
-        """Return a compiled data type; None, and a problem, where there is none: `known` are what may stand there."""
+        """Return a compiled data type; None, and a problem, if it does not exist; `known`: the names allowed there."""
 
 
 def _takes(function: Function) -> str:

@@ -1,4 +1,4 @@
-"""A function of expressions: what it takes, what it returns, and the context in which it is compiled."""
+"""The functions of expressions: their registry entries, and the context in which they are compiled."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -43,10 +43,10 @@ Make = Callable[[FunctionContext, tuple[str, ...]], Apply]
 class Function:
     """One entry of the registry; `gives` is a FHIR type, `tables` how many tables it must and may name.
 
-    `reads`: the components that it reads of the repetition it is given; empty where it may read any. `field`: its word
-    is a field of the message. `asks`: what it asks of a reading beside what it is given (`today`, `source`). `words`:
-    how many words it must have, `more` how many it may have beside; `fault` tells what is wrong with them, or nothing.
-    `pieces`: its words are texts and paths, and it is given what all of these hold, after the value.
+    `reads`: the components of the given repetition that it reads; empty if it may read any. `field`: its word is a
+    field of the message. `asks`: what it uses of the message in addition (`today`, `source`). `words`: the number of
+    required words, `more` of optional ones; `fault` returns what is wrong with them, or nothing. `pieces`: its words
+    are texts and paths, and it gets their values after the value.
     """
 
     takes: Takes

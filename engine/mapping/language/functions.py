@@ -1,7 +1,7 @@
 """The closed registry of functions that expressions may use; nothing else can be called from a mapping.
 
-Each takes one kind of thing and gives one FHIR type. `text` is a leaf; `cells` one repetition, `all` every repetition
-of a field. A function returns None where it makes nothing; what it cannot use it notes as a warning, by place.
+Each takes one kind of input and gives one FHIR type. `text` is a leaf; `cells` one repetition, `all` every repetition
+of a field. A function returns None if it makes nothing; it warns, by place, of a value that it cannot use.
 """
 
 import re
@@ -40,7 +40,7 @@ from engine.mapping.language.value_functions import (
 BAD_VALUE: Final = "bad-value"
 MAX_INTEGER: Final = 2_147_483_647
 DECIMAL: Final = re.compile(r"[+-]?(\d{1,15})(\.\d{1,15})?")
-# Significant digits that a double keeps, whatever they are.
+# Significant digits that a double always keeps.
 MOST_DIGITS: Final = 15
 
 
@@ -104,7 +104,7 @@ def _if_past(context: FunctionContext, words: tuple[str, ...]) -> Apply:
 
 
 def _line(first: Sequence[str | Null], order: Iterable[int]) -> str | None:
-    """Return the cells of these numbers that hold text, joined by blanks; None where there are none."""
+    """Return the cells of these numbers that hold text, joined by blanks; None if there are none."""
     count = len(first)
     return " ".join([part for index in order if index < count and (part := first[index])]) or None
 
@@ -206,7 +206,7 @@ def _person_name(cells: Cells, _: MessageReading) -> str | None:
 
 
 def _plain(apply: Apply) -> Callable[[FunctionContext, tuple[str, ...]], Apply]:
-    """Return what makes a function that needs neither tables nor words."""
+    """Return the maker of a function without tables and words."""
     return lambda _, __: apply
 
 

@@ -1,4 +1,4 @@
-"""Identifiers (CX): which stand for the person, and the FHIR system of each (HD to URI).
+"""Identifiers (CX): which identify the person, and the FHIR system of each (HD to URI).
 
 The system: the channel's map of authorities by namespace (HD.1) or universal id (HD.2); else ISO, UUID and URI
 universal ids as they are; else the channel's base URI and the namespace, which is an unknown authority. FHIR searches
@@ -22,7 +22,7 @@ OID: Final = re.compile(r"[0-2](?:\.(?:0|[1-9][0-9]{0,38})){1,40}")
 UUID: Final = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[!-~]{1,500}")
 MAX_KEPT: Final = 1024
-# The fields of MRG that stand for the merged side of those in PID.
+# The fields of MRG that correspond to those of PID on the merged side.
 MERGED: Final = {"PID-3": "MRG-1", "PID-4": "MRG-2", "PID-2": "MRG-4"}
 _SURVIVING: Final = {merged: name for name, merged in MERGED.items()}
 
@@ -35,7 +35,7 @@ class Preference(NamedTuple):
 
 
 class NamedField(NamedTuple):
-    """What the mapping says of a field that names no authority: the type and the FHIR system of its numbers."""
+    """The type and the FHIR system that the mapping gives to the numbers of a field without an authority."""
 
     type_: str
     system: str
@@ -43,9 +43,9 @@ class NamedField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IdentityRules:
-    """What the mapping says of identity.
+    """The mapping's rules of identity.
 
-    `fields` are the fields whose identifiers may stand for the person; `untyped` is the type of those that name none.
+    `fields` are the fields whose identifiers may identify the person; `untyped` is the type of those without one.
     `systems` are the FHIR systems of types that have one of their own (SS). `named`: further fields (PID-19, ZID-3),
     whose type and system the mapping names.
     """
@@ -84,7 +84,7 @@ class MessageIdentifier(NamedTuple):
 
 
 class Authority(NamedTuple):
-    """An assigning authority (HD): namespace, universal id and its type; all empty where there is none."""
+    """An assigning authority (HD): namespace, universal id and its type; all empty if there is none."""
 
     namespace: str
     universal: str
@@ -92,7 +92,7 @@ class Authority(NamedTuple):
 
 
 class Identifiers:
-    """Reads identifiers as one mapping on one channel understands them."""
+    """Reads identifiers by the rules of one mapping on one channel."""
 
     def __init__(self, rules: IdentityRules, setting: Setting) -> None:
         self.rules = rules
@@ -109,21 +109,21 @@ class Identifiers:
         self._others: BoundedCache[tuple[str, ...], str] = BoundedCache(MAX_KEPT)
 
     def placeholder(self, value: str) -> bool:
-        """Say whether a whole value is a stand-in: all zeros, three or more nines, or a configured word."""
+        """True if a whole value is a stand-in: all zeros, three or more nines, or a configured word."""
         bare = value.replace("-", "").replace(" ", "")
         if not bare.strip("0") or (len(bare) >= 3 and not bare.strip("9")):
             return True
         return value.casefold() in self._placeholders
 
     def type_of(self, cells: Cells, place: str) -> str:
-        """Return CX.5, or what stands for an empty one in a field of identities."""
+        """Return CX.5, or the type of untyped numbers in a field of identities."""
         first = cells.first
         if len(first) > 4 and (type_ := first[4]):
             return type_
         return self.rules.untyped if place in self._fields else ""
 
     def expired(self, cells: Cells, today: str) -> bool:
-        """Say whether CX.8 lies before the day of the message's own event (YYYYMMDD; empty: never)."""
+        """True if CX.8 is before the day of the message's own event (YYYYMMDD; empty: never)."""
         first = cells.first
         if len(first) < 8 or not today:
             return False
@@ -134,9 +134,9 @@ class Identifiers:
         return until < today[: len(until)]
 
     def identity(self, cells: Cells, place: str, today: str, repetition: int = 1) -> MessageIdentifier | None:
-        """Return the identity that an identifier is; None where it is empty, expired or of a type that is none.
+        """Return the identity of an identifier; None if it is empty, expired or of a type that identifies nobody.
 
-        Placeholders are returned by `placeholder` alone and must be asked for first.
+        Callers test `placeholder` first.
         """
         value = cells.first[0] if cells.first else ""
         if (named := self.rules.named.get(place)) is not None:
@@ -168,10 +168,10 @@ class Identifiers:
         return known or self._systems.keep(key, (self._resolve(*key), self._rank(namespace, type_)))
 
     def resource_system(self, authority: Authority, type_: str, facility: str, own: str = "") -> str:
-        """Return the system of a number of a type (VN, PRN, bed) that is no person's.
+        """Return the system of a number of a type (VN, PRN, bed) that does not identify a person.
 
         That of its authority for the type, as the channel names it (`RVB^VN`), or else `#VN` added to the authority's
-        system; without an authority that of the sending `facility`, for such numbers are rarely unique beyond it.
+        system; without an authority that of the sending `facility`: such numbers are rarely unique beyond it.
         `own`: a word, for numbers of one system in all of the engine.
         """
         key = (*authority, type_, facility, own)
@@ -229,13 +229,13 @@ class Identifiers:
 
 
 def same_person(one: Sequence[MessageIdentifier], other: Sequence[MessageIdentifier]) -> bool:
-    """Say whether two PIDs name one patient: the number that either puts first is among those of the other."""
+    """True if two PIDs name one patient: the first number of one is among those of the other."""
     listed = [{found.identity for found in side} for side in (other, one)]
     return any(side and side[0].identity in among for side, among in zip((one, other), listed, strict=True))
 
 
 def universal_uri(universal: str, kind: str) -> str:
-    """Return the URI of a universal id (HD.2 with HD.3 ISO, UUID, GUID or URI); empty where it is none."""
+    """Return the URI of a universal id (HD.2 with HD.3 ISO, UUID, GUID or URI); empty for any other."""
     kind = kind.upper()
     if kind == "ISO" and OID.fullmatch(universal):
         return f"urn:oid:{universal}"

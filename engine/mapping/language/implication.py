@@ -1,7 +1,7 @@
-"""What one condition says of another, as far as their words tell: that it holds wherever the other does, or never.
+"""Implication between conditions, by their text: one holds wherever the other does, or never.
 
-A path reads one text, so that `PID-8 = F` and `PID-8 = M` exclude each other. What is not told here may be so all the
-same: `PID-8` and `not PID-8` together hold always, and no term of the one is a term of the other.
+A path reads one text, so that `PID-8 = F` and `PID-8 = M` exclude each other. The check is sound but incomplete:
+`PID-8` and `not PID-8` together always hold, which it does not find.
 """
 
 from dataclasses import replace
@@ -11,12 +11,12 @@ from engine.mapping.language.expression import Condition, SegmentPath, Source, T
 
 
 def covers(earlier: Condition, later: Condition) -> bool:
-    """Say whether the earlier condition surely holds wherever the later one does."""
+    """True if the earlier condition certainly holds wherever the later one does."""
     return all(any(_implied(other, group) for other in earlier) for group in later)
 
 
 def never_holds(condition: Condition) -> bool:
-    """Say whether in each alternative one term excludes another."""
+    """True if in each alternative one term excludes another."""
     return all(any(_implies(one, _turned(other)) for one in group for other in group) for group in condition)
 
 
@@ -25,11 +25,11 @@ def _implied(wanted: tuple[Term, ...], group: tuple[Term, ...]) -> bool:
 
 
 def _implies(one: Term, other: Term) -> bool:
-    """Say whether a term surely holds wherever another one does."""
+    """True if a term certainly holds wherever another one does."""
     if _read(one.source) != _read(other.source):
         return False
     if one.negated and not other.negated:
-        # Of an empty field the one holds, and the other does not.
+        # For an empty field the one holds, and the other does not.
         return False
     if not other.values and not other.negated:
         return True
@@ -40,7 +40,7 @@ def _implies(one: Term, other: Term) -> bool:
 
 
 def _narrower(one: Term, other: Term) -> bool:
-    """Say so of two terms that ask for a value, and for no other than theirs."""
+    """The same for two terms that require one of their values."""
     if not other.values or (one.test, one.values) == (other.test, other.values):
         return True
     if _is_list(one):
@@ -51,10 +51,10 @@ def _narrower(one: Term, other: Term) -> bool:
 
 
 def _apart(one: Term, other: Term) -> bool:
-    """Say whether two terms that ask for a value, and for no other than theirs, surely never hold together."""
-    for listed, beside in ((one, other), (other, one)):
+    """True if two terms that require one of their values certainly never hold together."""
+    for listed, required in ((one, other), (other, one)):
         if _is_list(listed):
-            return bool(beside.values) and not any(_holds(beside, value) for value in listed.values)
+            return bool(required.values) and not any(_holds(required, value) for value in listed.values)
     both = [term.values[0] for term in (one, other) if term.test == "starts-with"]
     return len(both) == 2 and not (both[0].startswith(both[1]) or both[1].startswith(both[0]))
 
@@ -74,7 +74,7 @@ def _turned(term: Term) -> Term:
 
 
 def _read(source: Source) -> Source:
-    """Return a path with what it leaves out: `PID-5` reads PID-5(1).1.1."""
+    """Return a path with its defaults filled in: `PID-5` reads PID-5(1).1.1."""
     if not isinstance(source, SegmentPath):
         return source
     repetition = 0 if source.where else source.repetition or 1

@@ -1,4 +1,4 @@
-"""Timestamps, each text read once however many fields and functions ask for it; and when an event took place."""
+"""Timestamps, with a cache by text; and the time of an event."""
 
 from datetime import datetime, tzinfo
 from typing import Final, NamedTuple
@@ -20,12 +20,12 @@ class Stamps:
         self._offsets: BoundedCache[str, tzinfo | None] = BoundedCache(MAX_KEPT)
 
     def read(self, text: str, offset: tzinfo | None) -> Timestamp | None:
-        """Return a timestamp; None where the text is none. `offset` is that of the message, as `offset` returns it."""
+        """Return a timestamp; None if the text is invalid. `offset` is the message's, as `offset` returns it."""
         key = (text, offset)
         return self._kept[key] if key in self._kept else self._kept.keep(key, self._parse(text, offset))
 
     def offset(self, sent_at: str) -> tzinfo | None:
-        """Return the offset that MSH-7 gives to the timestamps of its message; None where the zone holds."""
+        """Return the offset of MSH-7, for the timestamps of its message; None if the channel's zone applies."""
         if "+" not in sent_at and "-" not in sent_at:
             return None
         try:
@@ -43,9 +43,9 @@ class Stamps:
 class Moment(NamedTuple):
     """The moment of an event.
 
-    `precision` in characters, 0 where neither field is usable; `flags` name what had to be decided, with the place;
-    `day` is the day as written, YYYYMMDD, empty where there is none; `offset` that of MSH-7, for timestamps without;
-    `stamp` all of the field that was used.
+    `precision` in characters, 0 if neither field is usable; `flags` are codes of decisions, with the place; `day` is
+    the day as written, YYYYMMDD, empty if there is none; `offset` that of MSH-7, for timestamps without one; `stamp`
+    the whole timestamp that was used.
     """
 
     at: datetime | None

@@ -1,4 +1,4 @@
-"""Nodes: what a compiled template is made of, each a way to a value that writes itself out as Python source.
+"""Nodes: the parts of a compiled template, each of which writes itself out as Python source.
 
 Only the shape of a template becomes source. Names, words, codes and functions of a mapping are bound to it as values,
 so that no authored text is ever run. `{family: XPN.1, use: XPN.7 | code(name-type), needs: [family]}` becomes
@@ -22,8 +22,8 @@ so that no authored text is ever run. `{family: XPN.1, use: XPN.7 | code(name-ty
             return v1
         return made
 
-A `mask` has the bits of the components, or fields, at hand that a node can make something of; where none of them is
-filled, it is not asked at all. Here stand words and paths; what is made of them stands in `composite.py`.
+A `mask` has the bits of the components, or fields, at hand that a node can use; if none of them is filled, the node is
+skipped. Words and paths are here; `composite.py` has the nodes that are made of them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -43,13 +43,13 @@ Apply = Callable[[Any, MessageReading], Any]
 
 @dataclass(frozen=True, slots=True)
 class PrecomputedFunction:
-    """A function that knows in advance what becomes of some values: a written one looks there before it calls."""
+    """A function with precomputed results for some values; generated code looks there before it calls."""
 
     answers: Mapping[str, Any]
     otherwise: Apply
 
     def __call__(self, value: Any, reading: MessageReading) -> Any:
-        """Return what becomes of a value."""
+        """Return the result for a value."""
         return self.answers[value] if value in self.answers else self.otherwise(value, reading)
 
 
@@ -73,7 +73,7 @@ def function_of(node: ValueNode) -> Step:
 
 
 class Word(NamedTuple):
-    """A value that stands for itself."""
+    """A literal value."""
 
     value: Any
 
@@ -83,12 +83,12 @@ class Word(NamedTuple):
 
 
 class Called(NamedTuple):
-    """What another function makes of what is at hand: a data type, a resource file."""
+    """The result of another function of the part at hand: a data type, a resource file."""
 
     step: Step
 
     def write(self, source: GeneratedSource, to: str, _: int) -> None:
-        """Write what sets a variable to what the function makes."""
+        """Write what sets a variable to the function's result."""
         source.line(f"{to} = {source.name(self.step)}(scope, reading)")
 
 
@@ -130,8 +130,8 @@ class WholeRepetition(NamedTuple):
 class Text(NamedTuple):
     """A leaf of a field, without blanks around it: of the segment at hand, or of the first of its name.
 
-    `place` names the field, and is noted where it holds anything (empty, in a condition: it is not); so is, unless
-    `mere` (a condition), that it repeats.
+    `place` names the field, and is noted if the field is filled (empty, in a condition: never); a repetition of the
+    field is noted, too, unless `mere` (a condition).
     """
 
     segment: str
@@ -176,7 +176,7 @@ class Text(NamedTuple):
 class RepetitionNode(NamedTuple):
     """The cells of one repetition of a field, or (not 0) of its component: the one of a number, else the first.
 
-    `where`: the first whose component of that number equals a text. That a field repeats is noted where none is chosen.
+    `where`: the first whose component of that number equals a text. A repeating field is noted if none is chosen.
     """
 
     segment: str
@@ -230,9 +230,9 @@ class Every(NamedTuple):
 def field_source(
     source: GeneratedSource, to: str, segment: str, at_hand: bool, place: str, field: int
 ) -> Iterator[SegmentNames]:
-    """Write what finds a field, and notes its place if any; what is done where it holds something follows within.
+    """Write what finds a field and notes its place, if any; the code for a filled field goes into this context.
 
-    Yields what stands for its segment.
+    Yields the name of its segment.
     """
     source.line(f"{to} = None")
     found = source.at_hand() if at_hand else source.segment(segment)
@@ -248,6 +248,6 @@ def field_filled(source: GeneratedSource, segment: str, at_hand: bool, field: in
 
 
 def _held(source: GeneratedSource, to: str, empty: str) -> None:
-    """Write what makes cells in which nothing is valued NULL, where something in them is deleted, or else empty."""
+    """Write what replaces cells without a value by NULL if one of them is deleted, or else by nothing."""
     with source.under(f"if not any({to}.first):"):
         source.line(f"{to} = NULL if NULL in {to}.first else {empty}")

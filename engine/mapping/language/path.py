@@ -48,7 +48,7 @@ def part_node(path: RepetitionPath, takes: Takes) -> ValueNode:
 
 
 def check_of(condition: Condition, segment_at_hand: str) -> CompiledCondition:
-    """Return a condition with its paths compiled; a comparison that is none (it was told as a fault) never holds."""
+    """Return a condition with its paths compiled; an invalid comparison (reported as a fault) never holds."""
     return CompiledCondition(tuple(tuple(_term(term, segment_at_hand) for term in group) for group in condition))
 
 
@@ -56,7 +56,7 @@ def _term(term: Term, segment_at_hand: str) -> Compared:
     source: ValueNode | str
     if isinstance(term.source, SegmentPath):
         source = field_node(term.source, Takes.TEXT, segment_at_hand)
-        # A warning names the field of the value, and not that of a condition beside it.
+        # A warning names the field of the value, not that of its condition.
         source = source._replace(mere=True, place="") if isinstance(source, Text) else source
     elif isinstance(term.source, RepetitionPath):
         source = part_node(term.source, Takes.TEXT)

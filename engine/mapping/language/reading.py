@@ -1,4 +1,4 @@
-"""What an expression reads from: the segments that speak of one patient, and the cells of one repetition."""
+"""The input of expressions: the segments of one patient, and the cells of one repetition."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import tzinfo
@@ -16,18 +16,17 @@ Sources = tuple[tuple[str, int], ...]
 
 
 class MessageReading:
-    """One pass over the segments that speak of one patient; gathers warnings (a code and a place, never a value).
+    """One pass over the segments of one patient; gathers warnings (a code and a place, never a value).
 
-    What is kept for other messages is read by a reading of its own (`apart`), and told with its own warnings.
+    Values that are cached for other messages are read by a separate reading (`apart`), with its own warnings.
 
-    `facility` is MSH-4.1, empty where there is none. `all` are these segments by name, `first` the first of each.
+    `facility` is MSH-4.1, or empty. `all` are these segments by name, `first` the first of each.
 
     `offset` is MSH-7's, for timestamps without one of their own; `today` the day of the event as YYYYMMDD, or empty.
-    `dialect`: what a field's meaning depends on beside its text and, for some, the event: how the message writes, and
-    who sends it.
-    `referred`: the resources that what was read refers to, by local name, each after those that it refers to itself.
-    `once`: repeated fields of which one repetition was read, `whole`: those of which all were; `repeat` parts them, and
-    `component` the components of one.
+    `dialect`: the encoding and the sender, on which a field's meaning depends in addition to its text and the event.
+    `referred`: the resources that the values read refer to, by local name, each after those that it refers to itself.
+    `once`: repeated fields with one repetition read, `whole`: those with all of them read; `repeat` separates them,
+    and `component` the components of one.
     """
 
     __slots__ = (
@@ -67,7 +66,7 @@ class MessageReading:
         self.first = message.firsts if groups is message.groups else {name: group[0] for name, group in groups.items()}
 
     def apart(self, first: dict[str, Segment] | None = None) -> "MessageReading":
-        """Return a reading of the same segments that has noted nothing; `first`: with other first ones."""
+        """Return a fresh reading of the same segments; `first`: with other first ones."""
         own = MessageReading.__new__(MessageReading)
         own.message, own.event, own.offset, own.today = self.message, self.event, self.offset, self.today
         own.dialect, own.repeat, own.component, own.all = self.dialect, self.repeat, self.component, self.all
@@ -77,7 +76,7 @@ class MessageReading:
         return own
 
     def forget(self) -> None:
-        """Begin anew with what is noted; what was noted until now belongs to who read it."""
+        """Start new notes; the earlier ones belong to the earlier reader."""
         self.place = ""
         self.warnings, self.once, self.whole, self.referred = [], [], [], {}
 
@@ -87,7 +86,7 @@ class MessageReading:
         return self.message.source
 
     def shape(self, reads: Sources) -> tuple[int, ...]:
-        """Return which of some fields hold something in the first segment of each name, as bits; 0 without one."""
+        """Return, as bits, which fields are filled in the first segment of each name; 0 without a segment."""
         first = self.first
         return tuple([first[name].filled & bits if name in first else 0 for name, bits in reads])
 
@@ -96,12 +95,12 @@ class MessageReading:
         return "\r".join([segment.text for segment in self.all.get(name, ())])
 
     def warn_left_out(self) -> None:
-        """Warn of each field of which a repetition was read, and the others by nothing."""
+        """Warn of each field with unread repetitions after the one that was read."""
         places = dict.fromkeys([place for place in self.once if place not in self.whole])
         self.warnings += [f"{REPETITION_LEFT_OUT} {place}" for place in places]
 
     def warn(self, reason: str) -> Any:
-        """Note that something at the present place could not be used; always None, what a function then returns."""
+        """Warn of an unusable value at the current place; returns None, for functions to return."""
         self.warnings.append(f"{reason} {self.place}")
 
 
@@ -114,7 +113,7 @@ def by_name(segments: Iterable[Segment]) -> dict[str, list[Segment]]:
 
 
 class UnmappedWarning(str):
-    """`unmapped-code PID-16`, and the table that has no row for what stands there."""
+    """`unmapped-code PID-16`, and the table that has no row for the code."""
 
     __slots__ = ("table",)
     table: str
@@ -127,6 +126,6 @@ class UnmappedWarning(str):
 
 
 def unmapped_in(warnings: Iterable[str]) -> tuple[UnmappedCode, ...]:
-    """Return the tables that lacked a code, each with the field, once; never the code."""
+    """Return each table that lacked a code, with the field, once; never the code."""
     found = (UnmappedCode(one.table, one.partition(" ")[2]) for one in warnings if isinstance(one, UnmappedWarning))
     return tuple(dict.fromkeys(found))

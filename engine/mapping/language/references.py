@@ -1,4 +1,4 @@
-"""References of listed resources: to the patient, the visit, and what another file makes of the same segment."""
+"""References of listed resources: to the patient, the visit, and the resources another file makes of the segment."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ def names_in(value: Any) -> tuple[str, ...]:
 
 
 def referring(changes: tuple[ElementChange, ...]) -> Refers:
-    """Return which changes have such names, and which they are."""
+    """Return the changes with such names, and the names."""
     named = enumerate(names_in(change.items) for change in changes)
     return tuple((number, names) for number, names in named if names)
 
@@ -32,9 +32,9 @@ def _is_name(reference: str) -> bool:
 def pointed(
     changes: tuple[ElementChange, ...], refers: Refers, place: str, suffix: str, earlier: Mapping[str, str]
 ) -> tuple[ElementChange, ...]:
-    """Return changes whose references name what is in this plan; one to what is not keeps its display alone.
+    """Return changes with their references resolved in this plan; an unresolved one keeps its display alone.
 
-    `refers`: which changes have such names. `earlier`: by these, the local names of what stands earlier in the plan.
+    `refers`: the changes with such names. `earlier`: the local names of earlier resources of the plan, by these names.
     """
 
     found = list(changes)
@@ -48,7 +48,7 @@ def pointed(
 
 
 def placed(value: Any, place: str) -> Any:
-    """Return a value whose references to what another file makes of the same segment name that one: `#~X.GT1-2`."""
+    """Return a value whose references to another file's resource name this segment's: `#~X.GT1-2`."""
     if isinstance(value, list):
         return [placed(one, place) for one in value]
     if not isinstance(value, dict):
@@ -61,7 +61,7 @@ def placed(value: Any, place: str) -> Any:
 
 
 def resolved(value: Any, place: str, suffix: str, earlier: Mapping[str, str]) -> Any:
-    """Return a value with its references as `pointed` has them."""
+    """Return a value with its references resolved as in `pointed`."""
     if isinstance(value, list):
         return [made for one in value if (made := resolved(one, place, suffix, earlier))]
     if not isinstance(value, dict):
@@ -81,7 +81,7 @@ def resolved(value: Any, place: str, suffix: str, earlier: Mapping[str, str]) ->
 
 
 def _local(reference: str, place: str, suffix: str) -> str:
-    """Return the name that a segment gives to what a reference means."""
+    """Return the local name of a reference for one segment."""
     if not reference.startswith(SAME):
         return reference[1:] + suffix
     named = reference.removeprefix(SAME)

@@ -1,4 +1,4 @@
-"""Where a template stands, and what a data type becomes."""
+"""The scope of a template, and compiled data types."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ Path = tuple[Key, ...]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where a template stands: its file, its path in it, and what is at hand: a segment, or a repetition of a type.
+    """The file of a template, its path there, and the part at hand: a segment, or a repetition of a type.
 
-    With both, the repetition is at hand, and stands in that segment.
+    With both, the repetition of that segment is at hand.
     """
 
     document: Document
@@ -23,12 +23,12 @@ class Scope:
 
     @property
     def at_hand(self) -> str:
-        """The segment at hand; empty where a repetition is, or neither."""
+        """The segment at hand; empty if a repetition is, or neither."""
         return "" if self.type_ else self.segment
 
     @property
     def held(self) -> bool:
-        """Whether anything is at hand."""
+        """True if a segment or a repetition is at hand."""
         return bool(self.type_ or self.segment)
 
     def at(self, *steps: str | int) -> "Scope":

@@ -1,4 +1,4 @@
-"""Python source that is written line by line and compiled once: values are bound to names, never written out."""
+"""Generated Python source, compiled once: values are bound to names, never written out."""
 
 from functools import lru_cache
 from types import CodeType
@@ -38,7 +38,7 @@ class GeneratedSource:
         self._variables = 0
 
     def function(self) -> Any:
-        """Compile what was written; its own copy of the code, which the interpreter suits to what it meets."""
+        """Compile the source; each function has its own copy of the code, for the interpreter's specialization."""
         head = [f"{INDENT}def {NAME}(scope, reading):", *(INDENT * 2 + line for line in self._head)]
         source = "\n".join([f"def bound({', '.join(self._values)}):", *head, *self._lines, f"{INDENT}return {NAME}"])
         names: dict[str, Any] = {}
@@ -61,7 +61,7 @@ class GeneratedSource:
         self._lines.append(INDENT * self.depth + text)
 
     def under(self, head: str) -> "Below":
-        """Add a line, and what is written in the context returned below it; no line for an empty one."""
+        """Add a line, with the lines of the returned context below it; an empty head adds no line."""
         if head:
             self.line(head)
         return Below(self, bool(head))
@@ -75,7 +75,7 @@ class GeneratedSource:
         return known
 
     def segment(self, name: str) -> SegmentNames:
-        """Return the names of what stands for the first segment of a name; its `filled` is 0 where there is none."""
+        """Return the variables of the first segment of a name; its `filled` is 0 if there is none."""
         known = self._segments.get(name)
         if known is None:
             known = self._segments[name] = SegmentNames(*[self.variable() for _ in SegmentNames._fields])
@@ -86,19 +86,19 @@ class GeneratedSource:
         return known
 
     def at_hand(self) -> SegmentNames:
-        """Return the names of what stands for the segment at hand."""
+        """Return the variables of the segment at hand."""
         self.head("filled = scope.filled")
         self.head("texts = scope.texts")
         self.head("plain = scope.plain")
         return AT_HAND
 
     def filled(self, mask: int) -> str:
-        """Return a test that any of some parts at hand holds something."""
+        """Return a test that one of several parts at hand is filled."""
         self.head("filled = scope.filled")
         return f"filled & {mask}"
 
     def if_filled(self, mask: int) -> str:
-        """Return the head of such a test; empty where nothing is to be tested."""
+        """Return the head of such a test; empty if there is nothing to test."""
         return "" if mask == EVERYTHING else f"if {self.filled(mask)}:"
 
     def cell(self, number: int, mask: int) -> str:
@@ -109,7 +109,7 @@ class GeneratedSource:
 
 
 class Below:
-    """The context of what is written below a line; a generator for it took a tenth of the time of compiling."""
+    """The context of the lines below a head; a generator for it took a tenth of the time of compiling."""
 
     __slots__ = ("_levels", "_source")
 

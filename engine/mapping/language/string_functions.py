@@ -1,6 +1,6 @@
-"""Functions of texts: parts, cases, padding, pieces put together; and of dates: days added, years between.
+"""Functions of texts: parts, case, padding, concatenation; and of dates: days added, years between.
 
-Each takes a text and gives one; of what becomes empty they make nothing.
+Each takes a text and gives one; an empty result makes nothing.
 """
 
 import re
@@ -21,11 +21,11 @@ MOST: Final = 1000
 MOST_DAYS: Final = 40_000
 # Digits of a timestamp down to the minute.
 MINUTES: Final = 12
-# The end of a timestamp without a time of day, or padded with zeros; an offset says nothing of the time.
+# The end of a timestamp without a time of day, or padded with zeros; an offset is not a time of day.
 MIDNIGHT: Final = re.compile(r"(0+(\.0*)?)?([+-].*)?")
 DAY: Final = re.compile(r"(\d{4})(\d{2})(\d{2})(.*)", re.DOTALL)
 
-# One sign of the place, with a name before it and a domain of two parts or more after it.
+# One at sign, with a name before it and a domain of two or more parts after it.
 EMAIL: Final = re.compile(r"[^@\s,;<>]{1,64}@[^@\s,;<>.]+(?:\.[^@\s,;<>.]+)+")
 
 Made = Callable[[FunctionContext, tuple[str, ...]], Apply]
@@ -37,7 +37,7 @@ def case(change: Callable[[str], str]) -> Made:
 
 
 def stripped(strip: Callable[[str, str], str]) -> Made:
-    """Return the maker of a function that takes characters off a text's ends, and then blanks."""
+    """Return the maker of a function that strips characters, and then blanks, from a text's ends."""
 
     def make(_: FunctionContext, words: tuple[str, ...]) -> Apply:
         characters = unquoted(words[0])
@@ -54,7 +54,7 @@ def substring(_: FunctionContext, words: tuple[str, ...]) -> Apply:
 
 
 def utc_minute(context: FunctionContext, _: tuple[str, ...]) -> Apply:
-    """Return the minute of a timestamp in UTC; of one without a time of day nothing, whatever is wrong with it."""
+    """Return the minute of a timestamp in UTC; nothing, and no warning, without a time of day."""
 
     def made(value: str, reading: MessageReading) -> str | None:
         stamp = context.stamps.read(value, reading.offset)
@@ -66,21 +66,21 @@ def utc_minute(context: FunctionContext, _: tuple[str, ...]) -> Apply:
 
 
 def pad(_: FunctionContext, words: tuple[str, ...]) -> Apply:
-    """Return a text filled on the left to so many characters; a longer one as it is."""
+    """Return a text padded on the left to a width; a longer one as it is."""
     width, filler = int(words[0]), unquoted(words[1])
     return lambda value, _reading: value.rjust(width, filler)
 
 
 def replaced(_: FunctionContext, words: tuple[str, ...]) -> Apply:
-    """Return a text with one text in place of another, wherever that stands."""
+    """Return a text with every occurrence of one text replaced by another."""
     old, new = map(unquoted, words)
-    # Past so many there is nothing left of them: a text of 1 MiB would be a gigabyte before it is cut.
+    # Bounds the number of replacements: a text of 1 MiB could grow to a gigabyte before it is cut.
     times = MOST if new else -1
     return lambda value, _reading: value.replace(old, new, times)[:MOST].strip() or None
 
 
 def split(_: FunctionContext, words: tuple[str, ...]) -> Apply:
-    """Return a part of a text that a separator parts, counted from 1; nothing where there are fewer."""
+    """Return a part of a text split at a separator, counted from 1; nothing if there are fewer."""
     separator, index = unquoted(words[0]), int(words[1]) - 1
 
     def made(value: str, _: MessageReading) -> str | None:
@@ -91,7 +91,7 @@ def split(_: FunctionContext, words: tuple[str, ...]) -> Apply:
 
 
 def concat(_: FunctionContext, words: tuple[str, ...]) -> Apply:
-    """Return a text with others after it; what stands before a path that is empty is left out with it."""
+    """Return a text with others after it; a text before an empty path is left out with it."""
     fixed = tuple(unquoted(word) if word[0] == "'" else None for word in words)
 
     def made(values: tuple[Any, ...], _: MessageReading) -> str:
@@ -108,7 +108,7 @@ def concat(_: FunctionContext, words: tuple[str, ...]) -> Apply:
 
 
 def shifted(sign: int) -> Made:
-    """Return the maker of a function that moves a timestamp by whole days; its time of day stays as it is."""
+    """Return the maker of a function that moves a timestamp by whole days and keeps its time of day."""
 
     def make(_: FunctionContext, words: tuple[str, ...]) -> Apply:
         return partial(_shifted, timedelta(days=sign * int(words[0])))
@@ -126,7 +126,7 @@ def _shifted(days: timedelta, value: str, reading: MessageReading) -> Any:
 
 
 def age(value: str, reading: MessageReading) -> int | None:
-    """Return the whole years from a date to the day of the event; nothing where either is not known to the day."""
+    """Return the whole years from a date to the day of the event; nothing if either is not known to the day."""
     born, today = DAY.fullmatch(value), DAY.fullmatch(reading.today)
     if born is None or today is None or value[:8] > reading.today[:8]:
         return None

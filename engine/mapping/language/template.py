@@ -43,7 +43,7 @@ TYPE_KEYS: Final = frozenset({"datatype", "extends", "to", "needs", "elements", 
 
 
 def _each_once(items: Any, _: MessageReading) -> Any:
-    """Return extensions without those that say the same again: a race that is sent twice is one."""
+    """Return extensions without duplicates: a race that is sent twice becomes one."""
     return list({repr(one): one for one in items}.values()) if isinstance(items, list) else items
 
 
@@ -67,7 +67,7 @@ class Compiler(ExpressionCompiler):
     # Objects and lists
 
     def value(self, value: Any, scope: Scope, want: ReferenceElement) -> Compiled:
-        """Compile whatever stands for one item of an element."""
+        """Compile the template of one item of an element."""
         if isinstance(value, dict):
             if list(value) == ["first"]:
                 return self._first(value["first"], scope.at("first"), want)
@@ -126,7 +126,7 @@ class Compiler(ExpressionCompiler):
         return Compiled(node, made.fixed, mask, names=frozenset({name}), always=always)
 
     def many(self, part: Any, scope: Scope, element: ReferenceElement) -> Compiled:
-        """Compile what stands for a list: entries, each of which makes one item or, with `each`, several."""
+        """Compile the template of a list: entries, each for one item or, with `each`, for several."""
         if isinstance(part, list):
             made = tuple(self.items(entry, scope.at(number), element) for number, entry in enumerate(part))
         else:
@@ -164,7 +164,7 @@ class Compiler(ExpressionCompiler):
         inner = Scope(scope.document, scope.path, scope.segment, type_of(head))
         also: tuple[ValueNode, ...] = ()
         if STAGE in str(entry.get("as")):
-            # What one repetition becomes as a line by itself: `as: CWE | coded(table)`.
+            # The template of one repetition as a single line: `as: CWE | coded(table)`.
             made_of = self.expression(entry["as"], inner.at("as"), replace(element, many=False))
             item = guarded(made_of.node, self.guards(entry, inner))
         elif "as" in entry:
@@ -191,7 +191,7 @@ class Compiler(ExpressionCompiler):
     # Data types
 
     def datatype(self, name: str, scope: Scope, known: Collection[str] = ()) -> DataType | None:
-        """Return a compiled data type; None, and a problem, where there is none or it refers to itself."""
+        """Return a compiled data type; None, and a problem, if it does not exist or refers to itself."""
         if name in self._compiled:
             if self._compiled[name] is None:
                 circle = [*self._under_way[self._under_way.index(name) :], name]

@@ -1,4 +1,4 @@
-"""Functions of moments, spans and measured values: instants, ends reckoned from minutes, times, texts, attachments."""
+"""Functions of moments, spans and measured values: instants, ends after minutes, times, texts, attachments."""
 
 import re
 from datetime import timedelta
@@ -22,7 +22,7 @@ RANGE: Final = re.compile(r" *(-?\d{1,15}(?:\.\d{1,15})?) *- *(-?\d{1,15}(?:\.\d
 MEDIA: Final = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")
 # In CDC's list ethnicities follow races.
 FIRST_ETHNICITY: Final = "2133"
-# Table 0191, type of referenced data, where it has a word of its own for a media type.
+# Table 0191, type of referenced data: its words for media types.
 MEDIA_TYPES: Final = {"ap": "application", "au": "audio", "im": "image", "text": "text", "ft": "text"}
 
 
@@ -40,7 +40,7 @@ def instant(context: FunctionContext, _: tuple[str, ...]) -> Apply:
 
 
 def minutes_after(context: FunctionContext, words: tuple[str, ...]) -> Apply:
-    """Return the moment so many minutes after that of a field; nothing where that is a mere date."""
+    """Return the moment a number of minutes after a field's; nothing for a mere date."""
     read, head = context.stamps.read, parse_path(words[0])
     start = function_of(field_node(head, Takes.TEXT, "")) if isinstance(head, SegmentPath) else (lambda _, __: None)
 
@@ -59,7 +59,7 @@ def minutes_after(context: FunctionContext, words: tuple[str, ...]) -> Apply:
 
 
 def time(value: str, reading: MessageReading) -> str | None:
-    """Return a time of day; FHIR's has no offset, and seconds."""
+    """Return a time of day; FHIR's has seconds and no offset."""
     match = TIME.fullmatch(value)
     if match is None or not (int(match[1]) < 24 and int(match[2]) < 60 and int(match[3] or 0) < 60):
         reading.warn(BAD_VALUE)
@@ -83,7 +83,7 @@ def address_text(cells: Cells, _: MessageReading) -> str | None:
 
 
 def joined(repetitions: tuple[Cells, ...], _: MessageReading) -> str | None:
-    """Return all components of all repetitions: parted by blanks, a line each."""
+    """Return all components of all repetitions: separated by blanks, one line a repetition."""
     lines = (" ".join(cell for cell in cells.first if isinstance(cell, str) and cell) for cells in repetitions)
     return "\n".join(line for line in lines if line) or None
 
@@ -107,7 +107,7 @@ def media_type(_: FunctionContext, words: tuple[str, ...]) -> Apply:
 
 
 def left_out(_: str, reading: MessageReading) -> Any:
-    """Return nothing, and warn that nothing else had a use for the value."""
+    """Return nothing, and warn that no rule uses the value."""
     return reading.warn("value-left-out")
 
 
@@ -128,13 +128,13 @@ def binary(value: str, reading: MessageReading) -> str | None:
 
 
 def sender_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
-    """Return the system of this engine for what is unique within the message's sender."""
+    """Return this engine's system for values that are unique within the message's sender."""
     base = context.setting.base_uri + words[0]
     return lambda _, reading: f"{base}:{quote(reading.source, safe='')}"
 
 
 def range_low(value: str, _: MessageReading) -> float | None:
-    """Return the lower of the two numbers of a range, `3.5-5.0`; nothing of any other text."""
+    """Return the lower of the two numbers of a range, `3.5-5.0`; nothing for any other text."""
     return _ends(value)[0]
 
 
