@@ -1,4 +1,4 @@
-"""When a visit began, and the temporary number that patient and time make of it where it has no other."""
+"""The start of a visit, and the temporary number made of patient and time for a visit without a number."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from engine.mapping.language.template import Compiler
 ADMITTED: Final = "admitted"
 OF_ADMISSION: Final = "#admission"
 VISIT: Final = "Encounter"
-# The element that says when a visit began, by which servers find it (search parameter `date`).
+# The element with the start of a visit, by which servers find it (search parameter `date`).
 BEGINNING: Final = "period.start"
 TO_THE_MINUTE: Final = " | utc-minute"
 TEXT: Final = ReferenceElement("string", many=False)
@@ -23,13 +23,13 @@ TEXT: Final = ReferenceElement("string", many=False)
 
 @dataclass(frozen=True, slots=True)
 class AdmissionTime:
-    """What makes the minute in which a visit began, and the `types` of the numbers that it may have."""
+    """The step that makes the minute in which a visit began, and the `types` of numbers that it may have."""
 
     minute: Step
     types: tuple[str, ...]
 
     def read(self, reading: MessageReading, patient: Identity) -> Admission | None:
-        """Return when the visit of a patient with this number began; None where that is not said to the minute."""
+        """Return the start of the visit of a patient with this number; None if it is not known to the minute."""
         at = self.minute(None, reading)
         if not isinstance(at, str):
             return None
@@ -39,7 +39,7 @@ class AdmissionTime:
 def admission_time(
     compiler: Compiler, scope: Scope, value: Mapping[str, Any], types: tuple[str, ...]
 ) -> AdmissionTime | None:
-    """Compile the line `admitted` of an identity; None where there is none. What is wrong with it is noted."""
+    """Compile the line `admitted` of an identity; None if there is none. Its faults are noted."""
     if not value.get(ADMITTED):
         return None
     at, text, file = scope.at(ADMITTED), str(value[ADMITTED]), scope.document.value
@@ -57,6 +57,6 @@ def admission_time(
 
 
 def temporary(admission: Admission) -> tuple[Identity, dict[str, Any]]:
-    """Return the number by which a visit goes until it has its own, and the same as a FHIR Identifier."""
+    """Return the temporary number of a visit, and the same as a FHIR Identifier."""
     system, value = admission.number
     return admission.number, {"use": "temp", "system": system, "value": value}

@@ -1,8 +1,7 @@
-"""Listings of what belongs to its sender alone: a laboratory's report from each OBR, its results from the OBX under it.
+"""Listings of resources that belong to their sender: a laboratory's report from each OBR, results from its OBX.
 
-What identifies such a thing stands in its key (`within: sender`), so that it is the same under whatever number its
-patient is known. None is left out: where one cannot be read whole, or the first part of its key is not there (the order
-number), the message is held.
+The key alone identifies them (`within: sender`), independent of the patient's numbers. None is left out: if one cannot
+be read whole, or the first part of its key (the order number) is missing, the message is held.
 """
 
 from collections import ChainMap
@@ -27,7 +26,7 @@ SENDER: Final = Owner("", NOBODY)
 
 
 class GroupSegment(NamedTuple):
-    """One segment of a list: its name in the plan (`OBX-3.OBR-2`, the third of the second OBR), and what it reads."""
+    """One segment of a list: its name in the plan (`OBX-3.OBR-2`, the third of the second OBR), and its reading."""
 
     name: str
     suffix: str
@@ -36,18 +35,18 @@ class GroupSegment(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """What was listed of one report: the identities, and the marks of their keys."""
+    """The list of one report: the identities, and the marks of their keys."""
 
     identities: list[Identity]
     marks: list[str]
 
 
 class GroupedListing(Listing):
-    """One segment of a resource file whose things belong to their sender, in groups or each by itself.
+    """One segment of a resource file whose resources belong to their sender, in groups or individually.
 
-    A segment says all there is to say of its thing: what this source said before of an element goes where the segment
-    says nothing of it (the flag of a value that is corrected), but for elements in `grows`, lists in which what was
-    said before stays, and in `stays`. `shared`: which parts of the key are those of the group.
+    A segment is complete: an element that this source wrote before is removed if the segment lacks it (the flag of a
+    corrected value), except elements in `grows`, lists that keep earlier items, and in `stays`. `shared`: the parts of
+    the key that are the group's.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class GroupedListing(Listing):
     def interactions(
         self, reading: MessageReading, _: Owner, suffix: str, patient: str, earlier: dict[str, str]
     ) -> list[Needed | Retire]:
-        """Return what the segments ask, group by group; arguments as of a Listing."""
+        """Return the interactions of the segments, group by group; arguments as of a Listing."""
         rules, system = self.rules, self._system(reading)
         bare = without(reading, self._grouping.names)
         kept: dict[Identity, Keep | None] = {}
@@ -113,12 +112,12 @@ class GroupedListing(Listing):
 
     @property
     def _shortens(self) -> bool:
-        """Whether anything may be taken back that a group had before."""
+        """True if a group's earlier items may be retired."""
         rules = self.rules
         return rules.segment != self._grouping.parent and (rules.each or rules.complete)
 
     def _places(self, group: ObservationGroup) -> Iterator[GroupSegment]:
-        """Yield the segments of the list in a group: what leads it, or those of the name under it."""
+        """Yield the segments of the list in a group: its leading segment, or those of the name under it."""
         name, rules = self._grouping.parent, self.rules
         suffix = f".{name}-{group.number}"
         if rules.segment == name:
@@ -132,7 +131,7 @@ class GroupedListing(Listing):
             yield GroupSegment(f"{rules.segment}-{number}{suffix}", suffix, segment, mine)
 
     def _member(self, bare: MessageReading, place: GroupSegment, reading: MessageReading) -> Member:
-        """Return what a segment says; MappingError for one that cannot be told from others, or lacks what it needs."""
+        """Return the member of a segment; MappingError if its key is not unique, or a required part is missing."""
         member = self._read(at_hand(bare, place.held), (place.segment,))
         lacks = member.nothing or any(one.startswith(NOT_WHOLE) for one in member.warnings)
         if lacks if not member.key else not member.key[0]:
@@ -141,7 +140,7 @@ class GroupedListing(Listing):
         return member
 
     def _retire(self, group: str, listed: Listed, patient: str) -> Retire:
-        """Return what becomes of what the same group listed before."""
+        """Return the retirement of the items that the same group listed before."""
         rules = self.rules
         return Retire(
             rules.type_,
@@ -161,11 +160,11 @@ class GroupedListing(Listing):
 
 
 def _named(earlier: dict[str, str], suffix: str, patient: str, of_patient: str) -> Mapping[str, str]:
-    """Return what stands earlier in the plan by the names that a file gives it in one group: the patient and visit."""
+    """Return the earlier resources of the plan by their names within one group: the patient and visit."""
     visit = earlier.get(f"{VISIT}{of_patient}", "")
     return ChainMap({f"{PATIENT}{suffix}": patient, f"{VISIT}{suffix}": visit}, earlier)
 
 
 def _of_patient(one: Needed, patient: str) -> Needed:
-    """Return what is referred to, with the patient whose it must be."""
+    """Return a referred resource with the patient that it must belong to."""
     return one._replace(record=one.record._replace(patient=patient)) if isinstance(one, Find) else one

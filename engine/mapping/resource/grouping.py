@@ -1,7 +1,7 @@
-"""Segments that stand under another one: the OBX of an OBR, with its ORC before and the notes after each.
+"""Segments under another one: the OBX of an OBR, with its ORC before and the notes after each.
 
 `OBX under OBR` in a resource file: each OBX up to the next OBR, with the segments that follow and belong to it
-(`with`). The OBR has its own, those that follow it or any OBX and belong to no OBX; what leads it (`led_by`) stands
+(`with`). The OBR has its own: those that follow it or any OBX and belong to no OBX. Its leading segment (`led_by`) is
 right before it.
 """
 
@@ -26,7 +26,7 @@ class ObservationGroup(NamedTuple):
     under: list[tuple[Segment, Held]]
 
     def everything(self) -> Held:
-        """Return the segments of the group by name, but what belongs to a segment under it."""
+        """Return the segments of the group by name, without those that belong to a segment under it."""
         held = {name: list(some) for name, some in self.own.items()}
         for segment, _ in self.under:
             held.setdefault(segment.name, []).append(segment)
@@ -34,7 +34,7 @@ class ObservationGroup(NamedTuple):
 
 
 class SegmentGrouping(NamedTuple):
-    """Which segments stand under `parent`, each with what follows and belongs to it; `led_by` stands before."""
+    """The segments under `parent`, each with those that follow and belong to it; `led_by` comes before."""
 
     parent: str
     led_by: frozenset[str]
@@ -69,7 +69,7 @@ class SegmentGrouping(NamedTuple):
             yield group
 
     def _add(self, group: ObservationGroup, segment: Segment) -> None:
-        """Add a segment that follows to a group: under its parent, of the last one under it, or its own."""
+        """Add a segment to a group: under the parent, to the last one under it, or to the group itself."""
         name = segment.name
         if name in self.under:
             group.under.append((segment, {}))
@@ -80,7 +80,7 @@ class SegmentGrouping(NamedTuple):
 
 
 def groupings(authored: Iterable[Any]) -> dict[str, SegmentGrouping]:
-    """Return what the `segments` of resource files say of groups, by the segment that leads each."""
+    """Return the groups in the `segments` of resource files, by their parent segment."""
     parts = [item for one in authored if isinstance(one, dict) for item in one.items() if isinstance(item[1], dict)]
     parents = {named.partition(UNDER)[2] or named for named, _ in parts}
     return {parent: _grouping(parent, parts) for parent in parents}
@@ -102,7 +102,7 @@ def _grouping(parent: str, parts: Iterable[tuple[str, dict[str, Any]]]) -> Segme
 
 
 def not_under(reading: MessageReading, name: str, parents: frozenset[str]) -> list[Segment]:
-    """Return the segments of a name that stand before any of others (the OBX of the patient, not those of an OBR)."""
+    """Return the segments of a name before any of the parents (the OBX of the patient, not those of an OBR)."""
     known = {id(one) for one in reading.all.get(name, ())}
     found: list[Segment] = []
     below = False
@@ -114,7 +114,7 @@ def not_under(reading: MessageReading, name: str, parents: frozenset[str]) -> li
 
 
 def without(reading: MessageReading, names: Iterable[str]) -> MessageReading:
-    """Return a reading of the same segments but for those of certain names."""
+    """Return a reading without the segments of certain names."""
     gone = frozenset(names)
     own = reading.apart({name: one for name, one in reading.first.items() if name not in gone})
     own.all = {name: some for name, some in reading.all.items() if name not in gone}
@@ -122,14 +122,14 @@ def without(reading: MessageReading, names: Iterable[str]) -> MessageReading:
 
 
 def at_hand(reading: MessageReading, held: Held) -> MessageReading:
-    """Return a reading with more segments; several notes (NTE) on one thing are one, with the lines of all."""
+    """Return a reading with more segments; several notes (NTE) on one segment become one, with the lines of all."""
     own = reading.apart({**reading.first, **{name: _first(some, reading) for name, some in held.items()}})
     own.all = {**reading.all, **held}
     return own
 
 
 def _first(segments: list[Segment], reading: MessageReading) -> Segment:
-    """Return the first of some segments; of notes one that has the text of all."""
+    """Return the first segment; for notes one with the text of all."""
     first = segments[0]
     number = TEXTS.get(first.name)
     if number is None or len(segments) == 1:

@@ -1,9 +1,9 @@
-"""Segments that list things of a patient or of a visit (AL1, DG1, IN1 ...); each thing becomes a resource of its own.
+"""Segments that list resources of a patient or of a visit (AL1, DG1, IN1 ...), one resource for each segment.
 
-A resource file with `segments` says for each segment what makes its thing this one and no other (`key`), whether the
-list is all there is (`list: snapshot`) and what becomes of what is no longer there (`retired`). The identity is the
-key's digest, within the patient or the visit, in a system of the sender's own; a segment's set id is none. As with the
-Patient, what a segment says depends on its text alone, and is kept.
+A resource file with `segments` defines for each segment its identifying fields (`key`), whether the list is complete
+(`list: snapshot`) and how a resource that is no longer listed changes (`retired`). The identity is the key's digest,
+within the patient or the visit, in a system of the sender's own; the set id does not identify. As with the Patient,
+the result depends on the segment's text alone, and is cached.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ from engine.mapping.resource.list_key import digest_of
 from engine.mapping.resource.slice_cache import MAX_KEPT, Memo, SliceCache, SliceReader
 from engine.mapping.resource.slice_writer import IdentifierList, SliceWriter, deletions
 
-# How many values are kept of each element of a list; whole segments are kept beside.
+# The cached values of each element of a list, in addition to whole segments.
 MAX_SLICES: Final = 256
 DELETE: Final = "D"
 NO_CHANGE: Final = "X"
@@ -36,16 +36,16 @@ LISTED_TWICE: Final = "listed-twice"
 ACTIONS: Final = {code: code for code in ("A", DELETE, "U", NO_CHANGE)} | {
     "AD": "A", "CO": "U", "DE": DELETE, "LI": "A", "UC": NO_CHANGE, "UN": DELETE, "UP": "U"
 }  # fmt: skip
-# Segments of which a message has one: their first field is data, and `""` in it says nothing of a list.
+# Segments that a message has once: their first field is data, and `""` in it does not delete a list.
 SINGLE: Final = frozenset({"PID", "PD1", "PV1", "PV2"})
 
 
 class Member(NamedTuple):
-    """What one segment says, wherever it stands: its key (none: nothing identifies it), identifiers, changes.
+    """The content of one segment: its key (none: nothing identifies it), identifiers, changes.
 
     `nothing`: the segment deletes all of its list. `action` is its code of table 0206, empty where it has none.
-    `refers`: which changes name the patient, the visit or what another file makes of the same segment
-    (`#~RelatedPerson`), and these names. `visit`: what the visit says of it (its diagnosis), None where nothing.
+    `refers`: the changes that name the patient, the visit or the resource another file makes of the same segment
+    (`#~RelatedPerson`), and these names. `visit`: the visit's item for it (its diagnosis), None if there is none.
     `mark`: the digest of its key.
     """
 
@@ -66,7 +66,7 @@ NOTHING: Final = Member((), (), (), (), {})
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """What becomes of a resource that is taken back: its changes, and the elements that go, whoever wrote them."""
+    """The retirement of a resource: its changes, and the elements that are removed, from any source."""
 
     changes: tuple[ElementChange, ...] = ()
     clears: tuple[str, ...] = ()
@@ -74,9 +74,9 @@ class Retired:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose list it is: the local name of the patient or the visit in the plan, and its first identity.
+    """The owner of a list: the local name of the patient or the visit in the plan, and its first identity.
 
-    `visit` is the visit's record, None where the list is the patient's.
+    `visit` is the visit's record, None if the list is the patient's.
     """
 
     local: str
@@ -86,12 +86,12 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class ListingRules:
-    """What a file says of one segment; `with_` are segments that follow it and belong to it (IN2).
+    """The rules of a file for one segment; `with_` are segments that follow it and belong to it (IN2).
 
-    `within`: `patient` or `encounter`. `each`: things with the same key are told apart by their order; otherwise the
-    first one counts. `revives`: elements that only a retirement writes. `on_visit`: the list of the visit that names
-    the things, and what makes an item of it. `depends`: what all of this depends on. `parents`: what stands under one
-    of these is another list's.
+    `within`: `patient` or `encounter`. `each`: resources with the same key are distinguished by their order; otherwise
+    the first one counts. `revives`: elements that only a retirement writes. `on_visit`: the list of the visit that
+    names the resources, and the step that makes its items. `depends`: the dependence of all of this. `parents`:
+    segments under one of these belong to another list.
     """
 
     type_: str
@@ -132,10 +132,10 @@ class Listing:
     def interactions(
         self, reading: MessageReading, owner: Owner, suffix: str, patient: str, earlier: dict[str, str]
     ) -> list[Needed | Retire]:
-        """Return what the segments ask: what is no longer listed retired, each thing kept; nothing without them.
+        """Return the interactions of the segments: a Retire of the unlisted, a Keep of each; nothing without segments.
 
-        `patient`: the patient's local name; `earlier`: by the name that a segment gives it, the local name of what
-        stands earlier in the plan; what is made here is added.
+        `patient`: the patient's local name; `earlier`: the local names of earlier resources of the plan, by the names
+        that a segment uses; those made here are added.
         """
         rules = self.rules
         segments = reading.all.get(rules.segment)
@@ -204,13 +204,13 @@ class Listing:
         return [retire, *needed.values(), *(one for one in kept.values() if one is not None), *visit]
 
     def _named(self, member: Member, items: tuple[Any, ...]) -> list[ElementChange]:
-        """Return what the visit says of one thing: a slice of its own, so that each may come and go alone."""
+        """Return the visit's changes for one resource: a slice of its own, so that each is added and removed alone."""
         if self.rules.on_visit is None:
             return []
         return [ElementChange(self.rules.on_visit[0], f"{self.rules.segment} {member.mark}", items, many=True)]
 
     def _visit(self, visit: ResourceRecord, named: list[ElementChange], complete: bool) -> list[Keep]:
-        """Return what the visit says of the things listed; of a whole list, that it names no others."""
+        """Return the visit's Keep for the listed resources; a complete list also removes all others."""
         if self.rules.on_visit is None:
             return []
         others = [ElementChange(self.rules.on_visit[0], f"{self.rules.segment} {OTHERS}", (), many=True)]
@@ -226,9 +226,9 @@ class Listing:
         kept: dict[Identity, Keep | None],
         counts: dict[tuple[str, ...], int],
     ) -> Identity:
-        """Return the identity of a key; where things of one key are told apart, the next that is free.
+        """Return the identity of a key; with `each`, the next free one.
 
-        `counts`: where the numbers of a key go on, so that a message of thousands of one key is counted through once.
+        `counts`: the last number of each key, so that a message with thousands of one key is counted once.
         """
         identity = Identity(system, digest_of(owner.identity, key))
         if identity not in kept or not self.rules.each:
@@ -296,7 +296,7 @@ class Listing:
         return Member(key, numbers, changes, warnings, reading.referred, action, refers=refers, visit=visit, mark=mark)
 
     def _changes(self, reading: MessageReading) -> tuple[tuple[ElementChange, ...], Refers]:
-        """Return what the segment at hand says, and which of that has names that only a plan can resolve."""
+        """Return the changes of the segment at hand, and those with names that only a plan can resolve."""
         changes: list[ElementChange] = []
         refers: list[tuple[int, tuple[str, ...]]] = []
         for one in self._slices.read(reading):
@@ -320,7 +320,7 @@ class Listing:
 
 
 def _groups(reading: MessageReading, name: str, with_: tuple[str, ...]) -> Iterator[tuple[Segment, ...]]:
-    """Yield each segment of a name with those of others that follow and belong to it."""
+    """Yield each segment of a name with the segments that follow and belong to it."""
     group: list[Segment] = []
     known = {id(one) for one in reading.all[name]}
     for segment in reading.message.segments:
@@ -335,7 +335,7 @@ def _groups(reading: MessageReading, name: str, with_: tuple[str, ...]) -> Itera
 
 
 def _differs(one: Member, other: Member) -> bool:
-    """Say whether two things of one key differ in what they say."""
+    """True if two members with one key have different content."""
     return (one.changes, one.identifiers, one.visit) != (other.changes, other.identifiers, other.visit)
 
 

@@ -1,4 +1,4 @@
-"""Resource files of segments that list things, compiled: which list which segment makes, and in what order."""
+"""Compiles the resource files with `segments`: the list of each segment, and the order of lists."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ FILE_KEYS: Final = frozenset(
 SEGMENT_KEYS: Final = frozenset({
     "with", "led_by", "key", "list", "same_key", "action", "when", "within", "visit", "elements",
 })  # fmt: skip
-# What a list has no use for whose things belong to their sender.
+# Keys without a use in a list `within: sender`.
 NOT_OF_SENDER: Final = ("action", "visit")
-# What only such a list has a use for.
+# Keys for such a list only.
 ONLY_OF_SENDER: Final = frozenset({"grows", "stays"})
 WITHIN: Final = ("patient", "encounter", "sender")
 VISIT: Final = "Encounter"
@@ -43,7 +43,7 @@ SAME_THING: Final = re.compile(rf"{SAME}([A-Za-z]+)")
 def compile_lists(
     compiler: Compiler, documents: Mapping[str, Document], base_uri: str
 ) -> dict[str, tuple[Listing, ...]]:
-    """Compile every resource file that has `segments`, by type; none before those that it refers to."""
+    """Compile every resource file that has `segments`, by type; each after those that it refers to."""
     listed = {name: one for name, one in documents.items() if SEGMENTS in one.value}
     known = groupings(one.value[SEGMENTS] for one in listed.values())
     waiting = sorted(listed, key=lambda name: (name != FIRST, name))
@@ -57,15 +57,15 @@ def compile_lists(
 
 
 def _referred(document: Document, own: str) -> set[str]:
-    """Return the types to whose things the items of a file refer, `#~Observation`."""
+    """Return the types that the items of a file refer to, `#~Observation`."""
     return {one for one in SAME_THING.findall(repr(document.value)) if one != own}
 
 
 class Lists:
-    """The lists of a mapping, and which of them an event brings.
+    """The lists of a mapping, and the lists of an event.
 
-    Those whose types are in `resources` come with every event that creates or updates the patient; an event whose `do`
-    names lists brings these alone.
+    Lists of the types in `resources` come with every event that creates or updates the patient; an event whose `do`
+    names lists has these alone.
     """
 
     def __init__(self, listings: Mapping[str, tuple[Listing, ...]], sent: frozenset[str]) -> None:
@@ -75,11 +75,11 @@ class Lists:
         self.sent = frozenset(self._brought)
 
     def brought(self, rule: EventRule) -> tuple[str, ...]:
-        """Return the types of the lists that an event brings."""
+        """Return the types of an event's lists."""
         return tuple([act.type_ for act in rule.acts if act.type_ in self.types]) or self._brought
 
     def named(self, rule: EventRule) -> tuple[str, ...]:
-        """Return the types of the lists that an event names."""
+        """Return the types of the lists that an event's `do` names."""
         return tuple([act.type_ for act in rule.acts if act.type_ in self.types])
 
     def interactions(
@@ -91,16 +91,16 @@ class Lists:
         suffix: str,
         earlier: dict[str, str],
     ) -> list[Interaction]:
-        """Return what the segments of lists ask for a patient; `before` is what stands earlier in the plan.
+        """Return the interactions of lists for a patient; `before` are the earlier ones of the plan.
 
-        `earlier`: the same by the names that files give it; what is listed is added.
+        `earlier`: the same by the names that files use; listed resources are added.
         """
         if not types or not record.identities:
             return []
         patient = Owner(record.local, record.identities[0])
         visit = _visit(before, suffix)
         owners = {"patient": patient, "encounter": visit or patient}
-        told = replace(patient, visit=visit.visit) if visit else patient
+        with_visit = replace(patient, visit=visit.visit) if visit else patient
         found: list[Interaction] = []
         of_sender = False
         for name in [name for name in self._listings if name in types]:
@@ -109,13 +109,13 @@ class Lists:
                     within = listing.rules.within
                     owner, of_sender = owners.get(within, patient), of_sender or within == SENDER
                     if owner is patient and listing.rules.on_visit:
-                        owner = told
+                        owner = with_visit
                     found += listing.interactions(reading, owner, suffix, record.local, earlier)
         return sorted(found, key=_is_written) if of_sender else found
 
 
 def _is_written(one: Interaction) -> bool:
-    """Tell what is written from what is only looked for: that comes first, for it may hold the message."""
+    """True if an interaction writes: look-ups come first, because they may hold the message."""
     return not isinstance(one, Find)
 
 
@@ -218,7 +218,7 @@ class _File:
         )
 
     def _of_sender(self, value: dict[str, Any], named: str, scope: Scope) -> None:
-        """Note what a list whose things belong to their sender lacks, or has no use for."""
+        """Note missing and useless keys of a list `within: sender`."""
         for key in NOT_OF_SENDER:
             if key in value:
                 expected = "leave it out: it is for the lists of a patient"
@@ -238,7 +238,7 @@ class _File:
         return names
 
     def _on_visit(self, value: Any, scope: Scope) -> tuple[str, Step] | None:
-        """Return the list of the visit that names these things, and what makes an item of it."""
+        """Return the list of the visit that names these resources, and the step that makes its items."""
         if value is None:
             return None
         known = elements()[VISIT]
@@ -248,13 +248,13 @@ class _File:
         return name, self._compiler.object(part, scope.at(name), known[name].type_).step
 
     def _within(self, value: dict[str, Any], scope: Scope) -> str:
-        """Return whose list it is; a segment's own word goes before the file's."""
+        """Return the owner's kind; a segment's own word takes precedence over the file's."""
         if "within" in value:
             return self._word(value, "within", WITHIN, scope)
         return self._word(self._document.value, "within", WITHIN, Scope(self._document))
 
     def _complete(self, value: dict[str, Any], scope: Scope) -> bool:
-        """Say whether the list is all there is; the file's own word holds for all of its segments."""
+        """True if the list is complete; the file's own word applies to all of its segments."""
         words = (SNAPSHOT, ADDITIVE)
         own = self._word(value, "list", words, scope)
         if "list" in self._document.value:
@@ -262,7 +262,7 @@ class _File:
         return own == SNAPSHOT
 
     def _retired(self) -> tuple[Retired, tuple[str, ...]]:
-        """Return what becomes of what is taken back, and which elements that writes."""
+        """Return the retirement of a resource, and the elements that only it writes."""
         value = self._document.value.get("retired")
         scope = Scope(self._document, ("retired",))
         if not isinstance(value, dict) or not value:
@@ -280,7 +280,7 @@ class _File:
                 made = self._compiler.value(
                     part, scope.at(name), ReferenceElement(element.type_, many=False, codes=element.codes)
                 )
-                constant = made.step(None, None)  # type: ignore[arg-type]  # a constant asks for neither
+                constant = made.step(None, None)  # type: ignore[arg-type]  # a constant uses neither
                 changes.append(ElementChange(name, name, (constant,), many=False))
         return Retired(tuple(changes), tuple(clears)), tuple(change.element for change in changes)
 

@@ -1,7 +1,7 @@
 """From segments to patient records: identities, identifiers, changes, and whether they are a stand-in's.
 
-What a slice says depends on the text of its fields alone (and on how the message writes and where it stands in time),
-so it is worked out once and kept. The values of a plan are therefore shared: nobody changes them in place.
+The changes of a slice depend on the text of its fields alone (and on the message's encoding and time), so they are
+cached. The values of a plan are therefore shared and must not be changed in place.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ class PatientMapping:
         self._named = named
 
     def record(self, found: Iterable[MessageIdentifier], reading: MessageReading, suffix: str = "") -> PatientRecord:
-        """Return what the segments at hand say of the patient with these identities; `suffix` ends its local name."""
+        """Return the record of the patient with these identities; `suffix` ends its local name."""
         identifiers, warnings = self._identifiers.of(reading)
         reading.warnings += warnings
         found = tuple(found)
@@ -65,7 +65,7 @@ class PatientMapping:
         return pid is not None and pid.field(24) == "Y"
 
     def _stands_in(self, changes: Sequence[ElementChange]) -> bool:
-        """Say whether names or a birth date stand for nobody in particular."""
+        """True if a name or the birth date is a stand-in."""
         element = changes[0].element if changes else ""
         if element == "birthDate":
             return not self._people.birth_dates.isdisjoint(changes[0].items)
@@ -77,9 +77,9 @@ class PatientMapping:
 
 
 def _not_carried(found: Sequence[MessageIdentifier], identifiers: Sequence[Any], named: AbstractSet[str]) -> list[Any]:
-    """Return identities of named fields that the file does not make identifiers of: a record is found by what it has.
+    """Return identities of named fields for which the file makes no identifier.
 
-    Without them, it would be made again with the next message.
+    A record is found by its identifiers: without these, the next message would create it again.
     """
     further = [one for one in found if one.place in named] if named else []
     carried = {(one.get("system"), one.get("value")) for one in identifiers} if further else set()

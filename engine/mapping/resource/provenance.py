@@ -1,7 +1,7 @@
-"""Where things come from: a Provenance of all that a message wrote, compiled from a resource file with `target`.
+"""The Provenance of all that a message wrote, compiled from a resource file with `target`.
 
-FHIR gives a Provenance no identifier. Its logical id is the digest of the message's sender and of what the file calls
-its `key`, so that the same message has the same one, however often it is sent or replayed.
+FHIR gives a Provenance no identifier. Its logical id is the digest of the message's sender and the file's `key`, so
+that a message that is sent again or replayed has the same id.
 """
 
 from collections.abc import Mapping
@@ -36,9 +36,9 @@ class Attestation:
     system: str
 
     def attest(self, reading: MessageReading) -> list[Needed | Attest]:
-        """Return what a message says of where it comes from, after what that refers to.
+        """Return the Provenance of a message, after the resources that it refers to.
 
-        Nothing, and the warning `not-whole MSH`, where it says too little.
+        Nothing, and the warning `not-whole MSH`, if a part of its key is missing.
         """
         own = reading.apart()
         changes: list[ElementChange] = []

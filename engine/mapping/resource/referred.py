@@ -1,8 +1,8 @@
-"""Resources that a repetition names: an XCN its Practitioner, a PL its Locations; made once and referred to.
+"""Resources of a repetition: an XCN names its Practitioner, a PL its Locations; created once and referred to.
 
-Their file says what of the repetition is the identity, and what else is known of the resource when it is first made.
-A file with `levels` makes one resource for each level that is valued, and each is part of the next. `kinds` are other
-ways to a resource of the same type, each a function of its own (`IN1-3 | Payor`).
+Their file defines the identity, and the elements of a new resource. A file with `levels` makes one resource for each
+valued level, each part of the next. `kinds` define more resources of the same type, each a function of its own
+(`IN1-3 | Payor`).
 """
 
 from collections.abc import Iterator
@@ -34,15 +34,15 @@ FILE_KEYS: Final = frozenset({
 KIND_KEYS: Final = frozenset({FROM, "identity", "elements", ALSO})
 TEXT: Final = ReferenceElement("string", many=False)
 IDENTIFIER: Final = "Identifier"
-# The data type of what is not known.
+# The unknown data type.
 ANY: Final = "-"
 
 
 class ReferredResource(NamedTuple):
-    """One resource of a repetition: its identity, how it is shown, and its elements.
+    """One resource of a repetition: its identity, its display, and its elements.
 
-    `authorities`: the steps of namespace, universal id and type of each; the first that has any of them holds.
-    `number`: what else its identifier says (type, check digit).
+    `authorities`: the steps of namespace, universal id and type of each; the first that has any of them counts.
+    `number`: the other parts of its identifier (type, check digit).
     """
 
     values: tuple[Step, ...]
@@ -56,10 +56,10 @@ class ReferredResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Referred:
-    """A file, or a kind in it: the resources of a type that a repetition stands for, each `part` of the next.
+    """A file, or a kind in it: the resources of a type that a repetition names, each `part` of the next.
 
-    `find`: they are only found, and what a delivery is noted where there is none; `holder` says whose they must be.
-    `also`: further identifiers of the first of them, which it carries and is never looked for by.
+    `find`: they are only looked up; its value is the delivery's note if there is none. `holder`: the element with the
+    patient whose they must be. `also`: further identifiers of the first of them, which are never searched by.
     """
 
     type_: str
@@ -71,7 +71,7 @@ class Referred:
     holder: str = ""
 
     def reference(self, cells: Cells, reading: MessageReading) -> Any:
-        """Return a Reference to what cells stand for, and note in the reading the resources that it needs."""
+        """Return a Reference to the resource of cells, and note in the reading the resources that it needs."""
         below: dict[str, Any] | None = None
         above = ""
         for level in reversed(self.levels):
@@ -100,7 +100,7 @@ class Referred:
         return NULL if NULL in cells.first else None
 
     def _number(self, local: str, cells: Cells, reading: MessageReading) -> None:
-        """Add the further identifiers to a resource that was noted."""
+        """Add the further identifiers to a noted resource."""
         further = tuple([made for step in self.also if isinstance(made := step(cells, reading), dict)])
         if further:
             kept = reading.referred[local]
@@ -110,7 +110,7 @@ class Referred:
     def _resource(
         self, level: ReferredResource, cells: Cells, reading: MessageReading
     ) -> tuple[ResourceRecord, str] | None:
-        """Return the resource of a level, and how it is shown; None where nothing identifies it."""
+        """Return the resource of a level, and its display; None if nothing identifies it."""
         values = [step(cells, reading) for step in level.values]
         last = values[-1]
         if not isinstance(last, str):
@@ -141,7 +141,7 @@ class Referred:
 def makers(
     compiler: Compiler, document: Document, identifiers: Identifiers
 ) -> Iterator[tuple[str, dict[str, Any], Apply]]:
-    """Yield what the file's resource is called as a function, what was authored of it, and the function; then kinds."""
+    """Yield the function name of the file's resource, its authored template, and the function; then the kinds."""
     scope, value = Scope(document), document.value
     kinds = value.get(KINDS) or {}
     own = {key: part for key, part in value.items() if key != KINDS}
@@ -157,7 +157,7 @@ def makers(
 def referred(
     compiler: Compiler, scope: Scope, value: dict[str, Any], identifiers: Identifiers, keys: frozenset[str]
 ) -> Apply:
-    """Compile a file, or a kind in it, to what makes a Reference of cells, and the resources that it stands for."""
+    """Compile a file, or a kind in it, to the maker of a Reference from cells, and its resources."""
     name, source = str(scope.document.value["resource"]), str(value.get(FROM))
     if source not in data_types():
         compiler.problem(scope.at(FROM), f"unknown data type {source!r}", nearest(source, data_types(), STANDARD))
@@ -207,7 +207,7 @@ def _level(compiler: Compiler, scope: Scope, value: dict[str, Any], name: str, *
 def _authorities(compiler: Compiler, authored: Any, scope: Scope) -> tuple[tuple[Step, ...], ...]:
     """Compile paths to components (HD): for each the steps of its namespace, universal id and type.
 
-    Where these stand side by side (EI), a list of the three paths takes the place of one.
+    Where these are siblings (EI), a list of the three paths replaces one path.
     """
     paths = list(enumerate(authored)) if isinstance(authored, list) else [] if authored is None else [(None, authored)]
     found = []

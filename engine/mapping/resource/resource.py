@@ -1,6 +1,6 @@
-"""From segments to resources beside the Patient: identity, identifiers, changes, status, and what they refer to.
+"""From segments to resources other than the Patient: identity, identifiers, changes, status and references.
 
-As with the Patient, what a slice says depends on the text of its fields alone, and is kept.
+As with the Patient, the changes of a slice depend on the text of its fields alone, and are cached.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NUMBER_TYPE: Final = "http://terminology.hl7.org/CodeSystem/v2-0203"
 class IdentityField(NamedTuple):
     """A field whose CX is the identity of a resource, and the type (table 0203) that it has as such, `kind` in FHIR.
 
-    `joined`: what makes the parts of one that stands in several fields, of which segment and field are the first.
+    `joined`: the steps that make the parts of a number in several fields; segment and field are the first.
     """
 
     segment: str
@@ -34,10 +34,10 @@ class IdentityField(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Where the identity comes from: keys, all of them; `others`: the first of these, where no key is valued.
+    """The sources of the identity: all keys; else the first valued one of `others`.
 
-    `listed`: fields whose numbers the resource carries without being found by them. `more`: what else an identifier
-    says beside type, system and value. `admitted`: by when a visit of the patient began it is known as well.
+    `listed`: fields whose numbers the resource carries without being found by them. `more`: further parts of an
+    identifier. `admitted`: the start of a visit, which identifies it as well.
     """
 
     keys: tuple[IdentityField, ...]
@@ -60,15 +60,15 @@ class ResourceMapping:
     identifiers: Identifiers
 
     def status(self, reading: MessageReading) -> StatusMove | None:
-        """Return how the message moves the resource's status; None where its type has no table."""
+        """Return the status move of the message; None if the type has no table."""
         return self.table.move(reading) if self.table else None
 
     def record(
         self, reading: MessageReading, local: str, patient: str, number: Identity | None = None
     ) -> tuple[ResourceRecord, dict[str, Needed]] | None:
-        """Return what the segments at hand say of the resource, and what it refers to, each after what that refers to.
+        """Return the resource's record and the resources that it refers to, in the order of their references.
 
-        `number`: that of the patient, where it may be known by when it began. None where nothing identifies it.
+        `number`: the patient's, for a visit that its start identifies. None if nothing identifies the resource.
         """
         found = self._found(reading, self.numbers.keys)
         if not found:
@@ -95,20 +95,20 @@ class ResourceMapping:
         return record, made
 
     def speaks_of(self, reading: MessageReading) -> bool:
-        """Say whether a segment is there that could identify the resource."""
+        """True if a segment is there that could identify the resource."""
         return any(number.segment in reading.first for number in self.numbers.keys)
 
     def merged(self, reading: MessageReading) -> tuple[tuple[Identity, dict[str, Any]], ...]:
-        """Return the numbers that MRG lists, of the types by which the segments at hand name the resource.
+        """Return the numbers in MRG, of the types by which the segments at hand name the resource.
 
-        A visit that is known by its account number (PID-18) goes by MRG-3, and no other does.
+        Only a visit that is known by its account number (PID-18) uses MRG-3.
         """
         named = next((some for some in (self.numbers.keys, self.numbers.others) if self._found(reading, some)), ())
         types = {number.type_ for number in named if self._found(reading, (number,))}
         return self._found(reading, tuple(one for one in self.numbers.merged if one.type_ in types))
 
     def by_own(self, reading: MessageReading) -> bool:
-        """Say whether the segments at hand name the resource by a number of its own type, not by what stands in."""
+        """True if the segments at hand name the resource by a number of its own type, not of a substitute type."""
         numbers = self.numbers
         own = {number.type_ for number in numbers.keys}
         return bool(self._found(reading, tuple(one for one in (*numbers.keys, *numbers.others) if one.type_ in own)))
@@ -165,9 +165,9 @@ class ResourceMapping:
         return tuple(found.items())
 
     def _joined(self, number: IdentityField, reading: MessageReading) -> dict[Identity, dict[str, Any]]:
-        """Return the number that several fields make, in the sender's system of its type; empty where one is lacking.
+        """Return the number made of several fields, in the sender's system of its type; empty if one is missing.
 
-        A slash in a part is escaped, so that no two numbers are written alike.
+        A slash in a part is escaped, so that different numbers stay different.
         """
         parts = [step(None, reading) for step in number.joined]
         texts = [part for part in parts if isinstance(part, str)]

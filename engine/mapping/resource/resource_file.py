@@ -1,4 +1,4 @@
-"""What an act of the event table asks of one resource: a verb and a message become interactions of a plan."""
+"""Resource files: a verb of the event table and a message become interactions of a plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ SOURCE: Final = "source"
 
 @dataclass(frozen=True, slots=True)
 class ResourceRules:
-    """What a resource file says beside elements: flags, and what becomes of a resource that is merged into another.
+    """The rules of a resource file other than elements: flags, and the merge of one resource into another.
 
-    `missing`: the warning where nothing identifies the resource, `unless` one of these holds. `late`: the flag of one
-    that is made by an event which speaks of a known one. `merged_to`: the status of a merged one, `part`: the element
-    by which it then belongs to the other. `parts`: its elements, and the slices of lists as `location(PV1-3)`.
+    `missing`: the warning if nothing identifies the resource, `unless` one of these holds. `late`: the flag of one
+    that is created by an event about a known one. `merged_to`: the status of a merged one, `part`: the element by
+    which it then belongs to the other. `parts`: its elements, and the slices of lists as `location(PV1-3)`.
     `visit`: the list of the Encounter that names it.
     """
 
@@ -48,10 +48,10 @@ class ResourceRules:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource file, and what the verbs of the event table do with it; `new`: what its type requires.
+    """One resource file, and the effect of each verb of the event table; `new`: the elements that its type requires.
 
-    `when`: for which messages. `along`: where its type is sent, it comes with each event that creates or updates the
-    patient, after what segments list. `refers`: its elements name other resources of the plan.
+    `when`: a condition of messages. `along`: if its type is sent, it comes with each event that creates or updates the
+    patient, after the lists. `refers`: its elements name other resources of the plan.
     """
 
     mapping: ResourceMapping
@@ -63,7 +63,7 @@ class Resource:
 
     @property
     def parts(self) -> frozenset[str]:
-        """What an event may clear of it: elements, and slices of lists."""
+        """The parts that an event may clear: elements, and slices of lists."""
         return self.rules.parts
 
     def keeps(
@@ -76,11 +76,11 @@ class Resource:
         earlier: Mapping[str, str] | None = None,
         number: Identity | None = None,
     ) -> list[Needed | Follow]:
-        """Return what an act asks, after what it refers to; without a number a warning and nothing.
+        """Return the interactions of an act, after the resources it refers to; without a number nothing and a warning.
 
-        `clears`: what the event removes. `suffix` tells this resource from others of its type in the plan; `patient`
-        is the local name of the patient whom it belongs to, `number` the first by which that one is known. `earlier`:
-        what stands earlier in the plan, by the names that a file gives it (else the patient alone).
+        `clears`: the parts that the event removes. `suffix` distinguishes the resource from others of its type in the
+        plan; `patient` is the local name of its patient, `number` that patient's first identity. `earlier`: earlier
+        resources of the plan, by the names that a file uses (by default the patient alone).
         """
         if self.when is not None and not self.when(None, reading):
             return []
@@ -106,7 +106,7 @@ class Resource:
         return [*(made | new.referred).values(), *self._merged(act.verb, keep, reading), *self._moved(keep)]
 
     def on_visit(self, before: Sequence[Interaction], suffix: str) -> list[Keep]:
-        """Return what the visit says of the resource, where both stand in the plan as far as it goes."""
+        """Return the visit's Keep that names the resource, if both are in the plan so far."""
         rules, type_ = self.rules, self.mapping.type_
         if not rules.visit:
             return []
@@ -140,13 +140,13 @@ class Resource:
         return keep
 
     def _moved(self, keep: Keep) -> tuple[Follow, ...]:
-        """Return what takes the visits along with what they refer to."""
+        """Return the Follow that moves the visits along with the account that they refer to."""
         if not keep.moved_from or not self.rules.visit:
             return ()
         return (Follow(keep.record, self.rules.visit, moved_from=keep.moved_from),)
 
     def _merged(self, verb: Verb, keep: Keep, reading: MessageReading) -> tuple[Keep | Follow, ...]:
-        """Return the resource, and in a merge the one that goes: its numbers stay on the other as old ones."""
+        """Return the resource, and in a merge the retired one: its numbers stay on the other as old ones."""
         if verb is not Verb.MERGE:
             return (keep,)
         rules, record = self.rules, keep.record
@@ -172,9 +172,9 @@ class Resource:
 
 
 def _cleared(record: ResourceRecord, clears: Sequence[str], verb: Verb) -> ResourceRecord:
-    """Return a record that deletes the slices which the event clears.
+    """Return a record with deletions of the slices that the event clears.
 
-    What the message fills stays, but not in a cancel: that names once more what it takes back.
+    Slices that the message fills stay, except in a cancel, which repeats the values that it cancels.
     """
     if not clears:
         return record

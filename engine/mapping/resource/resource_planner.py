@@ -1,4 +1,4 @@
-"""What a plan asks beside the Patient: what acts name, what segments list, what comes along, whence it comes."""
+"""The plan of all other resources: those of acts, of lists, of files with `along`, and the Provenance."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from engine.mapping.subject.events import BARE, EventAction, EventRule
 
 
 class ResourcePlanner:
-    """The compiled files of resources beside the Patient; `sent`: the types that go out."""
+    """The compiled files of resources other than the Patient; `sent`: the types that are delivered."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class ResourcePlanner:
         *,
         historic: bool,
     ) -> list[Interaction]:
-        """Return what is asked for what belongs to a patient; `before` is what the plan asks for them so far.
+        """Return the interactions for a patient's resources; `before` are the plan's interactions for them so far.
 
-        First what the event's acts name, then what segments list, then what comes along with each event and may refer
-        to that (Account). A movement of the past lists nothing, and an event that says nothing of the patient what its
-        acts name alone. What is to be found is looked for before anything is written.
+        First the event's acts, then the lists, then the files with `along`, which may refer to these (Account). A
+        movement of the past has no lists, and an event without demographics only the lists that its acts name.
+        Look-ups come before all writes.
         """
         found = list(before)
         for act in rule.acts:
@@ -61,7 +61,7 @@ class ResourcePlanner:
         return found[len(before) :]
 
     def attested(self, reading: MessageReading) -> tuple[Interaction, ...]:
-        """Return what says where all of it comes from."""
+        """Return the Provenance of all of it."""
         return tuple(one for attestation in self.attestations for one in attestation.attest(reading))
 
     def _asked(
@@ -84,11 +84,11 @@ class ResourcePlanner:
 
 
 def _names(record: PatientRecord, before: Sequence[Interaction]) -> dict[str, str]:
-    """Return what stands earlier in a plan by the names that files give it."""
+    """Return the earlier resources of a plan by the names that files use."""
     names = (record.local, *(one.record.local for one in before if isinstance(one, Keep)))
     return {name: name for name in names}
 
 
 def _if_there(one: Needed | Follow) -> Needed | Follow:
-    """Return what is done with a visit of somebody who is deleted: one that is unknown says nothing."""
+    """Return an interaction for a deleted patient: an unknown resource leaves the delivery `unchanged`."""
     return one._replace(absent="unchanged") if isinstance(one, Keep) else one

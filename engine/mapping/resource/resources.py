@@ -1,4 +1,4 @@
-"""All resource files beside the Patient's, checked and compiled."""
+"""Checks and compiles all resource files but the Patient's."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -47,7 +47,7 @@ CX: Final = "CX"
 def compile_resources(
     compiler: Compiler, documents: Mapping[str, Document], identifiers: Identifiers, tables: Mapping[str, MappingTable]
 ) -> dict[str, Resource]:
-    """Compile every resource file but the Patient's; those that a repetition names first, so that others may refer."""
+    """Compile every resource file but the Patient's; referred types first, so that others may refer to them."""
     ordered = sorted(documents, key=lambda name: (FROM not in documents[name].value, name != "Organization", name))
     found: dict[str, Resource] = {}
     for name in ordered:
@@ -72,9 +72,9 @@ def check_acts(
     documents: Mapping[str, Document],
     problems: Problems,
 ) -> None:
-    """Note acts of the event table with resources that have no file, and what is to be sent and has none.
+    """Note acts of the event table and types to be sent without a resource file.
 
-    `along`: types that no act names, and that come with every event.
+    `along`: types that come with every event without an act.
     """
     known = {"Patient", *resources, *lists, *along}
     for type_ in sorted(table.sent - known):
@@ -94,7 +94,7 @@ def check_acts(
 
 
 def _uncleared(event: str, part: str, hint: str, events: Document, own: Sequence[Document], problems: Problems) -> None:
-    """Note what an event clears and no file maps: in the event file, or where that ships, in the site's own file."""
+    """Note a cleared part that no file maps: in the event file, or if that ships, in the site's own file."""
     path = ("events", event, "clears")
     sites = next((one for one in own if not one.ships), None)
     if sites is None or not events.is_shipped(path):
@@ -139,7 +139,7 @@ def _resource(
 
 
 def _status(value: Any, name: str) -> set[str]:
-    """Return the element that a status table fills: where it names none that there is, the usual one."""
+    """Return the element that a status table fills: `status`, unless it names another known one."""
     own = str((value.get("element") if isinstance(value, dict) else None) or "status")
     return {own if own in elements()[name] else "status"} if value else set()
 
@@ -172,7 +172,7 @@ def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, 
     named_types = value.get("types") or {}
 
     def number(given: Any, at: Scope) -> IdentityField | None:
-        """Return a field's number, or that which `join` makes of several; None where neither is named."""
+        """Return a field's number, or the `join` of several; None if neither is named."""
         join = given.get(JOIN) if isinstance(given, dict) else None
         steps, text = _steps(compiler, given, at) if isinstance(given, dict) else (), str(join[0] if join else given)
         field = FIELD.match(text) if steps else FIELD.fullmatch(text)
@@ -202,7 +202,7 @@ def _numbers(compiler: Compiler, scope: Scope, value: Any, tables: Mapping[str, 
 
 
 def _steps(compiler: Compiler, given: dict[str, Any], at: Scope) -> tuple[Step, ...]:
-    """Compile the parts of a number that several fields make; empty where they are not said as they must be."""
+    """Compile the parts of a number made of several fields; empty if they are invalid."""
     compiler.keys(given, JOIN_KEYS, at)
     parts = given.get(JOIN)
     if not isinstance(parts, list) or len(parts) < 2:

@@ -1,7 +1,7 @@
-"""Slices of a resource kept by what they depend on: the same texts make the same changes, and are read once.
+"""Slices of a resource, cached by their dependence: the same texts make the same changes.
 
-A file has many more writers than a message has fields that they read. Messages of one sender are of a few shapes (which
-fields hold something), so which writers to ask is worked out once for each shape.
+A file has many more writers than a message has fields. Messages of one sender have a few shapes (sets of filled
+fields), so the writers to run are computed once for each shape.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 
 
 class SliceCache(Generic[Value]):
-    """What was read of so many slices, at most `most` of each, apart for each way in which messages write."""
+    """Cached values of slices, at most `most` of each, separate for each dialect of messages."""
 
     def __init__(self, slices: int = 1, most: int = MAX_KEPT) -> None:
         self._slices = range(slices)
@@ -28,7 +28,7 @@ class SliceCache(Generic[Value]):
         self._dialects: BoundedCache[Hashable, tuple[BoundedCache[Hashable, Value], ...]] = BoundedCache(MAX_DIALECTS)
 
     def of(self, reading: MessageReading) -> tuple[BoundedCache[Hashable, Value], ...]:
-        """Return the cache of each slice for messages that write as the one that is read."""
+        """Return the cache of each slice for messages of the same dialect."""
         found = self._dialects.get(reading.dialect)
         if found is None:
             caches = tuple(BoundedCache[Hashable, Value](self._most) for _ in self._slices)
@@ -37,7 +37,7 @@ class SliceCache(Generic[Value]):
 
 
 class Memo(Generic[Value]):
-    """What is read of messages, kept by what it depends on."""
+    """A value of messages, cached by its dependence."""
 
     def __init__(self, depends: Dependence, read: Callable[[MessageReading], Value], most: int = MAX_KEPT) -> None:
         self._depends = depends
@@ -45,7 +45,7 @@ class Memo(Generic[Value]):
         self._cache: SliceCache[Value] = SliceCache(most=most)
 
     def of(self, reading: MessageReading) -> Value:
-        """Return what is read of a message."""
+        """Return the value of a message."""
         (cache,) = self._cache.of(reading)
         key = self._depends.key(reading)
         kept = cache.get(key)
@@ -53,9 +53,9 @@ class Memo(Generic[Value]):
 
 
 class SliceReader:
-    """Reads the slices of one file; `read` is how one of them is read, `most` how many of one are kept.
+    """Reads the slices of one file; `read` reads one of them, `most` is the cached number of each.
 
-    `always`: those that may say something by themselves are asked even where nothing of what they read is there.
+    `always`: writers that are run even if all that they read is empty, because they may write a constant.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class SliceReader:
         self._cache: SliceCache[SliceChanges] = SliceCache(len(writers), most)
 
     def read(self, reading: MessageReading) -> list[SliceChanges]:
-        """Return the changes of each slice of which a message holds something, in the order of the file."""
+        """Return the changes of each slice that a message fills, in the order of the file."""
         caches = self._cache.of(reading)
         first, found = reading.first, []
         own: MessageReading | None = None
@@ -90,7 +90,7 @@ class SliceReader:
 
 
 class Shapes:
-    """Which of some writers to ask, each known by the fields it reads (0: all segments of the name)."""
+    """The writers to run, each described by the fields that it reads (0: all segments of the name)."""
 
     def __init__(self, sources: Sequence[Sources]) -> None:
         self._sources = tuple(sources)
@@ -101,7 +101,7 @@ class Shapes:
         self._known: BoundedCache[tuple[int, ...], tuple[int, ...]] = BoundedCache(MAX_SHAPES)
 
     def to_read(self, reading: MessageReading) -> tuple[int, ...]:
-        """Return the places of the writers that have something to read, and of those that read nothing."""
+        """Return the indices of the writers with a filled field, and of those that read no field."""
         shape = reading.shape(self._reads)
         asked = self._known.get(shape)
         return self._known.keep(shape, self._to_ask(shape)) if asked is None else asked

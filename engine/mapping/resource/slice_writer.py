@@ -1,4 +1,4 @@
-"""What writes the changes of one slice: one element, one with its companion, a choice of types, a part of a list."""
+"""Writers of one slice's changes: an element, one with its companion, a choice of types, a part of a list."""
 
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -12,14 +12,14 @@ from engine.mapping.language.node import Step
 from engine.mapping.language.reading import MessageReading
 from engine.mapping.language.references import Refers, referring
 
-# What a NamedTuple is made with when it is called, without the call: of these a message makes hundreds.
+# Makes a NamedTuple without its constructor's overhead: a message makes hundreds of them.
 fresh: Final = tuple.__new__
 
 
 class SliceChanges(NamedTuple):
     """The changes of one slice, the warnings that came with them, and the resources that these refer to.
 
-    `refers`: which of them name what only a plan can resolve. `stand_in`: they name nobody in particular.
+    `refers`: those with names that only a plan can resolve. `stand_in`: they are a stand-in's.
     """
 
     changes: tuple[ElementChange, ...]
@@ -30,13 +30,13 @@ class SliceChanges(NamedTuple):
 
 
 class Single(NamedTuple):
-    """An element of its own."""
+    """A single element."""
 
     name: str
     step: Step
 
     def write(self, reading: MessageReading, changes: list[ElementChange]) -> None:
-        """Add what the segments say of the element; nothing where they say nothing."""
+        """Add the change of the element, if the segments have one."""
         value = self.step(None, reading)
         if value is NULL:
             changes.append(_deleted(self.name))
@@ -87,7 +87,7 @@ class ChoiceWriter(NamedTuple):
     steps: tuple[tuple[str, Step], ...]
 
     def write(self, reading: MessageReading, changes: list[ElementChange]) -> None:
-        """Add the one that has a value, and that the others are not there; or those that are deleted."""
+        """Add the one that has a value, with deletions of the others; or all deletions."""
         deleted = []
         for name, step in self.steps:
             value = step(None, reading)
@@ -104,7 +104,7 @@ class ChoiceWriter(NamedTuple):
 
 
 class ResourceWriter(NamedTuple):
-    """All elements of a resource that one template makes, each list being one slice."""
+    """All elements of a resource that one template makes; each list is one slice."""
 
     step: Step
     type_: str
@@ -116,9 +116,9 @@ class ResourceWriter(NamedTuple):
 
 
 class SliceWriter(NamedTuple):
-    """What writes the changes of one slice, and what these depend on: no field of that valued, nothing written.
+    """The writer of one slice, and its dependence: without a filled field nothing is written.
 
-    `always`: it may have something to say even so, a constant.
+    `always`: it may write a constant even so.
     """
 
     element: Single | Many | PrimitiveWriter | ChoiceWriter | ResourceWriter
@@ -126,9 +126,9 @@ class SliceWriter(NamedTuple):
     always: bool
 
     def read(self, reading: MessageReading) -> SliceChanges:
-        """Return the changes; to their warnings belong repetitions that nothing of the slice has read.
+        """Return the changes; their warnings include repetitions that the slice left unread.
 
-        `reading` is one of slices alone (`apart`): what was noted in it is forgotten.
+        `reading` is a separate one for slices (`apart`): its earlier notes are dropped.
         """
         reading.forget()
         found: list[ElementChange] = []
@@ -140,7 +140,7 @@ class SliceWriter(NamedTuple):
         return fresh(SliceChanges, (changes, tuple(reading.warnings), reading.referred, refers, False))
 
     def add(self, reading: MessageReading, changes: list[ElementChange]) -> None:
-        """Add the changes, and what is to be noted to a reading that several slices share."""
+        """Add the changes, and their notes to a reading that several slices share."""
         if reading.once or reading.whole:
             reading.once, reading.whole = [], []
         self.element.write(reading, changes)
@@ -149,7 +149,7 @@ class SliceWriter(NamedTuple):
 
 
 class IdentifierList(NamedTuple):
-    """The step that makes a list of identifiers, and what it depends on."""
+    """The step that makes a list of identifiers, and its dependence."""
 
     step: Step
     depends: Dependence
@@ -165,7 +165,7 @@ class IdentifierList(NamedTuple):
 
 
 def deletions(writer: SliceWriter) -> tuple[ElementChange, ...]:
-    """Return what deletes all that a writer may write."""
+    """Return deletions of all that a writer may write."""
     one = writer.element
     if isinstance(one, Many):
         return (ElementChange(one.name, one.slice, (), many=True),)
@@ -179,7 +179,7 @@ def deletions(writer: SliceWriter) -> tuple[ElementChange, ...]:
 
 
 def body_changes(body: dict[str, Any], type_: str) -> tuple[ElementChange, ...]:
-    """Return the elements of a resource that was made at once as changes, a list being one slice."""
+    """Return the elements of a whole resource as changes; each list is one slice."""
     known = elements()[type_]
     return tuple(
         [

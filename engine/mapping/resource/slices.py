@@ -1,4 +1,4 @@
-"""The elements of a resource file compiled to slices: what each source field says of each element."""
+"""Compiles the elements of a resource file to slices, one for each source field of an element."""
 
 from functools import reduce
 from typing import Any, Final
@@ -24,7 +24,7 @@ IDENTIFIER: Final = "identifier"
 
 
 class Slices:
-    """Compiles the elements of one resource file, or of one part of it: `at`."""
+    """Compiles the elements of one resource file, or of the part at `at`."""
 
     def __init__(self, compiler: Compiler, document: Document, type_: str, at: Path = ()) -> None:
         self._compiler = compiler
@@ -34,7 +34,7 @@ class Slices:
         self._names: dict[str, Path] = {}
 
     def writers(self) -> tuple[SliceWriter, ...]:
-        """Return what writes the changes of each element but the identifiers, in the order of the file."""
+        """Return the writers of all elements but the identifiers, in the order of the file."""
         authored = self._authored()
         writers: list[SliceWriter] = []
         self._chosen_once(authored)
@@ -55,15 +55,15 @@ class Slices:
         return tuple(writers)
 
     def parts(self) -> frozenset[str]:
-        """Return the elements that were compiled, and the slices of lists as `location(PV1-3)`."""
+        """Return the compiled elements, and the slices of lists as `location(PV1-3)`."""
         return frozenset(self._authored()) | {f"{path[1]}({name})" for name, path in self._names.items()}
 
     def filled(self) -> set[str]:
-        """Return the elements that are mapped, those of a choice each by itself."""
+        """Return the mapped elements, those of a choice individually."""
         return filled(self._value.get("elements"))
 
     def identifiers(self, section: str = "elements") -> IdentifierList:
-        """Return what makes all identifiers of a section (`merged`: those of the merged side)."""
+        """Return the maker of all identifiers of a section (`merged`: those of the merged side)."""
         value = (self._value.get(section) or {}).get(IDENTIFIER) or []
         scope = self._scope.at(section, IDENTIFIER)
         made = self._compiler.many(value, scope, ReferenceElement("Identifier", many=True))
@@ -77,7 +77,7 @@ class Slices:
         return {}
 
     def _chosen_once(self, authored: dict[str, Any]) -> None:
-        """Note elements of a choice of which more than one may come: each would undo the other, or both stand."""
+        """Note a choice with more than one possible element: each would delete the other, or both would be written."""
         alone = {one for one, value in authored.items() if value is not None}
         for stem, names in choices(self._type).items():
             choice = f"{stem}{CHOICE}"

@@ -1,4 +1,4 @@
-"""The status table of a resource file: which event moves the stored status where; the first line that fits holds."""
+"""The status table of a resource file: how an event moves the stored status; the first matching line applies."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -22,7 +22,7 @@ _MOMENTS: Final = ("arrives", "leaves")
 
 
 class StatusLine(NamedTuple):
-    """One line of the table: whether it fits, and what it makes of the status."""
+    """One line of the table: its condition, and its move of the status."""
 
     fits: Step
     to: Step | None
@@ -31,7 +31,7 @@ class StatusLine(NamedTuple):
 
 
 class StatusTable:
-    """The lines of one file, and what they make of a message: kept by what they depend on."""
+    """The lines of one file, with their moves cached by dependence."""
 
     def __init__(
         self, lines: Sequence[StatusLine], trail: LocationTrail | None, tests: Mapping[str, Test], depends: Dependence
@@ -42,7 +42,7 @@ class StatusTable:
         self._moves = Memo(depends, self._read)
 
     def move(self, reading: MessageReading) -> StatusMove:
-        """Return what a message makes of the status."""
+        """Return a message's move of the status."""
         move, warnings = self._moves.of(reading)
         reading.warnings += warnings
         return move
@@ -56,7 +56,7 @@ class StatusTable:
         return move, own.warnings
 
     def _fitting(self, reading: MessageReading) -> StatusMove:
-        """Return the move of the first line that fits, which has to have a status where it says one."""
+        """Return the move of the first matching line; a line with a `to` needs a value for it."""
         for line in self._lines:
             if not line.fits(None, reading):
                 continue
@@ -68,7 +68,7 @@ class StatusTable:
 
 
 def status_table(compiler: Compiler, scope: Scope, type_: str) -> StatusTable | None:
-    """Compile the table of a resource file; None where it has none."""
+    """Compile the table of a resource file; None if it has none."""
     value = scope.document.value.get("status")
     if value is None:
         return None
@@ -97,7 +97,7 @@ def status_table(compiler: Compiler, scope: Scope, type_: str) -> StatusTable | 
 
 
 def _trail(compiler: Compiler, value: Any, scope: Scope, type_: str) -> tuple[LocationTrail | None, dict[str, Test]]:
-    """Compile where the resource has been, and the tests whether an event tells of an arrival there or of leaving."""
+    """Compile the trail of a resource, and the tests whether an event is an arrival or a departure."""
     if value is None:
         return None, {}
     if not isinstance(value, dict) or not all(value.get(name) for name in ("list", "here", "prior")):
@@ -113,7 +113,7 @@ def _trail(compiler: Compiler, value: Any, scope: Scope, type_: str) -> tuple[Lo
 
 
 def _reached(compiler: Compiler, moves: list[Any], at: Scope) -> None:
-    """Note lines behind one that always holds, or behind one of the same condition that never passes on."""
+    """Note unreachable lines: after one that always applies, or one of the same condition that always has a status."""
     taken: dict[Any, int] = {}
     for number, move in enumerate(moves):
         if not isinstance(move, dict):
@@ -128,7 +128,7 @@ def _reached(compiler: Compiler, moves: list[Any], at: Scope) -> None:
 
 
 def _surely(to: Any) -> bool:
-    """Say whether a line that fits always holds: it moves nowhere, or to a code that is written out."""
+    """True if a matching line always applies: it moves nowhere, or to a literal code."""
     try:
         return to is None or any(is_sure(one) for one in parse_expression(str(to)))
     except ExpressionError:

@@ -1,4 +1,4 @@
-"""What FHIR asks of a resource file as a whole: a type with numbers, whose it is, and all that the type requires."""
+"""FHIR's rules for a whole resource file: a type with identifiers, its patient, and its required elements."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Final
@@ -11,13 +11,13 @@ from engine.mapping.language.template import Compiler
 
 PATIENT: Final = "Patient"
 IDENTIFIER: Final = "identifier"
-# Elements that say whose a resource is: where a type has one of these for patients, its file says so.
+# Elements that refer to the patient: if a type has one of these, its file must name it.
 HOLDERS: Final = ("patient", "subject", "beneficiary", "for")
 CHOICE: Final = "[x]"
 
 
 def known_type(compiler: Compiler, scope: Scope, type_: str) -> bool:
-    """Say whether FHIR R4 has a resource type; note where it has not, and where its resources have no numbers."""
+    """True if FHIR R4 has a resource type; note if it has not, or if its resources have no identifiers."""
     if type_ not in resource_types():
         compiler.problem(
             scope.at("resource"), f"unknown resource {type_!r}", nearest(type_, resource_types(), RESOURCES)
@@ -34,13 +34,13 @@ def known_type(compiler: Compiler, scope: Scope, type_: str) -> bool:
 
 
 def is_listed(type_: str) -> bool:
-    """Say whether resources of a type have a list of identifiers, by which they are found."""
+    """True if resources of a type have a list of identifiers, by which they are found."""
     number = elements()[type_].get(IDENTIFIER)
     return number is not None and number.many
 
 
 def check_holder(compiler: Compiler, scope: Scope, type_: str, holder: str) -> None:
-    """Note an element that is to say whose a resource is and refers to no patient, or that is wanted and not named."""
+    """Note a holder element that does not refer to a patient, or a missing one."""
     known = elements()[type_]
     of_patients = [name for name, one in known.items() if _of_patient(one.type_, one.targets)]
     usual = [name for name in HOLDERS if name in of_patients]
@@ -60,7 +60,7 @@ def check_holder(compiler: Compiler, scope: Scope, type_: str, holder: str) -> N
 
 
 def _check_part(compiler: Compiler, at: Scope, type_: str, holder: str) -> None:
-    """Note a part by which a resource is said to be a patient's (`participant.actor`) and which refers to none."""
+    """Note a holder within a part (`participant.actor`) that does not refer to a patient."""
     root, _, part = holder.partition(".")
     if not compiler.has(type_, root, at):
         return
@@ -72,14 +72,14 @@ def _check_part(compiler: Compiler, at: Scope, type_: str, holder: str) -> None:
 
 
 def written(holder: str) -> set[str]:
-    """Return the element that says whose a resource is, as delivery writes it; a part is written by the elements."""
+    """Return the holder element that delivery writes; a holder within a part is one of the mapped elements."""
     return {holder} - {""} if "." not in holder else set()
 
 
 def check_required(compiler: Compiler, scope: Scope, type_: str, given: Collection[str]) -> None:
-    """Note what a type requires and a file nowhere fills; `given` are the elements and parts that it fills.
+    """Note required elements that a file does not fill; `given` are the elements and parts that it fills.
 
-    Whose it is, is told apart.
+    `check_holder` reports the holder.
     """
     roots = {name.partition(".")[0].removeprefix("_") for name in given}
     for name, one in elements()[type_].items():
@@ -97,7 +97,7 @@ def check_required(compiler: Compiler, scope: Scope, type_: str, given: Collecti
 
 
 def filled(authored: Any) -> set[str]:
-    """Return the elements that a section fills, those of a choice each by itself."""
+    """Return the elements that a section fills, those of a choice individually."""
     found: set[str] = set()
     for name, value in authored.items() if isinstance(authored, Mapping) else ():
         if value is None:
