@@ -1,4 +1,4 @@
-"""Mappings: files checked and, for a channel, compiled to a subject and a plan for each message."""
+"""Checks mapping files and compiles them, for a channel, to a mapping from messages to subjects and plans."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ MakeCompiler = Callable[[FunctionContext, dict[str, Document], Problems], Compil
 
 @dataclass(frozen=True, slots=True)
 class MappingSource:
-    """A mapping as its files are; `hash` is of everything that was authored, `problems` what reading found."""
+    """The files of a mapping; `hash` is of all their content, `problems` those found by reading."""
 
     name: str
     documents: Documents
@@ -57,7 +57,7 @@ class MappingSource:
 
 @dataclass(frozen=True, slots=True)
 class CompiledFiles:
-    """What the files of a mapping become on a channel, whichever types of resources its event table sends."""
+    """The compiled files of a mapping on a channel, for any types of resources that its event table sends."""
 
     compiler: Compiler
     identifiers: Identifiers
@@ -70,7 +70,7 @@ class CompiledFiles:
     at_door: tuple[CompiledFilter, ...]
 
 
-# By the channel's file, and what the channel and the event table say beside these types.
+# By the channel's file, and the content of the channel and the event table without these types.
 Kept = dict[str, CompiledFiles]
 
 
@@ -85,9 +85,9 @@ def load(folders: Sequence[Path], name: str) -> MappingSource:
 
 
 def read(folders: Sequence[Path], name: str, edited: Edited = NONE) -> MappingSource:
-    """Read a mapping that is then compiled, which checks it; where its files stand is as for `load`.
+    """Read a mapping without checks, which compiling makes; the folders are as for `load`.
 
-    `edited`: texts in place of files of these folders, or beside them. ConfigurationError where there is nothing to
+    `edited`: texts in place of existing or new files of these folders. ConfigurationError if there is nothing to
     compile.
     """
     problems = Problems()
@@ -102,26 +102,26 @@ def compile_mapping(
     file: AuthoredFile | None = None,
     kept: Kept | None = None,
 ) -> "Mapping":
-    """Compile a mapping for a channel; by another compiler where its steps are to be watched.
+    """Compile a mapping for a channel; by another compiler to watch its steps.
 
-    `file`: the channel's, in which its filters stand. `kept`: what the files of this mapping became before, for where
-    its event table sends other types of resources; what they become now is added. ConfigurationError holds every
-    problem of every file: but for those of its filters, they do not depend on the channel.
+    `file`: the channel's, with its filters. `kept`: a cache of this mapping's compiled files, for event tables that
+    send other types of resources. ConfigurationError holds every problem of every file: except those of its filters,
+    they do not depend on the channel.
     """
     setting = setting_of(channel)
     compiled = _checked(source, setting, compiler, file or AuthoredFile(f"channel {channel.channel}", {}, {}), kept)
     if compiled is None:
         raise MappingError("no-patient-mapping")
-    mark = hashlib.sha256(f"{source.hash} {_said(setting)}".encode()).hexdigest()
+    mark = hashlib.sha256(f"{source.hash} {_settings_text(setting)}".encode()).hexdigest()
     return Mapping(mark, compiled)
 
 
 @dataclass(frozen=True, slots=True)
 class MappingParts:
-    """What the files of a mapping become on a channel."""
+    """The compiled parts of a mapping on a channel."""
 
     patient: PatientMapping
-    beside: ResourcePlanner
+    resources: ResourcePlanner
     reader: SubjectReader
     sends: frozenset[str]
 
@@ -140,8 +140,8 @@ def _checked(
     return compiled
 
 
-def _said(setting: Setting) -> str:
-    """Return all that a channel says to its mapping."""
+def _settings_text(setting: Setting) -> str:
+    """Return a channel's settings as text, for the hash."""
     return f"{setting!r}{setting.filters or ''}"
 
 
@@ -155,8 +155,8 @@ def _compile(
 ) -> MappingParts | None:
     problems.of(documents.everything())
     table = make_event_table(documents.events, problems)
-    beside = {key: value for key, value in documents.events.value.items() if key != SENT}
-    key = f"{file.file} {_said(setting)} {beside!r}"
+    settings = {key: value for key, value in documents.events.value.items() if key != SENT}
+    key = f"{file.file} {_settings_text(setting)} {settings!r}"
     files = kept.get(key) or _compile_files(documents, table, setting, problems, make_compiler, file)
     if not problems.found:
         kept[key] = files
@@ -175,7 +175,7 @@ def _compile(
 
 
 def _visit_fields(encounter: Document | None) -> tuple[tuple[str, int], ...]:
-    """Return the fields by which a visit is known, in the order of its file; a number of several fields is none."""
+    """Return the identity fields of a visit, in the order of its file, without numbers of several fields."""
     identity = encounter.value.get("identity") if encounter is not None else None
     if not isinstance(identity, dict):
         return ()
@@ -230,18 +230,18 @@ def _compile_files(
 class Mapping:
     """One mapping on one channel; pure: the same message gives the same subject and the same plan.
 
-    `hash` names the files and the channel's part in them (zone, authorities, policies). `taken`: what it is for.
+    `hash` names the files and the channel's settings (zone, authorities, policies). `taken`: the accepted messages.
     `sends`: the resource types that its events may send or look for.
     `filters`: those of the channel and of the event file, in the order in which they hold.
     """
 
     def __init__(self, mark: str, parts: MappingParts) -> None:
         self.hash = mark
-        self._beside = parts.beside
+        self._resources = parts.resources
         self._reader = parts.reader
         self.taken, self.filters = parts.reader.taken, parts.reader.filters
         self.sends = parts.sends
-        patients = PatientPlanner(parts.reader, parts.patient, parts.beside)
+        patients = PatientPlanner(parts.reader, parts.patient, parts.resources)
         self._planners: dict[EventAction, Planner] = {
             **IdentityPlanner(parts.reader, parts.patient).planners,
             **dict.fromkeys(
@@ -250,7 +250,7 @@ class Mapping:
         }
 
     def identify(self, message: Message) -> MessageSubject:
-        """Return whom the message speaks of, what is to be done with it, and what forbids that."""
+        """Return the subject of a message: its patients, its disposition and its findings."""
         readable = message.legible()
         subject = self._reader.subject(readable)
         if cut := unread(readable):
@@ -258,19 +258,19 @@ class Mapping:
         return subject if readable is message else flagged(subject, message.illegible)
 
     def plan(self, message: Message) -> Plan:
-        """Return what the message asks of a FHIR server; no interactions for a filtered one.
+        """Return the plan of a message; no interactions for a filtered one.
 
-        The values in it are shared between plans: nobody changes them in place. Raises MappingError for what cannot
-        be mapped: no identity, a self-merge, a code that a table refuses.
+        Its values are shared between plans and must not be changed in place. Raises MappingError if the message
+        cannot be mapped: no identity, a self-merge, a code that a table refuses.
         """
         message = message.legible()
         rule = self._reader.rule(message)
         moment = self._reader.moment(message)
         planner = self._planners.get(rule.action)
         interactions, warnings = planner(rule, message, moment) if planner else PlannedMessage()
-        if self._beside.attestations and interactions:
+        if self._resources.attestations and interactions:
             reading = MessageReading(message, message.groups, moment.offset, moment.day)
-            interactions += self._beside.attested(reading)
+            interactions += self._resources.attested(reading)
             warnings += tuple(reading.warnings)
         unmapped = unmapped_in(warnings) if warnings else ()
         warnings = tuple(dict.fromkeys((*moment.flags, *warnings)))

@@ -1,4 +1,4 @@
-"""What a message asks of a FHIR server: the interactions for those whom it speaks of, as its event's rule says."""
+"""Plans a message: the interactions for its patients, by the rule of its event."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ NOT_SENT = "not-sent"
 
 
 class PlannedMessage(NamedTuple):
-    """Interactions, and what is to be warned of with them."""
+    """Interactions, and their warnings."""
 
     interactions: tuple[Interaction, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ PlanGroup = Callable[[MergeGroup, Message, Moment], tuple[Interaction, list[str]
 
 
 class IdentityPlanner:
-    """Plans what an event says of whom numbers stand for: merges, changes of number, moves and links."""
+    """Plans events of identity: merges, changes of number, moves and links."""
 
     def __init__(self, reader: SubjectReader, patient: PatientMapping) -> None:
         self._identities = reader.identities
@@ -51,25 +51,25 @@ class IdentityPlanner:
         }
 
     def _in_groups(self, plan: PlanGroup, _: EventRule, message: Message, moment: Moment) -> PlannedMessage:
-        """Return what is asked for each PID and its MRG."""
-        made = [plan(group, message, moment) for group in merge_groups(message) or NO_GROUP]
+        """Return the interactions for each PID and its MRG."""
+        planned = [plan(group, message, moment) for group in merge_groups(message) or NO_GROUP]
         return PlannedMessage(
-            tuple([one for one, _ in made]), tuple([text for _, warnings in made for text in warnings])
+            tuple([one for one, _ in planned]), tuple([text for _, warnings in planned for text in warnings])
         )
 
     def _merge(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Merge, list[str]]:
-        found, faults = self._identities.pair(group, message, moment)
+        pair, faults = self._identities.pair(group, message, moment)
         _refuse_faults(faults)
-        if found is None:
+        if pair is None:
             raise MappingError("no-identity", "MRG-1")
         reading = reading_of(group, message, moment)
-        sources = tuple(one.identity for one in found.sources)
-        targets = tuple(one.identity for one in found.targets)
+        sources = tuple(one.identity for one in pair.sources)
+        targets = tuple(one.identity for one in pair.targets)
         gone = self._patient.merged_identifiers(reading)
-        survivor = self._patient.record(found.targets, reading)
+        survivor = self._patient.record(pair.targets, reading)
         merge = Merge(
-            found.source.identity,
-            found.target.identity,
+            pair.source.identity,
+            pair.target.identity,
             sources,
             tuple(item for item in gone if key_of(item) not in targets),
             _without(survivor, {key_of(item) for item in gone} - set(targets)),
@@ -94,11 +94,11 @@ class IdentityPlanner:
         return rename, reading.warnings
 
     def _move(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Move, list[str]]:
-        found, faults = self._identities.moved(group, message, moment)
+        sides, faults = self._identities.moved(group, message, moment)
         _refuse_faults(faults)
         reading = reading_of(group, message, moment)
-        record = self._patient.record(found.target, reading)
-        moving, source = identities(found.moving), identities(found.source)
+        record = self._patient.record(sides.target, reading)
+        moving, source = identities(sides.moving), identities(sides.source)
         listed = {cells.first[0] for cells in group.mrg.cells(1)} if group.mrg else set()
         gone = [one for one in self._patient.merged_identifiers(reading) if key_of(one) not in source]
         numbers = tuple(one for one in gone if one["value"] in listed)
@@ -122,15 +122,15 @@ class IdentityPlanner:
 
 
 class PatientPlanner:
-    """Plans what an event says of patients, and of the visits and whatever else belongs to them."""
+    """Plans events of patients, of their visits and their other resources."""
 
-    def __init__(self, reader: SubjectReader, patient: PatientMapping, beside: ResourcePlanner) -> None:
+    def __init__(self, reader: SubjectReader, patient: PatientMapping, resources: ResourcePlanner) -> None:
         self._reader = reader
         self._patient = patient
-        self._beside = beside
+        self._resources = resources
 
     def plan(self, rule: EventRule, message: Message, moment: Moment) -> PlannedMessage:
-        """Return what is asked for the patient and what belongs to it, or for each where the rule says so."""
+        """Return the interactions for the patient and its resources, or with `each` for every patient."""
         sides = self._reader.identities.sides(rule, message, moment)
         _refuse_faults(tuple(finding for side in sides for finding in side.findings))
         plan = self._moves if rule.moves else self._merges if rule.merges else self._upserts
@@ -155,7 +155,7 @@ class PatientPlanner:
             if rule.finds:
                 record = record._replace(identifiers=())
             own: list[Interaction] = [Upsert(record, rule.create, rule.reactivate, delete, rule.ignore, rule.thin)]
-            own += self._beside.interactions(rule, record, own, reading, suffix, historic=historic)
+            own += self._resources.interactions(rule, record, own, reading, suffix, historic=historic)
             interactions += own
             warnings += (*reading.warnings, *further(reading.all))
         if historic:
@@ -163,7 +163,7 @@ class PatientPlanner:
         return PlannedMessage(tuple(interactions), tuple(warnings))
 
     def _moves(self, rule: EventRule, sides: Sequence[Identities], message: Message, moment: Moment) -> PlannedMessage:
-        """Return what is asked where resources go from the patients of the MRG segments to those of their PIDs."""
+        """Return the interactions that move resources from the patients of the MRG segments to those of their PIDs."""
         interactions: list[Interaction] = []
         warnings: list[str] = []
         targets: dict[tuple[MessageIdentifier, ...], PatientRecord] = {}
@@ -182,7 +182,7 @@ class PatientPlanner:
         return PlannedMessage(tuple(interactions), tuple(warnings))
 
     def _merges(self, rule: EventRule, sides: Sequence[Identities], message: Message, moment: Moment) -> PlannedMessage:
-        """Return what is asked where resources of a patient are merged, once for each pair of PID and MRG."""
+        """Return the interactions that merge resources of a patient, once for each pair of PID and MRG."""
         interactions: list[Interaction] = []
         warnings: list[str] = []
         for number, (group, side) in enumerate(zip(merge_groups(message) or NO_GROUP, sides, strict=True)):
@@ -198,19 +198,19 @@ class PatientPlanner:
     def _from(
         self, side: Identities, rule: EventRule, target: PatientRecord, reading: MessageReading, suffix: str
     ) -> list[Interaction]:
-        """Return the acts of a rule, after the look-up of the patient whom MRG names, where that is another one."""
+        """Return the interactions of a rule's acts, after the look-up of MRG's patient if that is another one."""
         interactions: list[Interaction] = []
         identities = tuple(one.identity for one in side.found)
         if identities and not set(identities) & set(target.identities):
             source = PatientRecord(identities, (), (), placeholder=True, local=f"{SOURCE}{suffix[1:]}")
             interactions.append(Upsert(source, create=False, ignore=True, thin=True))
         for act in rule.acts:
-            interactions += self._beside.resources[act.type_].keeps(act, rule.clears, reading, suffix, target.local)
+            interactions += self._resources.resources[act.type_].keeps(act, rule.clears, reading, suffix, target.local)
         return interactions
 
 
 def reading_of(group: MergeGroup, message: Message, moment: Moment) -> MessageReading:
-    """Return what speaks of the patient of one group."""
+    """Return the reading of one group's patient."""
     segments = patient_segments(message, group.pid)
     reading = MessageReading(message, by_name(segments), moment.offset, moment.day)
     if group.pid is not None:
@@ -221,12 +221,12 @@ def reading_of(group: MergeGroup, message: Message, moment: Moment) -> MessageRe
 
 
 def _suffix(number: int) -> str:
-    """Return what tells apart resources of one type in a plan: of the second patient `-2`."""
+    """Return the suffix of a patient's local names in a plan: `-2` for the second patient."""
     return f"-{number + 1}" if number else ""
 
 
 def _once(interactions: Sequence[Interaction]) -> tuple[Interaction, ...]:
-    """Leave out what an earlier interaction has seen to: two patients of one ward."""
+    """Return interactions without repetitions: two patients may have one ward."""
     known: set[str] = set()
     kept: list[Interaction] = []
     for one in interactions:
@@ -239,7 +239,7 @@ def _once(interactions: Sequence[Interaction]) -> tuple[Interaction, ...]:
 
 
 def _without(record: PatientRecord, gone: set[Identity]) -> PatientRecord:
-    """Leave numbers out of a record: what MRG lists must not come back as current, nor tells what both sides list."""
+    """Return a record without numbers: MRG's must not become current again, and shared ones identify neither side."""
     identities = tuple(identity for identity in record.identities if identity not in gone)
     kept = tuple(item for item in record.identifiers if key_of(item) not in gone)
     return record._replace(identities=identities, identifiers=kept)

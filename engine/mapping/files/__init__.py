@@ -1,1 +1,1 @@
-"""What authors write, as it stands: documents, tables, settings, and the reference that both are held against."""
+"""The authored files: documents, tables, settings, and the reference that they are checked against."""

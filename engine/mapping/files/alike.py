@@ -1,4 +1,4 @@
-"""Parts of a resource file that are like another part: `OBX under OBR` says only where it differs from `OBX`."""
+"""Parts of a resource file that are like another part: `OBX under OBR` has only its differences from `OBX`."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -15,16 +15,16 @@ Moved = dict[tuple[Key, ...], tuple[Key, ...]]
 
 
 def alike(documents: Documents, problems: Problems) -> Documents:
-    """Return the files of a mapping with each part whole that is `like` another."""
+    """Return the files of a mapping with each `like` part completed."""
     return replace(documents, resources={name: _whole(one, problems) for name, one in documents.resources.items()})
 
 
 def _whole(document: Document, problems: Problems) -> Document:
-    """Return a resource file in which each segment that is `like` another has that one's lines beside its own."""
+    """Return a resource file in which each `like` segment has its model's lines in addition to its own."""
     parts = document.value.get(SEGMENTS)
     if not isinstance(parts, dict) or not any(isinstance(one, dict) and LIKE in one for one in parts.values()):
         return document
-    made, moved = dict(parts), dict(document.moved)
+    completed, moved = dict(parts), dict(document.moved)
     for name, value in parts.items():
         if not isinstance(value, dict) or LIKE not in value:
             continue
@@ -34,12 +34,12 @@ def _whole(document: Document, problems: Problems) -> Document:
             whole = {one for one, part in parts.items() if isinstance(part, dict) and LIKE not in part}
             problems.add(document, (SEGMENTS, name, LIKE), f"found {other!r}", nearest(other, whole, SEGMENTS))
             model = {}
-        made[name] = _joined(name, other, model, value, moved)
-    return Document(document.source, {**document.value, SEGMENTS: made}, document.below, moved)
+        completed[name] = _joined(name, other, model, value, moved)
+    return Document(document.source, {**document.value, SEGMENTS: completed}, document.below, moved)
 
 
 def _joined(name: str, other: str, model: dict[str, Any], value: dict[str, Any], moved: Moved) -> dict[str, Any]:
-    """Return a part with the lines of its model, and note where these stand."""
+    """Return a part with the lines of its model, and note the places of these."""
     own = {key: part for key, part in value.items() if key != LIKE}
     elements, authored = model.get(ELEMENTS), own.get(ELEMENTS) or {}
     for key in model.keys() - own.keys():

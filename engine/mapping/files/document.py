@@ -1,4 +1,4 @@
-"""Authored mapping files: found in their folders, extended where they say so, with the place of everything kept."""
+"""Authored mapping files: read from their folders and extended, with the place of every entry."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from engine.mapping.files.kinds import misshapen, without
 from engine.mapping.files.overlay import LEVELS, REPLACES, Key, laid_over, unsaid
 from engine.mapping.files.reference import GUIDE, RESOURCES, nearest, resource_types, type_names
 
-# Texts in place of files, or as files that are not there yet: what an author tries before it is saved.
+# Texts in place of existing or new files: an author's unsaved edits.
 Edited = Mapping[Path, str]
 NONE: Final[Edited] = {}
 SHIPPED: Final = "shipped/"
@@ -29,7 +29,7 @@ def _resource_of(stem: str) -> str:
     return type_names().get(stem.lower(), stem)
 
 
-# What a file says it is, by its name, where it does not say so itself.
+# The keys that name a document, with their defaults made of the file's name.
 NAMED: Final[Mapping[str, Callable[[str], str]]] = {
     "mapping": str,
     "resource": _resource_of,
@@ -40,9 +40,9 @@ NAMED: Final[Mapping[str, Callable[[str], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One mapping file, merged with the one that it extends; `moved` says where what was added stands in the file.
+    """One mapping file, merged with the one that it extends; `moved` has the places of added entries in the file.
 
-    `ships`: it is none of the site's own.
+    `ships`: it is not one of the site's own.
     """
 
     source: AuthoredFile
@@ -53,13 +53,13 @@ class Document:
 
     @property
     def name(self) -> str:
-        """What other files call it; empty for an event file, and one that does not say."""
+        """The name that other files use; empty for an event file, and for a file without one."""
         return next((str(self.value[key]) for key in KEYS.values() if key in self.value), "")
 
     def problem(self, path: tuple[Key, ...], found: str, expected: str) -> Problem:
         """Return a problem at `path`, in the site's own file.
 
-        What ships is sound by itself: where a line of it is wrong, the file that extends it makes it so.
+        Shipped files are valid by themselves: if a line of one is wrong, the file that extends it is the cause.
         """
         path = self.authored(path)
         if self.below is None or self._source(path) is not self.below:
@@ -69,16 +69,16 @@ class Document:
         return problem._replace(line=line, column=column)
 
     def is_shipped(self, path: tuple[Key, ...]) -> bool:
-        """Say whether what stands at a path is in a file that ships."""
+        """True if the entry at a path is in a shipped file."""
         return self.ships or self._source(self.authored(path)) is self.below
 
     def shown(self, path: tuple[Key, ...]) -> str:
-        """Return words for where a path stands, with the name of the file alone."""
+        """Return words for the place of a path, with the file's name without its folder."""
         file, line = self.place(path)
         return f"line {line} of {'the shipped ' if self.is_shipped(path) else ''}{Path(file).name}"
 
     def place(self, path: tuple[Key, ...]) -> tuple[str, int]:
-        """Return the file and line where `path` stands, or its nearest ancestor."""
+        """Return the file and line of `path`, or of its nearest ancestor."""
         path = self.authored(path)
         source = self._source(path)
         return source.file, source.place(path)[0]
@@ -91,7 +91,7 @@ class Document:
         return self.moved.get(path, path)
 
     def _source(self, path: tuple[Key, ...]) -> AuthoredFile:
-        """Return the file that says what stands at a path, or the longest part of it; entries are replaced whole."""
+        """Return the file that has a path, or the longest part of it; entries are replaced whole."""
         if self.below is None or _says(self.source.value, path):
             return self.source
         for end in range(len(path), 0, -1):
@@ -118,7 +118,7 @@ class Documents:
 
     @property
     def digest(self) -> str:
-        """A digest of all that was authored; the order of files does not matter, that of lines does."""
+        """The digest of all files; the order of files does not matter, that of lines does."""
         mark = hashlib.sha256()
         for kind, group in (("resource", self.resources), ("datatype", self.datatypes), ("table", self.tables)):
             for name in sorted(group):
@@ -128,18 +128,18 @@ class Documents:
 
 
 class Problems:
-    """Gathers problems, so that all of them are told at once."""
+    """Gathers problems, so that all of them are reported at once."""
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
         self._own: list[Document] = []
 
     def of(self, documents: Iterable[Document]) -> None:
-        """Say which files these are of: among them are the site's own, one of which makes wrong what ships."""
+        """Set the files that the problems are in: one of the site's own is the cause of a problem in a shipped one."""
         self._own = [one for one in documents if not one.ships]
 
     def add(self, document: Document, path: tuple[Key, ...], found: str, expected: str) -> None:
-        """Note one problem; of a file that ships in the site's own file that makes it wrong."""
+        """Note one problem; a problem in a shipped file is noted in the site's own file that causes it."""
         if document.ships and self._own:
             named = f"{found} {_at(document.value, path)!r}"
             cause = next((one for one in self._own if one.name and one.name in named), self._own[0])
@@ -150,7 +150,7 @@ class Problems:
             self.found.append(problem)
 
     def keys(self, document: Document, path: tuple[Key, ...], known: Collection[str], value: Iterable[str]) -> None:
-        """Note each key of an authored map that is none of those known."""
+        """Note each unknown key of an authored map."""
         for key in value:
             if key not in known:
                 self.add(document, (*path, key), f"unknown key {key!r}", nearest(key, set(known), GUIDE))
@@ -162,14 +162,14 @@ class Problems:
 
 
 def mapping_names(folders: Sequence[Path]) -> list[str]:
-    """Return the mappings that folders hold, as channels name them."""
+    """Return the names of the mappings in folders."""
     return sorted({path.stem for folder in folders for path in folder.glob("*.yaml")})
 
 
 def read_documents(folders: Sequence[Path], name: str, problems: Problems, edited: Edited = NONE) -> Documents:
     """Read the mapping `name`: each file from the first folder that has it; the last folder is the shipped one.
 
-    ConfigurationError where there is no event table; what else is wrong goes to `problems`.
+    ConfigurationError if there is no event table; other faults go to `problems`.
     """
     events = _find(folders, Path(f"{name}.yaml"), "mapping", problems, edited)
     if events is None and not problems.found:
@@ -183,13 +183,13 @@ def read_documents(folders: Sequence[Path], name: str, problems: Problems, edite
         _mend(events, problems)
     groups = {kind: _group(folders, kind, problems, edited) for kind in KINDS}
     if events is None:
-        # Told already; the other files are checked all the same.
+        # Already reported; the other files are checked all the same.
         events = Document(AuthoredFile(f"{name}.yaml", {}, {}), {}, ships=True)
     return Documents(events, groups["resources"], groups["datatypes"], groups["tables"])
 
 
 def yaml_in(folder: Path, edited: Edited = NONE) -> list[Path]:
-    """Return the YAML files of a folder by name, with those that only stand among edited ones."""
+    """Return the YAML files of a folder by name, including new edited ones."""
     return sorted({*folder.glob("*.yaml"), *(path for path in edited if path.parent == folder)})
 
 
@@ -203,18 +203,18 @@ def _group(folders: Sequence[Path], kind: str, problems: Problems, edited: Edite
         own = document.value[KEYS[kind]]
         _shape(document, problems)
         if own in group:
-            # Told where the author can mend it: in the site's own file of the two.
+            # Reported in the site's own file of the two, where the author can fix it.
             ships = Path(document.source.file).parent.parent == folders[-1]
-            told, other = (group[own], document) if ships else (document, group[own])
+            reported, other = (group[own], document) if ships else (document, group[own])
             expected = f"write it there, or extend that: a {KEYS[kind]} has one file"
             found = f"{own!r} is what {Path(other.source.file).name} is about"
-            problems.add(told, (KEYS[kind],), found, expected)
+            problems.add(reported, (KEYS[kind],), found, expected)
         group[own] = document
     return group
 
 
 def _at(value: Any, path: tuple[Key, ...]) -> Any:
-    """Return what stands at a path of a value, or the last part of it that is there."""
+    """Return the value at a path, or at the longest part of it."""
     for step in path:
         if not isinstance(value, dict) or step not in value:
             break
@@ -223,7 +223,7 @@ def _at(value: Any, path: tuple[Key, ...]) -> Any:
 
 
 def _says(value: Any, path: tuple[Key, ...]) -> bool:
-    """Say whether a file replaces the entry in which a path stands: then no part of it is in the file below."""
+    """True if a file replaces the entry of a path: then no part of it is in the file below."""
     whole = 2 + LEVELS.get(str(path[0]), 0) if path else 0
     for step in path[:whole]:
         if not isinstance(value, dict):
@@ -235,7 +235,7 @@ def _says(value: Any, path: tuple[Key, ...]) -> bool:
 
 
 def _shape(document: Document, problems: Problems) -> None:
-    """Note sections that are no map, and take them out, so that the rest can be checked."""
+    """Note and remove sections that are not maps, so that the rest can be checked."""
     for section in SECTIONS:
         lines = document.value.get(section) or {}
         if not isinstance(lines, dict):
@@ -248,14 +248,14 @@ def _shape(document: Document, problems: Problems) -> None:
 
 
 def _mend(document: Document, problems: Problems) -> None:
-    """Note what is of another kind than it must be, and take it out."""
+    """Note and remove parts of the wrong kind."""
     for path, found, expected in list(misshapen(document.value)):
         problems.add(document, path, found, expected)
         without(document.value, path)
 
 
 def _unread(folder: Path, problems: Problems) -> None:
-    """Note files of a site's folder that nobody reads: another ending, or a folder that is not of the known ones."""
+    """Note unread files of a site's folder: with another ending, or in an unknown folder."""
     known = {*KINDS, "tests"}
     for file in sorted(folder.glob("**/*.y*ml")):
         kind = file.relative_to(folder).parts[:-1]
@@ -303,7 +303,7 @@ def _find(folders: Sequence[Path], path: Path, key: str, problems: Problems, edi
 
 
 def _astray(own: str, below: str, path: Path, folders: Sequence[Path]) -> tuple[str, str]:
-    """Return what is wrong with what a file extends, and what would do."""
+    """Return the fault of a file's `extends`, and what is expected."""
     ships = [file.stem for file in (folders[-1] / path.parent).glob("*.yaml")]
     meant = below.removeprefix(SHIPPED)
     if path.stem not in ships and meant in ships:
@@ -316,7 +316,7 @@ def _astray(own: str, below: str, path: Path, folders: Sequence[Path]) -> tuple[
 
 
 def _read(path: Path, key: str, problems: Problems, edited: Edited) -> Document | None:
-    """Return a file, named as its file where it does not say what it is, so that the rest of it is checked, too."""
+    """Return a document; without a name of its own it gets the file's, so that the rest of it is checked, too."""
     try:
         source = scan_text(edited[path], str(path)) if path in edited else scan(path)
     except ConfigurationError as error:

@@ -1,4 +1,4 @@
-"""Fields as files write them, and the slice of a list that an entry describes: by what it names, or its first field."""
+"""Fields as files write them, and the name of the slice of a list that an entry describes."""
 
 import re
 from typing import Any, Final
@@ -13,7 +13,7 @@ FIELD: Final = re.compile(
 def slice_of(element: str, entry: Any) -> str:
     """Return the name of an entry's slice: its `slice`, its url, its source, or else the first field that it names.
 
-    Empty where it names none.
+    Empty if it names none.
     """
     if isinstance(entry, dict):
         each = entry.get("each")
@@ -25,7 +25,7 @@ def slice_of(element: str, entry: Any) -> str:
 
 
 def _first_field(entry: Any) -> str:
-    """Return the first field that stands in an entry, as `PID-15`."""
+    """Return the first field in an entry, as `PID-15`."""
     if isinstance(entry, str):
         match = FIELD.search(entry)
         return f"{match[1]}-{match[2]}" if match else ""

@@ -1,4 +1,4 @@
-"""Of what kind each key of a resource, data type or table file is: a text, a map or a list; checked before the rest."""
+"""The kind of each key of a resource, data type or table file: a text, a map or a list; checked first."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -7,7 +7,7 @@ MAP: Final = "a map such as {name: value}"
 LIST: Final = "a list such as [value]"
 TEXT: Final = "a text"
 KINDS: Final[Mapping[type, str]] = {dict: MAP, list: LIST, str: TEXT}
-# Keys that may be of one kind, or of several.
+# The kind, or kinds, of each key.
 OF: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(
         ("elements", "merged", "new", "merge", "identity", "status", "segments", "kinds", "codes"), (dict,)
@@ -19,7 +19,7 @@ OF: Final[Mapping[str, tuple[type, ...]]] = {
     "visit": (str,),
     "retired": (dict,),
 }
-# Kinds of the values of a map, and of the items of a list, where these are one.
+# The kind of a map's values, and of a list's items, where all have the same.
 WITHIN: Final[Mapping[str, type]] = {"levels": dict, "kinds": dict, "also": dict}
 
 
@@ -34,7 +34,7 @@ _IDENTITY: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(("types", "number"), (dict,)),
 }
 _ROW: Final = ("code", "display", "system", "original")
-# The same of what stands further down; `*` is any name of a map, `#` any item of a list.
+# The same for deeper paths; `*` is any name of a map, `#` any item of a list.
 BELOW: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(("needs.#", "grows.#", "stays.#", "key.#", "missing.flag", "missing.unless", "hl7"), _WORDS),
     **dict.fromkeys(("merge.to", "merge.part", "status.element", "status.history.*", "status.trail.*"), _WORDS),
@@ -59,7 +59,7 @@ BELOW: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys((f"{at}.{one}" for at in ("codes.*", "unmapped.default") for one in _ROW), _WORDS),
     "unmapped.default": (str, dict),
 }
-# The same of an event table, whose lines say more of themselves where they are read.
+# The same for an event table, whose lines are checked further when they are read.
 EVENT_TABLE: Final[Mapping[str, tuple[type, ...]]] = {
     **dict.fromkeys(("others", "identity.untyped", "historic.*", "identity.prefer.#.*", "identity.from.#.*"), _WORDS),
     **dict.fromkeys(("events.*.rule", "events.*.skip", "events.*.unhandled"), _WORDS),
@@ -69,17 +69,17 @@ EVENT_TABLE: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def misshapen(value: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
-    """Yield the path of each part of a file that is of another kind than it must be, what it is, and what would do."""
+    """Yield the path of each part of a file that has the wrong kind, with the found and the expected kind."""
     if "mapping" not in value:
         yield from _at_the_top(value)
     for pattern, kinds in (EVENT_TABLE if "mapping" in value else BELOW).items():
         for path, part in _parts(value, pattern.split("."), ()):
             if part is not None and not isinstance(part, kinds):
-                yield path, _found(part), f"expected {' or '.join(KINDS[one] for one in kinds)}"
+                yield path, _kind_in_words(part), f"expected {' or '.join(KINDS[one] for one in kinds)}"
 
 
 def without(value: dict[str, Any], path: tuple[str | int, ...]) -> None:
-    """Take out what stands at a path, with the list in which it stands if it is an item."""
+    """Remove the value at a path; for an item of a list, the whole list."""
     while isinstance(path[-1], int):
         path = path[:-1]
     inner: Any = value
@@ -92,7 +92,7 @@ def without(value: dict[str, Any], path: tuple[str | int, ...]) -> None:
 def _parts(
     value: Any, steps: Sequence[str], path: tuple[str | int, ...]
 ) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Yield each part that is at a pattern, with its path."""
+    """Yield each part that matches a pattern, with its path."""
     if not steps:
         yield path, value
         return
@@ -111,15 +111,15 @@ def _at_the_top(value: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...
         if part is None:
             continue
         if not isinstance(part, kinds):
-            yield (key,), _found(part), f"expected {' or '.join(KINDS[one] for one in kinds)}"
+            yield (key,), _kind_in_words(part), f"expected {' or '.join(KINDS[one] for one in kinds)}"
         elif key in WITHIN:
             inner: Any = value[key]
             parts: Iterable[tuple[Any, Any]] = inner.items() if isinstance(inner, dict) else enumerate(inner)
             wrong = ((name, one) for name, one in parts if not isinstance(one, WITHIN[key]))
-            yield from (((key, name), _found(one), f"expected {KINDS[WITHIN[key]]}") for name, one in wrong)
+            yield from (((key, name), _kind_in_words(one), f"expected {KINDS[WITHIN[key]]}") for name, one in wrong)
 
 
-def _found(part: Any) -> str:
-    """Return what a part is, in words."""
+def _kind_in_words(part: Any) -> str:
+    """Return the kind of a part, in words."""
     shown = {dict: "a map", list: "a list", type(None): "nothing"}.get(type(part))
     return f"found {shown or repr(str(part)[:60])}"

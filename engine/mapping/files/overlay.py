@@ -1,4 +1,4 @@
-"""One mapping file laid over the one that it extends: what it replaces, what it adds, and where that stands."""
+"""One mapping file laid over the one that it extends: its replacements and additions, with their places."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,9 +8,9 @@ from engine.mapping.files.field import slice_of
 Key = str | int
 ADD: Final = "add"
 EXTENDS: Final = "extends"
-# What a file says that takes the place of one that ships, whole.
+# The key of a file that replaces a shipped one whole.
 REPLACES: Final = "replaces"
-# Sections whose entries hold maps of single lines in turn: what a segment makes, element by element.
+# Sections with nested maps of single lines: the elements of a segment.
 LEVELS: Final = {"segments": 2}
 
 
@@ -19,7 +19,7 @@ def laid_over(
 ) -> tuple[dict[str, Any], dict[tuple[Key, ...], tuple[Key, ...]]]:
     """Lay one file over another: single events, elements and codes replace those of the same name.
 
-    Entries of `add` join the lists of their elements; one of the same slice takes the place of the one below.
+    Entries of `add` join the lists of their elements; one of the same slice replaces the one below.
     """
     merged = {**below, **above}
     added = merged.pop(ADD, None)
@@ -40,16 +40,16 @@ def laid_over(
 
 
 def unsaid(value: Mapping[str, Any], own: Sequence[str], *, ships: bool) -> tuple[str, str] | None:
-    """Return what is wrong with how a file stands to the shipped one of its name, and what would do; None for nothing.
+    """Return the fault of a file that shadows a shipped one without `extends`, and what is expected; None for none.
 
-    `own`: what that one is called. Without a word, what it says and this one does not would be lost unseen.
+    `own`: the names of the shipped one. Otherwise the entries of the shipped one would be lost silently.
     """
     name = own[0]
     if REPLACES not in value:
         if EXTENDS in value or not ships:
             return None
-        found = f"neither {EXTENDS} nor {REPLACES}: nothing of the file that ships under this name would hold"
-        return found, f"write {EXTENDS}: {name} to keep what stands there alone, or {REPLACES}: {name} to give it up"
+        found = f"neither {EXTENDS} nor {REPLACES}: the shipped file of this name would be lost"
+        return found, f"write {EXTENDS}: {name} to keep its entries, or {REPLACES}: {name} to drop them"
     if EXTENDS in value:
         return f"{REPLACES} beside {EXTENDS}", "leave one of the two out"
     if not ships:
@@ -58,7 +58,7 @@ def unsaid(value: Mapping[str, Any], own: Sequence[str], *, ships: bool) -> tupl
 
 
 def _over(below: dict[str, Any], above: dict[str, Any], levels: int) -> dict[str, Any]:
-    """Lay one map over another; so many levels further down they are laid over one another, too, not replaced."""
+    """Lay one map over another; nested maps are merged down to `levels`, and replaced below."""
     return below | {
         key: _over(below[key], part, levels - 1)
         if levels and isinstance(part, dict) and isinstance(below.get(key), dict)

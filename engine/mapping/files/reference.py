@@ -1,4 +1,4 @@
-"""What HL7 v2 and FHIR R4 know: fields of segments, components of data types, elements of types; for checks only."""
+"""The definitions of HL7 v2 and FHIR R4 for checks: fields, components of data types, elements of types."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ from engine.fhir.targets import target_types
 FIELDS: Final = "fields.tsv"
 TYPES: Final = "types.tsv"
 REFERENCE: Final = "Reference"
-# Where all the names stand of which a hint tells the nearest.
+# The places of the complete lists of names, for hints.
 GUIDE: Final = "adt-engine help reference"
 RESOURCES: Final = "hl7.org/fhir/R4/resourcelist.html"
 CODES: Final = "the element's value set at hl7.org/fhir/R4"
@@ -24,7 +24,7 @@ STANDARD: Final = "appendix A of HL7 v2.9"
 
 @dataclass(frozen=True, slots=True)
 class Hl7Field:
-    """One field of a segment: its data type (`-` unknown), whether it repeats, its name, and its most components."""
+    """One field of a segment: its data type (`-` unknown), whether it repeats, its name, its maximum of components."""
 
     type_: str
     repeats: bool
@@ -36,7 +36,7 @@ class Hl7Field:
 class ReferenceElement:
     """One element of a FHIR type: its type, whether it is a list, and the codes of a required binding.
 
-    `targets`: the types that a reference may name, empty for any. `required`: the type has none without it.
+    `targets`: the types that a reference may name, empty for any. `required`: the type requires it.
     """
 
     type_: str
@@ -57,12 +57,12 @@ def segments() -> dict[str, dict[int, Hl7Field]]:
 
 @cache
 def data_types() -> dict[str, int]:
-    """Return how many components each HL7 data type has."""
+    """Return the number of components of each HL7 data type."""
     return {name: int(count) for name, count, _ in _rows(TYPES)}
 
 
 def parts(type_: str, component: int) -> int:
-    """Return how many subcomponents a component of a data type has; 0 for none, and for what is not known."""
+    """Return the number of subcomponents of a component of a data type; 0 for none, and if unknown."""
     counts = _parts().get(type_, ())
     return counts[component - 1] if 0 < component <= len(counts) else 0
 
@@ -96,12 +96,12 @@ def resource_types() -> frozenset[str]:
 
 @cache
 def type_names() -> dict[str, str]:
-    """Return the resource types by what an event calls them: `relatedperson`."""
+    """Return the resource types by their names in event tables: `relatedperson`."""
     return {name.lower(): name for name in resource_types()}
 
 
 def page_of(type_: str) -> str:
-    """Return the page that lists the elements of a type, or of the resource that it is a part of."""
+    """Return the page that lists the elements of a type, or of its resource."""
     whole = type_.partition("_")[0]
     page = whole.lower() if whole in resource_types() else "datatypes"
     return f"hl7.org/fhir/R4/{page}.html"
@@ -114,7 +114,7 @@ def shown_type(type_: str) -> str:
 
 
 def nearest(word: str, words: object, where: str = "") -> str:
-    """Return a hint that names the nearest known word, or the five that are most like it, and `where` all stand."""
+    """Return a hint with the nearest known word, or the five most similar ones, and `where` all of them are."""
     names = sorted(str(name) for name in words) if isinstance(words, dict | set | frozenset | list | tuple) else []
     folded_names = {name.casefold(): name for name in names}
     close = [folded_names[one] for one in get_close_matches(word.casefold(), folded_names, n=MOST_NAMED, cutoff=0.5)]
@@ -130,7 +130,7 @@ def kind_of(value: Any) -> str:
 
 
 def listed(value: Any) -> list[str]:
-    """Return the texts of what an author may write as one text or as a list; none for nothing."""
+    """Return the texts of a value that is one text or a list; none for an empty one."""
     return [str(one) for one in value] if isinstance(value, list) else [] if value is None else [str(value)]
 
 

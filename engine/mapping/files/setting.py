@@ -1,4 +1,4 @@
-"""What a channel says to a mapping, as one frozen value: zone, authorities, policies and filters."""
+"""A channel's settings for its mapping, as one frozen value: zone, authorities, policies and filters."""
 
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
@@ -9,7 +9,7 @@ from engine.config.filters import Filter
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The channel's part in a mapping; the defaults serve checks, which need no channel."""
+    """The channel's settings for a mapping; the defaults are for checks, which need no channel."""
 
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
     authorities: dict[str, str] = field(default_factory=dict)
@@ -19,12 +19,12 @@ class Setting:
     allow_merge: bool = True
     refuse_unhandled: bool = False
     filter_messages: bool = False
-    # Beside the hash of a channel without filters, which is what it was before there were any.
+    # Not in the repr: the hash of a channel without filters stays as it was before filters existed.
     filters: tuple[Filter, ...] = field(default=(), repr=False)
 
 
 def setting_of(channel: Channel) -> Setting:
-    """Return what a channel says to its mapping."""
+    """Return a channel's settings for its mapping."""
     return Setting(
         zone=channel.zone,
         authorities=dict(channel.authorities),

@@ -1,4 +1,4 @@
-"""Code tables: an HL7 code to a FHIR code, and what becomes of codes that are not in the table."""
+"""Code tables: HL7 codes to FHIR codes, and the policy for codes that are not in the table."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ V2_SYSTEM: Final = "http://terminology.hl7.org/CodeSystem/v2-"
 
 
 class UnmappedPolicy(StrEnum):
-    """What becomes of a code that the table does not have.
+    """The policy for a code that the table does not have.
 
-    `keep-original`: the code goes on as text and as a coding of its own, with a warning. `default`: the table's
-    default code stands for it, with a warning. `refuse`: the message cannot be mapped. `ignore`: nothing is made.
+    `keep-original`: the code is kept as text and as a coding of its own, with a warning. `default`: the table's
+    default code replaces it, with a warning. `refuse`: the message cannot be mapped. `ignore`: nothing is made.
     """
 
     KEEP = "keep-original"
@@ -38,10 +38,9 @@ class TargetCode:
 
 @dataclass(frozen=True, slots=True)
 class MappingTable:
-    """One code table. A code that stands there without a target is known, but has no FHIR code (`displays` names it).
+    """One code table. A code without a target is known, but has no FHIR code (`displays` names it).
 
-    `hl7` is the number of the HL7 table the codes are of (`0002`), empty where they are of none. Look-up is exact
-    first, then without regard to case.
+    `hl7` is the number of the codes' HL7 table (`0002`), or empty. Look-up is exact first, then ignores case.
     """
 
     name: str
@@ -53,21 +52,21 @@ class MappingTable:
     folded: Mapping[str, str] = field(default_factory=dict)
 
     def key(self, code: str) -> str | None:
-        """Return the table's own spelling of a code; None where it is not in the table."""
+        """Return the table's own spelling of a code; None if it is not in the table."""
         return code if code in self.codes else self.folded.get(code.casefold())
 
     def answers(self, made: Callable[[str], Any]) -> dict[str, Any]:
-        """Return what a function makes of each of the table's own codes, worked out once."""
+        """Return the function's precomputed result for each of the table's own codes."""
         return {code: made(code) for code in self.codes}
 
     @property
     def original_system(self) -> str:
-        """The code system of the HL7 codes themselves, empty where they are of no HL7 table."""
+        """The code system of the HL7 codes, empty if they have no HL7 table."""
         return V2_SYSTEM + self.hl7 if self.hl7 else ""
 
 
 def make_table(name: str, value: Mapping[str, Any]) -> MappingTable:
-    """Make a table of an authored one that was checked."""
+    """Make a table of a checked authored one."""
     system = value.get("system") or ""
     codes: dict[str, TargetCode | None] = {}
     displays: dict[str, str] = {}

@@ -49,7 +49,7 @@ def code(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the FHIR code of a text."""
     table = context.tables[names[0]]
 
-    def made(value: str, reading: MessageReading) -> str | None:
+    def apply(value: str, reading: MessageReading) -> str | None:
         key = table.key(value)
         if key is not None:
             target = table.codes[key]
@@ -57,7 +57,7 @@ def code(context: FunctionContext, names: tuple[str, ...]) -> Apply:
         _unknown(table, reading)
         return table.default.code if table.default else None
 
-    return _by_table(table, made)
+    return _by_table(table, apply)
 
 
 @once
@@ -65,7 +65,7 @@ def coding(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the Coding of a text."""
     table = context.tables[names[0]]
 
-    def made(value: str, reading: MessageReading) -> dict[str, Any] | None:
+    def apply(value: str, reading: MessageReading) -> dict[str, Any] | None:
         key = table.key(value)
         if key is not None:
             target = table.codes[key]
@@ -75,7 +75,7 @@ def coding(context: FunctionContext, names: tuple[str, ...]) -> Apply:
             return None
         return table.default.coding() if table.default else {"code": value}
 
-    return _by_table(table, made)
+    return _by_table(table, apply)
 
 
 @once
@@ -83,13 +83,13 @@ def concept(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return a CodeableConcept of one coding and its text."""
     plain = coding(context, names)
 
-    def made(value: str, reading: MessageReading) -> dict[str, Any] | None:
+    def apply(value: str, reading: MessageReading) -> dict[str, Any] | None:
         found = plain(value, reading)
         if found is None:
             return None
         return {"coding": [found], "text": found.get("display") or value} if "system" in found else {"text": value}
 
-    return _by_table(context.tables[names[0]], made)
+    return _by_table(context.tables[names[0]], apply)
 
 
 @once
@@ -97,7 +97,7 @@ def unmapped(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the code as sent if no table has a target for it."""
     first, *others = [context.tables[name] for name in names]
 
-    def made(value: str, _: MessageReading) -> dict[str, Any] | None:
+    def apply(value: str, _: MessageReading) -> dict[str, Any] | None:
         key = first.key(value)
         if key is not None and first.codes[key]:
             return None
@@ -110,7 +110,7 @@ def unmapped(context: FunctionContext, names: tuple[str, ...]) -> Apply:
             coding["display"] = first.displays[key]
         return {"coding": [coding]}
 
-    return _by_table(first, made)
+    return _by_table(first, apply)
 
 
 @once
@@ -120,7 +120,7 @@ def coded(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     as_sent = _sender(coding_system(context, ()))
     known: BoundedCache[tuple[str | Null, ...], dict[str, Any]] = BoundedCache(MAX_CONCEPTS)
 
-    def made(cells: Cells, reading: MessageReading) -> Any:
+    def apply(cells: Cells, reading: MessageReading) -> Any:
         key = tuple(cells.first)
         found = known.get(key)
         if found is not None:
@@ -131,7 +131,7 @@ def coded(context: FunctionContext, names: tuple[str, ...]) -> Apply:
             return NULL if NULL in cells.first else None
         return concept if len(reading.warnings) > warned else known.keep(key, concept)
 
-    return made
+    return apply
 
 
 Sender = Callable[[str, str, str, str, MessageReading], dict[str, Any]]
@@ -195,7 +195,7 @@ def coding_system(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     table = context.tables.get("coding-system")
     known: BoundedCache[str, str] = BoundedCache(MAX_KEPT)
 
-    def made(name: str, reading: MessageReading) -> str:
+    def apply(name: str, reading: MessageReading) -> str:
         uri = known.get(name) or _system_uri(table, name)
         if uri:
             return known.keep(name, uri)
@@ -204,7 +204,7 @@ def coding_system(context: FunctionContext, _: tuple[str, ...]) -> Apply:
             _unknown(table, reading)
         return LOCAL_CODES + quote(name, safe="")
 
-    return made
+    return apply
 
 
 def _system_uri(table: MappingTable | None, name: str) -> str:
@@ -224,7 +224,7 @@ def texts(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     """Return the distinct texts of all repetitions, joined by commas; a warning for codes that no table has."""
     tables = [context.tables[name] for name in names]
 
-    def made(repetitions: tuple[Cells, ...], reading: MessageReading) -> str | None:
+    def apply(repetitions: tuple[Cells, ...], reading: MessageReading) -> str | None:
         if tables and not all(map(known, repetitions)):
             reading.warnings.append(UnmappedWarning(f"{UNMAPPED_CODE} {reading.place}", tables[0].name))
         texts = [text for cells in repetitions if (text := _display(cells, tables))]
@@ -234,7 +234,7 @@ def texts(context: FunctionContext, names: tuple[str, ...]) -> Apply:
         codes = [code for at in (0, 3) if (code := text_at(cells.first, at))]
         return not codes or any(is_cdc_code(code) or any(table.key(code) for table in tables) for code in codes)
 
-    return made
+    return apply
 
 
 def is_cdc_code(text: str) -> bool:

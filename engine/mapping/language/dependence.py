@@ -47,11 +47,11 @@ class Dependence(NamedTuple):
         first, sources = reading.first, self.sources
         text: Hashable = None
         if sources and not sources[1:] and sources[0][1]:
-            found = first.get(sources[0][0])
-            text = found.field(sources[0][1]) or None if found is not None else None
+            segment = first.get(sources[0][0])
+            text = segment.field(sources[0][1]) or None if segment is not None else None
         elif sources:
             texts = [
-                reading.texts(name) if not number else found.field(number) if (found := first.get(name)) else ""
+                reading.texts(name) if not number else segment.field(number) if (segment := first.get(name)) else ""
                 for name, number in sources
             ]
             text = tuple(texts) if any(texts) else None
@@ -93,10 +93,10 @@ def _sources(authored: Any) -> tuple[tuple[str, int], ...]:
     """Return every field that a template names; for a segment that it iterates, the segment alone."""
     if isinstance(authored, dict):
         each = authored.get("each")
-        found = [source for part in authored.values() for source in _sources(part)]
+        sources = [source for part in authored.values() for source in _sources(part)]
         if isinstance(each, str) and SEGMENT.fullmatch(each):
-            return ((each, 0), *(source for source in found if source[0] != each))
-        return tuple(found)
+            return ((each, 0), *(source for source in sources if source[0] != each))
+        return tuple(sources)
     if isinstance(authored, list):
         return tuple([source for part in authored for source in _sources(part)])
     return _fields(authored) if isinstance(authored, str) else ()

@@ -93,12 +93,12 @@ class ExpressionCompiler(ABC):
     def _alternatives(
         self, alternatives: Sequence[tuple[Alternative, Scope]], want: ReferenceElement, *, held: bool
     ) -> Compiled:
-        made = tuple(self._alternative(one, scope, want) for one, scope in alternatives)
+        compiled = tuple(self._alternative(one, scope, want) for one, scope in alternatives)
         self._checks.reached(alternatives)
-        if len(made) == 1:
-            return made[0]
-        fixed, always = any(one.fixed for one in made), any(one.always for one in made)
-        return Compiled(first_of(made, held=held), fixed, any_mask(made), always=always)
+        if len(compiled) == 1:
+            return compiled[0]
+        fixed, always = any(one.fixed for one in compiled), any(one.always for one in compiled)
+        return Compiled(first_of(compiled, held=held), fixed, any_mask(compiled), always=always)
 
     def _alternative(self, one: Alternative, scope: Scope, want: ReferenceElement) -> Compiled:
         one = self._checks.typed(one, want, scope)
@@ -134,8 +134,8 @@ class ExpressionCompiler(ABC):
             maker = self.makers[name]
             return Function(Takes.CELLS, "Reference", lambda _, __: maker, "")
         if name[0].isupper():
-            made = self.datatype(name, scope, {*self._documents, *self.makers, *FUNCTIONS})
-            return Function(Takes.CELLS, made.to, lambda _, __: made.step, "") if made else None
+            datatype = self.datatype(name, scope, {*self._documents, *self.makers, *FUNCTIONS})
+            return Function(Takes.CELLS, datatype.to, lambda _, __: datatype.step, "") if datatype else None
         function = FUNCTIONS.get(name)
         if function is None:
             self.problem(scope, f"unknown function {name!r}", nearest(name, FUNCTIONS, GUIDE))

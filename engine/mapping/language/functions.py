@@ -60,22 +60,22 @@ def _birth_time(context: FunctionContext, _: tuple[str, ...]) -> Apply:
 def _timed(context: FunctionContext, shape: Callable[[Timestamp], str]) -> Apply:
     read = context.stamps.read
 
-    def made(value: str, reading: MessageReading) -> Any:
+    def apply(value: str, reading: MessageReading) -> Any:
         stamp = read(value, reading.offset)
         return reading.warn(BAD_VALUE) if stamp is None else shape(stamp)
 
-    return made
+    return apply
 
 
 def _boolean(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     table = context.tables[names[0]]
 
-    def made(value: str, reading: MessageReading) -> bool | None:
+    def apply(value: str, reading: MessageReading) -> bool | None:
         key = table.key(value)
         target = table.codes[key] if key is not None else None
         return reading.warn(BAD_VALUE) if target is None else target.code == "true"
 
-    return made
+    return apply
 
 
 def _integer(value: str, reading: MessageReading, least: int = 0) -> int | None:
@@ -94,13 +94,13 @@ def _decimal(value: str, reading: MessageReading) -> int | float | None:
 def _if_past(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     read = context.stamps.read
 
-    def made(value: str, reading: MessageReading) -> str | None:
+    def apply(value: str, reading: MessageReading) -> str | None:
         stamp = read(value, reading.offset)
         if stamp is None or stamp.precision < 8 or not reading.today:
             return None
         return words[0] if value[:8] < reading.today else None
 
-    return made
+    return apply
 
 
 def _line(first: Sequence[str | Null], order: Iterable[int]) -> str | None:
@@ -118,10 +118,10 @@ def _one_coding(number: int) -> Callable[[FunctionContext, tuple[str, ...]], App
         concept_of = coded(context, names)
 
         def made(cells: Cells, reading: MessageReading) -> Any:
-            found = concept_of(cells, reading)
-            if not isinstance(found, dict):
-                return found if not number else None
-            codings = found.get("coding") or ()
+            concept = concept_of(cells, reading)
+            if not isinstance(concept, dict):
+                return concept if not number else None
+            codings = concept.get("coding") or ()
             return codings[number] if number < len(codings) else None
 
         return made
@@ -132,21 +132,21 @@ def _one_coding(number: int) -> Callable[[FunctionContext, tuple[str, ...]], App
 def _entity_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     system = context.identifiers.resource_system
 
-    def made(cells: Cells, reading: MessageReading) -> str:
+    def apply(cells: Cells, reading: MessageReading) -> str:
         authority = Authority(*(text_at(cells.first, index) for index in (1, 2, 3)))
         return system(authority, words[0], reading.facility)
 
-    return made
+    return apply
 
 
 def _identifier_type(context: FunctionContext, names: tuple[str, ...]) -> Apply:
     named, type_of = concept(context, names), context.identifiers.type_of
 
-    def made(value: Cells, reading: MessageReading) -> dict[str, Any] | None:
+    def apply(value: Cells, reading: MessageReading) -> dict[str, Any] | None:
         type_ = type_of(value, reading.place)
         return named(type_, reading) if type_ else None
 
-    return made
+    return apply
 
 
 def _identifier_system(context: FunctionContext, _: tuple[str, ...]) -> Apply:
@@ -157,12 +157,12 @@ def _identifier_system(context: FunctionContext, _: tuple[str, ...]) -> Apply:
 def _number_system(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     system = context.identifiers.resource_system
 
-    def made(cells: Cells, reading: MessageReading) -> str:
+    def apply(cells: Cells, reading: MessageReading) -> str:
         parts = [cells.leaf(4, part) for part in (1, 2, 3)]
         authority = Authority(*(part if isinstance(part, str) else "" for part in parts))
         return system(authority, words[0], reading.facility)
 
-    return made
+    return apply
 
 
 def _place_name(_: FunctionContext, words: tuple[str, ...]) -> Apply:
@@ -173,10 +173,10 @@ def _place_name(_: FunctionContext, words: tuple[str, ...]) -> Apply:
 def _identifier_value(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     placeholder = context.identifiers.placeholder
 
-    def made(value: str, reading: MessageReading) -> str | None:
+    def apply(value: str, reading: MessageReading) -> str | None:
         return reading.warn("placeholder-identifier") if placeholder(value) else value
 
-    return made
+    return apply
 
 
 def _identifier_use(context: FunctionContext, _: tuple[str, ...]) -> Apply:

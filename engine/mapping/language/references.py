@@ -37,14 +37,14 @@ def pointed(
     `refers`: the changes with such names. `earlier`: the local names of earlier resources of the plan, by these names.
     """
 
-    found = list(changes)
+    result = list(changes)
     for number, names in reversed(refers):
         if all(earlier.get(_local(name, place, suffix)) == name[1:] for name in names):
             continue
         change = changes[number]
         items = tuple([made for item in change.items if (made := resolved(item, place, suffix, earlier))])
-        found[number : number + 1] = [ElementChange(change.element, change.slice, items, change.many)] if items else []
-    return tuple(found)
+        result[number : number + 1] = [ElementChange(change.element, change.slice, items, change.many)] if items else []
+    return tuple(result)
 
 
 def placed(value: Any, place: str) -> Any:

@@ -56,13 +56,13 @@ def substring(_: FunctionContext, words: tuple[str, ...]) -> Apply:
 def utc_minute(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     """Return the minute of a timestamp in UTC; nothing, and no warning, without a time of day."""
 
-    def made(value: str, reading: MessageReading) -> str | None:
+    def apply(value: str, reading: MessageReading) -> str | None:
         stamp = context.stamps.read(value, reading.offset)
         if stamp is None or stamp.precision < MINUTES or MIDNIGHT.fullmatch(value.strip()[8:]):
             return None
         return stamp.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M")
 
-    return made
+    return apply
 
 
 def pad(_: FunctionContext, words: tuple[str, ...]) -> Apply:
@@ -83,18 +83,18 @@ def split(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return a part of a text split at a separator, counted from 1; nothing if there are fewer."""
     separator, index = unquoted(words[0]), int(words[1]) - 1
 
-    def made(value: str, _: MessageReading) -> str | None:
+    def apply(value: str, _: MessageReading) -> str | None:
         parts = value.split(separator, index + 1)
         return (parts[index].strip() or None) if index < len(parts) else None
 
-    return made
+    return apply
 
 
 def concat(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return a text with others after it; a text before an empty path is left out with it."""
     fixed = tuple(unquoted(word) if word[0] == "'" else None for word in words)
 
-    def made(values: tuple[Any, ...], _: MessageReading) -> str:
+    def apply(values: tuple[Any, ...], _: MessageReading) -> str:
         text, pending = values[0], ""
         for word, value in zip(fixed, values[1:], strict=True):
             if word is not None:
@@ -104,7 +104,7 @@ def concat(_: FunctionContext, words: tuple[str, ...]) -> Apply:
                 pending = ""
         return str(text + pending).strip()
 
-    return made
+    return apply
 
 
 def shifted(sign: int) -> Made:

@@ -54,8 +54,8 @@ class Compiler(ExpressionCompiler):
         if not isinstance(texts, list) or not texts:
             return self.problem(scope, f"found {kind_of(texts)}", "expected a list of expressions")
         if any(isinstance(one, dict) for one in texts):
-            made = tuple(self.value(one, scope.at(number), want) for number, one in enumerate(texts))
-            return Compiled(first_of(made, held=scope.held), mask=any_mask(made))
+            compiled = tuple(self.value(one, scope.at(number), want) for number, one in enumerate(texts))
+            return Compiled(first_of(compiled, held=scope.held), mask=any_mask(compiled))
         alternatives: list[tuple[Alternative, Scope]] = []
         for number, text in enumerate(texts):
             try:
@@ -83,18 +83,18 @@ class Compiler(ExpressionCompiler):
             return self.problem(scope, f"found {kind_of(value)} for {shown_type(type_)}", "give an expression instead")
         if type_ == EXTENSION and not {"default", "fill"}.intersection(scope.path[-1:]):
             self._checks.extension(value, scope)
-        made: list[tuple[str, Compiled]] = []
+        compiled: list[tuple[str, Compiled]] = []
         for key, part in value.items():
             if key in RESERVED or part is None:
                 continue
             name, _, rest = key.partition(".")
-            made.append((name, self._element(name, rest, part, scope.at(key), type_)))
+            compiled.append((name, self._element(name, rest, part, scope.at(key), type_)))
         if whole:
-            self._checks.required(type_, [name for name, _ in made], scope)
+            self._checks.required(type_, [name for name, _ in compiled], scope)
         warning = f"not-whole {scope.at_hand}" if scope.at_hand and scope.at_hand == str(value.get("each")) else ""
-        node = object_of(made, self._needs(value, scope, known), warning, held=scope.held)
-        content = [one for _, one in made if not one.fixed]
-        names, always = frozenset(name for name, _ in made), not content or any(one.always for one in content)
+        node = object_of(compiled, self._needs(value, scope, known), warning, held=scope.held)
+        content = [one for _, one in compiled if not one.fixed]
+        names, always = frozenset(name for name, _ in compiled), not content or any(one.always for one in content)
         if type_ == PERIOD:
             node = forward(node)
         node = guarded(node, self.guards(value, scope))
@@ -118,23 +118,23 @@ class Compiler(ExpressionCompiler):
         if type_ not in elements():
             return self.problem(scope, f"{type_} has no parts", "give an expression for the whole of it")
         name, _, rest = name.partition(".")
-        made = self._element(name, rest, part, scope, type_)
-        node = object_of([(name, made)], frozenset(), "", held=scope.held)
-        mask, always = any_mask([] if made.fixed else [made]), made.fixed or made.always
+        compiled = self._element(name, rest, part, scope, type_)
+        node = object_of([(name, compiled)], frozenset(), "", held=scope.held)
+        mask, always = any_mask([] if compiled.fixed else [compiled]), compiled.fixed or compiled.always
         if type_ == PERIOD:
             node = forward(node)
-        return Compiled(node, made.fixed, mask, names=frozenset({name}), always=always)
+        return Compiled(node, compiled.fixed, mask, names=frozenset({name}), always=always)
 
     def many(self, part: Any, scope: Scope, element: ReferenceElement) -> Compiled:
         """Compile the template of a list: entries, each for one item or, with `each`, for several."""
         if isinstance(part, list):
-            made = tuple(self.items(entry, scope.at(number), element) for number, entry in enumerate(part))
+            compiled = tuple(self.items(entry, scope.at(number), element) for number, entry in enumerate(part))
         else:
-            made = (self.items(part, scope, element),)
-        node, always = joined(made, held=scope.held), any(one.always for one in made)
-        if element.type_ == EXTENSION and len(made) > 1:
+            compiled = (self.items(part, scope, element),)
+        node, always = joined(compiled, held=scope.held), any(one.always for one in compiled)
+        if element.type_ == EXTENSION and len(compiled) > 1:
             node = Staged(node, _each_once)
-        return Compiled(node, all(one.fixed for one in made), any_mask(made), always=always)
+        return Compiled(node, all(one.fixed for one in compiled), any_mask(compiled), always=always)
 
     def items(self, entry: Any, scope: Scope, element: ReferenceElement) -> Compiled:
         """Compile one entry of a list; its step returns a list, NULL or None."""
@@ -181,12 +181,12 @@ class Compiler(ExpressionCompiler):
         return EachNode(name, name == scope.at_hand, f"{name}-{head.field}", head.field, item, also)
 
     def _as(self, name: str, scope: Scope, element: ReferenceElement) -> DataType:
-        made = self.datatype(name, scope, self._documents)
-        if made is None:
+        compiled = self.datatype(name, scope, self._documents)
+        if compiled is None:
             return DataType(element.type_, NOTHING.step)
-        if made.to and made.to != element.type_:
-            self.problem(scope, f"{name} makes {made.to}", f"expected {element.type_} here")
-        return made
+        if compiled.to and compiled.to != element.type_:
+            self.problem(scope, f"{name} makes {compiled.to}", f"expected {element.type_} here")
+        return compiled
 
     # Data types
 
@@ -228,10 +228,10 @@ class Compiler(ExpressionCompiler):
         template = value.get("elements")
         if isinstance(template, dict) and "needs" in value:
             template = {**template, "needs": sorted(self._needs(value, scope, elements()[to]) & elements()[to].keys())}
-        made = self.object(template, scope.at("elements"), to)
+        compiled = self.object(template, scope.at("elements"), to)
         parts = enumerate(self._list(value, "also", scope))
         also = tuple(self.object(part, scope.at("also", number), to).step for number, part in parts)
-        return DataType(to, made.step, also)
+        return DataType(to, compiled.step, also)
 
     # Needs
 

@@ -30,13 +30,13 @@ def instant(context: FunctionContext, _: tuple[str, ...]) -> Apply:
     """Return a timestamp that has a time of day, with its offset; nothing for a mere date."""
     read = context.stamps.read
 
-    def made(value: str, reading: MessageReading) -> Any:
+    def apply(value: str, reading: MessageReading) -> Any:
         stamp = read(value, reading.offset)
         if stamp is None:
             return reading.warn(BAD_VALUE)
         return stamp.fhir_datetime() if stamp.precision >= MINUTE else None
 
-    return made
+    return apply
 
 
 def minutes_after(context: FunctionContext, words: tuple[str, ...]) -> Apply:
@@ -44,7 +44,7 @@ def minutes_after(context: FunctionContext, words: tuple[str, ...]) -> Apply:
     read, head = context.stamps.read, parse_path(words[0])
     start = function_of(field_node(head, Takes.TEXT, "")) if isinstance(head, SegmentPath) else (lambda _, __: None)
 
-    def made(value: str, reading: MessageReading) -> Any:
+    def apply(value: str, reading: MessageReading) -> Any:
         if not MINUTES.fullmatch(value):
             return reading.warn(BAD_VALUE)
         place = reading.place
@@ -55,7 +55,7 @@ def minutes_after(context: FunctionContext, words: tuple[str, ...]) -> Apply:
             return None
         return (stamp.at + timedelta(minutes=int(value))).isoformat(timespec="seconds")
 
-    return made
+    return apply
 
 
 def time(value: str, reading: MessageReading) -> str | None:
@@ -97,13 +97,13 @@ def media_type(_: FunctionContext, words: tuple[str, ...]) -> Apply:
     """Return the media type that two components of an ED or RP name, the first of them by its number."""
     index = int(words[0]) - 1 if words[0].isdigit() else 1
 
-    def made(cells: Cells, _: MessageReading) -> str | None:
+    def apply(cells: Cells, _: MessageReading) -> str | None:
         named, part = text_at(cells.first, index).casefold(), text_at(cells.first, index + 1).casefold()
         kind, _slash, own = named.partition("/")
         kind, part = MEDIA_TYPES.get(kind, kind), own or part
         return f"{kind}/{part}" if MEDIA.fullmatch(kind) and MEDIA.fullmatch(part) else None
 
-    return made
+    return apply
 
 
 def left_out(_: str, reading: MessageReading) -> Any:

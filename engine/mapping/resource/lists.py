@@ -47,13 +47,13 @@ def compile_lists(
     listed = {name: one for name, one in documents.items() if SEGMENTS in one.value}
     known = groupings(one.value[SEGMENTS] for one in listed.values())
     waiting = sorted(listed, key=lambda name: (name != FIRST, name))
-    found: dict[str, tuple[Listing, ...]] = {}
+    lists: dict[str, tuple[Listing, ...]] = {}
     while waiting:
         missing = set(waiting)
         name = next((one for one in waiting if not missing & _referred(listed[one], one)), waiting[0])
         waiting.remove(name)
-        found[name] = _File(compiler, listed[name], name, base_uri, known).listings()
-    return found
+        lists[name] = _File(compiler, listed[name], name, base_uri, known).listings()
+    return lists
 
 
 def _referred(document: Document, own: str) -> set[str]:
@@ -101,7 +101,7 @@ class Lists:
         visit = _visit(before, suffix)
         owners = {"patient": patient, "encounter": visit or patient}
         with_visit = replace(patient, visit=visit.visit) if visit else patient
-        found: list[Interaction] = []
+        planned: list[Interaction] = []
         of_sender = False
         for name in [name for name in self._listings if name in types]:
             for listing in self._listings[name]:
@@ -110,8 +110,8 @@ class Lists:
                     owner, of_sender = owners.get(within, patient), of_sender or within == SENDER
                     if owner is patient and listing.rules.on_visit:
                         owner = with_visit
-                    found += listing.interactions(reading, owner, suffix, record.local, earlier)
-        return sorted(found, key=_is_written) if of_sender else found
+                    planned += listing.interactions(reading, owner, suffix, record.local, earlier)
+        return sorted(planned, key=_is_written) if of_sender else planned
 
 
 def _is_written(one: Interaction) -> bool:
@@ -149,12 +149,12 @@ class _File:
             self._compiler.problem(scope.at(SEGMENTS), "no segments", "write AL1: {key: [...], elements: {...}}")
             return ()
         made = [self._listing(name, part, holder) for name, part in given.items() if part is not None]
-        found = tuple(one for one in made if one is not None)
-        if len(found) == len(made) and not any(isinstance(one, GroupedListing) for one in found):
+        compiled = tuple(one for one in made if one is not None)
+        if len(compiled) == len(made) and not any(isinstance(one, GroupedListing) for one in compiled):
             for key in sorted(ONLY_OF_SENDER & value.keys()):
                 expected = "leave it out: it is for segments with within: sender"
                 self._compiler.problem(scope.at(key), f"{key!r}, and no segment within sender", expected)
-        return found
+        return compiled
 
     def _listing(self, named: str, value: Any, holder: str) -> Listing | None:
         path: Path = (SEGMENTS, named)
@@ -172,7 +172,7 @@ class _File:
         if within == SENDER:
             self._of_sender(value, named, scope)
         elif parent:
-            expected = "write within: sender, and a key that says of which"
+            expected = "write within: sender, and a key that identifies the group"
             self._compiler.problem(scope, f"{named!r} within {within}", expected)
             return None
         slices = Slices(self._compiler, self._document, self._type, path)
@@ -224,7 +224,7 @@ class _File:
                 expected = "leave it out: it is for the lists of a patient"
                 self._compiler.problem(scope.at(key), f"{key!r} within sender", expected)
         if UNDER not in named and self._complete(value, scope):
-            expected = "write list: additive; only what stands under another segment may be all there is"
+            expected = "write list: additive; only segments under another one may be a snapshot"
             self._compiler.problem(scope.at("list"), "a snapshot within sender", expected)
 
     def _reads(self, text: str, segment: str) -> bool:

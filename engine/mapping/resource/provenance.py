@@ -60,12 +60,12 @@ class Attestation:
 
 def compile_attestations(compiler: Compiler, documents: Mapping[str, Document], base: str) -> dict[str, Attestation]:
     """Compile every resource file that has a `target`, by type."""
-    made = {
+    attestations = {
         name: _attestation(compiler, document, name, base)
         for name, document in documents.items()
         if TARGET in document.value
     }
-    return {name: one for name, one in made.items() if one is not None}
+    return {name: one for name, one in attestations.items() if one is not None}
 
 
 def _attestation(compiler: Compiler, document: Document, type_: str, base: str) -> Attestation | None:

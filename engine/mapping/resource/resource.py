@@ -70,16 +70,16 @@ class ResourceMapping:
 
         `number`: the patient's, for a visit that its start identifies. None if nothing identifies the resource.
         """
-        found = self._found(reading, self.numbers.keys)
+        found = self._read(reading, self.numbers.keys)
         if not found:
-            found = self._found(reading, self.numbers.others)[:1]
+            found = self._read(reading, self.numbers.others)[:1]
         admitted = self.numbers.admitted
         admission = admitted.read(reading, number) if admitted and number else None
         if not found and admission:
             found = (temporary(admission),)
         if not found:
             return None
-        listed = self._found(reading, self.numbers.listed)
+        listed = self._read(reading, self.numbers.listed)
         identifiers = dict((*found, *listed))
         changes, made = self._changes(reading)
         record = ResourceRecord(
@@ -103,28 +103,28 @@ class ResourceMapping:
 
         Only a visit that is known by its account number (PID-18) uses MRG-3.
         """
-        named = next((some for some in (self.numbers.keys, self.numbers.others) if self._found(reading, some)), ())
-        types = {number.type_ for number in named if self._found(reading, (number,))}
-        return self._found(reading, tuple(one for one in self.numbers.merged if one.type_ in types))
+        named = next((some for some in (self.numbers.keys, self.numbers.others) if self._read(reading, some)), ())
+        types = {number.type_ for number in named if self._read(reading, (number,))}
+        return self._read(reading, tuple(one for one in self.numbers.merged if one.type_ in types))
 
     def by_own(self, reading: MessageReading) -> bool:
         """True if the segments at hand name the resource by a number of its own type, not of a substitute type."""
         numbers = self.numbers
         own = {number.type_ for number in numbers.keys}
-        return bool(self._found(reading, tuple(one for one in (*numbers.keys, *numbers.others) if one.type_ in own)))
+        return bool(self._read(reading, tuple(one for one in (*numbers.keys, *numbers.others) if one.type_ in own)))
 
     def _changes(self, reading: MessageReading) -> tuple[tuple[ElementChange, ...], dict[str, Needed]]:
         changes: list[ElementChange] = []
-        made: dict[str, Needed] = {}
+        referred: dict[str, Needed] = {}
         for one in self.slices.read(reading):
             changes += one.changes
             if one.warnings:
                 reading.warnings += one.warnings
             if one.referred:
-                made.update(one.referred)
+                referred.update(one.referred)
         kept, turned = without_reversed(changes)
         reading.warnings += [f"{REVERSED} {self.type_}.{name}" for name in turned]
-        return kept, made
+        return kept, referred
 
     def _more(self, number: IdentityField, cells: Cells, reading: MessageReading) -> dict[str, Any]:
         if self.numbers.more is None:
@@ -133,13 +133,13 @@ class ResourceMapping:
         more = self.numbers.more(cells, reading)
         return more if isinstance(more, dict) else {}
 
-    def _found(
+    def _read(
         self, reading: MessageReading, numbers: tuple[IdentityField, ...]
     ) -> tuple[tuple[Identity, dict[str, Any]], ...]:
-        found: dict[Identity, dict[str, Any]] = {}
+        numbers_by_identity: dict[Identity, dict[str, Any]] = {}
         for number in numbers:
             if number.joined:
-                found |= self._joined(number, reading)
+                numbers_by_identity |= self._joined(number, reading)
                 continue
             segment = reading.first.get(number.segment)
             if segment is None or not segment.field(number.field):
@@ -155,14 +155,14 @@ class ResourceMapping:
                 authority = Authority(*[part if isinstance(part, str) else "" for part in parts])
                 system = self.identifiers.resource_system(authority, number.type_, reading.facility)
                 identity = Identity(system, value)
-                if identity not in found:
-                    found[identity] = {
+                if identity not in numbers_by_identity:
+                    numbers_by_identity[identity] = {
                         "type": number.kind,
                         "system": system,
                         "value": value,
                         **self._more(number, cells, reading),
                     }
-        return tuple(found.items())
+        return tuple(numbers_by_identity.items())
 
     def _joined(self, number: IdentityField, reading: MessageReading) -> dict[Identity, dict[str, Any]]:
         """Return the number made of several fields, in the sender's system of its type; empty if one is missing.

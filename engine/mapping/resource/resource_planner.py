@@ -44,27 +44,27 @@ class ResourcePlanner:
         movement of the past has no lists, and an event without demographics only the lists that its acts name.
         Look-ups come before all writes.
         """
-        found = list(before)
+        planned = list(before)
         for act in rule.acts:
             if act.type_ in self.resources:
-                earlier = _names(record, found) if self.resources[act.type_].refers else None
-                found += self._asked(act, rule, record, found, reading, suffix, earlier)
+                earlier = _names(record, planned) if self.resources[act.type_].refers else None
+                planned += self._act_interactions(act, rule, record, planned, reading, suffix, earlier)
         bare = rule.action in BARE
         listed = self._lists.named(rule) if bare else self._lists.brought(rule)
         along = () if bare else self._along
         if historic or not (listed or along):
-            return found[len(before) :]
-        earlier = _names(record, found)
-        found += self._lists.interactions(listed, record, found, reading, suffix, earlier)
+            return planned[len(before) :]
+        earlier = _names(record, planned)
+        planned += self._lists.interactions(listed, record, planned, reading, suffix, earlier)
         for act in along:
-            found += self._asked(act, rule, record, found, reading, suffix, earlier)
-        return found[len(before) :]
+            planned += self._act_interactions(act, rule, record, planned, reading, suffix, earlier)
+        return planned[len(before) :]
 
     def attested(self, reading: MessageReading) -> tuple[Interaction, ...]:
         """Return the Provenance of all of it."""
         return tuple(one for attestation in self.attestations for one in attestation.attest(reading))
 
-    def _asked(
+    def _act_interactions(
         self,
         act: Act,
         rule: EventRule,

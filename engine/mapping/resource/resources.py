@@ -49,7 +49,7 @@ def compile_resources(
 ) -> dict[str, Resource]:
     """Compile every resource file but the Patient's; referred types first, so that others may refer to them."""
     ordered = sorted(documents, key=lambda name: (FROM not in documents[name].value, name != "Organization", name))
-    found: dict[str, Resource] = {}
+    resources: dict[str, Resource] = {}
     for name in ordered:
         document = documents[name]
         if TARGET in document.value or not known_type(compiler, Scope(document), name):
@@ -59,8 +59,8 @@ def compile_resources(
                 compiler.makers[maker], compiler.named[maker] = made, references_of(authored)
                 compiler.makes[maker] = name
         elif name != "Patient" and SEGMENTS not in document.value:
-            found[name] = _resource(compiler, document, name, identifiers, tables)
-    return found
+            resources[name] = _resource(compiler, document, name, identifiers, tables)
+    return resources
 
 
 def check_acts(

@@ -103,10 +103,10 @@ class Shapes:
     def to_read(self, reading: MessageReading) -> tuple[int, ...]:
         """Return the indices of the writers with a filled field, and of those that read no field."""
         shape = reading.shape(self._reads)
-        asked = self._known.get(shape)
-        return self._known.keep(shape, self._to_ask(shape)) if asked is None else asked
+        places = self._known.get(shape)
+        return self._known.keep(shape, self._to_run(shape)) if places is None else places
 
-    def _to_ask(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def _to_run(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         filled = {name: bits for (name, _), bits in zip(self._reads, shape, strict=True)}
         return tuple(
             place

@@ -68,16 +68,16 @@ class PrimitiveWriter(NamedTuple):
 
     def write(self, reading: MessageReading, changes: list[ElementChange]) -> None:
         """Add both; a deleted element takes its companion along."""
-        name, beside, value = self.name, f"_{self.name}", self.step(None, reading)
+        name, companion, value = self.name, f"_{self.name}", self.step(None, reading)
         if value is NULL:
-            changes += (_deleted(name), _deleted(beside))
+            changes += (_deleted(name), _deleted(companion))
             return
         more = self.companion(None, reading)
         if value is None and not isinstance(more, dict):
             return
         changes.append(_deleted(name) if value is None else ElementChange(name, name, (value,), many=False))
         changes.append(
-            ElementChange(beside, beside, (more,), many=False) if isinstance(more, dict) else _deleted(beside)
+            ElementChange(companion, companion, (more,), many=False) if isinstance(more, dict) else _deleted(companion)
         )
 
 

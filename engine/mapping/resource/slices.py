@@ -66,8 +66,8 @@ class Slices:
         """Return the maker of all identifiers of a section (`merged`: those of the merged side)."""
         value = (self._value.get(section) or {}).get(IDENTIFIER) or []
         scope = self._scope.at(section, IDENTIFIER)
-        made = self._compiler.many(value, scope, ReferenceElement("Identifier", many=True))
-        return IdentifierList(made.step, self._compiler.dependence(value))
+        compiled = self._compiler.many(value, scope, ReferenceElement("Identifier", many=True))
+        return IdentifierList(compiled.step, self._compiler.dependence(value))
 
     def _authored(self) -> dict[str, Any]:
         value = self._value.get("elements")
@@ -81,9 +81,9 @@ class Slices:
         alone = {one for one, value in authored.items() if value is not None}
         for stem, names in choices(self._type).items():
             choice = f"{stem}{CHOICE}"
-            beside = sorted(names & alone)
-            first = choice if choice in alone else beside[0] if beside else ""
-            for name in beside if first == choice else beside[1:]:
+            written = sorted(names & alone)
+            first = choice if choice in alone else written[0] if written else ""
+            for name in written if first == choice else written[1:]:
                 at = self._scope.at("elements", name)
                 self._compiler.problem(at, f"{name} beside {first}", f"write it as a line of {choice}")
 
@@ -105,13 +105,13 @@ class Slices:
             self._compiler.problem(self._scope.at(*path), found, expected)
         return element
 
-    def _single(self, name: str, value: Any, beside: Any, path: Path, element: ReferenceElement) -> SliceWriter:
-        made = self._compiler.value(value, self._scope.at(*path), element)
-        if beside is None:
-            return SliceWriter(Single(name, made.step), self._compiler.dependence(value), made.always)
-        companion = self._compiler.object(beside, self._scope.at("elements", f"_{name}"), "Element")
-        depends, always = self._compiler.dependence([value, beside]), made.always or companion.always
-        return SliceWriter(PrimitiveWriter(name, made.step, companion.step), depends, always)
+    def _single(self, name: str, value: Any, extensions: Any, path: Path, element: ReferenceElement) -> SliceWriter:
+        compiled = self._compiler.value(value, self._scope.at(*path), element)
+        if extensions is None:
+            return SliceWriter(Single(name, compiled.step), self._compiler.dependence(value), compiled.always)
+        companion = self._compiler.object(extensions, self._scope.at("elements", f"_{name}"), "Element")
+        depends, always = self._compiler.dependence([value, extensions]), compiled.always or companion.always
+        return SliceWriter(PrimitiveWriter(name, compiled.step, companion.step), depends, always)
 
     def _choice(self, value: Any, path: Path) -> ChoiceWriter:
         entries = _entries(value)
@@ -143,9 +143,9 @@ class Slices:
         writers: list[SliceWriter] = []
         for number, entry in enumerate(value if listed else [value]):
             at: Path = (*path, number) if listed else path
-            made = self._compiler.items(entry, self._scope.at(*at), element)
-            many = Many(name, self._slice(name, entry, at), made.step)
-            writers.append(SliceWriter(many, self._compiler.dependence(entry), made.always))
+            compiled = self._compiler.items(entry, self._scope.at(*at), element)
+            many = Many(name, self._slice(name, entry, at), compiled.step)
+            writers.append(SliceWriter(many, self._compiler.dependence(entry), compiled.always))
         return writers
 
     def _slice(self, name: str, entry: Any, path: Path) -> str:

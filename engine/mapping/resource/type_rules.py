@@ -98,15 +98,15 @@ def check_required(compiler: Compiler, scope: Scope, type_: str, given: Collecti
 
 def filled(authored: Any) -> set[str]:
     """Return the elements that a section fills, those of a choice individually."""
-    found: set[str] = set()
+    names: set[str] = set()
     for name, value in authored.items() if isinstance(authored, Mapping) else ():
         if value is None:
             continue
-        found.add(name)
+        names.add(name)
         entries = value if isinstance(value, list) else [value]
         if name.endswith(CHOICE):
-            found |= {key for entry in entries if isinstance(entry, dict) for key in entry}
-    return found
+            names |= {key for entry in entries if isinstance(entry, dict) for key in entry}
+    return names
 
 
 def _of_patient(type_: str, targets: frozenset[str]) -> bool:

@@ -1,1 +1,1 @@
-"""Whom a message speaks of, and what is to be done."""
+"""The subject of a message, and the rule of its event."""

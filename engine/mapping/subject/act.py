@@ -1,4 +1,4 @@
-"""What an event does with a resource beside the Patient: a verb and the resource's name, `update encounter`."""
+"""An event's act on a resource other than the Patient: a verb and the resource's name, `update encounter`."""
 
 from difflib import get_close_matches
 from enum import StrEnum
@@ -9,17 +9,17 @@ from engine.mapping.files.reference import GUIDE, nearest, type_names
 
 PATIENT: Final = "Patient"
 PATIENTS: Final = frozenset({"patient", "patients", "identifiers"})
-# How like a type a word must be for the type to be meant: of so many types, some word is always a little like one.
+# The similarity at which a word is a misspelt type: with this many types, every word is a little like one.
 LIKE: Final = 0.75
 
 
 class Verb(StrEnum):
-    """What is done with a resource.
+    """The verb of an act.
 
-    `upsert`: created if unknown, else brought to what the message says. `update`: the same, and flagged where it has
-    to be created, for the event speaks of a known one. `cancel`: an unknown one is left alone. `renumber`: found by
-    the number in MRG, too, which becomes an old one. `merge`: MRG's is entered in error, and part of the other from
-    then on. `move`: it belonged to the patient in MRG until now.
+    `upsert`: created if unknown, else updated. `update`: the same, and flagged if it has to be created, because the
+    event is about a known one. `cancel`: an unknown one is left alone. `renumber`: found by the number in MRG, too,
+    which becomes an old one. `merge`: MRG's is entered in error, and part of the other from then on. `move`: it
+    belonged to the patient in MRG until now.
     """
 
     UPSERT = "upsert"
@@ -30,7 +30,7 @@ class Verb(StrEnum):
     MOVE = "move"
 
 
-# Verbs of events that say what something is called or whose it is, and nothing else of it.
+# Verbs that change only the number or the patient of a resource.
 OF_IDENTITY: Final = frozenset({Verb.RENUMBER, Verb.MERGE, Verb.MOVE})
 
 
@@ -42,14 +42,14 @@ class Act(NamedTuple):
 
 
 def parted(given: Any) -> tuple[list[Any], list[str]]:
-    """Return what `do` says of the patient, and what it says of other resources."""
+    """Split `do` into the actions on the patient and the acts on other resources."""
     texts = given if isinstance(given, list) else [given]
     patient = [one for one in texts if str(one).rpartition(" ")[2] in PATIENTS]
     return patient, [str(one) for one in texts if one not in patient]
 
 
 def identity_acts(texts: list[str]) -> list[str]:
-    """Return the types of what an event merges, moves or renumbers."""
+    """Return the types of the resources that an event merges, moves or renumbers."""
     types = type_names()
     named = (text.partition(" ") for text in texts)
     return [types[name] for verb, _, name in named if verb in OF_IDENTITY and name in types]
@@ -58,7 +58,7 @@ def identity_acts(texts: list[str]) -> list[str]:
 def read_acts(
     texts: list[str], sent: frozenset[str], document: Document, path: tuple[str | int, ...], problems: Problems
 ) -> tuple[Act, ...]:
-    """Return the acts that an event's `do` names, but those with resources that are not sent (empty: all are)."""
+    """Return the acts of an event's `do`, without those on types that are not sent (empty: all are)."""
     types = type_names()
     acts: list[Act] = []
     for text in texts:

@@ -1,4 +1,4 @@
-"""The event table: which trigger event does what, and by which named rule."""
+"""The event table: the actions of each trigger event, and the name of its rule."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from engine.mapping.language.identifier import URI, IdentityRules, Preference
 from engine.mapping.subject.act import Act, Verb, identity_acts, parted, read_acts
 from engine.mapping.subject.identity_fields import FROM, identity_fields
 
-# The types of resources that go out.
+# The key with the types of resources that are sent.
 SENT: Final = "resources"
 TOP_KEYS: Final = frozenset(
     {
@@ -67,19 +67,19 @@ ALONE: Final = frozenset(
 # Actions that an event's `do` cannot name.
 ELSEWHERE: Final = frozenset({EventAction.SKIP, EventAction.UNHANDLED, EventAction.REFUSE})
 DATE: Final = re.compile(r"\d{4}(-\d{2}(-\d{2})?)?")
-# What lists nothing and brings nothing along: of the patient there is nothing more to be said.
+# Actions without lists and resources with `along`: the event has no demographics.
 BARE: Final = frozenset({EventAction.IDENTIFY, EventAction.DELETE})
 
 
 @dataclass(frozen=True, slots=True)
 class EventRule:
-    """One row of the event table; `create`: a patient who is unknown is made; `reactivate`: an inactive one woken.
+    """One row of the event table; `create`: an unknown patient is created; `reactivate`: an inactive one activated.
 
-    `ignore`: with an unknown patient nothing is done at all. `acts`: what is done with other resources; `clears`: the
+    `ignore`: for an unknown patient nothing is done at all. `acts`: the acts on other resources; `clears`: the
     elements of these that the event removes. `merges`: a resource of one patient is merged into another of its kind,
-    `moves`: it is moved to another patient. `each`: all of it once for each PID. `thin`: the PID says whom it is
-    about, and no more (`identify patient`, merges, moves and changes of number); `unsent`: what it speaks of then and
-    what is not sent. `finds`: the patient must be known, and does not even get a number from the message.
+    `moves`: it is moved to another patient. `each`: all of it once for each PID. `thin`: the PID only identifies the
+    patient (`identify patient`, merges, moves and changes of number); `unsent`: the types of such an event that are
+    not sent. `finds`: the patient must be known, and does not get a number from the message.
     """
 
     name: str
@@ -98,7 +98,7 @@ class EventRule:
 
     @property
     def of_identity(self) -> bool:
-        """Whether it says who somebody is, or that there is nobody of the number, or whose a visit is."""
+        """True for an event about identity: of a person, of a deleted number, or of a visit's patient."""
         return (
             self.action in ALONE
             or self.action is EventAction.DELETE
@@ -108,7 +108,7 @@ class EventRule:
 
 @dataclass(frozen=True, slots=True)
 class Historic:
-    """What marks a movement of the past: a field's first component has this value; `rule` then holds, for movements."""
+    """The mark of a past movement: a field's first component has this value; `rule` then applies to movements."""
 
     segment: str
     number: int
@@ -118,7 +118,7 @@ class Historic:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Names and birth dates that stand for nobody in particular; names in capitals."""
+    """Stand-in names and birth dates; names in capitals."""
 
     names: frozenset[str] = frozenset()
     beginnings: tuple[str, ...] = ()
@@ -127,10 +127,10 @@ class People:
 
 @dataclass(frozen=True, slots=True)
 class EventTable:
-    """Everything the event file says; `sent`: the types of resources that go out, empty: all that the events name.
+    """The content of the event file; `sent`: the types of resources that are sent, empty: all that the events name.
 
-    `rules` are named by the event, `A01`, or by the type of the message as well: `ORU^R01`. `assume`: names of coding
-    systems, and what this feed means by them.
+    `rules` have the event's name, `A01`, or the message type as well: `ORU^R01`. `assume`: names of coding systems,
+    and their meaning in this feed.
     """
 
     rules: dict[str, EventRule]
@@ -143,21 +143,21 @@ class EventTable:
 
     @property
     def taken(self) -> AcceptedMessages:
-        """The messages that it is for: ADT where an event stands without a type, and the types that stand there."""
+        """The accepted messages: ADT for an event without a type, and the named types."""
         return AcceptedMessages(types_of(self.rules), frozenset(self.rules))
 
 
 def make_event_table(document: Document, problems: Problems) -> EventTable:
-    """Read the event file; what is wrong goes to `problems`."""
+    """Read the event file; faults go to `problems`."""
     return _EventFile(document, problems).table()
 
 
 def assumed(
     tables: dict[str, MappingTable], events: EventTable, document: Document, problems: Problems
 ) -> dict[str, MappingTable]:
-    """Return the tables with that of coding systems as the event file has it, `assume: {I10: icd-10-cm}`.
+    """Return the tables with the event file's assumed coding systems, `assume: {I10: icd-10-cm}`.
 
-    What is meant is a name of that table, the last part of a URI in it, or a URI; what is wrong goes to `problems`.
+    The meaning is a name of that table, the last part of a URI in it, or a URI; faults go to `problems`.
     """
     table = tables.get(SYSTEMS)
     if not events.assume or table is None:
@@ -186,7 +186,7 @@ def _with(table: MappingTable, rows: Mapping[str, TargetCode]) -> MappingTable:
 
 
 def _undone(given: list[Any], others: list[str], actions: set[EventAction]) -> tuple[str, str]:
-    """Return what is wrong where an event's `do` does not say once what is done with the patient."""
+    """Return the fault of a `do` without exactly one action on the patient, and what is expected."""
     if len(given) == 1:
         return f"found {given[0]!r}", nearest(str(given[0]), actions, GUIDE)
     if given:
@@ -205,7 +205,7 @@ def _covers(earlier: Preference, later: Preference) -> bool:
 
 
 class _EventFile:
-    """The event file as it is read; what is wrong goes to `problems`."""
+    """Reads the event file; faults go to `problems`."""
 
     def __init__(self, document: Document, problems: Problems) -> None:
         self._document = document

@@ -1,6 +1,6 @@
-"""Filters: what a message says decides, by a named rule, that it is filtered, refused, or sent to some servers only.
+"""Filters: by a condition and a named rule, a message is filtered, refused, or sent to some servers only.
 
-They stand in a channel file and in the event file, in the same words, and hold in this order before the event does.
+The channel file and the event file have them, in the same words; they apply in this order, before the event's rule.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,13 @@ FILTERS: Final = "filters"
 SEND_TO: Final = "send_to"
 FILTER_KEYS: Final = frozenset({"rule", "when", "do"})
 DOES: Final = {"filter": EventAction.SKIP, "refuse": EventAction.REFUSE}
-# What a filter of a channel does that sends a message on.
+# The action of a channel's filter that sends a message on.
 SENDS: Final = "send"
 SHAPE: Final = "write {rule: NAME, when: CONDITION, do: filter}"
 
 
 class CompiledFilter(NamedTuple):
-    """One line: what is applied to a message of which the condition holds; `rule` is None where that is sent on."""
+    """One line: the filter applied to a message that meets the condition; `rule` is None if it is sent on."""
 
     applied: AppliedFilter
     rule: EventRule | None
@@ -40,7 +40,7 @@ class CompiledFilter(NamedTuple):
 
 
 def compile_filters(compiler: Compiler, document: Document) -> tuple[CompiledFilter, ...]:
-    """Compile the filters of an event file, in their order; what is wrong is noted, and left out."""
+    """Compile the filters of an event file, in their order; invalid ones are noted and left out."""
     lines = document.value.get(FILTERS) or []
     scope = Scope(document, (FILTERS,))
     if not isinstance(lines, list) or len(lines) > MOST_FILTERS:
@@ -54,13 +54,13 @@ def compile_filters(compiler: Compiler, document: Document) -> tuple[CompiledFil
 def compile_channel_filters(
     compiler: Compiler, filters: Sequence[Authored], file: AuthoredFile
 ) -> tuple[CompiledFilter, ...]:
-    """Compile the filters of a channel, in their order; what is wrong is noted in the channel's file."""
+    """Compile the filters of a channel, in their order; faults are noted in the channel's file."""
     lines = [one.model_dump() for one in filters]
     return _compiled(compiler, lines, range(len(lines)), Scope(Document(file, {FILTERS: lines}), (FILTERS,)))
 
 
 def first_of(filters: Sequence[CompiledFilter], message: Message) -> CompiledFilter | None:
-    """Return the first filter that holds for a message; None where none does."""
+    """Return the first filter that holds for a message; None if none does."""
     if not filters:
         return None
     reading = MessageReading(message, message.groups, None, "")
@@ -68,7 +68,7 @@ def first_of(filters: Sequence[CompiledFilter], message: Message) -> CompiledFil
 
 
 def decided(events: Document, message: Message, held: Mapping[str, Any] | None) -> tuple[str, int]:
-    """Return where it is said what is done with a message: in the filter that ends it, or else at its event.
+    """Return the file and line that decide on a message: of the filter that ends it, or else of its event.
 
     `held`: the filter that held, as a map.
     """
@@ -79,7 +79,7 @@ def decided(events: Document, message: Message, held: Mapping[str, Any] | None) 
 
 
 def _is_sound(compiler: Compiler, line: Any, scope: Scope) -> bool:
-    """Say whether a line of an event file has all that it needs; what it lacks is noted."""
+    """True if a line of an event file is complete; missing parts are noted."""
     if not isinstance(line, dict):
         compiler.problem(scope, f"found {kind_of(line)}", SHAPE)
         return False
@@ -99,7 +99,7 @@ def _is_sound(compiler: Compiler, line: Any, scope: Scope) -> bool:
 def _compiled(
     compiler: Compiler, lines: Sequence[Any], numbers: Sequence[int], scope: Scope
 ) -> tuple[CompiledFilter, ...]:
-    made: list[CompiledFilter] = []
+    compiled: list[CompiledFilter] = []
     for number in numbers:
         one = _filter(compiler, lines[number], scope.at(number))
         if one is None:
@@ -110,11 +110,11 @@ def _compiled(
                 "a condition that never holds",
                 "two parts of it exclude each other: take one out",
             )
-        elif earlier := _covering(made, one):
+        elif earlier := _covering(compiled, one):
             expected = f"{earlier.rule} in line {earlier.line} always holds first; reorder them, or remove one"
             compiler.problem(scope.at(number, "when"), "a filter that is never reached", expected)
-        made.append(one)
-    return tuple(made)
+        compiled.append(one)
+    return tuple(compiled)
 
 
 def _covering(made: Sequence[CompiledFilter], one: CompiledFilter) -> AppliedFilter | None:
@@ -123,7 +123,7 @@ def _covering(made: Sequence[CompiledFilter], one: CompiledFilter) -> AppliedFil
 
 
 def _filter(compiler: Compiler, line: Any, scope: Scope) -> CompiledFilter | None:
-    """Compile one line; None, and a problem, where its condition is none."""
+    """Compile one line; None, and a problem, if its condition is invalid."""
     condition = compiler.condition(line["when"], scope.at("when"))
     if condition is None:
         return None

@@ -16,18 +16,18 @@ from engine.mapping.subject.filters import CompiledFilter, first_of
 from engine.mapping.subject.identities import UNKNOWN_AUTHORITY, Identities, IdentityReader
 from engine.mapping.subject.subject import Disposition, MessageSubject
 
-# What a mark of the past changes: an event about who somebody is speaks of no movement.
+# The actions that a mark of the past changes: an event about identity is not a movement.
 MOVEMENTS: Final = frozenset({EventAction.UPSERT, EventAction.UPDATE, EventAction.IDENTIFY})
 
-# The type of resource that a visit is.
+# The resource type of a visit.
 ENCOUNTER: Final = "Encounter"
 
 
 class SubjectReader:
-    """Reads subjects as one mapping on one channel understands them; `identities` reads whom they name.
+    """Reads subjects by the rules of one mapping on one channel; `identities` reads their identities.
 
-    `filters` are those of the event file; `at_door` those of the channel, which say what becomes of a message when it
-    comes in, and nothing of one that was taken in already.
+    `filters` are those of the event file; `at_door` those of the channel, which apply when a message comes in, and not
+    to one that was taken in already.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class SubjectReader:
         return historic.rule if message.leaf(historic.segment, historic.number) == historic.value else rule
 
     def is_historic(self, rule: EventRule) -> bool:
-        """Say whether a rule is that for movements of the past."""
+        """True if a rule is the one for past movements."""
         return self._table.historic is not None and rule.name == self._table.historic.rule.name
 
     def subject(self, message: Message) -> MessageSubject:
@@ -98,7 +98,7 @@ class SubjectReader:
         return subject._replace(filter=first.applied, of_identity=rule.of_identity)
 
     def _visit_of(self, message: Message) -> str:
-        """Return the number by which a visit without PV1-19 is known, as its file says; empty where it has none."""
+        """Return the number by which the mapping knows a visit without PV1-19; empty if it has none."""
         for segment, number in self._visits:
             visit = message.leaf(segment, number)
             if isinstance(visit, str):
@@ -131,7 +131,7 @@ class SubjectReader:
     def _also_named(
         self, message: Message, moment: Moment, groups: Sequence[Sequence[MessageIdentifier]]
     ) -> list[tuple[MessageIdentifier, ...]]:
-        """Return whom MRG names otherwise than the PIDs do: their lanes are waited for, too."""
+        """Return the patients in MRG that the PIDs do not name: the message waits for their lanes, too."""
         merged = message.named("MRG")
         if not merged:
             return []
@@ -148,11 +148,11 @@ class SubjectReader:
         groups: list[tuple[Identity, ...]] = []
         flags = list(moment.flags)
         for group in merge_groups(message) or NO_GROUP:
-            found, faults = self.identities.pair(group, message, moment)
+            pair, faults = self.identities.pair(group, message, moment)
             findings += faults
-            if found is not None:
-                groups.append(_keys((*found.targets, *found.sources)))
-                flags += _unknown([found.targets, found.sources])
+            if pair is not None:
+                groups.append(_keys((*pair.targets, *pair.sources)))
+                flags += _unknown([pair.targets, pair.sources])
         action = Disposition.REFUSE if findings else Disposition.DELIVER
         return MessageSubject(
             rule.name,

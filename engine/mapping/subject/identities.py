@@ -1,4 +1,4 @@
-"""Whom PID and MRG name: the identities of each side of an event, with the findings that forbid to go on with them."""
+"""The identities of PID and MRG: for each side of an event, with the findings that refuse it."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -22,12 +22,12 @@ MAX_KEPT: Final = 4096
 UNKNOWN_AUTHORITY: Final = "unknown-authority"
 SEVERAL_PATIENTS: Final = "several-patients"
 PATIENT_REPEATED: Final = "patient-repeated"
-# The fields of MRG whose numbers a change of identifier may take out of use.
+# The fields of MRG whose numbers a change of identifier may retire.
 RENAMED: Final = (1, 2, 4)
 
 
 class Identities(NamedTuple):
-    """The identities of one side, the preferred first; how many numbers were placeholders, findings and flags."""
+    """The identities of one side, the preferred first; the number of placeholders, findings and flags."""
 
     found: tuple[MessageIdentifier, ...]
     placeholders: int
@@ -39,7 +39,7 @@ NOBODY: Final = Identities((), 0, ())
 
 
 class IdentityReader:
-    """Reads identities as one mapping on one channel understands them; each side of each text once."""
+    """Reads identities by the rules of one mapping on one channel; each side is cached by its text."""
 
     def __init__(self, identifiers: Identifiers, setting: Setting) -> None:
         self._identifiers = identifiers
@@ -52,7 +52,7 @@ class IdentityReader:
         )
 
     def side(self, pid: Segment | None, message: Message, moment: Moment) -> Identities:
-        """Return the identities of a PID, and of what else is named as such among the segments of its patient."""
+        """Return the identities of a PID, and of the other identity fields in the segments of its patient."""
         found = self.paired_side(pid, message, moment)
         if not self._named or pid is None:
             return found
@@ -91,9 +91,9 @@ class IdentityReader:
         return found, tuple(_in_its_group(one, group, message) for one in faults)
 
     def renamed(self, group: MergeGroup, message: Message, moment: Moment) -> tuple[Identities, Identities]:
-        """Return the identities of a PID and of its MRG, with the findings that forbid a change from these to those.
+        """Return the identities of a PID and of its MRG, with the findings that forbid the change of number.
 
-        Numbers that stand for nobody may change, too: an MRG without identities will do if it lists any number.
+        Numbers without an identity may change, too: an MRG without identities is valid if it lists any number.
         """
         new, old = self.paired_side(group.pid, message, moment), self.merged_side(group.mrg, message, moment)
         numbers = group.mrg is not None and any(_lists(group.mrg, number) for number in RENAMED)
@@ -105,7 +105,7 @@ class IdentityReader:
     def linked(self, message: Message, moment: Moment) -> tuple[Identities, ...]:
         """Return the identities of each PID, with the findings that forbid to link them.
 
-        A number that several of them list tells them not apart and is left out.
+        A number that several of them list does not distinguish them and is left out.
         """
         sides = [self.side(pid, message, moment) for pid in message.named("PID")]
         if len(sides) < 2:
@@ -127,9 +127,9 @@ class IdentityReader:
         return found, (*pid.findings, *mrg.findings, *lacking, *judge_move(found, pid.found))
 
     def sides(self, rule: EventRule, message: Message, moment: Moment) -> tuple[Identities, ...]:
-        """Return the identities of each patient whom an event speaks of, with the findings that forbid to map it.
+        """Return the identities of each patient of an event, with the findings that forbid to map it.
 
-        One, or that of each PID, or (moves) for each MRG that of its PID and of whom something is moved from.
+        One, or one for each PID, or (moves) for each MRG those of its PID and of the patient moved from.
         """
         if rule.merges:
             found = [self.side(group.pid, message, moment) for group in merge_groups(message) or NO_GROUP]
@@ -147,7 +147,7 @@ class IdentityReader:
         return tuple(side._replace(findings=side.findings or _unidentified(side, place)) for side, place in sides)
 
     def _alone(self, message: Message, moment: Moment) -> Identities:
-        """Return the identities of the one patient of an event; a PID of somebody else forbids to map it."""
+        """Return the identities of the one patient of an event; a PID of another patient is a finding."""
         pids = message.named("PID")
         if len(pids) < 2:
             side = self.side(pids[0] if pids else None, message, moment)
@@ -222,7 +222,7 @@ def _unidentified(side: Identities, place: str = "PID-3") -> tuple[Finding, ...]
 
 
 def _in_its_group(finding: Finding, group: MergeGroup, message: Message) -> Finding:
-    """Return a finding that says which of several PIDs or MRGs it is about: `PID(2)-3(1).1`."""
+    """Return a finding with the number of its PID or MRG: `PID(2)-3(1).1`."""
     counted = {one.name: number_of(one, message) for one in (group.pid, group.mrg) if one is not None}
     if all(number == 1 for number in counted.values()):
         return finding

@@ -1,4 +1,4 @@
-"""What the Patient's file, and the data types that it calls, write of the fields by which patients are searched."""
+"""The templates of the identity fields in the Patient's file, and in the data types that it calls."""
 
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final, NamedTuple
@@ -15,9 +15,9 @@ Place = tuple[Key, ...]
 
 
 class IdentityTemplate(NamedTuple):
-    """The template of an identifier: its file and place there, the field that it is made of, and its parts.
+    """The template of an identifier: its file and place there, its field, and its parts.
 
-    `calls`: the entry of the Patient's file that names the data type whose template this is; else the entry itself.
+    `calls`: the entry of the Patient's file that names the data type of this template; else the entry itself.
     """
 
     document: Document
@@ -30,7 +30,7 @@ class IdentityTemplate(NamedTuple):
 def identity_entries(
     patient: Document, datatypes: Mapping[str, Document], fields: Set[str]
 ) -> Iterator[IdentityTemplate]:
-    """Yield the templates of identifiers that are made of these fields: entries, and the data types that they name."""
+    """Yield the templates of identifiers of these fields: entries, and the data types that they name."""
     for section in SECTIONS:
         entries = (patient.value.get(section) or {}).get(IDENTIFIER)
         for number, entry in enumerate(entries if isinstance(entries, list) else [entries]):
@@ -47,7 +47,7 @@ def identity_entries(
 
 
 def alternatives(value: Any) -> list[Alternative]:
-    """Return the alternatives of a value, one expression or a list of them; none where it is no expression."""
+    """Return the alternatives of a value, one expression or a list of them; none if it is invalid."""
     if isinstance(value, dict):
         return alternatives(value.get("first"))
     if isinstance(value, list):
@@ -55,7 +55,7 @@ def alternatives(value: Any) -> list[Alternative]:
     try:
         return list(parse_expression(value)) if isinstance(value, str) else []
     except ExpressionError:
-        return []  # told where it is compiled
+        return []  # reported when it is compiled
 
 
 def _read(value: Any) -> set[str]:

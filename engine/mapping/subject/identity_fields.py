@@ -1,7 +1,7 @@
-"""Where the identities of a patient stand: PID-3, PID-2 and PID-4, and fields that an author names with a type.
+"""The identity fields of a patient: PID-3, PID-2 and PID-4, and fields that an author names with a type.
 
 PID-19 (SS) and fields of Z segments have no authority of their own and no counterpart in MRG: their system is the
-author's, and merges, changes of number and moves of numbers, which have to name both sides, go without them.
+author's, and merges, changes of number and moves of numbers, which have to name both sides, do not use them.
 """
 
 import re
@@ -25,7 +25,7 @@ def identity_fields(
 ) -> tuple[tuple[str, ...], dict[str, NamedField]]:
     """Return the fields of identities as the event file lists them, then those that it names with type and system.
 
-    What is wrong goes to `add`: path, what was found, what was expected.
+    Faults go to `add`: path, what was found, what was expected.
     """
     fields: list[str] = []
     named: dict[str, NamedField] = {}
@@ -48,7 +48,7 @@ def identity_fields(
 def _named(
     path: tuple[str | int, ...], one: dict[str, Any], not_identity: Set[str], systems: Mapping[str, str], add: Add
 ) -> NamedField | None:
-    """Return type and system of a field; None where they are not said as they must be."""
+    """Return type and system of a field; None if they are invalid."""
     for key in one.keys() - FIELD_KEYS:
         add((*path, key), f"unknown key {key!r}", nearest(key, FIELD_KEYS))
     name, type_ = (str(one.get(key) or "") for key in ("field", "type"))

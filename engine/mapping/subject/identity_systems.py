@@ -1,7 +1,7 @@
-"""Whether the Patient's file writes an identity under the system by which a channel has it searched.
+"""Checks that the Patient's file writes an identity under the system by which a channel searches it.
 
-That system is the channel's to say (`authorities`, else `base_uri`). A number that the file writes under another one, a
-constant of its own, is found by no search: the next message is held, or makes a second chart.
+The channel defines that system (`authorities`, else `base_uri`). No search finds a number that the file writes under
+another one, a constant of its own: the next message is held, or creates a second chart.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -31,22 +31,22 @@ PATIENT: Final = "Patient"
 SYSTEM: Final = "system"
 AS_SEARCHED: Final = "identifier-system"
 TYPE: Final = 5
-# What the universal id of a message may say by itself, without the channel: nobody knows it before.
+# The systems that a message's universal id may make without the channel: unknown before the message.
 UNIVERSAL: Final = ("urn:oid:", "urn:uuid:")
 
 
 def changed_systems(documents: Documents, setting: Setting, channel: str) -> Iterator[Problem]:
-    """Yield a problem for each line that writes an identity under another system than a channel has it searched."""
+    """Yield a problem for each line that writes an identity under another system than the channel searches."""
     patient = documents.resources.get(PATIENT)
     if patient is None:
         return
     rules = make_event_table(documents.events, Problems()).identity
     fields = {*rules.fields, *(MERGED[one] for one in rules.fields if one in MERGED)}
-    told: set[tuple[str, Place]] = set()
+    reported: set[tuple[str, Place]] = set()
     for entry in identity_entries(patient, documents.datatypes, fields):
         wrong, at = _changed(entry, rules, setting), (entry.document.name, entry.path)
-        if wrong and at not in told:
-            told.add(at)
+        if wrong and at not in reported:
+            reported.add(at)
             under = folded(sorted(_named(setting))) or f"{setting.base_uri}AUTHORITY"
             found = f"{wrong!r} as the system of {entry.source}, which channel {channel} has searched under {under}"
             expected = f"write CX | {AS_SEARCHED}, and name the system in the channel's authorities"
@@ -54,12 +54,12 @@ def changed_systems(documents: Documents, setting: Setting, channel: str) -> Ite
 
 
 def _named(setting: Setting) -> set[str]:
-    """Return the systems that a channel names for numbers of people: those of one type (`RVB^VN`) are no person's."""
+    """Return the systems that a channel names for people's numbers, without those of one type (`RVB^VN`)."""
     return {uri for name, uri in setting.authorities.items() if "^" not in name}
 
 
 def _changed(entry: IdentityTemplate, rules: IdentityRules, setting: Setting) -> str:
-    """Return the first constant that stands for another system than the one that is searched; empty for none."""
+    """Return the first constant that is another system than the searched one; empty for none."""
     around = [guard for parts in (entry.calls, entry.parts) for guard in _guards(parts)]
     narrowed = bool(around) or _selected(entry, lambda head: head.where > 0)
     if _selected(entry, lambda head: head.where == TYPE and head.equals in rules.not_identity):
@@ -73,15 +73,15 @@ def _changed(entry: IdentityTemplate, rules: IdentityRules, setting: Setting) ->
         if not own and (
             constant or AS_SEARCHED in {stage.name for stage in one.stages if isinstance(stage, FunctionCall)}
         ):
-            break  # what follows is never read
+            break  # the rest is never reached
         narrowed = True
     return ""
 
 
 def _is_searched(constant: str, setting: Setting, *, narrowed: bool) -> bool:
-    """Say whether a constant may be the system of every number that it is written for.
+    """True if a constant may be the system of every number that it is written for.
 
-    `narrowed`: it is written for some of them only, which may all be of one authority.
+    `narrowed`: it is written for some of them only, which may all have one authority.
     """
     named = _named(setting)
     if named and not narrowed:
@@ -90,7 +90,7 @@ def _is_searched(constant: str, setting: Setting, *, narrowed: bool) -> bool:
 
 
 def _constant(one: Alternative) -> str:
-    """Return the constant that an alternative writes; empty where it is none."""
+    """Return the constant that an alternative writes; empty if it is a path."""
     called = any(isinstance(stage, FunctionCall) for stage in one.stages)
     return one.head.value if isinstance(one.head, Constant) and not called else ""
 
@@ -105,18 +105,18 @@ def _condition(text: Any) -> Condition:
     try:
         return parse_condition(str(text))
     except ExpressionError:
-        return ()  # told where it is compiled
+        return ()  # reported when it is compiled
 
 
 def _selected(entry: IdentityTemplate, holds: Callable[[SegmentPath], bool]) -> bool:
-    """Say whether each path to the number chooses its repetition (`PID-3[CX.5=SS].1`) in a way that holds."""
+    """True if each path to the number selects its repetition (`PID-3[CX.5=SS].1`) by a predicate that `holds`."""
     heads = [one.head for one in alternatives(entry.parts.get(VALUE))]
     paths = [head for head in heads if isinstance(head, SegmentPath)]
     return bool(paths) and all(map(holds, paths))
 
 
 def _of_no_identity(guard: Guard, source: str, rules: IdentityRules) -> bool:
-    """Say whether a guard lets only numbers through whose type is no identity."""
+    """True if a guard passes only numbers of types without an identity."""
     return (
         not guard.unless
         and bool(guard.condition)

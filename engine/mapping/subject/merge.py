@@ -1,8 +1,8 @@
-"""Merges: which identity of MRG goes into which of PID.
+"""Merges: the identity of MRG that is merged into one of PID.
 
-Paired by the same system, then the same type, else by position; of the pairs the one that the mapping prefers is
-merged. A number that stands on both sides, but not in that pair, tells nothing and is left out of both. In what order
-a side lists its numbers decides nothing but which of equal ones leads.
+Paired by the same system, then the same type, else by position; the mapping's preferred pair is merged. A number on
+both sides, but not in that pair, identifies neither and is left out of both. The order of a side's numbers only
+decides between equal ones.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from engine.mapping.language.identifier import MessageIdentifier
 
 
 class IdentityPair(NamedTuple):
-    """The pair to be merged, and all identities of either side that tell the two apart, the pair's own first."""
+    """The pair to be merged, and the identities of each side that distinguish the two, the pair's own first."""
 
     source: MessageIdentifier
     target: MessageIdentifier
@@ -23,7 +23,7 @@ class IdentityPair(NamedTuple):
 
 
 def pair(sources: Sequence[MessageIdentifier], targets: Sequence[MessageIdentifier]) -> IdentityPair | None:
-    """Return what is to be merged; None where a side is empty. The pair may be of one and the same identity."""
+    """Return the pair to be merged; None if a side is empty. Both sides may be the same identity."""
     left, right = _apart(sources, targets), _apart(targets, sources)
     pairs = _pairs(left, right)
     if not pairs:
@@ -32,7 +32,7 @@ def pair(sources: Sequence[MessageIdentifier], targets: Sequence[MessageIdentifi
 
     def rank(one: tuple[MessageIdentifier, MessageIdentifier]) -> tuple[int, bool, int, tuple[Identity, ...]]:
         on_both = sum(side.identity in shared for side in one)
-        # Which of such pairs is chosen decides what else is left out: never by the order in which they were sent.
+        # The chosen pair decides which other numbers are left out, so it must not depend on the order of sending.
         return one[1].rank, _same_identity(*one), on_both, tuple(side.identity for side in one) if on_both else ()
 
     source, target = min(pairs, key=rank)
@@ -40,7 +40,7 @@ def pair(sources: Sequence[MessageIdentifier], targets: Sequence[MessageIdentifi
 
 
 def judge(found: IdentityPair) -> Finding | None:
-    """Return what forbids a merge: one identity on both sides, or an authority that the channel does not name."""
+    """Return the finding that forbids a merge: one identity on both sides, or an authority unknown to the channel."""
     places = (f"{found.target.location}.1", f"{found.source.location}.1")
     if found.source.identity == found.target.identity:
         return Finding(ErrorCode.DUPLICATE_KEY, "self-merge", places, "surviving and merged identifier are the same")
@@ -56,8 +56,8 @@ def _side(
 ) -> tuple[MessageIdentifier, ...]:
     """Return the chosen number, then the others that identify its side alone.
 
-    A number that stands on both sides identifies neither, and is left out; but where the chosen one stands on both
-    sides itself, those of its kind (system and type) stay.
+    A number on both sides identifies neither, and is left out; but if the chosen one is on both sides itself, those
+    of its kind (system and type) stay.
     """
     known = shared - {one.identity for one in side if chosen.identity in shared and _kind(one) == _kind(chosen)}
     others = (one for one in side if one.identity != chosen.identity and one.identity not in known)
@@ -65,7 +65,7 @@ def _side(
 
 
 def _apart(side: Sequence[MessageIdentifier], other: Sequence[MessageIdentifier]) -> list[MessageIdentifier]:
-    """Return what one side lists and the other does not; of one system and type all, where the other lists them all."""
+    """Return the numbers of one side only; of a system and type all of them, if the other side lists them all."""
     listed = {one.identity for one in other}
     apart = {_kind(one) for one in side if one.identity not in listed}
     return [one for one in side if one.identity not in listed or _kind(one) not in apart]
@@ -74,7 +74,7 @@ def _apart(side: Sequence[MessageIdentifier], other: Sequence[MessageIdentifier]
 def _pairs(
     sources: Sequence[MessageIdentifier], targets: Sequence[MessageIdentifier]
 ) -> list[tuple[MessageIdentifier, MessageIdentifier]]:
-    """Return the pairs; by position only where no two different numbers go together otherwise."""
+    """Return the pairs; by position only if no two different numbers match otherwise."""
     left, right = _preferred(sources, targets), _preferred(targets, sources)
     pairs: list[tuple[MessageIdentifier, MessageIdentifier]] = []
     for same in (_same_number, _same_kind, _same_identity, _same_system, _same_type):

@@ -1,4 +1,4 @@
-"""Moves of identifiers (A43): which numbers of MRG leave one patient, and which of PID say who gets them."""
+"""Moves of identifiers (A43): the numbers of MRG that leave one patient, and those of PID that receive them."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ LISTED: Final = "MRG-1"
 
 
 class MoveSides(NamedTuple):
-    """Who gets the numbers, which of them stand for a person, and what else names the patient whom they leave."""
+    """The receiving patient, the moved identities, and the other identities of the patient whom they leave."""
 
     target: tuple[MessageIdentifier, ...]
     moving: tuple[MessageIdentifier, ...]
@@ -19,10 +19,10 @@ class MoveSides(NamedTuple):
 
 
 def sides(pid: Sequence[MessageIdentifier], mrg: Sequence[MessageIdentifier]) -> MoveSides:
-    """Return the sides of a move; what stands in MRG, too, does not say who gets it.
+    """Return the sides of a move; numbers in MRG do not identify the receiving patient.
 
-    MRG-1 lists what moves. MRG-4 and MRG-2, where the mapping's `identity` has their counterparts, name the patient
-    whom it leaves, as PID-2 and PID-4 name who gets it (HL7 chapter 3, A43).
+    MRG-1 lists the moved numbers. MRG-4 and MRG-2, if the mapping's `identity` has their counterparts, identify the
+    patient whom they leave, as PID-2 and PID-4 identify the receiving one (HL7 chapter 3, A43).
     """
     listed = {one.identity for one in mrg}
     moving = tuple(one for one in mrg if one.place == LISTED)
@@ -34,7 +34,7 @@ def sides(pid: Sequence[MessageIdentifier], mrg: Sequence[MessageIdentifier]) ->
 
 
 def judge(found: MoveSides, pid: Sequence[MessageIdentifier]) -> tuple[Finding, ...]:
-    """Return what forbids a move: nobody to get the numbers, or an authority that the channel does not name."""
+    """Return the findings that forbid a move: no receiving patient, or an authority unknown to the channel."""
     if pid and not found.target:
         text = "the PID has no identifier but the numbers being moved"
         return (Finding(ErrorCode.DUPLICATE_KEY, "self-move", (f"{pid[0].location}.1",), text),)

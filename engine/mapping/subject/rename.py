@@ -1,7 +1,7 @@
-"""Changes of identifier: which number of MRG gives way to which of PID.
+"""Changes of identifier: the number of MRG that one of PID replaces.
 
-Paired as a merge pairs them, by system, then type, then position; what stands on both sides stays as it is, and so
-does what has no counterpart. Numbers that stand for nobody (an alternate id, a licence) change in the same way.
+Paired as in a merge, by system, then type, then position; numbers on both sides stay, and so do numbers without a
+counterpart. Numbers that are not an identity (an alternate id, a licence) change in the same way.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,14 +13,14 @@ Numbers = tuple[Any, ...]
 
 
 class NumberChange(NamedTuple):
-    """Numbers that go out of use and those that take their place, pair by pair, as FHIR Identifiers."""
+    """Retired numbers and their replacements, pair by pair, as FHIR Identifiers."""
 
     retired: Numbers
     issued: Numbers
 
 
 def change(listed: Numbers, current: Numbers) -> NumberChange:
-    """Return what MRG (`listed`) and PID (`current`) change; where PID still lists every old number, all give way."""
+    """The change from MRG (`listed`) to PID (`current`); if PID still lists every old number, all are retired."""
     here, there = {key_of(item) for item in current}, {key_of(item) for item in listed}
     old = [item for item in listed if key_of(item) not in here]
     new = [item for item in current if key_of(item) not in there]
@@ -30,7 +30,7 @@ def change(listed: Numbers, current: Numbers) -> NumberChange:
 
 
 def ended(item: Any, moment: str) -> Any:
-    """Return a number that is out of use from a moment on (a FHIR dateTime; empty: not known when)."""
+    """Return a number retired at a moment (a FHIR dateTime; empty: unknown)."""
     old = {**item, "use": "old"}
     return {**old, "period": {**item.get("period", {}), "end": moment}} if moment else old
 

@@ -1,4 +1,4 @@
-"""The subject of a message: whom it speaks of and what is to be done with it, as far as intake has to know."""
+"""The subject of a message: its patients and its disposition, as far as intake needs them."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,7 +12,7 @@ CONTROL: Final = "control-characters"
 
 
 class Disposition(StrEnum):
-    """What becomes of a message: delivered, filtered by a named rule, or refused for its findings."""
+    """The disposition of a message: delivered, filtered by a named rule, or refused for its findings."""
 
     DELIVER = "deliver"
     FILTER = "filter"
@@ -20,9 +20,9 @@ class Disposition(StrEnum):
 
 
 class AppliedFilter(NamedTuple):
-    """The filter that held for a message: its rule, what it does, and where it stands.
+    """The filter that held for a message: its rule, its action, and its place.
 
-    `send_to`: the destinations that alone get the message, where the filter sends it on; empty for all others.
+    `send_to`: the only destinations of a message that the filter sends on; empty for other filters.
     """
 
     rule: str
@@ -33,14 +33,14 @@ class AppliedFilter(NamedTuple):
 
 
 class MessageSubject(NamedTuple):
-    """What intake has to know of a message.
+    """The facts of a message that intake needs.
 
-    `rule` names the rule of the event table, or the filter that took its place. `patients`: each group holds identities
+    `rule` names the rule of the event table, or the filter that replaced it. `patients`: each group holds identities
     that share a lane; the two sides of a merge are one group, several merges in one message are several groups.
     `merge`: the event merges. `visit` is PV1-19.1, else the number by which the visit is known; or empty.
     `flags` are codes with a place, never values. `event_at` is EVN-2 or else MSH-7, aware; None where the message has
-    neither. `filter`: the one that held, of the channel or of the event file. `of_identity`: it says who somebody is,
-    or whose a visit is, so that it goes wherever they are known.
+    neither. `filter`: the one that held, of the channel or of the event file. `of_identity`: the event is about
+    the identity of a person or the patient of a visit, so that it goes wherever they are known.
     """
 
     rule: str
@@ -56,11 +56,11 @@ class MessageSubject(NamedTuple):
 
 
 def flagged(subject: MessageSubject, segments: Iterable[str]) -> MessageSubject:
-    """Return a subject that tells in which segments no FHIR text could hold all that stood there; '' is no name."""
+    """Return a subject with flags for segments that had characters which FHIR text cannot hold; '' is no name."""
     flags = tuple(f"{CONTROL} {name}".rstrip() for name in segments)
     return subject._replace(flags=(*subject.flags, *flags))
 
 
 def lane_key(identity: Identity) -> str:
-    """Return the text by which an identity's lane is known."""
+    """Return the key of an identity's lane."""
     return f"{identity.system}|{identity.value}"

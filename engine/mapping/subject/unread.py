@@ -1,7 +1,7 @@
-"""Text behind an unescaped subcomponent separator (`Foo & Bar` as a city), which nobody reads.
+"""Unread text after an unescaped subcomponent separator (`Foo & Bar` as a city).
 
-A component of a primitive type has no subcomponents in any version: its value ends at the separator. Which paths are
-cut so is noted on the entry; the sender has to write `\\T\\`.
+A component of a primitive type has no subcomponents in any version: its value ends at the separator. The entry has a
+flag for each path that is cut; the sender has to write `\\T\\`.
 """
 
 from functools import lru_cache
@@ -11,14 +11,14 @@ from engine.hl7.message import Message
 from engine.mapping.files.reference import data_types, parts, segments
 
 UNREAD: Final = "subcomponent-unread"
-# More of them say nothing new.
+# The most flags of one message.
 MOST: Final = 5
 
 
 def unread(message: Message) -> tuple[str, ...]:
-    """Return a flag for each of the first paths whose value goes on behind a separator, each once."""
+    """Return a flag for each of the first paths whose value continues after a separator, each once."""
     repetition, component, mark, _ = message.dialect.cuts
-    # The first one stands in MSH-2: most messages have no other.
+    # The first one is in MSH-2: most messages have no other.
     if not mark or message.text.find(mark, message.text.find(mark) + 1) < 0:
         return ()
     found: dict[str, None] = {}
@@ -39,7 +39,7 @@ def _goes_on(text: str, mark: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _path(segment: str, number: int, component: int) -> str:
-    """Return the path of a component whose type never had subcomponents; '' for others, and where nobody knows."""
+    """Return the path of a component whose type never had subcomponents; '' for others, and if unknown."""
     field = segments().get(segment, {}).get(number)
     known = data_types().get(field.type_) if field else None
     if field is None or known is None or component > max(known, 1) or parts(field.type_, component):

@@ -454,15 +454,14 @@ def test_a_fault_in_what_is_added_is_told_where_it_stands(author: Author) -> Non
     [
         pytest.param(
             {"resources__patient": "resource: Patient\nelements: {birthDate: PID-7 | date}\n"},
-            "resources/patient.yaml:1:1: resource: neither extends nor replaces: nothing of the file that ships under "
-            "this name would hold; write extends: shipped/patient to keep what stands there alone, or replaces: "
-            "shipped/patient to give it up",
+            "resources/patient.yaml:1:1: resource: neither extends nor replaces: the shipped file of this name would "
+            "be lost; write extends: shipped/patient to keep its entries, or replaces: shipped/patient to drop them",
             id="neither",
         ),
         pytest.param(
             {"adt": "mapping: adt\nevents: {A01: {do: upsert patient}}\n"},
-            "adt.yaml:1:1: mapping: neither extends nor replaces: nothing of the file that ships under this name would "
-            "hold; write extends: shipped/adt to keep what stands there alone, or replaces: shipped/adt to give it up",
+            "adt.yaml:1:1: mapping: neither extends nor replaces: the shipped file of this name would be lost; write "
+            "extends: shipped/adt to keep its entries, or replaces: shipped/adt to drop them",
             id="the event table",
         ),
         pytest.param(
