@@ -1,1 +1,1 @@
-"""What helps an author: explanations, coverage, differences, cases, schemas."""
+"""Tools for authors: explanations, coverage, differences, cases, schemas."""

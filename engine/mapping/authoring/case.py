@@ -42,11 +42,11 @@ EXPECT_KEYS: Final = frozenset({
     "patient", "merge", "into", "sources", "source_identifiers", "rename", "to", "retired", "link", "unlink",
     "and", "move", "from", "numbers", "refers", "retire", "find",
 })  # fmt: skip
-# What segments list (`Coverage.IN1-1`, `Observation.OBX-1.OBR-2`), what is referred to (`Organization SYSTEM|VALUE`).
+# Listed resources (`Coverage.IN1-1`, `Observation.OBX-1.OBR-2`) and referred ones (`Organization SYSTEM|VALUE`).
 LISTED: Final = re.compile(
     r"(?:[A-Za-z]+\.[A-Z][A-Z0-9]{2}(-\d+){0,2}(\.[A-Z][A-Z0-9]{2}-\d+)?|[A-Z][A-Za-z]+ \S+\|.+)"
 )
-# What stands in the plan by itself: `encounter`, of the second patient `encounter-2`, `source-account` in a merge.
+# Resources of acts: `encounter`, `encounter-2` of the second patient, `source-account` in a merge.
 KEPT: Final = re.compile(r"(?:source-)?([a-z]+)(?:-\d+)?(?:\.[A-Z][A-Za-z]+)?")
 
 TRIGGER: Final = re.compile(r"[A-Z]\d\d|[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d")
@@ -54,10 +54,10 @@ TRIGGER: Final = re.compile(r"[A-Z]\d\d|[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case: its place in its file, its message as bytes, the channel's part, and what is expected.
+    """One case: its place in its file, its message as bytes, its channel's settings, and its expectation.
 
-    `mapping`: the mapping that its file is for; empty for any. `on`: the channel that it names, as its file describes
-    that, filters and all; empty where the case says itself what the channel has to say.
+    `mapping`: the mapping that its file is for; empty for any. `on`: the channel that it names, with filters; empty if
+    the case has the channel's settings itself.
     """
 
     source: AuthoredFile
@@ -73,7 +73,7 @@ class Case:
 
     @property
     def message_type(self) -> str:
-        """MSH-9.1 of the message; ADT where it cannot be read."""
+        """MSH-9.1 of the message; ADT if it cannot be read."""
         header = read_header(self.raw)
         return header.message_type if header else ADT
 
@@ -88,7 +88,7 @@ NO_CHANNELS: Final[Channels] = {}
 
 
 class CaseResult(NamedTuple):
-    """What became of a case: what the mapping made, and in words where that is not what is expected."""
+    """The result of a case: the mapping's outcome, and in words its differences from the expectation."""
 
     case: Case
     found: dict[str, Any]
@@ -112,12 +112,12 @@ def read_cases(files: Sequence[Path], edited: Edited = NONE) -> tuple[Case, ...]
 
 
 def cases_of(folder: Path, edited: Edited = NONE) -> tuple[Case, ...]:
-    """Read the cases that stand in the `tests` of a mapping folder."""
+    """Read the cases in the `tests` of a mapping folder."""
     return read_cases(yaml_in(folder / "tests", edited), edited)
 
 
 def cases_for(cases: Sequence[Case], mapping: MappingSource, channels: Channels = NO_CHANNELS) -> list[Case]:
-    """Return the cases of a mapping: those on a channel with it, that name it, or have a message of a type it takes."""
+    """Return a mapping's cases: those on a channel with it, those that name it, and those with a type it accepts."""
     types = types_of(mapping.documents.events.value.get("events") or ())
 
     def is_of(one: Case) -> bool:
@@ -128,8 +128,8 @@ def cases_for(cases: Sequence[Case], mapping: MappingSource, channels: Channels 
     return [one for one in cases if is_of(one)]
 
 
-def beside(own: Sequence[Case], shipped: Sequence[Case]) -> list[Case]:
-    """Return the shipped cases, but those that a site's own ones take the place of: of the same file and name."""
+def unreplaced(own: Sequence[Case], shipped: Sequence[Case]) -> list[Case]:
+    """Return the shipped cases that no case of the site with the same file and name replaces."""
     names = {(Path(case.source.file).name, case.name) for case in own}
     return [case for case in shipped if (Path(case.source.file).name, case.name) not in names]
 
@@ -139,7 +139,7 @@ def run_cases(
 ) -> tuple[CaseResult, ...]:
     """Run cases in order; cases of one channel share one compiled mapping. `channels`: those that cases may name.
 
-    ConfigurationError where a case names a channel or a type of resource that there is not.
+    ConfigurationError if a case names an unknown channel or type of resource.
     """
     compiled: dict[str, tuple[Mapping, Channel]] = {}
     kept: Kept = {}
@@ -148,7 +148,7 @@ def run_cases(
         key = repr((case.on, sorted(case.channel.items()), case.resources, sorted(case.assume.items())))
         if key not in compiled:
             compiled[key] = _compiled(case, mapping, channels, kept)
-        found = _found(case, *compiled[key])
+        found = _outcome_of(case, *compiled[key])
         results.append(CaseResult(case, found, differences(case, found)))
     return tuple(results)
 
@@ -175,7 +175,7 @@ def _compiled(case: Case, mapping: MappingSource, channels: Channels, kept: Kept
     return compile_mapping(sent, channel, kept=kept), channel
 
 
-def _found(case: Case, mapping: Mapping, channel: Channel) -> dict[str, Any]:
+def _outcome_of(case: Case, mapping: Mapping, channel: Channel) -> dict[str, Any]:
     try:
         message = parse_message(case.raw, event_from_evn=channel.event_from_evn)
     except MessageError as error:
@@ -190,12 +190,12 @@ def _found(case: Case, mapping: Mapping, channel: Channel) -> dict[str, Any]:
 
 
 def sending(mapping: MappingSource, types: Sequence[str]) -> MappingSource:
-    """Return a mapping that sends resources of these types, as a site's own `resources` would say."""
+    """Return a mapping that sends resources of these types, like a site's own `resources`."""
     return _saying(mapping, SENT, list(types))
 
 
 def _saying(mapping: MappingSource, key: str, value: Any) -> MappingSource:
-    """Return a mapping whose event table says something else for a key."""
+    """Return a mapping with another value for a key of its event table."""
     events = mapping.documents.events
     changed = replace(events, value={**events.value, key: value})
     documents = replace(mapping.documents, events=changed)
@@ -203,7 +203,7 @@ def _saying(mapping: MappingSource, key: str, value: Any) -> MappingSource:
 
 
 def differences(case: Case, found: dict[str, Any]) -> tuple[str, ...]:
-    """Return in words where what was found is not what is expected; empty where all of it is."""
+    """Return the differences between the outcome and the expectation, in words."""
     unlike: list[str] = []
     for key, wanted in case.expect.items():
         if key == "absent":
@@ -283,19 +283,19 @@ def _unknown(source: AuthoredFile, given: Any, path: tuple[str | int, ...], keys
 
 
 def _is_kept(key: str) -> bool:
-    """Say whether a key of what is expected names a resource in the plan."""
+    """True if a key of an expectation names a resource in the plan."""
     match = KEPT.fullmatch(key)
     return match is not None and match[1] in type_names()
 
 
 def _unusable(source: AuthoredFile, value: dict[str, Any], path: tuple[str | int, ...]) -> Iterator[Problem]:
-    """Yield what keeps a case from being run, or from saying anything: its message, event, channel, expectation."""
+    """Yield the problems of a case that cannot run or prove anything: its message, event, channel, expectation."""
     text, event, channel = value.get("message"), value.get("event"), value.get("channel")
     if not value.get("expect"):
         yield source.problem(path, "no expect", "say what comes out, such as expect: {rule: admit}")
     if text is not None and "|" not in text:
         yield source.problem((*path, "message"), "no segments", "expected segments, one a line; or file: NAME")
-    if text is None and not _beside(source, value).is_file():
+    if text is None and not _message_file(source, value).is_file():
         yield source.problem((*path, "file"), f"found {value['file']!r}", "expected a file, relative to this one")
     if event and not TRIGGER.fullmatch(str(event)):
         yield source.problem((*path, "event"), f"unknown event {event!r}", event_hint(str(event)[-3:].upper()))
@@ -307,13 +307,13 @@ def _unusable(source: AuthoredFile, value: dict[str, Any], path: tuple[str | int
             yield source.problem((*path, "channel", *fault["loc"]), *words(fault, Channel))
 
 
-def _beside(source: AuthoredFile, value: dict[str, Any]) -> Path:
+def _message_file(source: AuthoredFile, value: dict[str, Any]) -> Path:
     return Path(source.file).parent / str(value["file"])
 
 
 def _raw(source: AuthoredFile, value: dict[str, Any]) -> bytes:
     if "message" not in value:
-        return _beside(source, value).read_bytes()
+        return _message_file(source, value).read_bytes()
     lines = [line.strip() for line in value["message"].splitlines() if line.strip()]
     if not lines or not lines[0].startswith("MSH"):
         event = value.get("event") or "A01"

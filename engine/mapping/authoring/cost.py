@@ -1,9 +1,9 @@
-"""What a mapping costs at most, told from its files before any message: steps, look-ups, resources and requests.
+"""The maximum cost of a mapping, by static analysis of its files: steps, look-ups, resources and requests.
 
-The language has no loops: a line is worked out once, or once for each segment or repetition that it goes through, of
-which a message has so many (the channel's `limits`): in the worst case all of them are of the name or the field whose
-lines cost most. Only a line that goes through all segments of a name within what goes through others already grows with
-the square of the message; of such lines `mappings check` warns.
+The language has no loops: a line runs once, or once for each segment or repetition that it iterates, whose number the
+channel's `limits` bound; in the worst case all of them have the name or the field with the costliest lines. Only a
+line that iterates all segments of a name within another iteration grows with the square of the message; `mappings
+check` warns of such lines.
 """
 
 from collections.abc import Iterator
@@ -32,20 +32,20 @@ from engine.mapping.resource.provenance import TARGET
 from engine.mapping.resource.referred import FROM, KINDS
 from engine.mapping.subject.events import ALONE, BARE, EventAction, EventRule, EventTable, make_event_table
 
-# More steps than this of one file are warned of: three times those of the costliest that ships.
+# The steps of one file above which there is a warning: three times those of the costliest shipped file.
 MOST_STEPS: Final = 20_000_000
-# Requests for one patient and for one resource, without conflicts and retries: look, write, look at what was made.
+# Requests for one patient and for one resource, without conflicts and retries: look up, write, verify.
 FOR_PATIENT: Final = 3
 FOR_IDENTITY: Final = 6
 FOR_RESOURCE: Final = 2
-# Sections of a resource file that hold lines, and keys of a part that say nothing to work out.
+# Sections of a resource file that have lines, and keys of a part without a cost.
 SECTIONS: Final = ("elements", "new", "status", "merged", "missing", "when")
-BESIDE: Final = frozenset({"each", "as", "needs", "slice", "with", "led_by", "list", "same_key", "within", "like"})
+FREE: Final = frozenset({"each", "as", "needs", "slice", "with", "led_by", "list", "same_key", "within", "like"})
 CONDITIONS: Final = frozenset({"when", "unless", "arrives", "leaves"})
 
 
 class MessageLimits(NamedTuple):
-    """How many segments, repetitions and patients one message may have."""
+    """The maximum of segments, repetitions and patients of one message."""
 
     segments: int
     repetitions: int
@@ -53,22 +53,22 @@ class MessageLimits(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Steps, look-ups in tables, and resources that are asked for."""
+    """Steps, look-ups in tables, and resources."""
 
     steps: int = 0
     lookups: int = 0
     resources: int = 0
 
     def plus(self, other: "Work", times: int = 1) -> "Work":
-        """Return the sum with so many times another."""
+        """Return the sum with a multiple of another."""
         return Work(*(mine + theirs * times for mine, theirs in zip(self, other, strict=True)))
 
 
 @dataclass(slots=True)
 class Cost:
-    """What a file or an event costs at most.
+    """The maximum cost of a file or an event.
 
-    `units`: by how often it comes at most, and what it goes through (nothing: once), the work for one of these.
+    `units`: the work for one unit, by the maximum of units and the iterated source (nothing: once).
     `squares`: the lines that grow with the square of a message.
     """
 
@@ -77,12 +77,12 @@ class Cost:
     squares: list[Problem] = field(default_factory=list)
 
     def note(self, at: "CostContext", work: Work) -> None:
-        """Add work that is done once each time."""
+        """Add the work of one unit."""
         key = (at.times, at.source)
         self.units[key] = self.units.get(key, Work()).plus(work)
 
     def add(self, other: "Cost", patients: int) -> None:
-        """Add what another costs; what is worked out once is so for each patient."""
+        """Add another cost; single work is repeated for each patient."""
         self.lines += other.lines
         self.squares += other.squares
         for (times, source), work in other.units.items():
@@ -90,7 +90,7 @@ class Cost:
 
     @property
     def most(self) -> Work:
-        """The work for the worst message: what comes once, and of all else each time what costs most."""
+        """The work for the worst message: all single work, and for each maximum the costliest unit."""
         worst: dict[int, Work] = {}
         total = Work()
         for (times, source), work in self.units.items():
@@ -104,7 +104,7 @@ class Cost:
 
 
 class EventCost(NamedTuple):
-    """What one event costs at most, with the resource types that it may send."""
+    """The maximum cost of one event, with the resource types that it may send."""
 
     event: str
     rule: str
@@ -114,7 +114,7 @@ class EventCost(NamedTuple):
 
 
 class CostContext(NamedTuple):
-    """Where a line stands: how often it is worked out and for what, the segment at hand, and what belongs to that."""
+    """The context of a line: how often it runs and for what, the segment at hand, and the segments of its group."""
 
     times: int = 1
     source: str = ""
@@ -123,35 +123,37 @@ class CostContext(NamedTuple):
 
 
 class Costs:
-    """The costs of a mapping that was checked; `bounds` of the messages, by default those of a channel."""
+    """The costs of a checked mapping; `bounds` of the messages, by default those of a channel."""
 
     def __init__(self, source: MappingSource, bounds: MessageLimits | None = None) -> None:
         limits = Limits()
         self.bounds = bounds or MessageLimits(limits.segments, limits.repetitions, limits.identities)
         self._documents = source.documents
-        self._makers = dict(self._made())
+        self._makers = dict(self._functions())
         self.files = {name: self._file(document) for name, document in sorted(source.documents.resources.items())}
         self.events = tuple(self._events(make_event_table(source.documents.events, Problems())))
 
     def warnings(self) -> tuple[Problem, ...]:
-        """Return the lines that grow with the square of a message, and the files that are above the limit."""
-        found = [one for cost in self.files.values() for one in cost.squares]
+        """Return warnings of lines that grow with the square of a message, and of files above the limit."""
+        warned = [one for cost in self.files.values() for one in cost.squares]
         for name, cost in self.files.items():
             steps = cost.most.steps
             if steps > MOST_STEPS and not cost.squares:
                 text = f"{steps:,} steps in the worst case, more than {MOST_STEPS:,}"
-                found.append(self._documents.resources[name].problem((), text, "see `mappings check --cost`; map less"))
-        return tuple(sorted(found))
+                warned.append(
+                    self._documents.resources[name].problem((), text, "see `mappings check --cost`; map less")
+                )
+        return tuple(sorted(warned))
 
-    def _made(self) -> Iterator[tuple[str, tuple[Document, Any]]]:
-        """Yield what files call like functions, with what is authored of it."""
+    def _functions(self) -> Iterator[tuple[str, tuple[Document, Any]]]:
+        """Yield the names that files call like functions, with their templates."""
         for name, document in self._documents.resources.items():
             if FROM in document.value:
                 yield name, (document, {key: one for key, one in document.value.items() if key != KINDS})
                 yield from ((kind, (document, part)) for kind, part in (document.value.get(KINDS) or {}).items())
 
     def _file(self, document: Document) -> Cost:
-        """Return what a file costs that is asked by events, lists or every message; nothing for one that is named."""
+        """Return the cost of a file used by events, lists or every message; none for a file that others name."""
         cost, value = Cost(), document.value
         if FROM in value:
             return cost
@@ -167,19 +169,19 @@ class Costs:
             below = {one.partition(UNDER)[0] for one in value[SEGMENTS] if one.endswith(f"{UNDER}{name}")}
             belonging = frozenset({segment, *listed(part.get("with")), *listed(part.get("led_by")), *below})
             count = 1 if segment in SINGLE else self.bounds.segments
-            # A segment is of one of the parts of its name: what costs most is one of them, and not their sum.
+            # A segment belongs to one of the parts of its name: the maximum is one of them, not their sum.
             at = CostContext(count, name if count > 1 else "", segment, belonging | self._grouped(name))
             cost.note(at, Work(resources=1))
             self._walk(part, at, cost, document, (name,))
         return cost
 
     def _grouped(self, parent: str) -> set[str]:
-        """Return the segments that belong to a segment by another file: the OBX of an OBR."""
+        """Return the segments that another file groups under a segment: the OBX of an OBR."""
         parts = (one.value.get(SEGMENTS) or {} for one in self._documents.resources.values())
         return {name.partition(UNDER)[0] for part in parts for name in part if name.endswith(f"{UNDER}{parent}")}
 
     def _walk(self, value: Any, at: CostContext, cost: Cost, document: Document, path: tuple[Any, ...]) -> None:
-        """Add what an authored value costs."""
+        """Add the cost of an authored value."""
         if isinstance(value, str):
             self._line(value, at, cost, conditional=path[-1] in CONDITIONS)
         elif isinstance(value, list):
@@ -193,13 +195,13 @@ class Costs:
                 elif "as" in value:
                     self._datatype(str(value["as"]), inner, cost)
                 for key, one in value.items():
-                    if key not in BESIDE:
+                    if key not in FREE:
                         self._walk(one, inner, cost, document, (*path, key))
 
     def _through(
         self, source: str, at: CostContext, cost: Cost, document: Document, path: tuple[Any, ...]
     ) -> CostContext:
-        """Return where the lines of an `each` stand."""
+        """Return the context of the lines of an `each`."""
         match = FIELD.fullmatch(source)
         name, bound = (match[1], self.bounds.repetitions) if match else (source, self.bounds.segments)
         if at.times == 1 or name in at.belonging or (match and name == at.segment):
@@ -213,14 +215,14 @@ class Costs:
         return CostContext(at.times * bound, f"{at.source} {source}", at.segment, at.belonging)
 
     def _line(self, text: str, at: CostContext, cost: Cost, *, conditional: bool) -> None:
-        """Add what an expression or a condition costs: a step for its path, and one for each stage and term."""
+        """Add the cost of an expression or a condition: a step for its path, and one for each stage and term."""
         try:
             if conditional:
                 self._steps(cost, at, sum(map(len, parse_condition(text))))
                 return
             alternatives = parse_expression(text)
         except ExpressionError:
-            return  # a word of the file that is no line: a note, a code
+            return  # a word of the file that is not a line: a note, a code
         for one in alternatives:
             self._steps(cost, at, 1 + len(one.stages))
             for stage in one.stages:
@@ -268,7 +270,7 @@ class Costs:
             yield EventCost(event, rule.name, types, total, requests)
 
     def _types(self, rule: EventRule, table: EventTable) -> Iterator[str]:
-        """Yield the types beside the Patient that an event may send."""
+        """Yield the types other than the Patient that an event may send."""
         yield from (act.type_ for act in rule.acts)
         values = {name: one.value for name, one in self._documents.resources.items() if name in table.sent}
         named = any(SEGMENTS in values.get(act.type_, ()) for act in rule.acts)
@@ -280,5 +282,5 @@ class Costs:
 
 
 def _authored(document: Document, path: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a path as a file has it: what is said of a segment stands under `segments`."""
+    """Return a path as a file has it: the parts of a segment are under `segments`."""
     return (SEGMENTS, *path) if path and path[0] in (document.value.get(SEGMENTS) or ()) else path

@@ -1,4 +1,4 @@
-"""What a mapping covers of messages: fields that nobody reads, codes that no table has, rules and elements not used."""
+"""The coverage of messages by a mapping: unread fields, codes without a row, unused rules and elements."""
 
 import re
 from collections import Counter
@@ -34,7 +34,7 @@ class MissingCode(NamedTuple):
 
 
 class Unused(NamedTuple):
-    """A rule that never made anything: where it stands, what it says, and the element it is for."""
+    """A rule that never made anything: its place, its text, and its element."""
 
     file: str
     line: int
@@ -44,9 +44,9 @@ class Unused(NamedTuple):
 
 @dataclass(slots=True)
 class Coverage:
-    """What was found over all messages so far; counts are of messages, of codes each time they came.
+    """The findings over all messages so far; counts are of messages, those of codes of occurrences.
 
-    `tables` counts the look-ups by table and field. `file`: the channel's, in which its filters stand.
+    `tables` counts the look-ups by table and field. `file`: the channel's, with its filters.
     """
 
     source: MappingSource
@@ -70,26 +70,26 @@ class Coverage:
         self._survey = Survey(self._trace, self.source.documents)
 
     def add(self, message: Message) -> dict[str, Any]:
-        """Map one message, note what was read, looked up and made, and return what became of it."""
+        """Map one message, note its reads, look-ups and elements, and return its outcome."""
         self._trace.roots.clear()
         self._trace.seen.clear()
         message.dialect = MessageEncoding(
             message.delimiters, message.charset
-        )  # of its own: what was kept for others is not used
-        made = outcome(self._mapping, message)
+        )  # of its own: the cache of others is not used
+        result = outcome(self._mapping, message)
         self.messages += 1
-        self.outcomes[message.trigger, made["action"], made["rule"]] += 1
-        if "filter" in made:
-            self.filters[AppliedFilter(**made["filter"])] += 1
+        self.outcomes[message.trigger, result["action"], result["rule"]] += 1
+        if "filter" in result:
+            self.filters[AppliedFilter(**result["filter"])] += 1
         self.unread.update(one.path for one in self._survey.unread(message))
         for one in TraceWalk(self.source).evidence(self._trace.roots):
             self._note(one)
         for root in self._trace.roots:
             self._visit(root)
-        return made
+        return result
 
     def never_produced(self) -> list[str]:
-        """Return the elements that files of resources name and that no message led to; of a whole one only its name."""
+        """Return the elements of resource files that no message produced; for a whole one only its name."""
         scopes = [scope for scope, _ in self._trace.rules] + [each.scope for each in self._trace.eaches]
         names = sorted({name for scope in scopes if (name := element_of(scope)) and not _inside(name)})
         return list(dict.fromkeys(self._missing(name) for name in names if name not in self.produced))
@@ -101,8 +101,8 @@ class Coverage:
         return ".".join(parts[: next(ends, len(parts))])
 
     def never_used(self) -> list[Unused]:
-        """Return the rules that never made anything, each once, in the order of their places; no mere constants."""
-        found = {
+        """Return the rules that never made anything, each once, in the order of their places; without constants."""
+        unused = {
             Unused(
                 *scope.document.place(scope.path),
                 element_of(scope) or ".".join(_names(scope)),
@@ -111,10 +111,10 @@ class Coverage:
             for scope, one in self._trace.rules
             if id(one) not in self.used and (not isinstance(one.head, Constant) or _guarded(one))
         }
-        return sorted(found)
+        return sorted(unused)
 
     def unread_named(self) -> list[tuple[str, str, int]]:
-        """Return what is never read: path, the standard's name and in how many messages, the most frequent first."""
+        """Return the unread fields: path, the standard's name and the number of messages, the most frequent first."""
         return [(path, name_of(path), count) for path, count in _most(self.unread)]
 
     def _note(self, one: Evidence) -> None:

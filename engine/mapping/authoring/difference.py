@@ -1,4 +1,4 @@
-"""What two mappings make of the same messages, and where they differ: grouped, with an example of each difference."""
+"""Differences between two mappings' outcomes of the same messages: grouped, with an example of each."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ BODIES: Final = ("patient", "resource")
 
 
 class DifferenceKind(StrEnum):
-    """What a change is, in the order in which people read them."""
+    """The kind of a change, in the order of the report."""
 
     RULE = "event rule changed"
     ACTION = "action changed"
@@ -30,7 +30,7 @@ class DifferenceKind(StrEnum):
 
 
 class MappingChange(NamedTuple):
-    """One difference of one message; `path` never holds a value; None is nothing there."""
+    """One difference of one message; `path` never holds a value; None: absent."""
 
     kind: StrEnum
     path: str
@@ -52,14 +52,14 @@ class DifferenceGroup:
 
 @dataclass(slots=True)
 class DifferenceGrouping:
-    """Differences, message by message; `differing` counts the messages for which they matter."""
+    """Gathers differences; `differing` counts the messages with relevant ones."""
 
     messages: int = 0
     differing: int = 0
     _found: dict[tuple[StrEnum, str], DifferenceGroup] = field(default_factory=dict)
 
     def add(self, name: str, changes: Iterable[MappingChange], *, differing: bool) -> None:
-        """Count one message, once in each of its groups; `name` is what an example is called."""
+        """Count one message, once in each of its groups; `name` is its name as an example."""
         self.messages += 1
         self.differing += differing
         firsts: dict[tuple[StrEnum, str], MappingChange] = {}
@@ -75,7 +75,7 @@ class DifferenceGrouping:
 
 
 class Comparison:
-    """Two mappings compared, message by message; what differs is `found`."""
+    """Compares two mappings, message by message; differences are in `found`."""
 
     def __init__(self, old: Mapping, new: Mapping) -> None:
         self._old = old
@@ -83,13 +83,13 @@ class Comparison:
         self.found = DifferenceGrouping()
 
     def add(self, name: str, message: Message) -> None:
-        """Compare what becomes of one message; `name` is what an example is called."""
+        """Compare the outcomes of one message; `name` is its name as an example."""
         differing = list(changes(outcome(self._old, message), outcome(self._new, message), message.trigger))
         self.found.add(name, differing, differing=bool(differing))
 
 
 def changes(before: dict[str, Any], after: dict[str, Any], event: str) -> Iterator[MappingChange]:
-    """Yield what differs between two outcomes of one message; paths are elements without indices, or the event."""
+    """Yield the differences of two outcomes of one message; paths are elements without indices, or the event."""
     for kind, key in (
         (DifferenceKind.RULE, "rule"),
         (DifferenceKind.ACTION, "action"),
@@ -115,14 +115,14 @@ def changes(before: dict[str, Any], after: dict[str, Any], event: str) -> Iterat
 
 
 def _steps(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the interactions by what they are; the second of a kind is `upsert Patient #2`."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return the interactions by kind and type; the second of a kind is `upsert Patient #2`."""
+    steps: dict[str, dict[str, Any]] = {}
     seen: Counter[str] = Counter()
     for one in made.get("interactions", ()):
         name = f"{next(iter(one))} {_body(one).get('resourceType', '')}".strip()
         seen[name] += 1
-        found[name if seen[name] == 1 else f"{name} #{seen[name]}"] = one
-    return found
+        steps[name if seen[name] == 1 else f"{name} #{seen[name]}"] = one
+    return steps
 
 
 def _body(one: dict[str, Any]) -> dict[str, Any]:
@@ -148,14 +148,14 @@ def _elements(old: dict[str, list[Any]], new: dict[str, list[Any]]) -> Iterator[
             yield MappingChange(DifferenceKind.ORDER, path, was[0], now[0])
 
 
-def _plans(name: str, old: dict[str, Any], new: dict[str, Any], told: set[str]) -> Iterator[MappingChange]:
-    """Yield what differs beside the resource: slices, deletions, how a status moves, what is done where unknown.
+def _plans(name: str, old: dict[str, Any], new: dict[str, Any], known: set[str]) -> Iterator[MappingChange]:
+    """Yield the differences outside of the resource: slices, deletions, status moves, handling of unknown resources.
 
-    Slices and deletions of elements that were `told` already say nothing new.
+    Slices and deletions of `known` elements are left out.
     """
     for one in (old, new):
         for key in LISTS:
-            one[key] = [text for text in one.get(key) or () if text.split()[0].lstrip("_").split(".")[0] not in told]
+            one[key] = [text for text in one.get(key) or () if text.split()[0].lstrip("_").split(".")[0] not in known]
     parts = [{key: value for key, value in one.items() if key not in BODIES} for one in (old, new)]
     was, now = (_leaves(part, name) for part in parts)
     for path in dict.fromkeys((*was, *now)):
@@ -181,7 +181,7 @@ def _bag(values: list[Any]) -> Counter[Any]:
 
 
 def _leaves(value: Any, path: str) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    leaves: dict[str, list[Any]] = {}
 
     def walk(part: Any, at: str) -> None:
         if isinstance(part, dict):
@@ -191,10 +191,10 @@ def _leaves(value: Any, path: str) -> dict[str, list[Any]]:
             for inner in part:
                 walk(inner, at)
         else:
-            found.setdefault(at, []).append(part)
+            leaves.setdefault(at, []).append(part)
 
     walk({name: part for name, part in value.items() if name != "resourceType"}, path)
-    return found
+    return leaves
 
 
 def _rank(kind: StrEnum) -> int:

@@ -1,4 +1,4 @@
-"""A channel file drafted from a feed's messages: who sends, whose numbers, in which zone and set."""
+"""Drafts a feed's files from its messages: the channel with senders, authorities, zone and character set."""
 
 import re
 from collections import Counter
@@ -8,6 +8,8 @@ from typing import Final, get_args
 from urllib.parse import quote
 
 from engine.config.channel import UNDECIDED, ProcessingId, Version
+from engine.hl7.taken import ADT
+from engine.mapping.authoring.draft_mapping import UnmappedContent, mapping_files
 from engine.mapping.authoring.draft_text import (
     ALSO,
     DECIDE,
@@ -20,7 +22,7 @@ from engine.mapping.authoring.draft_text import (
     in_of,
     quoted,
 )
-from engine.mapping.authoring.feed import FeedSurvey, SeenAuthority, named_times, told
+from engine.mapping.authoring.feed import FeedSurvey, SeenAuthority, named_times, ranked
 from engine.mapping.authoring.shape import is_shown
 from engine.mapping.compile import MappingSource
 from engine.mapping.files.reference import segments
@@ -29,14 +31,14 @@ from engine.mapping.language.identifier import universal_uri
 PLACEHOLDER: Final = f"{UNDECIDED}authority:"
 LONGEST_NAME: Final = 200
 MERGES: Final = "merge patient"
-# Visits and accounts, whose numbers come with an authority as those of patients do.
+# Visits and accounts, whose numbers have an authority like those of patients.
 VISITS: Final = frozenset({"PID-18", "PV1-5", "PV1-19", "PV1-50"})
-# A URI that stands in YAML as it is.
+# A URI that needs no quotes in YAML.
 _URI_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9/][A-Za-z0-9/._~%:-]*[A-Za-z0-9/]")
 
 
 def feed_name(feed: FeedSurvey) -> str:
-    """Return what a channel could be called: by the facility and the application that send most."""
+    """Return a name for the channel: the most frequent sending facility and application."""
     sender = feed.senders.most_common(1)
     application, facility = sender[0][0] if sender else ("", "")
     words = re.findall(r"[a-z0-9]+", f"{facility} {application}".lower()) if is_shown(facility + application) else []
@@ -44,7 +46,7 @@ def feed_name(feed: FeedSurvey) -> str:
 
 
 def authorities_of(feed: FeedSurvey, source: MappingSource) -> dict[str, tuple[str, str]]:
-    """Return the authorities of numbers, as a channel names them: the system of each, and the evidence.
+    """Return the authorities of numbers, by the channel's names: the system of each, and the evidence.
 
     Those whose numbers are all of types that have a system of their own (SS) need none.
     """
@@ -103,7 +105,7 @@ def _sources(feed: FeedSurvey) -> Iterator[str]:
 
 
 def _orders(feed: FeedSurvey, source: MappingSource) -> Iterator[str]:
-    """Yield whose order numbers results name, which a channel's authorities call `NAME^PLAC`."""
+    """Yield the authorities of order numbers in results, which a channel names `NAME^PLAC`."""
     if source.name != MAPPINGS[RESULTS]:
         return
     names = Counter[str]()
@@ -117,13 +119,13 @@ def _orders(feed: FeedSurvey, source: MappingSource) -> Iterator[str]:
 
 def _time(feed: FeedSurvey) -> Iterator[str]:
     without = [f"{path} ({count})" for path, _, count, _ in named_times(feed) if count][:4]
-    offsets = f"; times with a zone have {told(feed.offsets)}" if feed.offsets else ""
+    offsets = f"; times with a zone have {ranked(feed.offsets)}" if feed.offsets else ""
     if without:
         yield f"timezone: UTC   # {DECIDE} the zone of times that carry none: {', '.join(without)}{offsets}"
 
 
 def _header(feed: FeedSurvey) -> Iterator[str]:
-    """Yield what messages leave open in MSH, or say otherwise than the defaults of a channel."""
+    """Yield the lines for missing MSH fields, and for values other than a channel's defaults."""
     seen = [one for one in get_args(ProcessingId) if feed.processing[one]]
     if seen and seen != ["P"]:
         counts = counted(feed.processing, feed.messages)
@@ -162,7 +164,7 @@ def _is_source(application: str, facility: str) -> bool:
 
 
 def _numbered(key: str, counts: Counter[SeenAuthority]) -> tuple[str, str]:
-    """Return the system of an authority, a placeholder where its universal id makes none; and the evidence."""
+    """Return the system of an authority, or a placeholder if its universal id makes none; and the evidence."""
     universals = dict.fromkeys(one.universal for one, _ in counts.most_common() if one.universal)
     system = next((made for one in universals if (made := _system(one))), "")
     if not system:
@@ -174,20 +176,35 @@ def _numbered(key: str, counts: Counter[SeenAuthority]) -> tuple[str, str]:
 
 
 def _system(universal: str) -> str:
-    """Return the system that a universal id makes; empty where it makes none."""
+    """Return the system made of a universal id; empty if there is none."""
     made = next((uri for kind in ("ISO", "UUID", "URI") if (uri := universal_uri(universal, kind))), "")
     return made if _URI_PLAIN.fullmatch(made) else ""
 
 
 def _evidence(counts: Counter[SeenAuthority]) -> str:
-    """Return in which fields an authority stands, with the types of its numbers."""
+    """Return the fields of an authority, with the types of its numbers."""
     fields: dict[str, Counter[str]] = {}
     for one, count in counts.items():
         fields.setdefault(one.field, Counter())[one.type_ or "without a type"] += count
-    return "; ".join(f"{path} {told(types)}" for path, types in sorted(fields.items()))
+    return "; ".join(f"{path} {ranked(types)}" for path, types in sorted(fields.items()))
 
 
 def _does(source: MappingSource, event: str, what: str) -> bool:
     row = events_of(source).get(event)
     done = row.get("do") if isinstance(row, dict) else None
     return done == what or (isinstance(done, list) and what in done)
+
+
+def mapping_for(feed: FeedSurvey) -> str:
+    """Return the name of the shipped mapping that most messages are for."""
+    return MAPPINGS[max(MAPPINGS, key=lambda type_: (feed.types[type_], type_ == ADT))]
+
+
+def draft(feed: FeedSurvey, source: MappingSource, lost: UnmappedContent, name: str) -> dict[str, str]:
+    """Return the files, by their paths: the channel, and a mapping that extends the shipped one.
+
+    All of them pass the checks.
+    """
+    files = {f"channels/{name}.yaml": channel_lines(feed, source, name)}
+    files |= {f"mappings/{path}": lines for path, lines in mapping_files(feed, source, lost).items()}
+    return {path: "\n".join(lines) + "\n" for path, lines in files.items()}

@@ -1,4 +1,4 @@
-"""A site's own mapping drafted from its messages: what the shipped one has no rule, row or line for."""
+"""Drafts a site's own mapping from its messages: what the shipped one has no rule, row or line for."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 from engine.config.shipped import shipped
 from engine.hl7.taken import ADT
 from engine.mapping.authoring.draft_text import ALSO, DECIDE, IDENTITY, MAPPINGS, MOST, events_of, in_of, quoted
-from engine.mapping.authoring.feed import FeedSurvey, told
+from engine.mapping.authoring.feed import FeedSurvey, ranked
 from engine.mapping.authoring.shape import is_shown
 from engine.mapping.compile import MappingSource
 from engine.mapping.files.field import FIELD
 from engine.mapping.subject.events import EVENT
 
 CODING_SYSTEMS: Final = "coding-system"
-# What segments make beside Patient and Encounter, where it is sent.
+# The resources of segments other than Patient and Encounter, if they are sent.
 RESOURCES: Final = {
     "AllergyIntolerance": ("AL1", "IAM"),
     "Condition": ("DG1",),
@@ -24,7 +24,7 @@ RESOURCES: Final = {
     "Account": ("GT1",),
     "PractitionerRole": ("ROL", "PRT"),
 }
-# What a field of a site's own would be in an extension, by the kind of what it holds.
+# The extension value of a site's own field, by the kind of its content.
 EXTENSIONS: Final = (
     ("Y or N", "valueBoolean", "{} | boolean(yes-no)"),
     ("date", "valueDate", "{} | date"),
@@ -34,7 +34,7 @@ EXTENSIONS: Final = (
 
 
 class Code(NamedTuple):
-    """A code that a table does not have, as it is shown; the field it came in, and how often it came."""
+    """A code without a row in its table, as shown; its field, and the number of its occurrences."""
 
     table: str
     code: str
@@ -43,14 +43,14 @@ class Code(NamedTuple):
 
 
 class UnmappedContent(NamedTuple):
-    """What a mapping makes nothing of: codes, and fields that no rule reads."""
+    """The unmapped content of messages: codes, and fields that no rule reads."""
 
     codes: Sequence[Code]
     unread: Collection[str]
 
 
 def ships(*names: str) -> bool:
-    """Say whether a mapping file ships, which a draft can then extend."""
+    """True if a mapping file ships, so that a draft can extend it."""
     return shipped("mappings").joinpath(*names).with_suffix(".yaml").is_file()
 
 
@@ -95,7 +95,7 @@ def _resources(feed: FeedSurvey, source: MappingSource) -> Iterator[str]:
 
 
 def _unknown(feed: FeedSurvey, source: MappingSource) -> Iterator[str]:
-    """Yield the events that the shipped table does not have, filtered as it filters them, so that each has a name."""
+    """Yield the events that the shipped table does not have, filtered, so that each has a named rule."""
     known = events_of(source)
     strange = {event: count for event, count in sorted(feed.events.items()) if event not in known and is_shown(event)}
     own = {one: count for one, count in strange.items() if EVENT.fullmatch(one) and "^" not in one}
@@ -131,7 +131,7 @@ def _patient(feed: FeedSurvey, own: Sequence[str]) -> Iterator[str]:
         kinds = feed.kinds[path]
         kind = kinds.most_common(1)[0][0]
         element, rule = next(((one, made) for part, one, made in EXTENSIONS if part in kind), ("valueString", "{}"))
-        yield f"#     - url: urn:decide:extension:{path}   # {told(kinds)}; {in_of(feed.own[path], feed.messages)}"
+        yield f"#     - url: urn:decide:extension:{path}   # {ranked(kinds)}; {in_of(feed.own[path], feed.messages)}"
         yield f"#       {element}: {rule.format(path)}"
 
 

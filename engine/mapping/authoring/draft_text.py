@@ -1,4 +1,4 @@
-"""How drafts are written: YAML that is read as it was meant, with the evidence and the decisions in its comments."""
+"""The text of drafts: YAML with the evidence and the open decisions in comments."""
 
 import re
 from collections import Counter
@@ -8,10 +8,10 @@ from engine.hl7.taken import ADT
 from engine.mapping.compile import MappingSource
 
 RESULTS: Final = "ORU"
-# The shipped mappings, by the type of message that each is for.
+# The shipped mappings, by type of message.
 MAPPINGS: Final = {ADT: "adt", RESULTS: "oru"}
 DECIDE: Final = "decide:"
-# So many lines of a kind: what has more is no list of a feed's authorities or senders, and is for a person to write.
+# The most lines of a kind: a longer list of authorities or senders is for a person to write.
 MOST: Final = 200
 IDENTITY: Final = "PID-3"
 # Fields whose numbers may be added to those that identify a patient.
@@ -33,12 +33,12 @@ def events_of(source: MappingSource) -> dict[str, Any]:
 
 
 def counted(counts: Counter[str], messages: int) -> str:
-    """Return the most frequent of what was counted, in a line."""
+    """Return the most frequent counted texts, in a line."""
     return (
         ", ".join(f"{one or 'empty'} in {count}" for one, count in counts.most_common(5)) + f" of {messages} messages"
     )
 
 
 def in_of(count: int, messages: int) -> str:
-    """Return how many of all messages there are of something."""
+    """Return a count of all messages, in words."""
     return f"in {count} of {messages} messages"

@@ -1,4 +1,4 @@
-"""Which element of a resource a place in a mapping file is for."""
+"""The element of a resource for a place in a mapping file."""
 
 from typing import Final
 
@@ -6,11 +6,11 @@ from engine.mapping.files.document import Document
 from engine.mapping.language.scope import Scope
 from engine.mapping.resource.referred import ALSO, FROM, NUMBER
 
-# Steps of a path in a file that name no element.
+# Steps of a path in a file that are not elements.
 WORDS: Final = frozenset({"each", "as", "first", "needs", "default", "fill", "also", "when", "unless"})
-# Sections of files whose lines are elements of what the file makes.
+# Sections of files whose lines are elements of the resource.
 ELEMENTS: Final = frozenset({"", "elements", "also", "value"})
-# Sections of several parts, each of which has elements of its own; and what says by what something is found.
+# Sections of several parts with elements of their own; and the section of the identity.
 PARTS: Final = frozenset({"levels", "segments", "kinds"})
 IDENTITIES: Final = frozenset({"identity", "key"})
 
@@ -22,9 +22,9 @@ def element_of(scope: Scope) -> str:
 
 
 def element_names(document: Document, path: tuple[str | int, ...]) -> tuple[str, ...]:
-    """Return the elements that a path in a file leads to; `period.end` is two of them.
+    """Return the elements on a path in a file; `period.end` is two of them.
 
-    What stands in other sections than those of elements keeps the section's name: `merged.identifier`, `new.class`.
+    Places in other sections than those of elements keep the section's name: `merged.identifier`, `new.class`.
     """
     section, rest = (str(path[0]), path[1:]) if path else ("", ())
     if section in PARTS:

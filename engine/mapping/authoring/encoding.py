@@ -9,12 +9,12 @@ from engine.hl7.charset import UTF8_MARK, coding_of, decode, wide_codec
 from engine.hl7.header import character_set
 from engine.hl7.iso2022 import ESCAPE
 
-# Bytes that no part of ISO 8859 has characters for, but code pages of Windows do.
+# Bytes that are characters in Windows code pages, but not in ISO 8859.
 _PAGES: Final = frozenset(range(0x80, 0xA0))
 
 
 class DetectedEncoding(StrEnum):
-    """The encoding that the bytes of a message show."""
+    """The encoding detected from the bytes of a message."""
 
     ASCII = "ASCII"
     UTF8 = "UTF-8"
@@ -25,10 +25,10 @@ class DetectedEncoding(StrEnum):
     PAGE = "one byte a character, of a Windows code page"
 
 
-# A name of a set that nobody knows: letters with digits, and not what else a broken header may have in MSH-18.
+# The form of an unknown set's name: letters with digits, unlike other content of a broken MSH-18.
 _NAME: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9 ./_-]{1,20}")
 
-# What a channel's `charset` would say of bytes that declare nothing and are no UTF-8.
+# The `charset` of a channel for messages that declare none and are not UTF-8.
 GUESSES: Final = {DetectedEncoding.LATIN: "8859/1", DetectedEncoding.PAGE: "cp1252"}
 
 
@@ -48,7 +48,7 @@ def detected_encoding(raw: bytes) -> DetectedEncoding:
 
 
 def declared_shown(raw: bytes) -> str:
-    """Return MSH-18; the length of what is no name of a character set."""
+    """Return MSH-18; its length if it is not the name of a character set."""
     wide = wide_codec(raw)
     declared, repetition = character_set(raw.decode(wide, "replace").encode() if wide else raw)
     text = declared.decode("ascii", "replace")
@@ -58,19 +58,19 @@ def declared_shown(raw: bytes) -> str:
 
 
 def fault(raw: bytes) -> str:
-    """Return what is wrong with the character set that a message declares, by its bytes; empty where nothing is."""
-    found = detected_encoding(raw)
-    # Wide bytes, and a mark, say which set they are; MSH-18 then says nothing.
-    told = found in {DetectedEncoding.WIDE, DetectedEncoding.MARKED}
-    declared, repetition = (b"", b"") if told else character_set(raw)
+    """Return the fault of a message's declared character set, by its bytes; empty if there is none."""
+    detected = detected_encoding(raw)
+    # Wide bytes and a byte order mark identify the set; MSH-18 then does not matter.
+    marked = detected in {DetectedEncoding.WIDE, DetectedEncoding.MARKED}
+    declared, repetition = (b"", b"") if marked else character_set(raw)
     coding = coding_of(declared, repetition, "UTF-8")
     if coding is None:
         return "MSH-18 is no character set of table 0211"
     try:
         decode(raw, coding)
     except UndecodableMessageError:
-        unsaid = not declared and not told
+        unsaid = not declared and not marked
         return "MSH-18 is empty, which means UTF-8, and this is none" if unsaid else "bytes that are not of it"
-    if found is DetectedEncoding.UTF8 and coding.name not in {"utf-8", "gb18030", "big5", "euc_kr"}:
+    if detected is DetectedEncoding.UTF8 and coding.name not in {"utf-8", "gb18030", "big5", "euc_kr"}:
         return "these bytes are UTF-8"
     return ""

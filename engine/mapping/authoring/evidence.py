@@ -1,4 +1,4 @@
-"""What an explanation says of one element: the rule, what it read, the rows and conditions, and what came out."""
+"""The evidence of one element: its rule, the values read, the rows and conditions, and the result."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +8,10 @@ from engine.mapping.authoring.traced import AppliedFunction
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row of a table that was used; `file` and `line` are empty and 0 where the table has no row for the code.
+    """A used row of a table; `file` and `line` are empty and 0 if the table has no row for the code.
 
-    `unmapped`: the code went on as it came, or as the table's default, with a warning. `policy`: what the table says of
-    a code that it has no row for, and where.
+    `unmapped`: the code was kept, or replaced by the table's default, with a warning. `policy`: the table's policy for
+    a code without a row, and its place.
     """
 
     table: str
@@ -26,7 +26,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class AdditionalRead:
-    """A field that a function or a condition read beside the rule's own, or `event`, and what stood there."""
+    """An additional field (or `event`) that a function or a condition read, and its value."""
 
     source: str
     segment: int
@@ -40,7 +40,7 @@ class AdditionalRead:
 
 @dataclass(frozen=True, slots=True)
 class CheckedCondition:
-    """A condition that was checked: its element, place and text, whether it passed, and the values that it read."""
+    """A checked condition: its element, place and text, whether it passed, and the values that it read."""
 
     element: str
     file: str
@@ -52,7 +52,7 @@ class CheckedCondition:
 
 @dataclass(frozen=True, slots=True)
 class CallingLine:
-    """A line by which a rule was asked: an `each`, or a rule that names a data type or another file."""
+    """A line that called a rule: an `each`, or a rule that names a data type or another file."""
 
     file: str
     line: int
@@ -61,14 +61,14 @@ class CallingLine:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How one element was made, or that a rule for it made nothing (`made` None).
+    """The evidence of one element, or of a rule that made nothing (`made` None).
 
     `element`: `Patient.name[0].family`, of the second one in a plan `Patient(2).name[0].family`. `source`: where in the
-    message, `PID-5(2).1`; empty for a constant. `segment` counts the segments of that name from 1, 0 where it is the
-    patient's first. `raw` is what stood there, `read` what functions read beside it. `conditions`: those that the
-    element depends on, and what its object needs; where one stops the whole object, it is the rule. `warnings`: why a
-    function made nothing of a value. `key`: the keys under which the rule stands, `elements.name.family`. `through`:
-    the lines by which it was asked, from the outermost.
+    message, `PID-5(2).1`; empty for a constant. `segment` counts the segments of that name from 1, 0 for the
+    patient's first. `raw` is the field's text, `read` the additional values that functions read. `conditions`: those
+    that the element depends on, and its object's needs; one that stops the whole object is the rule itself.
+    `warnings`: why a function made nothing of a value. `key`: the keys of the rule, `elements.name.family`. `through`:
+    the lines that called it, from the outermost.
     """
 
     element: str
@@ -91,14 +91,14 @@ class Evidence:
 
     @property
     def field(self) -> str:
-        """The field that the source is of, `PID-5`; empty for a constant."""
+        """The field of the source, `PID-5`; empty for a constant."""
         return _field_of(self.source)
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Every path that it depends on: its own, and those of functions and conditions."""
-        beside = (*self.read, *(one for asked in self.conditions for one in asked.read))
-        return tuple(dict.fromkeys((self.source, *(one.source for one in beside))))
+        additional = (*self.read, *(one for asked in self.conditions for one in asked.read))
+        return tuple(dict.fromkeys((self.source, *(one.source for one in additional))))
 
 
 def _field_of(path: str) -> str:

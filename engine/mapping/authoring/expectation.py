@@ -1,4 +1,4 @@
-"""Expectations of test cases written anew: what was found in place of what was expected, comments elsewhere kept."""
+"""Rewrites the expectations of test cases by their outcomes; other lines keep their comments."""
 
 import json
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ FRAGMENT: Final = "patient"
 
 
 def rewrite(found: Sequence[tuple[Case, dict[str, Any]]]) -> None:
-    """Write into the files of cases what was found, for the keys that each case expects."""
+    """Write the outcomes into the files of cases, for the keys that each case expects."""
     by_file: dict[str, list[tuple[Case, dict[str, Any]]]] = {}
     for case, outcome in found:
         by_file.setdefault(case.source.file, []).append((case, outcome))
@@ -49,7 +49,7 @@ def _chosen(key: str, wanted: Any, outcome: dict[str, Any]) -> Any:
 
 
 def _fragment(wanted: Any, found: Any) -> Any:
-    """Return of a map what was expected of it, however deep; anything else whole."""
+    """Return the expected keys of a map, at any depth; anything else whole."""
     if not isinstance(wanted, dict) or not isinstance(found, dict):
         return found
     return {name: _fragment(part, found[name]) for name, part in wanted.items() if name in found}

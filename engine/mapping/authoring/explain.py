@@ -1,4 +1,4 @@
-"""Why each element of a plan came out as it did: the rule, what it read, what was done with it; and the reverse."""
+"""Explains each element of a plan: the rule, the values read, the functions applied; and the reverse."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -19,10 +19,10 @@ from engine.mapping.subject.filters import decided
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All that is told of one message: where its event's rule stands, what came out, and why; by which mapping.
+    """The explanation of one message: the place of its event's rule, the outcome, the evidence, and the mapping.
 
-    `conditions`: those that no element has: of filters, of resources and what segments list, of moves of a status.
-    `lines`: what files say beside elements and conditions, and the message was read by.
+    `conditions`: those outside of elements: of filters, of resources and lists, of status moves. `lines`: the other
+    lines of files that applied to the message.
     """
 
     message: Message
@@ -36,12 +36,12 @@ class Explanation:
     lines: tuple[MappingLine, ...] = ()
 
     def of_element(self, element: str) -> tuple[Evidence, ...]:
-        """Return what stands behind an element and its parts: `Patient.name` (every name), `birthDate`."""
+        """Return the evidence of an element and its parts: `Patient.name` (every name), `birthDate`."""
         wanted = _whole(element)
         return tuple(one for one in self.evidence if _within(one.element, wanted))
 
     def rules_for(self, element: str) -> tuple[tuple[str, int, str], ...]:
-        """Return file, line and text of every rule that may make an element or its parts, asked or not."""
+        """Return file, line and text of every rule that may make an element or its parts, used or not."""
         wanted = _whole(element)
         found = ((scope, one) for scope, one in self.trace.rules if _within(element_of(scope), wanted))
         return tuple(sorted({(*scope.document.place(scope.path), str(one)) for scope, one in found}))
@@ -51,14 +51,14 @@ class Explanation:
         return frozenset(element_of(scope) for scope, _ in self.trace.rules) - {""}
 
     def of_field(self, path: str) -> tuple[Evidence, ...]:
-        """Return what a field (`PID-7`) or a part of it (`PID-5.1`) went into, or decided."""
+        """Return the evidence of all elements that a field (`PID-7`) or a part of it (`PID-5.1`) made or decided."""
         made = (one for one in self.evidence if one.made is not None)
         return tuple(one for one in made if any(_within(source, path) for source in one.sources))
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedMapping:
-    """A mapping that is watched: good for one message, as it keeps what it made before."""
+    """A watched mapping, for one message only, because it caches its results."""
 
     source: MappingSource
     mapping: Mapping
@@ -74,12 +74,12 @@ def watch(source: MappingSource, channel: Channel, file: AuthoredFile | None = N
 
 
 def explain(source: MappingSource, channel: Channel, message: Message, file: AuthoredFile | None = None) -> Explanation:
-    """Return how a mapping on a channel, of a file, reads a message; what cannot be mapped is said, never raised."""
+    """Return the explanation of a message by a mapping on a channel; a mapping error is part of it, never raised."""
     return explained_by(watch(source, channel, file), message)
 
 
 def explained_by(watched: WatchedMapping, message: Message) -> Explanation:
-    """Return how a mapping that is watched reads a message."""
+    """Return the explanation of a message by a watched mapping."""
     source, mapping, trace = watched.source, watched.mapping, watched.trace
     made = outcome(mapping, message)
     file_, line = decided(source.documents.events, message, made.get("filter"))
@@ -93,12 +93,12 @@ def explained_by(watched: WatchedMapping, message: Message) -> Explanation:
 
 
 def _whole(element: str) -> str:
-    """Return an element with its resource, which is the Patient where it names none."""
+    """Return an element with its resource, by default the Patient."""
     return element if element[:1].isupper() else f"Patient.{element}"
 
 
 def _within(path: str, wanted: str) -> bool:
-    """Say whether a path is the one wanted or below it; what is wanted without an index means every item."""
+    """True if a path is the wanted one or below it; without an index every item is wanted."""
     if "[" not in wanted and "(" not in wanted:
         path = "".join(part.split("]")[-1] for part in path.replace("(", "[").replace(")", "]").split("["))
     return path == wanted or path.startswith((f"{wanted}.", f"{wanted}[", f"{wanted}("))

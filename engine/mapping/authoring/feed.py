@@ -1,7 +1,7 @@
-"""What the messages of a feed are, whatever mapping reads them: who sends, whose numbers, which sets, versions, events.
+"""A survey of a feed's messages, independent of mappings: senders, authorities, character sets, versions, events.
 
-Names of systems, authorities and events are told as they are. Of patients nothing is: where such a name is also a name
-or a number of the same message's patient, only its length is told.
+Names of systems, authorities and events are shown as they are, patient data never: if such a name is also a name or a
+number of the same message's patient, only its length is shown.
 """
 
 import re
@@ -21,17 +21,17 @@ from engine.mapping.authoring.survey import name_of
 from engine.mapping.files.reference import segments
 from engine.mapping.subject.events import EVENT
 
-# A name of a segment, and how one of a site's own begins.
+# The form of a segment's name, and the prefix of a site's own.
 SEGMENT: Final = re.compile(r"[A-Z][A-Z0-9]{2}")
 OWN: Final = "Z"
-# Fields that held numbers with an authority before the standard took them away.
+# Withdrawn fields of the standard that held numbers with an authority.
 WITHDRAWN: Final = frozenset({("PID", 2), ("PID", 4), ("MRG", 2), ("MRG", 4)})
-# Where the assigning authority and the type stand in what identifies; `parted`: its three parts are components.
+# The components of the assigning authority and the type by data type; `parted`: its three parts are components.
 PLACES: Final = {"CX": (4, 5, False), "XCN": (9, 13, False), "XON": (6, 7, False), "EI": (2, 0, True)}
 
 
 class SeenAuthority(NamedTuple):
-    """An assigning authority as it is sent, the field it stands in, and the type of the identifiers beside it."""
+    """An assigning authority as sent, its field, and the type of its identifiers."""
 
     namespace: str
     universal: str
@@ -41,7 +41,7 @@ class SeenAuthority(NamedTuple):
 
 
 class Charset(NamedTuple):
-    """What MSH-18 declares, what the bytes are, and what is wrong with that."""
+    """The declared set (MSH-18), the detected encoding, and the fault of the two."""
 
     declared: str
     really: str
@@ -50,7 +50,7 @@ class Charset(NamedTuple):
 
 @dataclass(slots=True)
 class FeedSurvey:
-    """What was found in all messages so far; each count is of messages.
+    """The findings in all messages so far; each count is of messages.
 
     `events_of_evn`: those whose event only a channel with `event_from_evn` reads.
     """
@@ -77,7 +77,7 @@ class FeedSurvey:
     events_of_evn: int = 0
 
     def add(self, name: str, raw: bytes) -> None:
-        """Note what one message is; `name` is what an example is called."""
+        """Add one message; `name` is its name as an example."""
         message, reason, guess = read_sample(raw)
         if reason:
             self.unreadable[reason] += 1
@@ -95,8 +95,8 @@ class FeedSurvey:
 
     def _header(self, message: Message, personal: set[str]) -> None:
         def part(number: int, component: int = 1) -> str:
-            found = message.leaf("MSH", number, component)
-            return name_shown(str(found or ""), personal)
+            text = message.leaf("MSH", number, component)
+            return name_shown(str(text or ""), personal)
 
         self.senders[part(3), part(4)] += 1
         self.receivers[part(5), part(6)] += 1
@@ -108,7 +108,7 @@ class FeedSurvey:
         self.events_of_evn += bool(message.trigger and not said_in_msh and message.version not in EVENT_IN_EVN)
 
     def _segments(self, message: Message) -> None:
-        """Note which segments there are, what a site's own ones hold, and how times of day are sent."""
+        """Note the segments, the content of a site's own ones, and the form of times of day."""
         self.segments.update({one.name for one in message.segments if SEGMENT.fullmatch(one.name)})
         own: dict[str, set[str]] = {}
         zones: dict[str, set[str]] = {}
@@ -128,7 +128,7 @@ class FeedSurvey:
 
 
 class SurveyMessage(NamedTuple):
-    """A message, None where it cannot be read; why it cannot be read as it is; and the set it was read in for that."""
+    """A message, None if unreadable; the fault of its declared set; and the set used to read it."""
 
     message: Message | None
     reason: str = ""
@@ -136,7 +136,7 @@ class SurveyMessage(NamedTuple):
 
 
 def read_sample(raw: bytes) -> SurveyMessage:
-    """Read a message as far as it goes: one whose bytes are not of its set is read, with that as the reason."""
+    """Read a message leniently: one with bytes outside of its set is read, with the fault."""
     try:
         return SurveyMessage(parse(raw, event_from_evn=True))
     except UndecodableMessageError:
@@ -154,7 +154,7 @@ def read_sample(raw: bytes) -> SurveyMessage:
 
 
 def event_shown(message: Message, personal: Collection[str]) -> str:
-    """Return an event as an event table names it: `A01`, of other messages than ADT with its type, `ORU^R01`."""
+    """Return an event as an event table names it: `A01`, or with the type for other messages than ADT, `ORU^R01`."""
     type_ = message.message_type
     event = message.trigger if type_ in {ADT, ""} else f"{type_}^{message.trigger}"
     return event if EVENT.fullmatch(event) else name_shown(event, personal)
@@ -177,7 +177,7 @@ def _times() -> frozenset[tuple[str, int]]:
 
 @cache
 def _identifying() -> dict[tuple[str, int], str]:
-    """Return the fields that identify somebody or something with an authority, and their data types."""
+    """Return the fields of identifiers with an authority, and their data types."""
     found = {
         (name, number): one.type_
         for name, fields in segments().items()
@@ -195,9 +195,9 @@ def _authorities(message: Message) -> Iterator[SeenAuthority]:
         for one in segment.repetitions(number):
             if (type_ == "CX" and one.leaf() is None) or one.is_null:
                 continue
-            found = _authority(one, path, type_)
-            if type_ == "CX" or found.namespace or found.universal:
-                yield found
+            authority = _authority(one, path, type_)
+            if type_ == "CX" or authority.namespace or authority.universal:
+                yield authority
 
 
 def _authority(one: Repetition, path: str, type_: str) -> SeenAuthority:
@@ -213,7 +213,7 @@ def _shown(one: SeenAuthority, personal: set[str]) -> SeenAuthority:
 
 
 def _personal(message: Message) -> Iterator[str]:
-    """Yield names and numbers of people in a message, each in small letters; no initials, which are codes as well."""
+    """Yield names and numbers of people in a message, in lower case; without initials, which may be codes."""
     for segment, number, _path in _valued(message):
         last = _people().get((segment.name, number), 0)
         for one in segment.repetitions(number) if last else ():
@@ -224,7 +224,7 @@ def _personal(message: Message) -> Iterator[str]:
 
 @cache
 def _people() -> dict[tuple[str, int], int]:
-    """Return the fields with names and numbers of people, and how many of their components are such."""
+    """Return the fields with names and numbers of people, and the number of such components."""
     counts = {"XPN": 3, "XCN": 3, "CX": 1}
     found = {
         (name, number): counts[one.type_]
@@ -241,6 +241,6 @@ def named_times(feed: FeedSurvey) -> list[tuple[str, str, int, int]]:
     return [(path, name_of(path), feed.zoneless[path], feed.zoned[path]) for path in paths]
 
 
-def told(kinds: Counter[str]) -> str:
+def ranked(kinds: Counter[str]) -> str:
     """Return kinds in a line, the most frequent first."""
     return ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common(4))

@@ -1,7 +1,7 @@
-"""What files say of a message beside elements: lines of the event table, of resources, lists, data types and tables.
+"""The applied lines of files outside of elements: of the event table, of resources, lists, data types and tables.
 
-An element has a rule, which is traced; what decides by its mere being there (`reactivate: yes`, `within: sender`) is
-told here, where its file, or its part of that, was asked.
+The rules of elements are traced; settings (`reactivate: yes`, `within: sender`) are reported here, if their file, or
+their part of it, was used.
 """
 
 import re
@@ -19,22 +19,22 @@ from engine.mapping.files.reference import segments
 from engine.mapping.language.expression import EVENT
 
 Steps = tuple[Key, ...]
-# Parts of files whose lines are elements, rules or rows, each of which is told by itself where it was used.
+# Parts of files whose lines are elements, rules or rows, which are reported where they were used.
 TRACED: Final = frozenset({"elements", "merged", "new", "also", "default", "fill", "number"})
 # Keys among elements that make nothing by themselves.
 KEYS: Final = frozenset({"each", "as", "when", "unless", "needs", "slice"})
 CONDITIONS: Final = frozenset({"when", "unless", "arrives", "leaves"})
 WORD: Final = re.compile(r"[\w-]+")
 EVENTS: Final = "events"
-# What is done with an event that has no line.
+# The key for events without a line.
 OTHERS: Final = ("others",)
-# Parts of which only what was asked holds for a message.
+# Parts whose entries apply only if they were used.
 PARTS: Final = frozenset({"segments", "kinds", "codes", EVENTS})
 PATH: Final = re.compile(rf"(?<![\w.:/-]){FIELD.pattern}(?![\w-])")
 
 
 class MappingLine(NamedTuple):
-    """A line that held: where, its keys (`events.A01.do`), what it says, and the fields it names with their values."""
+    """A line that applied: its place, keys (`events.A01.do`) and text, and the fields it names with their values."""
 
     file: str
     line: int
@@ -44,7 +44,7 @@ class MappingLine(NamedTuple):
 
 
 def lines_in_force(documents: Documents, message: Message, roots: Iterable[TracedStep]) -> Iterator[MappingLine]:
-    """Yield the lines by which a message was read, file by file: first those of its event."""
+    """Yield the lines that applied to a message, file by file: first those of its event."""
     rule = (EVENTS, message.trigger)
     known = message.trigger in (documents.events.value.get(EVENTS) or ())
     yield from _lines(documents.events, message, {(EVENTS,), rule} if known else {(EVENTS,)})
@@ -70,7 +70,7 @@ def _note(node: TracedStep, asked: dict[int, tuple[Document, set[Steps]]], rows:
 def _lines(document: Document, message: Message, asked: set[Steps]) -> Iterator[MappingLine]:
     whole = chain(_leaves(document.value, ()), _alike(document.source.value))
     for path, text in whole:
-        if _is_told(path, asked):
+        if _applies(path, asked):
             named = [one for one in PATH.finditer(text) if one[1] in segments() or one[1].startswith("Z")]
             found = tuple((one[0], _raw(message, one)) for one in named)
             if path[-1] in CONDITIONS and EVENT in WORD.findall(text):
@@ -89,15 +89,15 @@ def _leaves(value: Any, path: Steps) -> Iterator[tuple[Steps, str]]:
 
 
 def _alike(value: Any) -> Iterator[tuple[Steps, str]]:
-    """Yield which parts of a file are like others: what is read of it has these whole."""
+    """Yield the `like` parts of a file with their models: the document has them completed."""
     parts = value.get(SEGMENTS) if isinstance(value, dict) else None
     for name, part in parts.items() if isinstance(parts, dict) else ():
         if isinstance(part, dict) and LIKE in part:
             yield (SEGMENTS, name, LIKE), str(part[LIKE])
 
 
-def _is_told(path: Steps, asked: set[Steps]) -> bool:
-    """Say whether a word held: not one of an event, segment or row that nobody asked for, nor of an element or rule."""
+def _applies(path: Steps, asked: set[Steps]) -> bool:
+    """True if a setting applied: not of an unused event, segment or row, nor of an element or rule."""
     if (path[0] in PARTS and path[:2] not in asked) or (path == OTHERS and len(asked) > 1):
         return False
     within = next((at for at, step in enumerate(path) if step in TRACED), None)
@@ -108,6 +108,6 @@ def _is_told(path: Steps, asked: set[Steps]) -> bool:
 
 
 def _raw(message: Message, match: re.Match[str]) -> Any:
-    """Return what stands at a path in the first segment of its name."""
+    """Return the text at a path in the first segment of its name."""
     segment = message.firsts.get(match[1])
     return segment.leaf(int(match[2]), int(match[7] or 1), int(match[8] or 1), int(match[3] or 1)) if segment else None

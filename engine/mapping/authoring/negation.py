@@ -1,9 +1,9 @@
-"""Negative comparisons of what a message need not have: of these a check warns, for half of them is misread.
+"""Warnings of negative comparisons of optional fields, which are often misread.
 
-`PV1-2 != I` holds where PV1-2 has a value, and another one; `not PV1-2 = I` holds where it has none, too. Whoever
-writes one of them and thinks of the other loses messages, or sends too many. Nothing is said of a field that every
-event at hand has, nor where the condition says by itself what is so of an empty one: `PV1-2 and PV1-2 != I`, or
-`not PV1-2 or PV1-2 != I`. In a list or an element, where most fields may be empty, `not PID-8 = M` is taken as meant.
+`PV1-2 != I` holds if PV1-2 has another value; `not PV1-2 = I` holds if it is empty, too. An author who confuses the two
+loses messages, or sends too many. There is no warning for a field that is required in every event at hand, nor for a
+condition that handles the empty field itself: `PV1-2 and PV1-2 != I`, or `not PV1-2 or PV1-2 != I`. In a list or an
+element, where most fields may be empty, `not PID-8 = M` is accepted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,18 +34,18 @@ from engine.mapping.resource.lists import SEGMENTS
 from engine.mapping.subject.events import ELSEWHERE, EventRule, make_event_table
 from engine.mapping.subject.filters import FILTERS
 
-# The version whose structures say what an event has; they hardly differ in what is required.
+# The version whose structures define an event's required fields, which hardly differ between versions.
 VERSION: Final = "2.5.1"
 CONDITIONS: Final = frozenset({"when", "unless", "arrives", "leaves"})
 # Every message has these, whatever its event.
 ALWAYS: Final = frozenset({"MSH", "PID"})
-# Of a person there is one by the letter of the standard alone: an event that speaks of no visit is sent without.
+# The standard requires PV1 in events of a person, but they are sent without it.
 VISIT: Final = ("PV1", "Encounter")
 EVENTS_OF: Final = "the event table"
 
 
 class _Place(NamedTuple):
-    """Where a condition stands: the events that ask it, the segments at hand there, and the value it is of."""
+    """The place of a condition: its events, the segments at hand there, and its value."""
 
     events: tuple[str, ...]
     at_hand: frozenset[str] = frozenset()
@@ -54,7 +54,7 @@ class _Place(NamedTuple):
 
 
 class Negations:
-    """Warns of the negative comparisons of one mapping, and of the channels that it is the mapping of."""
+    """Warns of the negative comparisons of one mapping, and of its channels."""
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
@@ -64,25 +64,25 @@ class Negations:
         }
 
     def warnings(self) -> tuple[Problem, ...]:
-        """Return those of the files that a site wrote."""
-        found: list[Problem] = []
+        """Return the warnings for the site's own files."""
+        problems: list[Problem] = []
         events = self._documents.events
         for number, line in enumerate(listed_maps(events.value.get(FILTERS))):
-            found += self._of_text(line.get("when"), _Place(self._events(), of_messages=True), events, number)
+            problems += self._of_text(line.get("when"), _Place(self._events(), of_messages=True), events, number)
         for document in (*self._documents.resources.values(), *self._documents.datatypes.values()):
             asked = self._events(str(document.value.get("resource") or ""))
-            found += self._walk(document.value, _Place(asked), document, ())
-        return tuple(sorted(set(found)))
+            problems += self._walk(document.value, _Place(asked), document, ())
+        return tuple(sorted(set(problems)))
 
     def of_channel(self, filters: Sequence[Filter]) -> Iterator[Placed]:
-        """Yield those of the filters of a channel, each with its path in the channel's file."""
+        """Yield the warnings for the filters of a channel, each with its path in the channel's file."""
         place = _Place(self._events(), of_messages=True)
         for number, one in enumerate(filters):
-            for found, expected in self._said(_condition(one.when), place):
+            for found, expected in self._findings(_condition(one.when), place):
                 yield (FILTERS, number, "when"), found, expected
 
     def _events(self, type_: str = "") -> tuple[str, ...]:
-        """Return the events that do something; of a resource that some of them name, these."""
+        """Return the events with actions; for a resource that some of them name, these."""
         named = [one for one, rule in self._rules.items() if any(act.type_ == type_ for act in rule.acts)]
         return tuple(named or self._rules)
 
@@ -110,17 +110,17 @@ class Negations:
                 guards = [(one.head, stage) for one in parse_expression(text) for stage in one.stages]
                 conditions += [(stage.condition, head) for head, stage in guards if isinstance(stage, Guard)]
         except ExpressionError:
-            return  # a text that is no expression, such as the name of a file
+            return  # not an expression, such as the name of a file
         for condition, head in conditions:
-            for found, expected in self._said(condition, place._replace(head=head)):
+            for found, expected in self._findings(condition, place._replace(head=head)):
                 yield document.problem(path, found, expected)
 
     def _of_text(self, text: Any, place: _Place, document: Document, number: int) -> Iterator[Problem]:
-        for found, expected in self._said(_condition(text), place):
+        for found, expected in self._findings(_condition(text), place):
             yield document.problem((FILTERS, number, "when"), found, expected)
 
-    def _said(self, condition: Condition, place: _Place) -> Iterator[tuple[str, str]]:
-        """Yield what is found and what would do, for each negative comparison that says nothing of an empty field."""
+    def _findings(self, condition: Condition, place: _Place) -> Iterator[tuple[str, str]]:
+        """Yield the finding and the remedy for each negative comparison that does not handle the empty field."""
         settled = {str(term.source) for group in condition for term in group if not term.values}
         for group in condition:
             valued = {str(one.source) for one in group if one.values and not one.negated and not one.unlike}
@@ -135,7 +135,7 @@ class Negations:
                     yield _words(term, sorted(lacking), of_any=len(lacking) == len(self._rules))
 
     def _has(self, event: str, source: Source, at_hand: frozenset[str]) -> bool:
-        """Say whether each message of an event has a field, as far as the standard requires it."""
+        """True if the standard requires a field in each message of an event."""
         if not isinstance(source, SegmentPath) or source.where or source.component > 1 or source.subcomponent > 1:
             return False
         known = standard(VERSION)
@@ -153,12 +153,12 @@ class Negations:
 
 
 def listed_maps(value: Any) -> list[Mapping[str, Any]]:
-    """Return the maps of a list; none where it is no list, of which another check tells."""
+    """Return the maps of a list; none for another value, which another check reports."""
     return [one if isinstance(one, dict) else {} for one in value] if isinstance(value, list) else []
 
 
 def _condition(text: Any) -> Condition:
-    """Return a condition; an empty one for what is none, of which another check tells."""
+    """Return a condition; an empty one for an invalid text, which another check reports."""
     try:
         return parse_condition(str(text or ""))
     except ExpressionError:
@@ -166,7 +166,7 @@ def _condition(text: Any) -> Condition:
 
 
 def _is_asked(group: Sequence[Term], event: str) -> bool:
-    """Say whether terms of an event let one through."""
+    """True if the event terms of a group hold for an event."""
     trigger = event.rpartition("^")[2]
     return all(_fits(term, trigger) for term in group if term.source == EVENT)
 

@@ -1,4 +1,4 @@
-"""What a mapping makes of one message, as plain JSON that people and test cases read."""
+"""The outcome of a mapping for one message, as plain JSON for people and test cases."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -30,11 +30,10 @@ from engine.mapping.subject.subject import Disposition, lane_key
 def outcome(mapping: Mapping, message: Message) -> JsonObject:
     """Return subject and plan of a message.
 
-    `error` stands in place of the plan where the message cannot be mapped; without interactions there is only what
-    intake judged.
+    `error` replaces the plan if the message cannot be mapped; without interactions there is only the subject.
     """
     subject = mapping.identify(message)
-    found: JsonObject = {
+    result: JsonObject = {
         "rule": subject.rule,
         "action": subject.action.value,
         "patients": [_keys(group) for group in subject.patients],
@@ -42,24 +41,24 @@ def outcome(mapping: Mapping, message: Message) -> JsonObject:
         "flags": list(subject.flags),
     }
     if subject.filter is not None:
-        found["filter"] = subject.filter._asdict()
+        result["filter"] = subject.filter._asdict()
     if subject.visit:
-        found["visit"] = subject.visit
+        result["visit"] = subject.visit
     if subject.event_at is not None:
-        found["event_at"] = subject.event_at.isoformat()
+        result["event_at"] = subject.event_at.isoformat()
     if subject.action is not Disposition.DELIVER:
-        return found
+        return result
     try:
         plan = mapping.plan(message)
     except MappingError as error:
-        return {**found, "error": f"{error.reason} {error.location}".strip()}
-    found["warnings"] = list(plan.warnings)
-    found["interactions"] = [OF_TYPE[type(one)](one) for one in plan.interactions]
-    return found
+        return {**result, "error": f"{error.reason} {error.location}".strip()}
+    result["warnings"] = list(plan.warnings)
+    result["interactions"] = [OF_TYPE[type(one)](one) for one in plan.interactions]
+    return result
 
 
 def patient(record: PatientRecord) -> JsonObject:
-    """Return the Patient that a record makes where there is none yet."""
+    """Return the Patient that a record creates."""
     body: JsonObject = {"resourceType": "Patient"}
     if record.identifiers:
         body["identifier"] = list(record.identifiers)
@@ -67,7 +66,7 @@ def patient(record: PatientRecord) -> JsonObject:
 
 
 def resource(keep: Keep) -> JsonObject:
-    """Return the resource that a Keep makes where there is none yet, with references as they stand in the plan."""
+    """Return the resource that a Keep creates, with the references of the plan."""
     record, move = keep.record, keep.status
     body: JsonObject = {"resourceType": record.type, "identifier": list(record.identifiers)}
     if move is not None:
@@ -78,25 +77,25 @@ def resource(keep: Keep) -> JsonObject:
 
 def _kept(keep: Keep) -> JsonObject:
     record, move = keep.record, keep.status
-    found: JsonObject = {
+    result: JsonObject = {
         "keep": record.local,
         "if_absent": (f"create, flagged {keep.late}" if keep.late else "create") if keep.create else keep.absent,
         "identities": _keys(record.identities),
     }
     if record.admission is not None:
-        found["admitted"] = f"{record.admission.at}Z"
+        result["admitted"] = f"{record.admission.at}Z"
     if move is not None:
         lists = {name: sorted(getattr(move, name)) for name in ("only", "never", "reopens")}
-        found["status"] = {"to": move.to, "new": move.created, **{name: one for name, one in lists.items() if one}}
+        result["status"] = {"to": move.to, "new": move.created, **{name: one for name, one in lists.items() if one}}
     if keep.clears:
-        found["clears"] = list(keep.clears)
+        result["clears"] = list(keep.clears)
     if keep.grows:
-        found["grows"] = list(keep.grows)
+        result["grows"] = list(keep.grows)
     if record.retired:
-        found["retired"] = _keys(record.retired)
+        result["retired"] = _keys(record.retired)
     if keep.moved_from:
-        found["moved_from"] = keep.moved_from
-    return {**found, **_slices(record.changes), "resource": resource(keep)}
+        result["moved_from"] = keep.moved_from
+    return {**result, **_slices(record.changes), "resource": resource(keep)}
 
 
 def _slices(changes: Iterable[ElementChange]) -> JsonObject:
@@ -117,7 +116,7 @@ def _retired(one: Retire) -> JsonObject:
 
 
 def origin(one: Attest) -> JsonObject:
-    """Return the resource that an Attest makes, with one reference for all that is written."""
+    """Return the resource that an Attest creates, with one reference for all that is written."""
     body = {"resourceType": one.record.type, "id": one.id, one.target: [{"reference": "#written"}]}
     return {**body, **created(one.record.changes).body}
 
@@ -154,7 +153,7 @@ def _followed(one: Follow) -> JsonObject:
     return {"follow": f"{one.element} of {one.gone.local if one.gone else one.moved_from}", "to": one.record.local}
 
 
-def _found(one: Find) -> JsonObject:
+def _search(one: Find) -> JsonObject:
     return {"find": one.record.local, "if_absent": one.absent, "identities": _keys(one.record.identities)}
 
 
@@ -177,6 +176,6 @@ def _record(record: PatientRecord) -> JsonObject:
 
 OF_TYPE: Final[dict[type, Callable[[Any], JsonObject]]] = {
     Upsert: _upserted, Merge: _merged, Rename: _renamed, Link: _linked, Move: _moved, Keep: _kept, Retire: _retired,
-    Follow: _followed, Attest: _attested, Find: _found,
+    Follow: _followed, Attest: _attested, Find: _search,
 }  # fmt: skip
 """What is shown of each type of interaction."""

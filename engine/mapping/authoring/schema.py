@@ -1,4 +1,4 @@
-"""JSON Schemas of the authored files, made of the tables that the engine itself checks them by: for editors."""
+"""JSON Schemas of the authored files for editors, made of the engine's own tables of checks."""
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -34,11 +34,11 @@ from engine.mapping.subject.events import (
 from engine.mapping.subject.filters import DOES, FILTER_KEYS, FILTERS
 from engine.mapping.subject.identity_fields import FIELD_KEYS, FROM
 
-# Which kind of file stands in which folder below a mapping folder; the event table stands in it itself.
+# The kinds of files by their folder below a mapping folder; the event table is directly in it.
 FOLDERS: Final = {"resources": "resource", "datatypes": "datatype", "tables": "table", "tests": "tests"}
 EVENTS: Final = r"^([AZ]\d\d|[A-Z][A-Z0-9]{2}\^[A-Z][A-Z0-9]\d)$"
 HEAD: Final = rf"(?:'[^']*'|{FIELD.pattern}|{PART.pattern}|[^A-Z' |][^ |]*)"
-# In YAML a bare number or `yes` may be more than text to an editor; to the engine all of them are texts.
+# In YAML a bare number or `yes` is not text to an editor; to the engine all scalars are texts.
 TEXT: Final[JsonSchema] = {"type": ["string", "number", "boolean"]}
 TEXTS: Final[JsonSchema] = {"anyOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "null"}]}
 CONDITION: Final[JsonSchema] = {
@@ -77,7 +77,7 @@ def _document(title: str, keys: Collection[str], known: Mapping[str, Any], **mor
 
 
 def _object(keys: Iterable[str], known: Mapping[str, Any], *required: str) -> JsonSchema:
-    """Return the schema of a map of certain keys; those that nothing more is known of may hold anything."""
+    """Return the schema of a map of certain keys; keys without a schema may hold anything."""
     made: JsonSchema = {"type": "object", "properties": {key: known.get(key, {}) for key in sorted(keys)}}
     return {**made, "additionalProperties": False, **({"required": list(required)} if required else {})}
 
@@ -96,7 +96,7 @@ def _any(*choices: JsonSchema) -> JsonSchema:
 def _mapping() -> JsonSchema:
     types = sorted(name.lower() for name in _resource_types())
     actions = [action.value for action in EventAction if action not in ELSEWHERE]
-    # Some of what is done with the patient is an act by its words, too; an enum says each once.
+    # Some actions on the patient are acts by their words, too; an enum has each once.
     acts = {"enum": list(dict.fromkeys([*actions, *(f"{verb.value} {name}" for verb in Verb for name in types)]))}
     rule = _object(
         RULE_KEYS,
@@ -220,12 +220,12 @@ def _datatype() -> JsonSchema:
         "needs": {"type": "array", "items": TEXT},
         "value": _ref("expression"),
     }
-    made = _document("What an HL7 data type becomes", TYPE_KEYS, known, required=["datatype"])
-    return {**made, "allOf": of_type, "definitions": _definitions(names)}
+    schema = _document("What an HL7 data type becomes", TYPE_KEYS, known, required=["datatype"])
+    return {**schema, "allOf": of_type, "definitions": _definitions(names)}
 
 
 def _definitions(names: Iterable[str]) -> JsonSchema:
-    """Return the types that are reached from some, and what may stand for one of a type and for a list of it."""
+    """Return the schemas of all types reached from the named ones, for single values and for lists."""
     first = _object({"first"}, {"first": {"type": "array", "items": _any(_ref("expression"), {"type": "object"})}})
     found: JsonSchema = {
         "expression": _expression(),
@@ -245,7 +245,7 @@ def _definitions(names: Iterable[str]) -> JsonSchema:
 
 
 def _forms(name: str) -> JsonSchema:
-    """Return what stands for one of a type (any primitive: empty), and for a list of it."""
+    """Return the schemas of one value of a type (any primitive: empty), and of a list of it."""
     one = [_ref("expression"), _ref("first"), *([_ref(name)] if name else [])]
     return {
         _key("one", name): _any(*one, NULL),
@@ -259,9 +259,9 @@ def _key(form: str, name: str) -> str:
 
 def _type(name: str) -> JsonSchema:
     own = elements()[name]
-    made = {key: _element(element) for key, element in own.items()}
-    made |= {f"_{key}": _ref("one-Element") for key, element in own.items() if element.type_ not in elements()}
-    beside = {
+    shapes = {key: _element(element) for key, element in own.items()}
+    shapes |= {f"_{key}": _ref("one-Element") for key, element in own.items() if element.type_ not in elements()}
+    keywords = {
         "each": _ref("each"),
         "as": TEXT,
         "when": _ref("condition"),
@@ -271,7 +271,7 @@ def _type(name: str) -> JsonSchema:
         "fill": _ref(name),
         "slice": TEXT,
     }
-    properties = {**made, **{key: beside.get(key, {}) for key in RESERVED}}
+    properties = {**shapes, **{key: keywords.get(key, {}) for key in RESERVED}}
     within = sorted(key for key, element in own.items() if element.type_ in elements())
     parts: JsonSchema = {f"^({'|'.join(within)})\\.[A-Za-z.]+$": {}} if within else {}
     choices = {r"^[a-zA-Z]+\[x\]$": {"type": ["array", "object", "null"]}}
@@ -339,5 +339,5 @@ def _tests() -> JsonSchema:
 
 
 def _resource_types() -> set[str]:
-    """Return the resource types that a file may be about: what has a list of identifiers, and Provenance."""
+    """Return the resource types that a file may have: those with a list of identifiers, and Provenance."""
     return {name for name in resource_types() if is_listed(name)} | {"Provenance"}

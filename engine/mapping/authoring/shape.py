@@ -1,4 +1,4 @@
-"""What kind of thing a value is, told without the value; and which values may be told as they are."""
+"""The kind of a value, without the value; and the values that may be shown as they are."""
 
 import re
 from collections.abc import Collection
@@ -7,7 +7,7 @@ from typing import Final
 from engine.hl7.leaf import NULL_TEXT
 
 LONGEST: Final = 64
-# A code of a table: short, without blanks, and with too few digits for a number or a date of somebody's.
+# A code of a table: short, without blanks, and with too few digits for a person's number or date.
 _CODE: Final = re.compile(r"(?!(?:\D*\d){5})[A-Za-z0-9][A-Za-z0-9_.+/*^-]{0,19}")
 _STAMP: Final = re.compile(r"\d{10,14}(?:\.\d+)?(?P<offset>[+-]\d{4})?")
 _KINDS: Final = (
@@ -23,7 +23,7 @@ SHORTEST: Final = 3
 
 
 def kind_of(text: str, component: str) -> str:
-    """Return the kind of one repetition of a field, whose components `component` parts."""
+    """Return the kind of one repetition of a field; `component` separates its components."""
     if text == NULL_TEXT:
         return '"" (delete)'
     count = text.count(component) + 1 if component else 1
@@ -33,25 +33,25 @@ def kind_of(text: str, component: str) -> str:
 
 
 def offset_of(text: str) -> str | None:
-    """Return the offset of a time of day, empty where it has none; None for what is no time of day."""
+    """Return the offset of a time of day, empty if it has none; None for anything else."""
     match = _STAMP.fullmatch(text.strip())
     return None if match is None else match["offset"] or ""
 
 
 def name_shown(text: str, personal: Collection[str]) -> str:
-    """Return the name of a system, an authority or an event; of what could be somebody's name or number the length."""
+    """Return the name of a system, an authority or an event; its length if it could be a person's name or number."""
     if not text.isprintable() or len(text) > LONGEST or text.casefold() in personal:
         return f"({len(text)} characters)"
     return text
 
 
 def code_shown(text: str, personal: Collection[str]) -> str:
-    """Return a code; its length where it has not the form of one, or could be somebody's name or number."""
+    """Return a code; its length if it does not look like one, or could be a person's name or number."""
     if not _CODE.fullmatch(text) or text.casefold() in personal:
         return f"({len(text)} characters)"
     return text
 
 
 def is_shown(text: str) -> bool:
-    """Say whether a name is told as it is."""
+    """True if a name may be shown as it is."""
     return not (text.startswith("(") and text.endswith(" characters)"))

@@ -1,4 +1,4 @@
-"""Which fields and components a mapping reads at all, told from its paths; and what of a message it never reads."""
+"""The fields and components that a mapping reads, from its paths; and the unread ones of a message."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -19,21 +19,21 @@ Place = tuple[str, int]
 EVERYTHING: Final = 0
 PATIENT: Final = "Patient"
 MORE: Final = ("identity", NUMBER)
-# What the engine itself reads: the moment of the event, the visit, one of several births.
+# Fields that the engine itself reads: the time of the event, the visit, one of several births.
 OWN: Final[tuple[Place, ...]] = (("EVN", 2), ("EVN", 6), ("PV1", 19), ("PID", 24))
-# Says nothing that is not said elsewhere: MSH is of the message itself, EVN-1 repeats MSH-9.2.
+# Fields without content of their own: MSH is about the message itself, EVN-1 repeats MSH-9.2.
 SILENT: Final = frozenset({("EVN", 1)})
 
 
 class IgnoredField(NamedTuple):
-    """Something valued that no rule reads: its path (`PID-30`, `PID-5.9`) and the standard's name of the field."""
+    """A valued field or component that no rule reads: its path (`PID-30`, `PID-5.9`) and the field's standard name."""
 
     path: str
     name: str
 
 
 class Survey:
-    """What a mapping reads: components by field, EVERYTHING where it takes a field whole."""
+    """The reads of a mapping: components by field, EVERYTHING for a whole field."""
 
     def __init__(self, trace: Trace, documents: Documents) -> None:
         self._types: dict[str, set[int]] = {}
@@ -49,7 +49,7 @@ class Survey:
                 self._walked(each, trace)
 
     def unread(self, message: Message) -> Iterator[IgnoredField]:
-        """Yield each valued field, or component of one, that nothing reads; each once for a message."""
+        """Yield each valued field, or component of one, that is not read; each once for a message."""
         seen: set[str] = set()
         for segment in message.segments:
             if segment.name == "MSH":
@@ -80,7 +80,7 @@ class Survey:
         self.read.setdefault(place, set()).update(components)
 
     def _components(self, read: TracedPath) -> set[int]:
-        """Return the components that a path reads; of a whole repetition those that its function does."""
+        """Return the components that a path reads; for a whole repetition those that its function reads."""
         if read.head.component:
             return {read.head.component}
         if read.takes is Takes.TEXT:
@@ -100,9 +100,9 @@ class Survey:
                 self._types.setdefault(kind, set()).update(self._components(read))
 
     def _read_identities(self, trace: Trace, documents: Documents) -> None:
-        """Add what is read of the fields that files name outside of expressions: identities, and what marks an event.
+        """Add the reads of fields that files name outside of expressions: identities, and marks of events.
 
-        The type of a number of a resource is said by its file, whatever the message calls it.
+        The file defines the type of a resource's number, not the message.
         """
         events, idle = documents.events.value, _idle(documents)
         identity = {"from": "PID-3", **(events.get("identity") or {})}
@@ -117,7 +117,7 @@ class Survey:
                 self._add(place, {1, 4, 5, *more})
 
     def _walked(self, each: TracedEach, trace: Trace) -> None:
-        """Add what is read of each repetition of a field: by a data type, or by the paths of the entry itself."""
+        """Add the reads of each repetition of a field: by a data type, or by the paths of the entry itself."""
         match = FIELD.fullmatch(each.source)
         if match is None:
             return
@@ -130,14 +130,14 @@ class Survey:
 
 
 def name_of(path: str) -> str:
-    """Return the standard's name of the field that a path leads to; empty where it has none."""
+    """Return the standard's name of a path's field; empty if it has none."""
     match = FIELD.fullmatch(path)
     found = segments().get(match[1], {}).get(int(match[2])) if match else None
     return found.name if found else ""
 
 
 def identities_of(documents: Documents, field: str) -> Iterator[tuple[str, int, str]]:
-    """Yield file, line and text of each place where a field, or what it stands for in MRG, is named as an identity."""
+    """Yield file, line and text of each place that names a field, or its counterpart in MRG, as an identity."""
     for document in (documents.events, *documents.resources.values()):
         for path, text in _places(document.value.get("identity"), ("identity",)):
             if field in {text, MERGED.get(text)}:
@@ -153,7 +153,7 @@ def _places(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str
 
 
 def _named(value: Any) -> Iterator[Place]:
-    """Yield the fields that an authored value names, with those of MRG that stand for them."""
+    """Yield the fields that an authored value names, with their counterparts in MRG."""
     for text in _texts(value):
         for name in (text, MERGED.get(text, "")):
             if match := FIELD.fullmatch(name):
@@ -161,7 +161,7 @@ def _named(value: Any) -> Iterator[Place]:
 
 
 def _idle(documents: Documents) -> set[int]:
-    """Return the ids of the resource files that the event table does not send; what others refer to goes along."""
+    """Return the ids of the resource files that the event table does not send, without those that others refer to."""
     sent = documents.events.value.get("resources") or list(documents.resources)
     return {
         id(one) for name, one in documents.resources.items() if name not in {*sent, PATIENT} and FROM not in one.value

@@ -1,7 +1,7 @@
-"""A mapping that is watched: the same compiler, whose every step notes what it was asked and what it made.
+"""Tracing of a mapping: the same compiler, whose steps note their input and result.
 
-The steps are those that run in the engine, wrapped; what a message becomes is decided nowhere else. A traced mapping
-keeps what it made before, so that one is compiled for each message.
+The steps are the engine's own, wrapped, so that the outcome is the same. A traced mapping caches its results, so one is
+compiled for each message.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -16,7 +16,7 @@ from engine.mapping.authoring.traced import (
     TracedLookUp,
     TracedPath,
     TracedStep,
-    asked_beside,
+    additional_reads,
     gone_through,
     shown,
 )
@@ -47,9 +47,9 @@ from engine.mapping.language.template import Compiler
 
 @dataclass(slots=True)
 class Trace:
-    """What is told of a mapping: every rule and path in it, and, once it has run, what each step did.
+    """The trace of a mapping: every rule and path in it, and, once it has run, the record of each step.
 
-    `conditions`: those that stand by themselves, of filters, resources and moves of a status, as they were asked.
+    `conditions`: the checked ones outside of elements, of filters, resources and status moves.
     """
 
     roots: list[TracedStep] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Trace:
     def watch(
         self, step: Step, kind: StepKind, scope: Scope, source: str = "", rule: Alternative | None = None
     ) -> Step:
-        """Return the step, and have it leave a node each time it is asked."""
+        """Return the step, wrapped to record a node at each call."""
 
         def watched(at_hand: Any, reading: MessageReading) -> Any:
             node = TracedStep(kind, scope, rule, source, at_hand=at_hand)
@@ -73,7 +73,7 @@ class Trace:
                 node.places = gone_through(source, at_hand, reading)
             (self.stack[-1].children if self.stack else self.roots).append(node)
             self.stack.append(node)
-            before = len(reading.warnings) if reading else 0  # of a mere word nobody reads
+            before = len(reading.warnings) if reading else 0  # a constant has no reading
             try:
                 node.value = step(at_hand, reading)
             finally:
@@ -85,7 +85,7 @@ class Trace:
         return watched
 
     def watch_check(self, check: CompiledCondition, guard: Guard, scope: Scope) -> CompiledCondition:
-        """Return a condition that leaves a node each time it is asked, with what each of its terms read."""
+        """Return a condition that records a node at each check, with the values that its terms read."""
         test = check.test
         terms = [term for group in guard.condition for term in group]
         nodes = [term.source for group in check.groups for term in group]
@@ -104,7 +104,7 @@ class Trace:
         return CompiledCondition(((CompiledTerm(Called(watched), frozenset(), negated=False, holds=bool),),))
 
     def watch_piece(self, step: Step, path: Source) -> Step:
-        """Return what a function reads beside its value, and have it tell its rule what stands there."""
+        """Return the step of a function's additional path, wrapped to record the value for its rule."""
 
         def watched(at_hand: Any, reading: MessageReading) -> Any:
             value = step(at_hand, reading)
@@ -115,7 +115,7 @@ class Trace:
         return watched
 
     def watch_head(self, step: Step) -> Step:
-        """Return a path's step, and have it tell its rule what stands there."""
+        """Return a path's step, wrapped to record the value for its rule."""
 
         def watched(at_hand: Any, reading: MessageReading) -> Any:
             value = step(at_hand, reading)
@@ -126,7 +126,7 @@ class Trace:
         return watched
 
     def watch_apply(self, call: FunctionCall, apply: Apply) -> Apply:
-        """Return a function, and have it tell its rule what it did; what it remembers is told as if worked out."""
+        """Return a function, wrapped to record its input and result for its rule; cached results are recorded, too."""
         name = str(call)
 
         def watched(value: Any, reading: MessageReading) -> Any:
@@ -143,7 +143,7 @@ class Trace:
             else:
                 node.rows += self.seen.get(key, ())
             node.applied.append(AppliedFunction(name, shown(value), shown(made)))
-            node.read += asked_beside(call, reading)
+            node.read += additional_reads(call, reading)
             return made
 
         return watched
@@ -156,7 +156,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class WatchedTable(MappingTable):
-    """A table that tells of every look-up."""
+    """A table that records every look-up."""
 
     note: Callable[[str, str, str | None], None] = lambda *_: None
 
@@ -167,12 +167,12 @@ class WatchedTable(MappingTable):
         return found
 
     def answers(self, made: Callable[[str], Any]) -> dict[str, Any]:  # noqa: ARG002 - as Table has it
-        """Return none: each look-up is told."""
+        """Return nothing precomputed, so that each look-up is recorded."""
         return {}
 
 
 def watched_tables(tables: Mapping[str, MappingTable], trace: Trace) -> dict[str, MappingTable]:
-    """Return the tables, each telling the trace of its look-ups."""
+    """Return the tables, each recording its look-ups in the trace."""
     return {name: _watched(table, trace) for name, table in tables.items()}
 
 
@@ -200,7 +200,7 @@ class WatchedChecks(Checks):
 
 
 class TracingCompiler(Compiler):
-    """Compiles as the compiler does, and has every step that it makes watched."""
+    """The compiler with every step watched."""
 
     def __init__(
         self, trace: Trace, context: FunctionContext, datatypes: dict[str, Document], problems: Problems
@@ -210,20 +210,20 @@ class TracingCompiler(Compiler):
         self._checks = WatchedChecks(trace, problems, context, datatypes)
 
     def object(self, value: Any, scope: Scope, type_: str, *, whole: bool = True) -> Compiled:
-        """Compile an object; each of its parts is asked for by a step of its own."""
-        return self._made(super().object(value, scope, type_, whole=whole), StepKind.OBJECT, scope)
+        """Compile an object; each of its parts is a step of its own."""
+        return self._traced(super().object(value, scope, type_, whole=whole), StepKind.OBJECT, scope)
 
     def items(self, entry: Any, scope: Scope, element: ReferenceElement) -> Compiled:
         """Compile one entry of a list."""
-        return self._made(super().items(entry, scope, element), StepKind.ITEMS, scope)
+        return self._traced(super().items(entry, scope, element), StepKind.ITEMS, scope)
 
-    def _made(self, made: Compiled, kind: StepKind, scope: Scope, rule: Alternative | None = None) -> Compiled:
+    def _traced(self, made: Compiled, kind: StepKind, scope: Scope, rule: Alternative | None = None) -> Compiled:
         step = self._trace.watch(_when_asked(made.node), kind, scope, rule=rule)
         return made._replace(node=Called(step))
 
     def _alternative(self, one: Alternative, scope: Scope, want: ReferenceElement) -> Compiled:
         self._trace.rules.append((scope, one))
-        return self._made(super()._alternative(one, scope, want), StepKind.RULE, scope, one)
+        return self._traced(super()._alternative(one, scope, want), StepKind.RULE, scope, one)
 
     def _head(self, one: Alternative, takes: Takes, scope: Scope) -> TemplateNode:
         if isinstance(one.head, SegmentPath | RepetitionPath):
@@ -232,16 +232,16 @@ class TracingCompiler(Compiler):
         return Called(self._trace.watch_head(_when_asked(super()._head(one, takes, scope))))
 
     def check(self, guard: Guard, scope: Scope) -> CompiledCondition:
-        """Compile a condition, and have it watched."""
+        """Compile a watched condition."""
         return self._trace.watch_check(super().check(guard, scope), guard, scope)
 
     def piece(self, word: str, scope: Scope) -> TemplateNode:
-        """Compile a word of a function, and note the path that it is."""
-        made, path = super().piece(word, scope), parse_path(word)
+        """Compile a word of a function, and note its path."""
+        node, path = super().piece(word, scope), parse_path(word)
         if path is None:
-            return made
+            return node
         self._trace.reads.append(TracedPath(scope, path, Takes.TEXT))
-        return Called(self._trace.watch_piece(_when_asked(made), path))
+        return Called(self._trace.watch_piece(_when_asked(node), path))
 
     def _function(self, call: FunctionCall, scope: Scope) -> Function | None:
         function = super()._function(call, scope)
@@ -263,7 +263,7 @@ class TracingCompiler(Compiler):
 
 
 def _when_asked(node: TemplateNode) -> Step:
-    """Return the function of a node, which is not made before it is asked: one message asks for few of them."""
+    """Return the function of a node, which is made at the first call: one message calls few of them."""
     made: list[Step] = []
 
     def step(at_hand: Any, reading: MessageReading) -> Any:

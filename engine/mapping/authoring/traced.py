@@ -1,4 +1,4 @@
-"""What a watched step leaves behind: where it stands, what it read, what it made, and what it asked in turn."""
+"""The records of watched steps: place, values read, result, and nested steps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,14 +21,14 @@ from engine.mapping.language.functions import FUNCTIONS
 from engine.mapping.language.reading import Cells, MessageReading
 from engine.mapping.language.scope import Scope
 
-# What functions ask of a reading, in words.
+# The words for what functions use of a reading.
 ASKED: Final = {"today": "the day of the event", "source": "MSH-3.1|MSH-4.1"}
 
 
 class StepKind(StrEnum):
-    """What a step makes: a list from one entry, an item for each repetition, one item, an object, or a value.
+    """The result of a step: a list from one entry, an item for each repetition, one item, an object, or a value.
 
-    A condition makes whether it lets the value through.
+    The result of a condition is whether it passed.
     """
 
     ITEMS = "items"
@@ -42,7 +42,7 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TracedLookUp:
-    """A look-up in a table; `key` is the table's spelling of the code, None where it has none.
+    """A look-up in a table; `key` is the table's spelling of the code, None if it has none.
 
     `unmapped`: the function had no other way to a code, and warned.
     """
@@ -55,7 +55,7 @@ class TracedLookUp:
 
 @dataclass(frozen=True, slots=True)
 class AppliedFunction:
-    """A function that was applied: as it is written, what it was given, and what came out."""
+    """An applied function: its text, its input, and its result."""
 
     function: str
     given: Any
@@ -64,7 +64,7 @@ class AppliedFunction:
 
 @dataclass(frozen=True, slots=True)
 class ReadValue:
-    """A value that a step read beside its own path: the path, or a word for what is no field, and the value."""
+    """An additional value that a step read: the path, or a word if it is not a field, and the value."""
 
     path: Source
     raw: Any
@@ -72,11 +72,11 @@ class ReadValue:
 
 @dataclass(slots=True)
 class TracedStep:
-    """One step that was asked: where it stands, what it made, and what it asked in turn.
+    """One executed step: its place, its result, and its nested steps.
 
-    `asked`: its path was followed, or a function applied; else a condition stopped it, or nothing was there. `raw`
-    is what stood at its path, `read` what functions and conditions read beside it. `guard`: a condition as it is
-    written. `at_hand`: the segment or repetition that it was asked of; `places`: those that are gone through.
+    `asked`: its path was read, or a function applied; else a condition stopped it, or its part was empty. `raw` is the
+    text at its path, `read` the additional values of functions and conditions. `guard`: the text of a condition.
+    `at_hand`: the segment or repetition at hand; `places`: the iterated ones.
     """
 
     kind: StepKind
@@ -98,7 +98,7 @@ class TracedStep:
 
 @dataclass(frozen=True, slots=True)
 class TracedPath:
-    """A path that stands in a mapping: where, whether a function takes all of it, and which function that is."""
+    """A path in a mapping: its place, whether a function takes all of it, and that function."""
 
     scope: Scope
     head: SegmentPath | RepetitionPath
@@ -108,7 +108,7 @@ class TracedPath:
 
 @dataclass(frozen=True, slots=True)
 class TracedEach:
-    """A source that is walked item by item: a field or segment, and the data type that reads each (or none)."""
+    """An iterated source: a field or segment, and the data type that reads each item (or none)."""
 
     scope: Scope
     source: str
@@ -116,7 +116,7 @@ class TracedEach:
 
 
 def gone_through(source: str, at_hand: Any, reading: MessageReading) -> tuple[Any, ...]:
-    """Return the segments of a name, or the repetitions of a field, in the order in which a step goes through them."""
+    """Return the segments of a name, or the repetitions of a field, in the order of a step's iteration."""
     path = parse_path(source)
     if not isinstance(path, SegmentPath):
         return tuple(reading.all.get(source, ()))
@@ -125,8 +125,8 @@ def gone_through(source: str, at_hand: Any, reading: MessageReading) -> tuple[An
     return segment.cells(path.field) if segment else ()
 
 
-def asked_beside(call: FunctionCall, reading: MessageReading) -> Iterator[ReadValue]:
-    """Yield what a function asks of a message beside what it is given: a field, the day of the event, the sender."""
+def additional_reads(call: FunctionCall, reading: MessageReading) -> Iterator[ReadValue]:
+    """Yield the additional input of a function: a field, the day of the event, the sender."""
     function = FUNCTIONS.get(call.name)
     if function is None:
         return
@@ -139,7 +139,7 @@ def asked_beside(call: FunctionCall, reading: MessageReading) -> Iterator[ReadVa
 
 
 def shown(value: Any) -> Leaf | Any:
-    """Return what a step was given or made as plain text, where it is a repetition or several."""
+    """Return a step's input or result, repetitions as plain text."""
     if isinstance(value, Cells):
         return "^".join('""' if cell is NULL else str(cell) for cell in value.first).rstrip("^")
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""The way through the nodes of a trace, from which the evidence of each element is read."""
+"""Walks the nodes of a trace to collect the evidence of each element."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ LAID_OVER: Final = frozenset({"default", "fill"})
 
 @dataclass(slots=True)
 class WalkPosition:
-    """Where a walk stands: in which file, under which of its names, at which element; and what is at hand there.
+    """The position of a walk: the file, the name in it, the element, and the part at hand.
 
-    `conditions`: those of the objects that it stands in; `through`: the lines that led there.
+    `conditions`: those of the enclosing objects; `through`: the calling lines.
     """
 
     document: Document | None = None
@@ -36,7 +36,7 @@ class WalkPosition:
 
 @dataclass(slots=True)
 class TraceWalk:
-    """Goes through the nodes of a trace; items are counted as they were made."""
+    """Walks the nodes of a trace; items are counted as they were made."""
 
     mapping: MappingSource
     counts: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class TraceWalk:
     record: int = 1
 
     def evidence(self, roots: list[TracedStep]) -> Iterator[Evidence]:
-        """Yield the evidence of every root; where one comes again, the next resource of its file begins."""
+        """Yield the evidence of every root; a repeated root begins the next resource of its file."""
         seen: dict[str, set[tuple[Any, int]]] = {}
         records: Counter[str] = Counter()
         for root in roots:
@@ -58,7 +58,7 @@ class TraceWalk:
             yield from self._node(root, WalkPosition(source=root.source if root.kind is StepKind.OBJECT else ""))
 
     def placed(self, evidence: tuple[Evidence, ...], outcome: dict[str, Any]) -> tuple[Evidence, ...]:
-        """Number the items of lists as they came out; those that others stand for (the same identifier twice) go."""
+        """Number the items of lists as in the outcome; dropped duplicates (the same identifier twice) are removed."""
         moved: dict[tuple[int, str], str] = {}
         taken: set[str] = set()
         for (record, element), value in self.items.items():
@@ -86,7 +86,7 @@ class TraceWalk:
             yield from self._object(node, at)
 
     def _object(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
-        """Walk the parts of an object; what they made is told as not made where the object lacks what it needs."""
+        """Walk the parts of an object; they count as not made if the object lacks an element that it needs."""
         lacks = self._lacks(node, at)
         at = replace(at, conditions=(*at.conditions, *lacks))
         for child in node.children:
@@ -98,7 +98,7 @@ class TraceWalk:
                 yield from (replace(one, made=None) for one in found) if lacks else found
 
     def _lacks(self, node: TracedStep, at: WalkPosition) -> tuple[CheckedCondition, ...]:
-        """Return what an object needs and did not get, as a condition that was not met; empty where it came out."""
+        """Return the missing elements of an object as a failed condition; empty if the object was made."""
         content = [one for one in node.children if one.kind is not StepKind.CONDITION and one.value not in (None, NULL)]
         if node.value not in (None, NULL) or not content:
             return ()
@@ -111,12 +111,12 @@ class TraceWalk:
         return (CheckedCondition(at.element, *place, f"needs {' or '.join(map(str, needs))}", passed=False, read=()),)
 
     def condition(self, node: TracedStep, at: WalkPosition) -> CheckedCondition:
-        """Return a condition that was asked where a walk stands."""
+        """Return a checked condition at a position."""
         place = node.scope.document.place(node.scope.path)
-        return CheckedCondition(at.element, *place, str(node.guard), bool(node.value), self._beside(node, at))
+        return CheckedCondition(at.element, *place, str(node.guard), bool(node.value), self._additional_reads(node, at))
 
     def _stopped(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
-        """Yield that nothing was made, where the last condition did not let it through."""
+        """Yield the evidence that nothing was made, if the last condition failed."""
         last = at.conditions[-1]
         if not last.passed:
             where = (at.element, last.file, last.line, last.text, at.source, at.segment)
@@ -125,14 +125,14 @@ class TraceWalk:
                 key=_key(node), through=at.through,
             )  # fmt: skip
 
-    def _beside(self, node: TracedStep, at: WalkPosition) -> tuple[AdditionalRead, ...]:
-        found = []
+    def _additional_reads(self, node: TracedStep, at: WalkPosition) -> tuple[AdditionalRead, ...]:
+        reads = []
         for one in node.read:
             path = str(one.path)
             if isinstance(one.path, RepetitionPath):
                 path = at.source + path.removeprefix(one.path.type_)
-            found.append(AdditionalRead(path, at.segment if path[:3] == at.name else 0, one.raw))
-        return tuple(dict.fromkeys(found))
+            reads.append(AdditionalRead(path, at.segment if path[:3] == at.name else 0, one.raw))
+        return tuple(dict.fromkeys(reads))
 
     def _items(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
         for child in node.children:
@@ -144,7 +144,7 @@ class TraceWalk:
                 yield from self._item(child, at)
 
     def _each(self, node: TracedStep, at: WalkPosition) -> Iterator[Evidence]:
-        """Walk what was made of each repetition or segment; a default is laid over the item before it."""
+        """Walk the items of each repetition or segment; a default is laid over the item before it."""
         number, item = 0, None
         asked: tuple[CheckedCondition, ...] = ()
         for child in node.children:
@@ -179,7 +179,7 @@ class TraceWalk:
         return f"{element}[{max(self.counts.get((self.record, element), 1) - 1, 0)}]"
 
     def _laid_over(self, node: TracedStep, at: WalkPosition, element: str, items: Any) -> Iterator[Evidence]:
-        """Walk a default or a filling: what the item had already, it kept."""
+        """Walk a default or a filling: the item keeps the elements that it has."""
         for one in self._node(node, replace(at, element=element)):
             name = one.element.removeprefix(f"{element}.").split(".")[0].split("[")[0]
             found = [item for item in items or () if isinstance(item, dict) and item.get(name) == one.made]
@@ -215,7 +215,7 @@ class TraceWalk:
             node.value,
             node.asked,
             self.record,
-            self._beside(node, at),
+            self._additional_reads(node, at),
             (*at.conditions, *(self.condition(one, at) for one in node.children if one.kind is StepKind.CONDITION)),
             tuple(node.warnings),
             _key(node),
@@ -240,7 +240,7 @@ class TraceWalk:
         return TableRow(row.table, row.code, *table.place(("codes", row.key)))
 
     def _entered(self, node: TracedStep, at: WalkPosition) -> WalkPosition:
-        """Return where a node stands: further down in its file, or at the beginning of another."""
+        """Return the position of a node: deeper in its file, or at the beginning of another."""
         document = node.scope.document
         names = element_names(document, node.scope.path)
         if document is at.document:
@@ -252,7 +252,7 @@ class TraceWalk:
         return replace(at, document=document, names=names, element=".".join((element, *names)))
 
     def _instance(self, resource: str, node: TracedStep, at: WalkPosition) -> str:
-        """Return the name of a resource that is referred to; the second one of its type is `Practitioner(2)`."""
+        """Return the name of a referred resource; the second one of its type is `Practitioner(2)`."""
         path = node.scope.path
         key = (self.record, resource, f"{at.source} {at.segment}", path[1] if path[0] in PARTS else 0)
         if node.value is not None and key not in self.instances:
@@ -280,7 +280,7 @@ def _each_line(node: TracedStep, child: TracedStep) -> CallingLine:
 
 
 def _number(node: TracedStep, child: TracedStep, last: int) -> int:
-    """Return which of what a step goes through a part of it was asked of, counted from 1, after the last."""
+    """Return the number of the iterated item that a nested step read, counted from 1, after the last."""
     later = (at for at, one in enumerate(node.places, 1) if at > last and one is child.at_hand)
     return next(later, last + 1)
 
@@ -290,7 +290,7 @@ def _numbered(resource: str, number: int) -> str:
 
 
 def _holds(item: Any, value: Any) -> bool:
-    """Say whether an item is what was made, to which defaults may have been added; its references are named since."""
+    """True if an item is the made value, apart from added defaults and named references."""
     if isinstance(item, dict) and isinstance(value, dict):
         return all(name == "reference" or _holds(item.get(name), part) for name, part in value.items())
     if isinstance(item, list) and isinstance(value, list) and len(item) == len(value):
@@ -299,7 +299,7 @@ def _holds(item: Any, value: Any) -> bool:
 
 
 def _again(one: Evidence, moved: dict[tuple[int, str], str]) -> Evidence | None:
-    """Return evidence at the place where its item came out; None where it did not."""
+    """Return evidence at its item's place in the outcome; None if the item is not there."""
     item, bracket, rest = one.element.partition("]")
     place = moved.get((one.record, item + bracket), item + bracket)
     return replace(one, element=place + rest) if place else None

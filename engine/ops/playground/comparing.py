@@ -9,7 +9,7 @@ from engine.errors import ConfigurationError, MessageError
 from engine.fhir.json import JsonObject
 from engine.hl7.message import parse as parse_message
 from engine.journal.read.reading import Filters, Reader
-from engine.mapping.authoring.case import Case, CaseResult, beside, cases_for, cases_of, channel_of, run_cases
+from engine.mapping.authoring.case import Case, CaseResult, cases_for, cases_of, channel_of, run_cases, unreplaced
 from engine.mapping.authoring.difference import Comparison, DifferenceKind
 from engine.mapping.compile import MappingSource, compile_mapping, read
 from engine.ops.playground.bench import Bench, BenchRequest
@@ -39,7 +39,7 @@ def tested(bench: Bench, question: BenchRequest) -> JsonObject:
     source = bench.check(question)
     own = site.folder.is_dir() or any(path.parent == site.folder / TESTS for path in edited)
     mine = cases_for(cases_of(site.folder, edited), source) if own else []
-    theirs = cases_for(beside(mine, cases_of(site.shipped)), source)
+    theirs = cases_for(unreplaced(mine, cases_of(site.shipped)), source)
     cases, others = (mine, theirs) if own else (theirs, [])
     return {
         "cases": len(cases),

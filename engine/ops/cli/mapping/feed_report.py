@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from engine.mapping.authoring.coverage import Coverage
 from engine.mapping.authoring.draft_mapping import Code
-from engine.mapping.authoring.feed import FeedSurvey, named_times, told
+from engine.mapping.authoring.feed import FeedSurvey, named_times, ranked
 from engine.mapping.authoring.shape import code_shown
 from engine.mapping.files.field import FIELD
 from engine.ops.cli.mapping.page import ReportSection
@@ -115,7 +115,8 @@ def report(feed: FeedSurvey, covered: Coverage, outcomes: EventOutcomes) -> dict
         "identifier_types": _types(feed),
         "segments": [{"segment": one, "count": count} for one, count in feed.segments.most_common()],
         "z_segments": [
-            {"path": path, "kinds": told(feed.kinds[path]), "count": count} for path, count in sorted(feed.own.items())
+            {"path": path, "kinds": ranked(feed.kinds[path]), "count": count}
+            for path, count in sorted(feed.own.items())
         ],
         "timestamps": [
             {"path": path, "name": title, "without_zone": without, "with_zone": zoned}

@@ -13,8 +13,7 @@ from engine.errors import UsageError
 from engine.fhir.json import JsonObject
 from engine.mapping.authoring.case import channel_of
 from engine.mapping.authoring.coverage import Coverage
-from engine.mapping.authoring.draft import draft, mapping_for
-from engine.mapping.authoring.draft_channel import authorities_of, feed_name
+from engine.mapping.authoring.draft_channel import authorities_of, draft, feed_name, mapping_for
 from engine.mapping.authoring.draft_mapping import UnmappedContent, ships
 from engine.mapping.authoring.feed import FeedSurvey, event_shown, read_sample
 from engine.mapping.compile import MappingSource, load

@@ -16,7 +16,7 @@ from engine.fhir.versions.conversion import convert
 from engine.fhir.versions.direction import Direction
 from engine.hl7.header import read_header
 from engine.journal.entry import State
-from engine.mapping.authoring.case import Case, CaseResult, beside, cases_for, cases_of, read_cases
+from engine.mapping.authoring.case import Case, CaseResult, cases_for, cases_of, read_cases, unreplaced
 from engine.mapping.authoring.expectation import rewrite
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Mapping as CompiledMapping
@@ -108,7 +108,7 @@ def try_cases(
 def _beside(cases: Sequence[Case], folders: list[Path]) -> list[Case]:
     """Return the shipped cases, but those that a site's own ones take the place of."""
     others = [folder for folder in dict.fromkeys(folders[1:]) if folder != folders[0]]
-    return [case for folder in others for case in beside(cases, cases_of(folder))]
+    return [case for folder in others for case in unreplaced(cases, cases_of(folder))]
 
 
 def _print_failed(failed: Sequence[CaseResult]) -> None:
