@@ -89,15 +89,15 @@ def alone(changes: Sequence[ElementChange], owned: Slices) -> Sequence[ElementCh
     if not any(change.slice.endswith(OTHERS) for change in changes):
         return changes
     named = {change.slice for change in changes}
-    found: list[ElementChange] = []
+    separate: list[ElementChange] = []
     for change in changes:
         kind, _, own = change.slice.rpartition(" ")
         if own != OTHERS:
-            found.append(change)
+            separate.append(change)
             continue
         names = (name for name in owned if name not in named and (name == kind or name.startswith(f"{kind} ")))
-        found += [ElementChange(change.element, name, (), many=True) for name in names]
-    return found
+        separate += [ElementChange(change.element, name, (), many=True) for name in names]
+    return separate
 
 
 def created(changes: Iterable[ElementChange]) -> ChangedResource:

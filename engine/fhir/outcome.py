@@ -24,10 +24,10 @@ def codes(body: Any) -> tuple[str, ...]:
     An issue's code is returned if FHIR defines it, one of its details if it looks like a code. Empty where the body is
     neither an OperationOutcome nor the Parameters of an operation that has one among them.
     """
-    found: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for issue in _faults(body):
-        found.update(dict.fromkeys(_codes_of(issue)))
-    return tuple(found)
+        distinct.update(dict.fromkeys(_codes_of(issue)))
+    return tuple(distinct)
 
 
 def required(body: Any) -> tuple[str, ...]:

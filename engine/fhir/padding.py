@@ -16,19 +16,19 @@ def filled(part: Json) -> Json:
         return [filled(one) for one in part]
     if not isinstance(part, dict):
         return part
-    made = {name: filled(value) for name, value in part.items()}
+    result = {name: filled(value) for name, value in part.items()}
     for name, value in part.items():
         other = part.get(name[1:] if name[:1] == "_" else f"_{name}")
-        items = made[name]
+        items = result[name]
         if isinstance(value, list) and isinstance(other, list) and isinstance(items, list) and None in value:
-            items = made[name] = [
+            items = result[name] = [
                 _stand_in(name, value) if one is None and other[index : index + 1] not in ([], [None]) else one
                 for index, one in enumerate(items)
             ]
             # Only placeholders: nothing to validate.
             if name[:1] != "_" and value.count(None) == len(value) and None not in items:
-                del made[name]
-    return made
+                del result[name]
+    return result
 
 
 def _stand_in(name: str, values: list[Json]) -> Json:

@@ -25,10 +25,10 @@ def holding(type_: str, holder: str, reference: str) -> Body:
 
 def held_by(body: Body, holder: str) -> str:
     """Return the reference to the patient (the first, where there may be several); empty where there is none."""
-    found = references(body, holder)
+    holders = references(body, holder)
     if "." in holder:
-        found = [one for one in found if one.startswith(PATIENT)]
-    return found[0] if found else ""
+        holders = [one for one in holders if one.startswith(PATIENT)]
+    return holders[0] if holders else ""
 
 
 def patients_of(body: Body) -> set[str]:

@@ -49,9 +49,9 @@ def keep_forward(body: Body, before: Body, owned: Slices, mine: Mapping[str, tup
 
     `owned` is what the source owns of the body, `mine` what it owned before.
     """
-    found = False
+    changed = False
     if is_reversed(body.get(PERIOD)) and body[PERIOD] != before.get(PERIOD):
-        found = True
+        changed = True
         body.pop(PERIOD)
         body |= {PERIOD: before[PERIOD]} if PERIOD in before else {}
         for part in PARTS:
@@ -66,7 +66,7 @@ def keep_forward(body: Body, before: Body, owned: Slices, mine: Mapping[str, tup
     for name, held in owned.items():
         if not marks.keys().isdisjoint(held):
             owned[name] = tuple(marks.get(mark, mark) for mark in held)
-    return found or bool(marks)
+    return changed or bool(marks)
 
 
 def _turned(item: Any, before: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The plan: what one message asks of a FHIR server, as an ordered list of interactions.
+"""The plan of one message: an ordered list of interactions with a FHIR server.
 
 The mapping makes plans and delivery carries them out; neither knows the other. A plan is pure data: the same
 message, mapping version and tables give the same plan.
@@ -37,7 +37,7 @@ def _add_names(parts: Iterable[Any], names: list[str]) -> None:
 
 
 class Identity(NamedTuple):
-    """An identifier that stands for one person at one authority: FHIR system and value."""
+    """An identifier of one person at one authority: FHIR system and value."""
 
     system: str
     value: str
@@ -51,15 +51,15 @@ class _ElementChange(NamedTuple):
 
 
 class ElementChange(_ElementChange):
-    """What one source says of one slice of one element.
+    """The change of one slice of one element by one source.
 
-    An element on which the message has no information has no change at all. `items` empty: the message deletes what
-    its source owns there. `element` is a name at the root of the resource (`name`, `birthDate`, `extension`), or one
-    within a root element that is no list (`period.end`), so that each part has three states of its own; `slice` names
-    the part of a list the change speaks for (`PID-13`, or an extension's URL), and is the element itself where the
-    element is no list. `many`: the element is a list. Extensions are always lists.
+    An element without information in the message has no change. `items` empty: the message deletes what its source
+    owns there. `element` is a name at the root of the resource (`name`, `birthDate`, `extension`), or one within a
+    single root element (`period.end`), so that each part has three states of its own; `slice` names the changed part
+    of a list (`PID-13`, or an extension's URL), and is the element itself for a single element. `many`: the element is
+    a list. Extensions are always lists.
 
-    `resolved_as`: what its references stood for last, and the change that it was with them.
+    `resolved_as`: the last values of its references, and the change with them.
     """
 
     resolved_as: "tuple[tuple[str | None, ...], ElementChange] | None" = None
@@ -76,13 +76,13 @@ class ElementChange(_ElementChange):
 
 
 class PatientRecord(NamedTuple):
-    """What one message says of one patient.
+    """The patient of one message.
 
     `identities`: the preferred one first; each is a key by which the patient is found. `identifiers`: whole FHIR
     Identifiers, identities and others (SSN, licence), which the record must carry; they only grow. `changes`: the
     other elements. `placeholder`: name or birth date is a stand-in (BABY, UNKNOWN, 1900-01-01) or PID-24 is Y, so
-    that the demographics must never be a criterion. `local` is the patient's name within the plan: what belongs to it
-    refers to `#patient`.
+    that the demographics must never be a criterion. `local` is the patient's name within the plan: its resources
+    refer to `#patient`.
     """
 
     identities: tuple[Identity, ...]
@@ -95,10 +95,10 @@ class PatientRecord(NamedTuple):
 class Upsert(NamedTuple):
     """Create the patient if unknown, else update it with the changes.
 
-    `create` false: a patient who is unknown is held, not made, or with `ignore` left alone, together with all that
-    belongs to it. `reactivate`: set a record active again that an A29 made inactive. `inactivate`: the event deletes
-    the person's record (A29), and nothing else of it is said. `thin`: demographics serve only where the record has to
-    be created (moves).
+    `create` false: an unknown patient is held, not created, or with `ignore` left alone, together with all of its
+    resources. `reactivate`: set a record active again that an A29 made inactive. `inactivate`: the event deletes the
+    person's record (A29), and has no other content. `thin`: demographics are used only if the record has to be created
+    (moves).
     """
 
     patient: PatientRecord
@@ -113,8 +113,8 @@ class Merge(NamedTuple):
     """Merge the source's record into the survivor's ($merge).
 
     `source` and `target` are the pair of identities to merge; `sources` all identities of the merged side, with
-    `source_identifiers` their FHIR form. `survivor` describes the surviving patient: its identities, and demographics
-    which serve only where the survivor has to be created.
+    `source_identifiers` their FHIR form. `survivor` is the surviving patient: its identities, and demographics
+    which are used only if the survivor has to be created.
     """
 
     source: Identity
@@ -127,9 +127,9 @@ class Merge(NamedTuple):
 class Rename(NamedTuple):
     """Change the numbers of one patient: old ones are kept as such, new ones added (A47).
 
-    `old` and `new` are the identities that change, `retired` and `issued` all numbers that do, as FHIR Identifiers;
-    those of `retired` say `use` old and, where the time is known, when their period ended. `patient` has the new
-    numbers and those that stay; its demographics serve only where the record has to be created.
+    `old` and `new` are the changed identities, `retired` and `issued` all changed numbers, as FHIR Identifiers; those
+    of `retired` have `use` old and, if known, the end of their period. `patient` has the new numbers and those that
+    stay; its demographics are used only if the record has to be created.
     """
 
     old: tuple[Identity, ...]
@@ -140,9 +140,9 @@ class Rename(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Let two records know of each other as one person's, without merging them (A24), or no longer (`undo`, A37).
+    """Link two records as one person's, without merging them (A24), or remove the link (`undo`, A37).
 
-    Demographics serve only where a record has to be created.
+    Demographics are used only if a record has to be created.
     """
 
     one: PatientRecord
@@ -151,11 +151,11 @@ class Link(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Let numbers go from one patient to another (A43): the charts stay two, and nothing else of them moves.
+    """Move numbers from one patient to another (A43): both charts stay, and nothing else of them moves.
 
-    `moving` are the identities that go, `numbers` all that do, as FHIR Identifiers. `source` are further identities of
-    the patient whom they leave, empty where the message names none. `target` describes who gets them, by other
-    identities than these; its demographics serve only where the record has to be created.
+    `moving` are the moved identities, `numbers` all moved numbers, as FHIR Identifiers. `source` are further
+    identities of the patient whom they leave, empty if the message names none. `target` is the receiving patient, by
+    other identities than these; its demographics are used only if the record has to be created.
     """
 
     moving: tuple[Identity, ...]
@@ -165,7 +165,7 @@ class Move(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """When a visit began (`at`: UTC, `2026-03-02T13:03`), and the temporary number that patient and time make of it.
+    """The start of a visit (`at`: UTC, `2026-03-02T13:03`), and the temporary number made of patient and time.
 
     `types`: the types (table 0203) of the numbers that a visit may have instead.
     """
@@ -176,16 +176,16 @@ class Admission(NamedTuple):
 
 
 class ResourceRecord(NamedTuple):
-    """What one message says of one resource other than the Patient.
+    """One resource of a message other than the Patient.
 
     `type` is its FHIR type. `local` is its name within the plan, unique there: a reference `#<local>` anywhere in
     `changes` refers to it, and delivery puts `<type>/<id>` there once it is resolved; what is referred to comes
     earlier in the plan. Identities, identifiers and changes are as of PatientRecord; identities are tried in order,
     the first one that the server knows wins. `retired`: identities that it had until now (a change of number): it is
     found by them, too, and they become `use` old. `holder`: the element that refers to the patient (`subject`,
-    `patient`, `beneficiary`), empty for what belongs to no patient; `patient` is the local name of that patient. The
-    holder is written by delivery, and is no change; one within a list (`participant.actor`) is a change, and is asked.
-    `admission`: when the visit began, where it may go by that, too; its number is all that some visits have.
+    `patient`, `beneficiary`), empty without a patient; `patient` is the local name of that patient. Delivery writes
+    the holder, which is not a change; a holder within a list (`participant.actor`) is a change, which delivery checks.
+    `admission`: the start of a visit that may be found by it; some visits have no other number.
     """
 
     type: str
@@ -200,9 +200,9 @@ class ResourceRecord(NamedTuple):
 
 
 class LocationTrail(NamedTuple):
-    """Which list of a resource keeps the places that it left: its slices of the present one and of the one before.
+    """The list of a resource's places: the slices of the current and of the prior one.
 
-    `arrives`: the event says since when it is there, `leaves`: that it is there no more.
+    `arrives`: the event has the time of arrival, `leaves`: the event is a departure.
     """
 
     element: str
@@ -213,17 +213,16 @@ class LocationTrail(NamedTuple):
 
 
 class StatusMove(NamedTuple):
-    """What an event makes of a status, seen from the one that is stored.
+    """An event's move of a stored status.
 
     `to`: the status afterwards, empty: a stored one stays. `created`: the status of a resource that this event makes.
-    `only`: the stored statuses that it moves, any where empty. `never`: those that it does not move. Where it moves
-    none and `otherwise` is a note, the delivery has that note and the resource is left as it is; else the status stays
-    and the rest is updated. `reopens`: stored statuses after which the resource begins anew, flagged `visit-reused` or
-    held (the channel's `visit_reuse`); an event that is older than the stored end (`period.end`) is no new beginning
-    and moves nothing. `forgets`: single elements that are removed when it begins anew. `ended`: statuses in which
-    nothing is `active` any more: parts of lists that are so become `completed` (Encounter.location). `histories`: pairs
-    of an element and the list that keeps what it was before (`status`, `statusHistory`). `trail`: the list that keeps
-    the places which were left.
+    `only`: the stored statuses that it moves, any if empty. `never`: those that it does not move. If it does not move
+    the status and `otherwise` is a note, the delivery has that note and the resource is left as it is; else the status
+    stays and the rest is updated. `reopens`: stored statuses after which the resource begins anew, flagged
+    `visit-reused` or held (the channel's `visit_reuse`); an event older than the stored end (`period.end`) does not
+    begin anew and moves nothing. `forgets`: single elements that are removed when it begins anew. `ended`: statuses
+    in which `active` parts of lists become `completed` (Encounter.location). `histories`: pairs of an element and the
+    list of its former values (`status`, `statusHistory`). `trail`: the list of former places.
     """
 
     to: str
@@ -240,20 +239,20 @@ class StatusMove(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """Bring a resource other than the Patient to what the message says.
+    """Create or update a resource other than the Patient.
 
-    A resource that is unknown is created; with `create` false it is left alone, and the delivery ends with `absent`
-    (`nothing-to-cancel`). `late`: a flag for one that is created by an event that speaks of a known one. `overwrite`
-    false: created where it is absent and otherwise only referred to (Practitioner, Location, Organization).
+    An unknown resource is created; with `create` false it is left alone, and the delivery ends with `absent`
+    (`nothing-to-cancel`). `late`: a flag for one that is created by an event about a known one. `overwrite` false:
+    created if absent and otherwise only referred to (Practitioner, Location, Organization).
     `clears`: single elements that the event itself removes, from any source (A13: `period.end`). `moved_from`: the
-    local name of the patient whom the resource may have belonged to until now (A45); of anybody else's, and of any
-    other patient's without it, the delivery is held (`visit-of-another-patient`). `defaults`: elements that its type
-    requires, as a new one has them where the message does not say; they are never removed. `revives`: elements
-    that only a retirement writes: what this source wrote there goes again. `more`: it says more of a resource that
-    comes earlier in the plan. `merges`: the resource of a retired identity may be another one, which follows in the
-    plan; where only that one is known, it gets the number. `also_of`: the local name of a patient among whose
-    resources it is looked for, too, so that another patient's is known and held. `grows`: lists in which what
-    this source said before stays where it is not said again, but for what the plan speaks of otherwise.
+    local name of the resource's possible patient until now (A45); for any other patient's resource the delivery is
+    held (`visit-of-another-patient`). `defaults`: elements that its type requires, for a new one without a value in
+    the message; they are never removed. `revives`: elements that only a retirement writes: this source's values there
+    are removed. `more`: it adds to a resource that comes earlier in the plan. `merges`: the resource of a retired
+    identity may be another one, which follows in the plan; if only that one is known, it gets the number. `also_of`:
+    the local name of a patient whose resources are searched, too, so that another patient's is known and held.
+    `grows`: lists in which this source's earlier items stay if they are not repeated, except those that the plan
+    changes otherwise.
     """
 
     record: ResourceRecord
@@ -273,10 +272,10 @@ class Keep(NamedTuple):
 
 
 class Find(NamedTuple):
-    """Find a resource by an identifier, to be referred to; it is never made nor changed.
+    """Find a resource by an identifier, to be referred to; it is never created nor changed.
 
-    Where the server has none, what would refer to it is left out and the delivery noted `absent`. One of another
-    patient than the record's is held.
+    If the server has none, references to it are left out and the delivery has the note `absent`. For a resource of
+    another patient than the record's the delivery is held.
     """
 
     record: ResourceRecord
@@ -288,17 +287,15 @@ Needed = Find | Keep
 
 
 class Retire(NamedTuple):
-    """Take back what this source listed before and does not list any more.
+    """Retire the resources that this source listed before and does not list any more.
 
-    `type` and `segment` name the list, `within` whose it is: the local name of a patient or a visit. `listed`: the
-    identities that the message lists now, whose Keeps follow in the plan, with their `marks`, which stay the same when
-    the number changes of the one whose list it is. `deleted`: those that an action code (table 0206) deletes, with
-    `deleted_marks`.
-    `complete`: the list is all there is, so that what this source listed before goes, too; never
-    what another source listed. `shortened`: of what it listed under a mark that is listed now, the rest goes (a text of
-    fewer lines). `group`: what the list is remembered as belonging to, where that is no patient and no visit.
-    `changes` and `clears` are what becomes of a resource that goes, as of Keep; `holder`
-    and `patient` as of ResourceRecord.
+    `type` and `segment` name the list, `within` its owner: the local name of a patient or a visit. `listed`: the
+    identities of the message's list, whose Keeps follow in the plan, with their `marks`, which do not change with the
+    owner's number. `deleted`: those that an action code (table 0206) deletes, with `deleted_marks`.
+    `complete`: the list is a snapshot, so that this source's other earlier resources are retired, too; never another
+    source's. `shortened`: of earlier resources under a mark that is listed now, the rest is retired (a text of fewer
+    lines). `group`: the owner by which the list is remembered, if that is not a patient or a visit.
+    `changes` and `clears` are the retirement of a resource, as of Keep; `holder` and `patient` as of ResourceRecord.
     """
 
     type: str
@@ -318,11 +315,10 @@ class Retire(NamedTuple):
 
 
 class Attest(NamedTuple):
-    """Say where what this message wrote comes from (Provenance): last in the plan, and only where it wrote anything.
+    """Write the Provenance of a message: last in the plan, and only if the message wrote anything.
 
-    `id` is the resource's logical id: FHIR gives the type no identifier, so that its id is made of the message's. It is
-    created where it is absent and never overwritten. `target` is the element that lists what was written, which
-    delivery fills.
+    `id` is the resource's logical id, made of the message's, because FHIR gives the type no identifier. It is created
+    if absent and never overwritten. `target` is the element that lists the written resources, which delivery fills.
     """
 
     record: ResourceRecord
@@ -331,11 +327,11 @@ class Attest(NamedTuple):
 
 
 class Follow(NamedTuple):
-    """Let the visits of an account go where it goes: to the account that it is merged into, or to its new patient.
+    """Move the visits of an account with it: to the account that it is merged into, or to its new patient.
 
     `record` is the account, which comes earlier in the plan. `gone`: the one that was merged into it, whose Keep
-    follows; what this source wrote of it in the `element` of visits speaks of `record` then. `moved_from`: the local
-    name of the patient whose visits of this account are its new patient's from now on (A44).
+    follows; this source's references to it in the `element` of visits then name `record`. `moved_from`: the local
+    name of the patient whose visits of this account belong to its new patient from now on (A44).
     """
 
     record: ResourceRecord
@@ -355,7 +351,7 @@ class UnmappedCode(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """All that one message asks of one destination, in order: the patient first, then what others refer to.
+    """All interactions of one message with one destination, in order: the patient first, then by their references.
 
     `event` is the trigger event, `source` the sender as `MSH-3|MSH-4`, `event_at` EVN-2 or else MSH-7 (aware; None
     where the message has neither), `event_precision` its precision in characters of the DTM (8 = day, 14 = second).

@@ -30,7 +30,7 @@ CORRECTED: Final[JsonObject] = {
 }
 # Missing in HL7's schema of R4: the values of a list of canonical addresses may have extensions, too.
 CANONICALS: Final = {"$ref": f"{DEFINITIONS}canonical"}
-BESIDE: Final = {"type": "array", "items": {"$ref": f"{DEFINITIONS}Element"}}
+COMPANIONS: Final = {"type": "array", "items": {"$ref": f"{DEFINITIONS}Element"}}
 DATES: Final = frozenset({"date", "dateTime", "instant"})
 TEXTS: Final = frozenset({"string", "code", "uri", "url", "canonical", "markdown", "id", "oid", "uuid"})
 # Elements of Period, which are codes and numbers elsewhere.
@@ -71,8 +71,8 @@ def _referring(definition: JsonObject, values: JsonObject) -> JsonObject:
         name: _reference(name, shape, endings) if shape.get("type") in {"string", "number"} else shape
         for name, shape in definition["properties"].items()
     }
-    beside = {f"_{name}": BESIDE for name, shape in properties.items() if shape.get("items") == CANONICALS}
-    return {**definition, "properties": {**properties, **beside}}
+    companions = {f"_{name}": COMPANIONS for name, shape in properties.items() if shape.get("items") == CANONICALS}
+    return {**definition, "properties": {**properties, **companions}}
 
 
 def _reference(name: str, shape: JsonObject, endings: dict[str, str]) -> JsonObject:

@@ -22,9 +22,9 @@ def _change(change: ElementChange, references: Mapping[str, str]) -> ElementChan
     if last is not None and last[0] == targets:
         return last[1]
     items = tuple([_value(item, references) for item in change.items])
-    made = ElementChange(change.element, change.slice, items, change.many)
-    change.resolved_as = targets, made
-    return made
+    resolved_change = ElementChange(change.element, change.slice, items, change.many)
+    change.resolved_as = targets, resolved_change
+    return resolved_change
 
 
 def _value(value: Any, references: Mapping[str, str]) -> Any:

@@ -22,14 +22,14 @@ def convert(resource: Part, direction: Direction) -> Part:
     An extension that holds an element of the target version becomes the element again, unless the resource would then
     be invalid: then it stays an extension.
     """
-    found = plans(resource["resourceType"], direction)
-    if found is None:
+    conversions = plans(resource["resourceType"], direction)
+    if conversions is None:
         return resource
-    conversion = Conversion(found, direction, restoring=True)
-    made = conversion.resource(resource)
-    if conversion.restored_extension and defects(made, direction.target):
-        return Conversion(found, direction, restoring=False).resource(resource)
-    return made
+    conversion = Conversion(conversions, direction, restoring=True)
+    converted = conversion.resource(resource)
+    if conversion.restored_extension and defects(converted, direction.target):
+        return Conversion(conversions, direction, restoring=False).resource(resource)
+    return converted
 
 
 class Conversion:
@@ -63,39 +63,39 @@ class Conversion:
                 if not (side.touched.isdisjoint(part) and side.touched.isdisjoint(home)):
                     away.update(side.turn(part, home))
             part.update({name: value for name, value in home.items() if name not in part})
-        made = self._elements(plan, part)
+        converted = self._elements(plan, part)
         if away:
-            self._preserve(plan, away, made)
+            self._preserve(plan, away, converted)
         for name in LISTS:
-            if name in made:
-                made[name] = [self._part(self._plans.extension, one) for one in made[name]]
-        fill(made, plan.fillings)
-        return made
+            if name in converted:
+                converted[name] = [self._part(self._plans.extension, one) for one in converted[name]]
+        fill(converted, plan.fillings)
+        return converted
 
     def _elements(self, plan: TypeConversion, part: Part) -> Part:
         """Return the elements that both versions have, each in the target's shape."""
-        made: Part = {}
+        converted: Part = {}
         for name, value in part.items():
             inner = plan.parts.get(name)
             if inner is not None:
-                made[name] = (
+                converted[name] = (
                     [self._part(inner, one) for one in value] if isinstance(value, list) else self._part(inner, value)
                 )
             elif name in plan.texts and isinstance(value, str):
-                made[name] = plan.texts[name](value, part)
+                converted[name] = plan.texts[name](value, part)
             elif name in plan.codes:
-                self._code(plan.codes[name], name, part, made)
+                self._code(plan.codes[name], name, part, converted)
             elif name[0] == "_" and name[1:] in plan.codes:
                 if name[1:] not in part:
-                    self._code(plan.codes[name[1:]], name[1:], part, made)
+                    self._code(plan.codes[name[1:]], name[1:], part, converted)
             else:
-                made[name] = self._beside(value) if name[0] == "_" else value
-        return made
+                converted[name] = self._companion(value) if name[0] == "_" else value
+        return converted
 
-    def _beside(self, companion: Json) -> Json:
+    def _companion(self, companion: Json) -> Json:
         """Convert the companion of a primitive (`_name`)."""
         if isinstance(companion, list):
-            return [self._beside(one) for one in companion]
+            return [self._companion(one) for one in companion]
         return self._part(self._plans.companion, companion) if isinstance(companion, dict) else companion
 
     def _restore_extensions(self, plan: TypeConversion, part: Part, home: Part) -> None:
@@ -120,15 +120,15 @@ class Conversion:
         put(home, value, element)
         return True
 
-    def _preserve(self, plan: TypeConversion, away: Part, made: Part) -> None:
+    def _preserve(self, plan: TypeConversion, away: Part, converted: Part) -> None:
         """Preserve the elements that the target does not have as extensions, each still of the source version."""
         for name in dict.fromkeys(key.removeprefix("_") for key in away):
             place = plan.places[name]
             for value in values(away, name, place.element):
                 extension = to_extension(place.url, place.element, value, self._direction.source)
-                made[place.list_name] = [*made.get(place.list_name, []), extension]
+                converted[place.list_name] = [*converted.get(place.list_name, []), extension]
 
-    def _code(self, turn: CodeTurn, name: str, part: Part, made: Part) -> None:
+    def _code(self, turn: CodeTurn, name: str, part: Part, converted: Part) -> None:
         """Set the target's code; if it says less, or there is none, an extension preserves the original."""
         code, companion = part.get(name), part.get(f"_{name}")
         original = turn.original(companion) if self._restoring else None
@@ -139,9 +139,9 @@ class Conversion:
         if code is not None and turn.shown_before(shown) != code:
             companion = with_original(companion, turn.away, code)
         if shown is not None:
-            made[name] = shown
+            converted[name] = shown
         if companion:
-            made[f"_{name}"] = self._beside(companion)
+            converted[f"_{name}"] = self._companion(companion)
 
 
 def contained(resource: Json, direction: Direction) -> Json:
@@ -152,6 +152,6 @@ def contained(resource: Json, direction: Direction) -> Json:
         return resource
     if plans(resource["resourceType"], direction) is None:
         resource = as_basic(resource, direction.source)
-    made = convert(resource, direction)
-    unknown = from_basic(made, direction.target) if made["resourceType"] == "Basic" else None
-    return made if unknown is None or defects(unknown, direction.target) else unknown
+    converted = convert(resource, direction)
+    unknown = from_basic(converted, direction.target) if converted["resourceType"] == "Basic" else None
+    return converted if unknown is None or defects(unknown, direction.target) else unknown

@@ -78,9 +78,9 @@ class LensSide:
                 part.update(original)
                 return {}
         forth, back = ways[0]
-        made = forth(given)
-        part.update(made)
-        return {} if back(made) == given else given
+        converted = forth(given)
+        part.update(converted)
+        return {} if back(converted) == given else given
 
 
 def nothing(_: Part) -> Part:

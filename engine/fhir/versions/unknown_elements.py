@@ -33,11 +33,11 @@ def from_basic(basic: Part, version: FhirVersion) -> Part | None:
     extensions = basic.get("extension", [])
     if type_name not in resource_types(version) or len(extensions) != 1:
         return None
-    found = None
+    preserved = None
     if extensions[0].get("url") == address(version, type_name):
-        found = from_extension(extensions[0], {NESTED: type_name}, {type_name: _whole(type_name)}, version)
+        preserved = from_extension(extensions[0], {NESTED: type_name}, {type_name: _whole(type_name)}, version)
     same = {name: basic[name] for name in SAME if name in basic}
-    return {"resourceType": type_name, **same, **found.value} if found else None
+    return {"resourceType": type_name, **same, **preserved.value} if preserved else None
 
 
 def _whole(type_name: str) -> ElementDefinition:
