@@ -92,14 +92,14 @@ def remember_former(body: Body, before: Body, move: StatusMove, at: datetime | N
         former = before.get(element)
         if former is None or former == body.get(element) or _same_code(former, body.get(element)):
             continue
-        former = [item for item in before.get(history) or () if isinstance(item, dict)]
-        since = str((former[-1].get("period") or {}).get("end") or "") if former else ""
+        earlier = [item for item in before.get(history) or () if isinstance(item, dict)]
+        since = str((earlier[-1].get("period") or {}).get("end") or "") if earlier else ""
         if since and not after(at, since):
             continue
         since = since or str((before.get("period") or {}).get("start") or "")
         period = {"start": since} if since and after(at, since) else {}
         item = {element: former, "period": {**period, "end": at.isoformat(timespec="seconds")}}
-        body[history] = [*former, item]
+        body[history] = [*earlier, item]
 
 
 def _begins_anew(body: Body, move: StatusMove, at: datetime | None) -> bool:

@@ -57,8 +57,8 @@ async def transact(exchange: Exchange, writes: Writes) -> Sequence[ServerRespons
         exchange.note(UNBELIEVED)
         return TransactionRefusal(odd=True)
     exchange.server.transactions_failed = 0
-    for write, answer in zip(writes.values(), answers, strict=True):
-        await _watch(exchange, write, answer)
+    for write, written in zip(writes.values(), answers, strict=True):
+        await _watch(exchange, write, written)
     return answers
 
 

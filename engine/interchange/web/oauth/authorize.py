@@ -93,8 +93,8 @@ def read_request(configuration: ServiceConfiguration, pairs: Pairs) -> Authoriza
         _check(configuration, client, fields)
         scope = requested_scope(client, fields.get("scope", ""), chooses=True)
     except OAuthError as error:
-        fields = {"error": error.code, "error_description": error.description}
-        raise SentBackError(location(redirect_uri, fields, state)) from error
+        refusal = {"error": error.code, "error_description": error.description}
+        raise SentBackError(location(redirect_uri, refusal, state)) from error
     challenge, nonce = fields.get("code_challenge", ""), fields.get("nonce", "")
     silent = fields.get("prompt") == NO_PROMPT
     return AuthorizationRequest(
