@@ -378,10 +378,10 @@ def test_ca_file_that_is_none_stops_the_start(tmp_path):
 STRIKE = """
 import asyncio, sys
 from engine import fault
-from engine.deliver.wire.client import Client
+from engine.deliver.wire.client import FhirClient
 fault.arm(sys.argv[2])
 async def main():
-    client = Client(request_seconds=30)
+    client = FhirClient(request_seconds=30)
     await client.send("GET", sys.argv[1], [])
     await client.send("PUT", sys.argv[1], [("Content-Type", "application/json")], b'{"id":"a"}')
 asyncio.run(main())
