@@ -618,7 +618,7 @@ import asyncio, sys
 from datetime import UTC, datetime
 from engine import fault
 from engine.config.channel import Channel
-from engine.deliver.destination import Destination
+from engine.deliver.destination import FhirDestination
 from engine.fhir.plan import ElementChange, Identity, Merge, PatientRecord, Plan
 base, armed, system = sys.argv[1:]
 class Blank:
@@ -633,7 +633,7 @@ async def main():
     channel = Channel.model_validate({"channel": "c", "listen": {"mllp": {"port": 0}}, "destinations": [
         {"name": "d", "base_url": base, "if_none_exist": "demographics", "carry_over": ["telecom"]}]})
     at = datetime(2026, 3, 1, tzinfo=UTC)
-    destination = Destination(channel.destinations[0], channel, clock=lambda: at, new_id=str)
+    destination = FhirDestination(channel.destinations[0], channel, clock=lambda: at, new_id=str)
     await destination.check()
     one, two = Identity(system, "1"), Identity(system, "2")
     survivor = PatientRecord((two,), ({"system": system, "value": "2"},), (), False)
