@@ -110,7 +110,7 @@ async def test_a_row_that_the_disk_changed_is_told_and_one_that_cannot_be_checke
         connection.commit()
     done = await journal("verify", data=data)
     assert (done.returncode, "sound: 2 entries" in done.stdout) == (0, True)
-    assert "no checksum: owned 1 " in done.stderr
+    assert "cannot be checked: owned 1 " in done.stderr
     with contextlib.closing(sqlite3.connect(data / FILE)) as connection:
         connection.execute("UPDATE known SET logical_id = logical_id || '1'")
         connection.commit()
