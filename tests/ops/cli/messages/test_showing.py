@@ -89,7 +89,7 @@ async def test_a_follow_up_is_printed_with_its_delivery(tmp_path: Path, kind: Fo
         await desk.journal.write(partial(follow_ups.settle, destination="d", kind=kind, seq=1, end=end))
     said = printed(desk)
     assert f"{name} of Patient/7: accepted, 2 request(s), at 2026-03-01T12:00:00.000+00:00" in said
-    assert "its end is told at http://h/RequestResult/1" in said
+    assert "its end is at http://h/RequestResult/1" in said
     shown = orjson.loads(printed(desk, "--json"))
     assert shown["deliveries"][0][kind]["state"] == "accepted"
 
