@@ -15,7 +15,7 @@ import pytest
 
 from engine.database.postgresql import PostgresqlError, connect
 from engine.interchange.store.place import open_known
-from engine.interchange.store.postgresql_steps import WRITE_LOCK
+from engine.interchange.store.postgresql_steps import SESSION, WRITE_LOCK
 from tests.interchange.kit import Outside, patient
 from tests.interchange.pair import Pair, running_pair
 from tests.postgresql import Postgres, a_postgres
@@ -260,6 +260,7 @@ def test_whoever_stands_still_in_what_it_sends_loses_the_lock(both: Pair) -> Non
 
 def test_a_stranger_s_lock_is_waited_for(both: Pair) -> None:
     """A session that locks a table holds writes up no longer than ten seconds; they are refused, and reads go on."""
+    assert "lock_timeout=10s" in SESSION.split()
     first, _ = both.processes
     known = first.create()["id"]
     with contextlib.closing(connect(address(both))) as stranger:

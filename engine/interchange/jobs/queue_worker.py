@@ -127,7 +127,7 @@ class QueueWorker(Generic[Lane]):
         except StoreFailedError:
             # The failure of the store is logged by the requests that fail by it.
             return
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - any error is logged, and the next look tries again
             logger().error(f"{self._queue.name} not looked for", error=type(error).__name__, file=place_of(error))
 
     def _free(self, lane: Lane, task: "asyncio.Task[bool | None]") -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trustme
 
+from engine.interchange.events.webhooks.delivery import TIMEOUT_SECONDS
 from tests.interchange.kit import Running
 from tests.interchange.subscriptions.subscribing import R4, create, observation, owed, patched, subscribe
 from tests.interchange.webhooks.receiver import ELSEWHERE, ENDLESS, LEAVE, SILENT, Receiver, receiving, server_context
@@ -202,6 +203,7 @@ def test_a_connection_that_was_closed_meanwhile(sending: Running, hook: Receiver
 
 def test_a_receiver_that_is_silent(sending: Running, hook: Receiver, authority: trustme.CA) -> None:
     """C-480: no answer within ten seconds is a failure; another receiver is told meanwhile."""
+    assert TIMEOUT_SECONDS == 10
     hook.script[:] = [SILENT]
     told = subscribe(sending, "Patient", channel=to(hook))["id"]
     with receiving(server_context(authority.issue_cert("127.0.0.1"))) as other:
