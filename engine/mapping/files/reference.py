@@ -78,7 +78,7 @@ def elements() -> dict[str, dict[str, ReferenceElement]]:
     found = {
         type_: {name: _element(type_, name, *one) for name, one in own.items()} for type_, own in r4_elements().items()
     }
-    found["ReferenceElement"] = {"extension": ReferenceElement("Extension", many=True)}
+    found["Element"] = {"extension": ReferenceElement("Extension", many=True)}
     return found
 
 
