@@ -48,8 +48,8 @@ def section(document: Path, title: str) -> str:
 
 def at_free_ports(guide: str, *ports: int) -> str:
     """Return a guide with free ports for its own, and these sources for a reader's checkout."""
-    for port in ports:
-        guide = guide.replace(str(port), str(free_port()))
+    free = {str(port): str(free_port()) for port in ports}
+    guide = re.sub(rf"\b(?:{'|'.join(free)})\b", lambda port: free[port[0]], guide)
     return guide.replace("~/adt-engine", str(ROOT))
 
 
