@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 
 from engine.config.channel import Channel
-from engine.hl7.events import VERSIONS, known_trigger
+from engine.hl7.events import ADT, ADT_ALONE, VERSIONS, AcceptedMessages, known_trigger
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header
 from engine.hl7.message import Message
-from engine.hl7.taken import ADT, ADT_ALONE, AcceptedMessages
 
 
 def judge_header(header: Header, channel: Channel, taken: AcceptedMessages = ADT_ALONE) -> tuple[Finding, ...]:

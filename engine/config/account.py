@@ -11,10 +11,9 @@ import orjson
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from engine.config.frozen import Frozen
+from engine.config.model import Frozen, Placed
 from engine.config.secret import Secret
 from engine.config.text import BESIDE, FilePathOrEmpty, Line, UriOrEmpty, Word
-from engine.config.wording import Placed
 
 CLIENT_CREDENTIALS: Final = "client_credentials"
 REFRESH_TOKEN: Final = "refresh_token"  # noqa: S105 - the name of a grant

@@ -9,12 +9,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from engine.config import pem
-from engine.config.frozen import Frozen
+from engine.config.model import Frozen, Placed, nearest
 from engine.config.network import is_loopback
 from engine.config.secret import Secret
 from engine.config.source import AuthoredFile, Looked, look, scan
 from engine.config.text import FilePath, is_host
-from engine.config.wording import Placed, nearest
 from engine.errors import ConfigurationError, Problem
 
 FILE: Final = "alerts.yaml"

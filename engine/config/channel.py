@@ -11,13 +11,71 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from engine.config.destination import Destination
-from engine.config.filters import MOST_FILTERS, Filter
-from engine.config.frozen import Frozen
 from engine.config.listener_settings import Limits, Listen
+from engine.config.model import Frozen, Placed, nearest
 from engine.config.network import Network, is_loopback
-from engine.config.retention import Retention
 from engine.config.text import Line, Name, Uri, Word
-from engine.config.wording import Placed, nearest
+
+# What each message is held against stays bounded, in a channel file as in an event file.
+MOST_FILTERS: Final = 50
+
+
+class Filter(Frozen):
+    """One line: it filters or refuses, or sends to some of the channel's destinations only."""
+
+    rule: Name = Field(
+        description="the name under which its messages are journaled, counted and searched", examples=["unnamed"]
+    )
+    when: Line = Field(description="its condition, as in mappings", examples=["event"])
+    do: Literal["filter", "refuse"] | None = Field(
+        None, description="filter: accepted (AA) and sent nowhere; refuse: AR 207 with the rule's name"
+    )
+    send_to: tuple[Name, ...] = Field(
+        (), description="in place of do: the destinations that get it, and no others", examples=[["unnamed"]]
+    )
+
+    def conflicts(self) -> Iterator[Placed]:
+        """Yield a line that does nothing, or two things, and a destination that it names twice."""
+        if bool(self.send_to) == (self.do is not None):
+            found = f"{self.do} with send_to" if self.do else "missing, and no send_to"
+            yield ("do",), found, "give one of do: filter, do: refuse, send_to: [DESTINATION]"
+        for number, name in enumerate(self.send_to):
+            if name in self.send_to[:number]:
+                yield ("send_to", number), f"{name} again", "name each destination once"
+
+
+_CENTURY: Final = 36_525
+
+
+class Kept(Frozen):
+    """Days after the end of a message: its body, and all that is known of it."""
+
+    bodies_days: float = Field(30, ge=0, le=_CENTURY, description="days the message, requests and answers are kept")
+    entries_days: float = Field(
+        365, ge=0, le=_CENTURY, description="days the entry itself is kept: states, codes, times"
+    )
+
+    def conflicts(self) -> Iterator[Placed]:
+        """Yield an entry that would go before its body."""
+        if self.entries_days < self.bodies_days:
+            found = f"{self.entries_days:g}, which is less than bodies_days"
+            yield ("entries_days",), found, f"at least {self.bodies_days:g}: an entry stays as long as its body"
+
+
+class KeptLonger(Kept):
+    """The same of what a person may still ask about."""
+
+    bodies_days: float = Field(90, ge=0, le=_CENTURY, description="days the message, requests and answers are kept")
+
+
+class Retention(Frozen):
+    """What is kept of messages that ended; unfinished ones are never taken away."""
+
+    delivered: Kept = Field(Kept(), description="of messages that were delivered")
+    filtered: Kept = Field(Kept(), description="of messages that a rule filtered")
+    rejected: KeptLonger = Field(KeptLonger(), description="of messages that were refused")
+    discarded: KeptLonger = Field(KeptLonger(), description="of messages that an operator discarded")
+
 
 # How placeholders of a draft begin.
 UNDECIDED: Final = "urn:decide:"

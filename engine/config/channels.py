@@ -9,8 +9,8 @@ from typing import Any
 from engine.config.alerting import FILE as ALERTS
 from engine.config.channel import Channel
 from engine.config.destination import Destination
+from engine.config.model import Placed, Step
 from engine.config.source import AuthoredFile, Looked, look, scan
-from engine.config.wording import Placed, Step
 from engine.errors import ConfigurationError, Problem
 
 Read = Looked[Channel]

@@ -9,10 +9,9 @@ from pydantic import Field
 
 from engine.config import pem
 from engine.config.destination import in_the_clear
-from engine.config.frozen import Frozen
+from engine.config.model import Frozen, Placed
 from engine.config.secret import Secret
 from engine.config.text import BESIDE, FilePath, Line, UriOrEmpty, UrlOrEmpty
-from engine.config.wording import Placed
 
 # What each kind needs; all other keys are optional for one kind, and of no use to the other.
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = {"fhir": ("url",), "directory": ("folder",)}

@@ -8,10 +8,9 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field
 
 from engine.config import pem
-from engine.config.frozen import Frozen
+from engine.config.model import Frozen, Placed
 from engine.config.network import is_loopback
 from engine.config.text import BESIDE, FilePath, Host, Uri
-from engine.config.wording import Placed
 
 SIMULATED: Final = "simulated"
 # What each kind needs; all other keys are optional for one kind, and of no use to the others.

@@ -7,9 +7,8 @@ from typing import Final
 from pydantic import Field
 
 from engine.config import pem
-from engine.config.frozen import Frozen
+from engine.config.model import Frozen, Placed
 from engine.config.text import FilePath, Host, Name, Word
-from engine.config.wording import Placed
 
 _FINGERPRINT: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _DAY: Final = 86_400

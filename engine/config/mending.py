@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from engine.config.model import Step, field_at, inner_model, keys_at
 from engine.config.secret import Secret
-from engine.config.wording import Step, field_at, inner_model, keys_at
 
 Path = tuple[Step, ...]
 Places = dict[Path, tuple[int, int]]

@@ -9,8 +9,8 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
+from engine.config.model import Placed
 from engine.config.text import BESIDE
-from engine.config.wording import Placed
 
 READABLE: Final = f"name a file that the user who runs the engine can read, {BESIDE}"
 CERTIFICATES: Final = "name a PEM file of certificates (BEGIN CERTIFICATE)"

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from engine.config.channel import Channel
+from engine.config.model import inner_model
 from engine.config.secret import Secret
-from engine.config.wording import inner_model
 
 _UNITS: Final = ("bytes", "seconds", "minutes", "hours", "days")
 

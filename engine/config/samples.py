@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from engine.config.frozen import Frozen
+from engine.config.model import Frozen
 from engine.config.source import AuthoredFile, read, validate
 from engine.config.text import shaped
 from engine.errors import ConfigurationError, Problem

@@ -8,10 +8,9 @@ from typing import Any, Final
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from engine.config.frozen import Frozen
+from engine.config.model import Frozen, Placed
 from engine.config.settings import environment
 from engine.config.text import BESIDE, FilePath, Word
-from engine.config.wording import Placed
 
 _MENDS: Final = {
     "env": "set it for the process that reads it; elsewhere check with --offline",

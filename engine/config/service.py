@@ -12,12 +12,41 @@ from pydantic import AfterValidator, Field
 from engine.config import pem
 from engine.config.account import Auth, Client, User
 from engine.config.connector import Connector
-from engine.config.frozen import Frozen
 from engine.config.laboratory import SIMULATED, SIMULATED_LABORATORY, Laboratory
+from engine.config.model import Frozen, Placed, nearest
 from engine.config.network import is_loopback
-from engine.config.organization import Organization
-from engine.config.text import FilePath, Name, ResourceId, Word, is_host
-from engine.config.wording import Placed, nearest
+from engine.config.source import AuthoredFile, look
+from engine.config.text import FilePath, Name, ResourceId, Word, is_host, shaped
+from engine.errors import ConfigurationError
+
+_NPI: Final = r"^([0-9]{10})?$"
+_OID: Final = r"^([0-2](\.(0|[1-9][0-9]*))+)?$"
+
+
+class Organization(Frozen):
+    """Who keeps a tenant's charts, as its documents name it."""
+
+    name: str = Field("", max_length=200, description="name of the organization in documents; by default the tenant's")
+    npi: Annotated[str, shaped(_NPI, "ten digits")] = Field(
+        "", description="its National Provider Identifier", json_schema_extra={"pattern": _NPI}
+    )
+    oid: Annotated[str, shaped(_OID, "an OID such as 2.16.840.1.113883.3.1")] = Field(
+        "", description="its OID", json_schema_extra={"pattern": _OID}
+    )
+    telephone: str = Field("", max_length=40, description="its telephone")
+    street: str = Field("", max_length=200, description="its address, given where `city` is")
+    city: str = Field("", max_length=100, description="of its address")
+    state: str = Field("", max_length=100, description="of its address")
+    postal_code: str = Field("", max_length=20, description="of its address")
+    country: str = Field("US", max_length=40, description="of its address")
+
+    @property
+    def identifiers(self) -> tuple[tuple[str, str], ...]:
+        """System and value of each identifier that is set."""
+        npi = ("http://hl7.org/fhir/sid/us-npi", self.npi)
+        oid = ("urn:ietf:rfc:3986", f"urn:oid:{self.oid}" if self.oid else "")
+        return tuple(one for one in (npi, oid) if one[1])
+
 
 ONLY_SANDBOX: Final = "take it out: it needs environment: sandbox"
 _ADDRESS: Final = re.compile(r"https?://[^\s?#]*[^\s?#/]")
@@ -336,3 +365,43 @@ class ServiceConfiguration(Frozen):
             strays = tenant.adt.model_fields_set - {"enrollment"}
             own += [f"tenants.{name}.adt.{key}" for key in sorted(strays)]
         return tuple(own)
+
+
+# Read anew at each request. All else is bound at the start: addresses, identifiers that were given, sockets, lifetimes.
+LIVE: Final = frozenset(
+    {
+        "tenants",
+        "clients",
+        "users",
+        "auth",
+        "rate_limit",
+        "max_body_bytes",
+        "cursor_validity_s",
+        "request_timeout_s",
+        "stu3_path_aliases",
+    }
+)
+RESTART: Final = "restart the service to put it in force"
+
+
+def reread(source: AuthoredFile, running: ServiceConfiguration) -> ServiceConfiguration:
+    """Return a configuration that may take the place of a running one.
+
+    ConfigurationError: it is not valid, changes what is bound at the start, or lacks a tenant that is being served.
+    """
+    looked = look(source, ServiceConfiguration)
+    new = looked.value
+    problems = [*looked.problems, *(looked.located(_bound(new, running)) if new is not None else ())]
+    if problems or new is None:
+        raise ConfigurationError(tuple(problems))
+    return new
+
+
+def _bound(new: ServiceConfiguration, running: ServiceConfiguration) -> Iterator[Placed]:
+    """Yield what a running service cannot change."""
+    for name in ServiceConfiguration.model_fields:
+        if name not in LIVE and getattr(new, name) != getattr(running, name):
+            yield (name,), "changed while running", RESTART
+    for name in running.tenants:
+        if name not in new.tenants:
+            yield ("tenants",), f"the tenant {name!r} is served and cannot go while running", RESTART

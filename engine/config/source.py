@@ -14,9 +14,8 @@ from typing import Any, Final, Generic, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from engine.config.frozen import answers
 from engine.config.mending import Mended
-from engine.config.wording import UNKNOWN, Placed, Step, telling, words
+from engine.config.model import UNKNOWN, Placed, Step, answers, telling, words
 from engine.errors import ConfigurationError, Problem
 
 MAX_BYTES: Final = 1_048_576

@@ -7,7 +7,6 @@ from typing import Final
 
 from engine.config.channel import Channel
 from engine.config.destination import Destination as Settings
-from engine.deliver.dry_run import DryRun, unremembered
 from engine.deliver.interactions import carry_out, ending, patients_of
 from engine.deliver.lookup import UNSUPPORTED, LookUpClient
 from engine.deliver.memory import Memory
@@ -20,12 +19,11 @@ from engine.deliver.stored import Cache
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.abilities import Abilities, abilities_of
 from engine.deliver.wire.client import FhirClient
-from engine.deliver.wire.continuity import Continuity
-from engine.deliver.wire.dry_run_server import DryRunServer
+from engine.deliver.wire.dry_run import DryRun, DryRunServer, unremembered
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.oauth import Tokens
-from engine.deliver.wire.server import Caches, DestinationServer, Fence
+from engine.deliver.wire.server import Caches, Continuity, DestinationServer, Fence
 from engine.errors import DeliveryError, HeldDeliveryError, RejectedDeliveryError
 from engine.fhir.outcome import codes
 from engine.fhir.plan import Find, Identity, Keep, Merge, Plan, Upsert

@@ -14,7 +14,7 @@ import orjson
 
 from engine import fault
 from engine.deliver.reply import Ending, RequestReply, reply_of, unanswered
-from engine.deliver.throttling.backoff import retry_after_seconds
+from engine.deliver.throttling import retry_after_seconds
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.exchange import GONE

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from engine.deliver.throttling.backoff import retry_after_seconds
+from engine.deliver.throttling import retry_after_seconds
 from engine.deliver.verdict import Failure
 from engine.deliver.wire.client import ServerResponse
 from engine.deliver.wire.failure import failure_of

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from engine.fhir.digest import digest
+from engine.fhir.json import digest
 from engine.fhir.plan import ElementChange
 
 NOT_SHOWN_TO_BE_OURS: Final = "not-shown-to-be-ours"

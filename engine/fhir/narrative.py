@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from html import unescape
 from typing import Final
 
-from engine.fhir.defect import Defect, DefectKind
+from engine.fhir.extra_constraints import Defect, DefectKind
 from engine.fhir.json import JsonObject
 
 # Chapters 7 to 11 and 15 of HTML 4.0, including the obsolete text elements, which are harmless.

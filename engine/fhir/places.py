@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from engine.fhir.digest import digest
+from engine.fhir.json import digest
 from engine.fhir.plan import ElementChange, LocationTrail
 from engine.fhir.status_transitions import ACTIVE, COMPLETED, PERIOD, STATUS, Body, after
 

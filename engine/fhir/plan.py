@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.cached_property import CachedProperty
-from engine.fhir.digest import digest
-from engine.fhir.json import JsonObject
+from engine.fhir.json import JsonObject, digest
 
 # A local name: `#encounter` in a value refers to a resource of the same plan.
 LOCAL: Final = "#"

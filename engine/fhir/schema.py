@@ -15,13 +15,57 @@ from typing import Any, Final, NamedTuple
 import jsonschema_rs
 import orjson
 
-from engine.fhir.bindings import R4_CODES, STU3_CODES, TOLERATED, bound
-from engine.fhir.defect import MOST, Defect, DefectKind
-from engine.fhir.extra_constraints import CHOICES, CONTAINED, Names, extra_defects, names_of
+from engine.fhir.extra_constraints import (
+    CHOICES,
+    CONTAINED,
+    MOST,
+    R4_CHOICES,
+    R4_CODES,
+    R4_PRIMITIVES,
+    STU3_CHOICES,
+    STU3_CODES,
+    STU3_PRIMITIVES,
+    TOLERATED,
+    Defect,
+    DefectKind,
+    Names,
+    bound,
+    extra_defects,
+    names_of,
+)
 from engine.fhir.json import Json, JsonObject
-from engine.fhir.padding import filled
 from engine.fhir.primitives import corrected, dated
-from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES, STU3_CHOICES, STU3_PRIMITIVES
+
+STAND_IN: Final = {"id": "padding"}
+
+
+def filled(part: Json) -> Json:
+    """Return a part of a resource with a stand-in for each null that pads a list.
+
+    The schemas do not allow these nulls. A null without a counterpart in the other list is not padding and stays.
+    """
+    if isinstance(part, list):
+        return [filled(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    result = {name: filled(value) for name, value in part.items()}
+    for name, value in part.items():
+        other = part.get(name[1:] if name[:1] == "_" else f"_{name}")
+        items = result[name]
+        if isinstance(value, list) and isinstance(other, list) and isinstance(items, list) and None in value:
+            items = result[name] = [
+                _stand_in(name, value) if one is None and other[index : index + 1] not in ([], [None]) else one
+                for index, one in enumerate(items)
+            ]
+            # Only placeholders: nothing to validate.
+            if name[:1] != "_" and value.count(None) == len(value) and None not in items:
+                del result[name]
+    return result
+
+
+def _stand_in(name: str, values: list[Json]) -> Json:
+    return STAND_IN if name[:1] == "_" else next((one for one in values if one is not None), "")
+
 
 DEFINITIONS: Final = "#/definitions/"
 RESOURCE: Final = "ResourceList"

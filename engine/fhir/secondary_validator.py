@@ -13,7 +13,7 @@ from typing import Final
 from fhir.resources import R4B, STU3
 from pydantic import BaseModel, ValidationError
 
-from engine.fhir.defect import MOST, Defect, DefectKind
+from engine.fhir.extra_constraints import MOST, Defect, DefectKind
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import NAME, FhirVersion
 

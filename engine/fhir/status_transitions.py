@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from engine.fhir.digest import digest
+from engine.fhir.json import digest
 from engine.fhir.plan import ElementChange, StatusMove
 
 ACTIVE: Final = "active"

@@ -10,10 +10,8 @@ from engine.hl7.events import structure
 from engine.hl7.header import EVENT_IN_EVN, character_set
 from engine.hl7.leaf import Leaf
 from engine.hl7.legible import illegible, legible, may_be_illegible
-from engine.hl7.lines import LEADING, TRAILING, Lines, cut
-from engine.hl7.names import KNOWN, carried_by, is_own, meant
-from engine.hl7.repetition import Repetition, dialect_of
-from engine.hl7.segment import KINDS, Segment
+from engine.hl7.lines import KNOWN, LEADING, TRAILING, Lines, carried_by, cut, is_own, meant
+from engine.hl7.segment import KINDS, Repetition, Segment, dialect_of
 
 __all__ = ["Message", "Repetition", "Segment", "parse"]
 

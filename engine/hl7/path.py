@@ -10,8 +10,7 @@ from typing import Final
 from engine.errors import PathError
 from engine.hl7.leaf import Leaf
 from engine.hl7.message import Message
-from engine.hl7.repetition import Repetition
-from engine.hl7.segment import Segment
+from engine.hl7.segment import Repetition, Segment
 
 _NUMBER: Final = r"[1-9][0-9]{0,2}"
 _FORM: Final = re.compile(

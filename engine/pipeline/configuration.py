@@ -10,9 +10,9 @@ from engine.config.alerting import Alerting, look_at_alerting, unknown_channels
 from engine.config.channel import Channel
 from engine.config.channels import channel_files, read_channels
 from engine.config.destination import Destination
+from engine.config.model import Placed, folded, nearest
 from engine.config.shipped import shipped
 from engine.config.source import Looked
-from engine.config.wording import Placed, folded, nearest
 from engine.deliver.interactions import LEFT_OUT
 from engine.errors import ConfigurationError, Problem
 from engine.fhir.versions.names import in_stu3

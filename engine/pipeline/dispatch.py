@@ -17,7 +17,7 @@ from typing import Final
 from engine import telemetry
 from engine.config.destination import Destination as Settings
 from engine.deliver.destination import FhirDestination
-from engine.deliver.throttling.breaker import BreakerState
+from engine.deliver.throttling import BreakerState
 from engine.deliver.wire.abilities import NO_IF_MATCH
 from engine.errors import DeliveryError, DestinationError, JournalError, JournalRefusedError, place_of
 from engine.journal.entry import Claimed

@@ -14,8 +14,7 @@ from functools import partial
 from typing import Final
 
 from engine import telemetry
-from engine.acknowledge.code import AckCode
-from engine.acknowledge.mode import AckMode, Acknowledgements, mode_of
+from engine.acknowledge.code import AckCode, AckMode, Acknowledgements, mode_of
 from engine.errors import DiskReserveError, JournalError, JournalRefusedError, place_of
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header, read_header

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from engine.config.model import nearest
 from engine.config.schema import EDITOR, schema_text, write_schemas
-from engine.config.wording import nearest
 from engine.errors import UsageError
 from engine.terminal.table import output, print_json, remark, table
 

@@ -7,8 +7,8 @@ import pytest
 
 from engine.acknowledge.code import code_for
 from engine.acknowledge.judge import judge_header, judge_parts
+from engine.hl7.events import AcceptedMessages
 from engine.hl7.message import parse
-from engine.hl7.taken import AcceptedMessages
 
 
 @pytest.mark.parametrize(

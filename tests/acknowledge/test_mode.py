@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.acknowledge.mode import ORIGINAL, AckCondition, mode_of
+from engine.acknowledge.code import ORIGINAL, AckCondition, mode_of
 from engine.config.channel import AcknowledgementMode
 from engine.hl7.finding import ErrorCode, Finding
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from engine.config.criteria import PLACEHOLDERS, check_criteria, unknown_parameters
-from engine.config.destination import CARRIED, Auth, Destination
+from engine.config.destination import CARRIED, PLACEHOLDERS, Auth, Destination, check_criteria, unknown_parameters
 from engine.deliver.merge.merge import NEVER_CARRIED
-from engine.deliver.patient.criteria import criteria
+from engine.deliver.patient.question import criteria
 from engine.fhir.patient import PersonName
 from engine.fhir.plan import Identity
 from engine.fhir.schema import FhirVersion, definitions

@@ -2,8 +2,7 @@
 
 import pytest
 
-from engine.config.reload import reread
-from engine.config.service import ServiceConfiguration
+from engine.config.service import ServiceConfiguration, reread
 from engine.config.source import parse, validate
 from engine.errors import ConfigurationError
 

@@ -1,6 +1,6 @@
 """How long a channel keeps what ended."""
 
-from engine.config.retention import Kept, Retention
+from engine.config.channel import Kept, Retention
 
 
 def test_what_a_person_may_ask_about_is_kept_longer() -> None:

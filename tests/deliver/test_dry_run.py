@@ -7,9 +7,8 @@ import orjson
 import pytest
 
 from engine.config.shipped import shipped
-from engine.deliver.dry_run import differences
 from engine.deliver.verdict import VerdictKind
-from engine.deliver.wire.dry_run_server import MOST_READS, DryRunServer
+from engine.deliver.wire.dry_run import MOST_READS, DryRunServer, differences
 from engine.deliver.wire.revise import NEVER_A_VERSION
 from engine.errors import PermanentDeliveryError
 from engine.fhir.plan import Plan, Upsert

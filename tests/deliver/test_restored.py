@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from engine.deliver.verdict import CONFIRMED, MERGED_AWAY, KnownIdentifier, VerdictKind
-from engine.deliver.wire.continuity import HANGING_SECONDS, QUIET_SECONDS, Continuity
+from engine.deliver.wire.server import HANGING_SECONDS, QUIET_SECONDS, Continuity
 from engine.fhir.plan import Identity, Upsert
 from tests.deliver.conftest import MRN, Site
 from tests.deliver.fake_chart import FakeChart

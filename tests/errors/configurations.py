@@ -23,9 +23,8 @@ from engine.config.alerting import FILE, look_at_alerting
 from engine.config.channel import UNDECIDED
 from engine.config.channels import read_channels
 from engine.config.destination import NOWHERE
-from engine.config.reload import reread
 from engine.config.samples import EXPECTED, load_samples
-from engine.config.service import ServiceConfiguration
+from engine.config.service import ServiceConfiguration, reread
 from engine.config.source import Looked, look, parse, scan, scan_text, validate
 from engine.errors import Problem
 from engine.pipeline.configuration import Files, examine, lacking

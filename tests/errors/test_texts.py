@@ -10,9 +10,9 @@ import pytest
 
 from engine.config.alerting import Alerting
 from engine.config.channel import Channel
+from engine.config.model import MOST_NAMED
 from engine.config.reference import setting_rows
 from engine.config.service import ServiceConfiguration
-from engine.config.wording import MOST_NAMED
 from engine.errors import Problem
 from engine.fhir.r4 import r4_elements
 from tests.errors.configurations import SECRET

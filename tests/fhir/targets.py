@@ -11,8 +11,7 @@ from fhir.resources.R4B import get_fhir_model_class as r4_model
 from fhir.resources.STU3 import get_fhir_model_class as stu3_model
 
 import engine.fhir
-from engine.fhir.bindings import R4_CODES
-from engine.fhir.required import R4_CHOICES, R4_PRIMITIVES
+from engine.fhir.extra_constraints import R4_CHOICES, R4_CODES, R4_PRIMITIVES
 from engine.fhir.schema import FhirVersion, definitions, resource_types
 from engine.fhir.versions.names import name_in
 from engine.interchange.rest.resource.catalogue import KEPT

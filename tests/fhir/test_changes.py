@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.fhir import changes as changes_module
 from engine.fhir.changes import NOT_SHOWN_TO_BE_OURS, REQUIRED_KEPT, alone, apply, created, grow, still
-from engine.fhir.digest import digest
+from engine.fhir.json import digest
 from engine.fhir.plan import ElementChange
 
 HOME, WORK, THEIRS = ({"system": "phone", "value": str(number)} for number in range(3))

@@ -2,8 +2,8 @@
 
 import tracemalloc
 
-from engine.fhir import digest as digest_module
-from engine.fhir.digest import digest
+from engine.fhir import json as digest_module
+from engine.fhir.json import digest
 
 
 def test_order_of_keys_and_element_ids_do_not_count():

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.fhir.digest import digest
+from engine.fhir.json import digest
 from engine.fhir.places import BEFORE, begun, traced
 from engine.fhir.plan import ElementChange, LocationTrail
 

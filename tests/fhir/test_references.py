@@ -3,7 +3,7 @@
 import pytest
 
 from engine.errors import HeldDeliveryError
-from engine.fhir.digest import digest
+from engine.fhir.json import digest
 from engine.fhir.plan import ElementChange, local_names
 from engine.fhir.references import resolved
 

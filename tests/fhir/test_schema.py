@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.fhir.defect import DefectKind
-from engine.fhir.extra_constraints import valid_date
+from engine.fhir.extra_constraints import DefectKind, valid_date
 from engine.fhir.schema import MOST, FhirVersion, defects, resource_types
 
 GOOD: dict[str, Any] = {

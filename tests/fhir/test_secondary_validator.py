@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from engine.fhir.defect import DefectKind
+from engine.fhir.extra_constraints import DefectKind
 from engine.fhir.schema import FhirVersion, definitions
 from engine.fhir.secondary_validator import MODELS, second_opinion
 from engine.interchange.rest.resource.catalogue import KEPT

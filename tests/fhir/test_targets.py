@@ -2,8 +2,8 @@
 
 import pytest
 
+from engine.fhir.r4 import target_types
 from engine.fhir.schema import FhirVersion
-from engine.fhir.targets import target_types
 from tests.fhir.targets import RULES, TABLE, rules, table
 
 R4, STU3 = FhirVersion.R4, FhirVersion.STU3

@@ -2,10 +2,9 @@
 
 import pytest
 
-from engine.hl7.cells import BITS, NESTED
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
-from engine.hl7.segment import Segment
+from engine.hl7.segment import BITS, NESTED, Segment
 
 HEAD = b"MSH|^~\\&|A|B|||20260301||ADT^A01|1|P|2.5\r"
 

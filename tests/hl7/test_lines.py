@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.hl7.header import read_header
+from engine.hl7.lines import KNOWN
 from engine.hl7.message import Message, OddLines, parse
-from engine.hl7.names import KNOWN
 
 
 @pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\r\r\n", "\n\n", "\r\r"])

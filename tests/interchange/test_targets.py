@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from engine.fhir.r4 import target_types
 from engine.fhir.schema import definitions
-from engine.fhir.targets import target_types
 from engine.fhir.versions.names import name_in, r4_name
 from engine.interchange.rest.resource.catalogue import KEPT
 from tests.interchange.kit import Running, issue, patient, running

@@ -9,9 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from engine.config.channel import Acknowledge, Channel
+from engine.config.channel import Acknowledge, Channel, Filter
 from engine.config.destination import Destination
-from engine.config.filters import Filter
 from engine.config.shipped import shipped
 from engine.database.connection import Connection
 from engine.hl7.message import parse

@@ -5,9 +5,8 @@ from typing import Protocol
 
 from engine import fault
 from engine.deliver.patient.create import How, create, resource_of
-from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.ownership import adopt
-from engine.deliver.patient.resolve import Resolution, resolve
+from engine.deliver.patient.resolve import Resolution, check_found, resolve
 from engine.deliver.stored import Body, ServerResource
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear

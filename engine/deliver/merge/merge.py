@@ -9,16 +9,20 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from engine import fault
-from engine.deliver.merge.relink import relink
 from engine.deliver.merge.rename import renumbered
-from engine.deliver.merge.repoint import repoint
-from engine.deliver.merge.union import by_links, unite
+from engine.deliver.merge.union import by_links, relink, repoint, unite
 from engine.deliver.patient.absorbed import head_of, replaced_with
 from engine.deliver.patient.create import How, create, resource_of
-from engine.deliver.patient.involved import involved, merged_elsewhere
-from engine.deliver.patient.overlay import check_found, check_person, out_of_use
 from engine.deliver.patient.ownership import adopt, inherit
-from engine.deliver.patient.resolve import Resolution, resolve
+from engine.deliver.patient.resolve import (
+    Resolution,
+    check_found,
+    check_person,
+    involved,
+    merged_elsewhere,
+    out_of_use,
+    resolve,
+)
 from engine.deliver.stored import Body, ServerResource
 from engine.deliver.verdict import MERGED_AWAY, Inherited, KnownIdentifier, Merged
 from engine.deliver.wire.exchange import Exchange

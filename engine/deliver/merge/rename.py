@@ -5,10 +5,8 @@ from typing import Any
 
 from engine import fault
 from engine.deliver.patient.create import How, create, resource_of
-from engine.deliver.patient.involved import involved, merged_elsewhere
-from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.ownership import adopt
-from engine.deliver.patient.resolve import Resolution, resolve
+from engine.deliver.patient.resolve import Resolution, check_found, involved, merged_elsewhere, resolve
 from engine.deliver.stored import Body, ServerResource
 from engine.deliver.verdict import KnownIdentifier
 from engine.deliver.wire.exchange import Exchange

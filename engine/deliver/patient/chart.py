@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from engine.deliver.patient.remember import recall
 from engine.deliver.stored import ServerResource
+from engine.deliver.wire.client import parameters
 from engine.deliver.wire.exchange import Exchange
-from engine.deliver.wire.query import parameters
 from engine.errors import DeliveryError
 from engine.fhir.patient import links, person, replaced_by
 from engine.fhir.plan import Identity

@@ -6,10 +6,9 @@ from enum import StrEnum
 from typing import Final
 
 from engine.deliver.patient.absorbed import head_of
-from engine.deliver.patient.criteria import IDENTIFIER, criteria, lacking
-from engine.deliver.patient.overlay import check_found
+from engine.deliver.patient.question import IDENTIFIER, criteria, lacking
 from engine.deliver.patient.remember import remember
-from engine.deliver.patient.resolve import Resolution
+from engine.deliver.patient.resolve import Resolution, check_found
 from engine.deliver.stored import Body, ServerResource, id_of, stored
 from engine.deliver.verdict import KnownIdentifier
 from engine.deliver.wire.client import ServerResponse

@@ -1,17 +1,59 @@
-"""The question behind a hold for identity: which records of the server a patient may be; a person answers it."""
+"""The question behind a hold for identity: which records a patient may be; and the criteria of a conditional create."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
+from urllib.parse import quote
 
-from engine.deliver.patient.criteria import criteria
 from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import search_patients
 from engine.deliver.stored import ServerResource
+from engine.deliver.wire.client import escaped, parameters
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import PermanentDeliveryError
 from engine.fhir.changes import created
-from engine.fhir.patient import carries_any, person, replaced_by
+from engine.fhir.patient import PersonName, carries_any, person, replaced_by
 from engine.fhir.plan import Identity, Link, Merge, Move, PatientRecord, Plan, Rename, Upsert
+
+IDENTIFIER: Final = "identifier"
+DEMOGRAPHICS: Final = "demographics"
+
+# What the interchange service requires of a Patient; an absent gender becomes `unknown`, the others are never made up.
+REQUIRED: Final = frozenset({"name", "gender", "birthDate"})
+
+
+def criteria(template: str, identity: Identity, who: PersonName, *, stand_in: bool) -> str:
+    """Return the query of If-None-Exist, empty where the create must be a plain one.
+
+    `template`: `identifier`, `demographics`, or a query with `{system}`, `{value}`, `{family}`, `{given}`,
+    `{gender}` and `{birthdate}`. Stand-ins (`stand_in`: a newborn, an unknown person) and demographics that are not
+    whole are never criteria.
+    """
+    people = {"family": who.family, "given": who.given, "gender": who.gender, "birthdate": who.birth_date}
+    certain = who.complete and not stand_in and not who.placeholder
+    if template == IDENTIFIER:
+        return "identifier=" + quote(f"{escaped(identity.system)}|{escaped(identity.value)}", safe="")
+    if template == DEMOGRAPHICS:
+        names = ("given", "family", "gender", "birthdate")
+        return parameters([(name, people[name]) for name in names]) if certain else ""
+    asks_people = any(f"{{{name}}}" in template for name in people)
+    if asks_people and not certain:
+        return ""
+    values = people | {"system": identity.system, "value": identity.value}
+    for name, value in values.items():
+        template = template.replace(f"{{{name}}}", quote(escaped(value), safe=""))
+    return template
+
+
+def required_by(template: str) -> frozenset[str]:
+    """Return the elements without which a destination takes no Patient, as far as its settings tell."""
+    return REQUIRED if template == DEMOGRAPHICS else frozenset()
+
+
+def lacking(template: str, who: PersonName) -> tuple[str, ...]:
+    """Return the elements that a new Patient lacks where the destination needs them: family, given, birth date."""
+    needed = {"Patient.name.family": who.family, "Patient.name.given": who.given, "Patient.birthDate": who.birth_date}
+    return tuple(name for name, value in needed.items() if not value) if required_by(template) else ()
 
 
 class ChoiceRefusal(StrEnum):

@@ -1,18 +1,49 @@
-"""Resolving: which record of the server a message's identifiers stand for, never by choosing."""
+"""Resolving: which record of the server a message's identifiers stand for, never by choosing; and whom a hold names."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.deliver.patient.absorbed import Absorbed, head_of, replaced_with
-from engine.deliver.patient.involved import involved
 from engine.deliver.patient.remember import recall
 from engine.deliver.patient.unseen import Facts, Looked, search_patients
 from engine.deliver.stored import PATIENT, ServerResource
 from engine.deliver.verdict import CHOSEN, CONFIRMED, MERGED_AWAY, OLD, KnownIdentifier
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
-from engine.fhir.patient import bears_current, carries, carries_any, current_numbers, replaced_by
-from engine.fhir.plan import Identity
+from engine.fhir.patient import bears_current, carries, carries_any, current_numbers, overlays, replaced_by
+from engine.fhir.plan import Identity, PatientRecord
+
+Involved = tuple[str, str, tuple[str, ...]]
+
+
+def involved(role: str, patient: ServerResource) -> Involved:
+    """Return a record as `HeldDeliveryError` carries it: its reference, what it is in this, its current numbers."""
+    numbers = tuple("|".join(number) for number in current_numbers(patient.body))
+    return patient.reference, role, numbers
+
+
+def merged_elsewhere(
+    patient: ServerResource,
+    tombstone: ServerResource | None,
+    target: ServerResource | None,
+    *,
+    role: str = "named survivor",
+) -> HeldDeliveryError:
+    """Return the hold of a record that was merged into another one than the message names, with all that is known.
+
+    `patient` is whom the number leads to now, `tombstone` the record that was merged away, `target` the other side.
+    """
+    found: list[Involved] = []
+    if tombstone is not None:
+        found.append(involved("merged away", tombstone))
+        found.append(involved("its survivor", patient))
+    else:
+        gone = replaced_by(patient.body)
+        found.append(involved("merged away" if gone else "has the number out of use", patient))
+        found += [(f"Patient/{gone}", "its survivor", ())] if gone else []
+    if target is not None and target.logical_id != patient.logical_id:
+        found.append(involved(role, target))
+    return HeldDeliveryError("source-merged-elsewhere", involved=tuple(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +214,34 @@ def _another_registration(found: Resolution, preferred: Identity) -> bool:
         return False
     numbers = current_numbers(found.patient.body)
     return any(number.system == preferred.system and number.value != preferred.value for number in numbers)
+
+
+def check_found(exchange: Exchange, record: PatientRecord, found: Resolution, named: Iterable[Identity] = ()) -> None:
+    """Note, or hold, a message that speaks of another person than the record that its numbers lead to.
+
+    A number that is out of use may have been given out again, so what is found by such numbers alone (`named`: beside
+    those of the record) is held: `merged-identifier-reused`; and whoever it is where the channel's `merged_identifier`
+    says so.
+    """
+    if not (found.redirected or out_of_use(found.patient, (*record.identities, *named))):
+        check_person(exchange, record, found.patient, "overlay-suspected", exchange.channel.another_person == "hold")
+        return
+    if exchange.channel.merged_identifier == "hold":
+        raise HeldDeliveryError("merged-identifier")
+    check_person(exchange, record, found.patient, "merged-identifier-reused", hold=True)
+    if found.redirected:
+        exchange.note("redirected-to-survivor")
+
+
+def out_of_use(patient: ServerResource, identities: Iterable[Identity]) -> bool:
+    """Say whether all of the identifiers that a record carries are old ones."""
+    return {carries(patient.body, identity) for identity in identities} - {""} == {"old"}
+
+
+def check_person(exchange: Exchange, record: PatientRecord, patient: ServerResource, code: str, hold: bool) -> None:
+    """Note `code`, or hold for it until somebody decides, where a message speaks of another person than a record."""
+    if not overlays(record, patient.body):
+        return
+    if hold:
+        exchange.hold(code)
+    exchange.note(code)

@@ -4,11 +4,10 @@ from typing import Final
 
 from engine.deliver.patient.absorbed import replaced_with
 from engine.deliver.patient.create import How, create
-from engine.deliver.patient.criteria import required_by
-from engine.deliver.patient.overlay import check_found
 from engine.deliver.patient.ownership import applied
+from engine.deliver.patient.question import required_by
 from engine.deliver.patient.remember import remember
-from engine.deliver.patient.resolve import Resolution, resolve
+from engine.deliver.patient.resolve import Resolution, check_found, resolve
 from engine.deliver.stored import Body, ServerResource
 from engine.deliver.verdict import MERGED_AWAY, KnownIdentifier
 from engine.deliver.wire.exchange import Exchange

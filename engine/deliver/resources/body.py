@@ -9,7 +9,7 @@ from engine.deliver.resources.found import owner_of
 from engine.deliver.stored import Body, ServerResource, Slices
 from engine.deliver.wire.exchange import Exchange
 from engine.fhir.changes import alone, created, grow
-from engine.fhir.digest import digest
+from engine.fhir.json import digest
 from engine.fhir.patient import number_of
 from engine.fhir.patient_compartment import held_by, holding
 from engine.fhir.period import REVERSED, keep_forward

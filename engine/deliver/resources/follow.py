@@ -9,7 +9,7 @@ from engine.deliver.verdict import Owned
 from engine.deliver.wire.exchange import Exchange
 from engine.errors import HeldDeliveryError
 from engine.fhir.changes import NOT_SHOWN_TO_BE_OURS
-from engine.fhir.digest import digest
+from engine.fhir.json import digest
 from engine.fhir.plan import Follow, Keep
 
 VISIT: Final = "Encounter"

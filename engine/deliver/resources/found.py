@@ -9,12 +9,13 @@ from engine.deliver.patient.absorbed import head_of
 from engine.deliver.patient.unseen import hidden
 from engine.deliver.stored import ServerResource
 from engine.deliver.verdict import KnownIdentifier
+from engine.deliver.wire.client import escaped
 from engine.deliver.wire.exchange import Exchange
-from engine.deliver.wire.query import escaped
 from engine.errors import HeldDeliveryError
 from engine.fhir.patient import carries
 from engine.fhir.patient_compartment import PATIENT, asked_of, held_by
-from engine.fhir.plan import Identity, Keep
+from engine.fhir.plan import Find, Identity, Keep
+from engine.fhir.versions.names import stu3_name
 
 ENTERED_IN_ERROR: Final = "entered-in-error"
 # What a merge leaves behind: an account that is no longer used, whose number leads to the other one.
@@ -138,3 +139,30 @@ def _holders(exchange: Exchange, interaction: Keep) -> list[str]:
     names = (interaction.moved_from, record.patient, interaction.also_of)
     patients = dict.fromkeys(exchange.references[name] for name in names if name in exchange.references)
     return [asked_of(record.type, one) for one in patients]
+
+
+SEVERAL: Final = "multiple-matches"
+
+
+async def find(exchange: Exchange, interaction: Find) -> str:
+    """Carry out a Find: what refers to it does so from then on, or is left out with a note. Always `unchanged`.
+
+    The server is asked each time, for what is found today may be somebody else's tomorrow. Raises HeldDeliveryError
+    (`order-of-another-patient`) and those of a delivery.
+    """
+    record = interaction.record
+    named = stu3_name(record.type) if exchange.server.settings.fhir == "STU3" else ""
+    found = await exchange.search(search_kept(record.identities), record.type, named)
+    found = tuple(one for one in found if standing(one))
+    if record.holder and len(found) > 1:
+        ours = exchange.references.get(record.patient)
+        found = tuple(one for one in found if held_by(one.body, record.holder) == ours) or found
+    if len(found) != 1:
+        exchange.note(SEVERAL if found else interaction.absent)
+        exchange.unfound.add(record.local)
+        return "unchanged"
+    if record.holder:
+        await owner_of(exchange, Keep(record), found[0])
+    exchange.references[record.local] = found[0].reference
+    exchange.pointed.add(record.local)
+    return "unchanged"

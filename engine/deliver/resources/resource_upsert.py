@@ -16,7 +16,7 @@ from engine.deliver.verdict import Owned
 from engine.deliver.wire.exchange import Exchange
 from engine.deliver.wire.failure import unclear
 from engine.errors import HeldDeliveryError
-from engine.fhir.digest import digest
+from engine.fhir.json import digest
 from engine.fhir.patient import carries, number_of
 from engine.fhir.plan import ElementChange, Keep
 

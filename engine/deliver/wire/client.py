@@ -10,9 +10,10 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import httptools
 import httpx
@@ -30,6 +31,19 @@ from engine.deliver.wire.transport import (
 )
 from engine.errors import DeliveryError, DestinationError, StartError
 from engine.http.tls import client_context
+
+_ESCAPED: Final = str.maketrans({"\\": "\\\\", "|": "\\|", ",": "\\,", "$": "\\$"})
+
+
+def escaped(text: str) -> str:
+    """Return a value with the characters escaped that mean something in a search (FHIR search, 3.1.1.4)."""
+    return text.translate(_ESCAPED)
+
+
+def parameters(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return a search's parameters as they stand in a URL or in If-None-Exist, in ASCII."""
+    return "&".join(f"{quote(name, safe='')}={quote(escaped(value), safe='')}" for name, value in pairs)
+
 
 MAX_ANSWER_BYTES: Final = 10 * 1024 * 1024
 CONNECT_SECONDS: Final = 10.0

@@ -8,20 +8,35 @@ from urllib.parse import quote
 from engine.config.channel import Channel
 from engine.deliver.memory import Memory
 from engine.deliver.stored import PATIENT, Body, ServerResource, id_of, stored
-from engine.deliver.throttling.backoff import retry_after_seconds
+from engine.deliver.throttling import retry_after_seconds
 from engine.deliver.verdict import Failure, HttpAttempt
-from engine.deliver.wire.client import ServerResponse
-from engine.deliver.wire.echo_response import EchoResponse
+from engine.deliver.wire.client import ServerResponse, escaped
 from engine.deliver.wire.failure import class_of, error_of, failure_of
 from engine.deliver.wire.learned import Learned
-from engine.deliver.wire.outgoing import INVALID, faults
-from engine.deliver.wire.query import escaped
-from engine.deliver.wire.response_log import ResponseLog, name_of
+from engine.deliver.wire.response_log import EchoResponse, ResponseLog, name_of
 from engine.deliver.wire.server import MEDIA_TYPE, DestinationServer
 from engine.errors import DeliveryError, HeldDeliveryError, InterruptedDeliveryError
 from engine.fhir import outcome
 from engine.fhir.plan import Identity
+from engine.fhir.schema import FhirVersion, defects, resource_types
 from engine.http.request import HttpRequest
+
+INVALID: Final = "invalid-output"
+MOST_PLACES: Final = 5
+
+
+def faults(resource: dict[str, Any], fhir: str) -> tuple[str, ...]:
+    """Return codes for what is wrong with a resource: `invalid-output` and the first places, never a value.
+
+    Empty for a valid one. A resource type that the version does not have is one fault.
+    """
+    version = FhirVersion(fhir)
+    type_ = str(resource.get("resourceType"))
+    if type_ not in resource_types(version):
+        return (INVALID, f"{INVALID} {type_}")
+    places = dict.fromkeys(defect.path for defect in defects(resource, version))
+    return (INVALID, *(f"{INVALID} {place}" for place in list(places)[:MOST_PLACES])) if places else ()
+
 
 GONE: Final = frozenset({404, 410})
 TOO_LARGE: Final = "answer-too-large"

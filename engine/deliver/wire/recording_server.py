@@ -15,7 +15,7 @@ import orjson
 
 from engine.deliver.stored import PATIENT, Body, Cache, ServerResource, Slices
 from engine.deliver.wire.client import ServerResponse
-from engine.deliver.wire.dry_run_server import DryRunServer
+from engine.deliver.wire.dry_run import DryRunServer
 from engine.deliver.wire.response_log import Headers, Recalled, ResponseLog, name_of
 from engine.deliver.wire.server import DestinationServer
 from engine.errors import DeliveryError, PermanentDeliveryError

@@ -3,8 +3,8 @@
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.json import Json, JsonObject
-from engine.fhir.schema import ElementDefinition, FhirVersion, definitions
-from engine.fhir.versions.direction import stem
+from engine.fhir.schema import ElementDefinition, FhirVersion, definitions, resource_types
+from engine.fhir.versions.direction import address, stem
 
 # HL7's names for a value within an extension, and for its real type.
 VALUE: Final = "value"
@@ -212,3 +212,40 @@ def _whole(extension: JsonObject, type_name: str, version: FhirVersion) -> JsonO
                 return None
             put(whole, value, elements[value.name])
     return {**whole, "extension": own} if own else whole
+
+
+Part = JsonObject
+
+TYPES: Final = "http://hl7.org/fhir/resource-types"
+# Elements of every resource stay in place.
+SAME: Final[tuple[str, ...]] = ("id", "meta", "implicitRules", "language", "text")
+
+
+def as_basic(resource: Part, version: FhirVersion) -> Part:
+    """Return a resource as a Basic of the same version that holds its elements as one extension."""
+    type_name = resource["resourceType"]
+    same = {name: resource[name] for name in SAME if name in resource}
+    rest = {name: value for name, value in resource.items() if name not in {"resourceType", *SAME}}
+    extension = to_extension(
+        address(version, type_name), _definition(type_name), PreservedValue(type_name, rest, None), version
+    )
+    code = {"coding": [{"system": TYPES, "code": type_name}]}
+    return {"resourceType": "Basic", **same, "extension": [extension], "code": code}
+
+
+def from_basic(basic: Part, version: FhirVersion) -> Part | None:
+    """Return the resource that a Basic holds; None for an ordinary Basic."""
+    codings = basic.get("code", {}).get("coding", [])
+    type_name = codings[0].get("code") if len(codings) == 1 else None
+    extensions = basic.get("extension", [])
+    if type_name not in resource_types(version) or len(extensions) != 1:
+        return None
+    preserved = None
+    if extensions[0].get("url") == address(version, type_name):
+        preserved = from_extension(extensions[0], {NESTED: type_name}, {type_name: _definition(type_name)}, version)
+    same = {name: basic[name] for name in SAME if name in basic}
+    return {"resourceType": type_name, **same, **preserved.value} if preserved else None
+
+
+def _definition(type_name: str) -> ElementDefinition:
+    return ElementDefinition(type_name, many=False, required=False, codes=None)

@@ -1,21 +1,172 @@
 """The check: a message against its version of the standard, segment by segment, field by field, code by code."""
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
 
-from engine.hl7.conformance.deviation import ConformanceRule, Deviation
-from engine.hl7.conformance.part import CodeTable, MessagePart, SegmentRule
-from engine.hl7.conformance.primitive import kind_of
-from engine.hl7.conformance.shape import USUAL
-from engine.hl7.conformance.standard import Standard, standard
-from engine.hl7.conformance.structure import Misplaced, misplaced
+from engine.hl7.conformance.standard import USUAL, CodeTable, MessagePart, SegmentRule, Standard, kind_of, standard
 from engine.hl7.escape import unescape
-from engine.hl7.events import VERSIONS, structure
-from engine.hl7.finding import FindingSeverity
+from engine.hl7.events import VERSIONS, StructurePart, grammar, structure
+from engine.hl7.finding import ErrorCode, Finding, FindingSeverity
 from engine.hl7.leaf import NULL_TEXT
 from engine.hl7.message import Message
 from engine.hl7.segment import HEADERS, Segment
+
+
+class ConformanceRule(StrEnum):
+    """What the standard asks for that a message does not keep."""
+
+    SEGMENT_MISSING = "segment-missing"
+    SEGMENT_UNEXPECTED = "segment-unexpected"
+    SEGMENT_ORDER = "segment-order"
+    SEGMENT_REPEATS = "segment-repeats"
+    STRUCTURE_NAME = "structure-name"
+    FIELD_MISSING = "field-missing"
+    FIELD_REPEATS = "field-repeats"
+    FIELD_UNKNOWN = "field-unknown"
+    FIELD_WITHDRAWN = "field-withdrawn"
+    COMPONENT_MISSING = "component-missing"
+    COMPONENT_UNKNOWN = "component-unknown"
+    TOO_LONG = "too-long"
+    DATA_TYPE = "data-type"
+    TABLE_VALUE = "table-value"
+
+
+CODES: Final = {
+    ConformanceRule.SEGMENT_MISSING: ErrorCode.SEGMENT_SEQUENCE,
+    ConformanceRule.SEGMENT_UNEXPECTED: ErrorCode.SEGMENT_SEQUENCE,
+    ConformanceRule.SEGMENT_ORDER: ErrorCode.SEGMENT_SEQUENCE,
+    ConformanceRule.SEGMENT_REPEATS: ErrorCode.SEGMENT_SEQUENCE,
+    ConformanceRule.STRUCTURE_NAME: ErrorCode.TABLE_VALUE,
+    ConformanceRule.FIELD_MISSING: ErrorCode.REQUIRED_MISSING,
+    ConformanceRule.FIELD_REPEATS: ErrorCode.DATA_TYPE,
+    ConformanceRule.FIELD_UNKNOWN: ErrorCode.DATA_TYPE,
+    ConformanceRule.FIELD_WITHDRAWN: ErrorCode.DATA_TYPE,
+    ConformanceRule.COMPONENT_MISSING: ErrorCode.REQUIRED_MISSING,
+    ConformanceRule.COMPONENT_UNKNOWN: ErrorCode.DATA_TYPE,
+    ConformanceRule.TOO_LONG: ErrorCode.DATA_TYPE,
+    ConformanceRule.DATA_TYPE: ErrorCode.DATA_TYPE,
+    ConformanceRule.TABLE_VALUE: ErrorCode.TABLE_VALUE,
+}
+"""HL7 table 0357: what ERR-3 says of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One place where a message is not what the standard says.
+
+    `place` is a path (`PID-3(2).4.1`, `NK1(2)-3`), `name` the standard's name of it, `expected` what the standard has
+    there and `found` of what kind the message's is. A warning is what the standard lets a sender do beyond it, or
+    leaves to the sites: later fields and components, withdrawn ones, codes of user-defined tables.
+    """
+
+    place: str
+    rule: ConformanceRule
+    name: str
+    expected: str
+    found: str
+    severity: FindingSeverity = FindingSeverity.ERROR
+
+    def finding(self) -> Finding:
+        """Return it as ERR tells it."""
+        text = f"{self.name}: expected {self.expected}, found {self.found}"
+        return Finding(CODES[self.rule], f"conformance-{self.rule}", (self.place,), text, self.severity)
+
+
+KEPT: Final = 4096
+
+
+class Misplaced(NamedTuple):
+    """A segment that is not where it should be: its name and which of that name it is; 0 where it is missing."""
+
+    rule: ConformanceRule
+    name: str
+    ordinal: int
+
+
+@lru_cache(maxsize=KEPT)
+def misplaced(version: str, structure: str, names: tuple[str, ...]) -> tuple[Misplaced, ...]:
+    """Compare the names of a message's segments with a structure; Z segments may stand anywhere.
+
+    A segment in the wrong place is reported as that, and not as missing too.
+    """
+    parts = grammar(version, structure)
+    if not parts:
+        return ()
+    known = frozenset(_names(parts))
+    places = [(name, names[: at + 1].count(name)) for at, name in enumerate(names) if not name.startswith("Z")]
+    found = [Misplaced(ConformanceRule.SEGMENT_UNEXPECTED, *place) for place in places if place[0] not in known]
+    left = [place for place in places if place[0] in known]
+    while True:
+        walk = _Walk([name for name, _ in left])
+        end = walk.take(parts, 0)
+        if end == len(left):
+            break
+        name, ordinal = left.pop(end)
+        repeats = end > 0 and left[end - 1][0] == name
+        found.append(
+            Misplaced(ConformanceRule.SEGMENT_REPEATS if repeats else ConformanceRule.SEGMENT_ORDER, name, ordinal)
+        )
+    stray = {one.name for one in found}
+    missing = [Misplaced(ConformanceRule.SEGMENT_MISSING, name, 0) for name in walk.missing if name not in stray]
+    return (*missing, *found)
+
+
+class _Walk:
+    """One walk along a structure, as far as the names go."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self.missing: list[str] = []
+
+    def take(self, parts: Sequence[StructurePart], at: int) -> int:
+        """Take as many names as the parts have room for and return the position of the walk."""
+        for part in parts:
+            at = self._group(part, at) if part.parts else self._segment(part, at)
+        return at
+
+    def _segment(self, part: StructurePart, at: int) -> int:
+        end = at
+        while self._is(end, part.name) and (end == at or part.repeating):
+            end += 1
+        if end == at and part.required:
+            self.missing.append(part.name)
+        return end
+
+    def _group(self, part: StructurePart, at: int) -> int:
+        begins = _beginnings(part.parts)
+        end = at
+        while end < len(self._names) and self._names[end] in begins and (end == at or part.repeating):
+            end = self.take(part.parts, end)
+        if end == at and part.required:
+            self.missing += _least(part.parts)
+        return end
+
+    def _is(self, at: int, name: str) -> bool:
+        return at < len(self._names) and self._names[at] == name
+
+
+def _names(parts: Sequence[StructurePart]) -> list[str]:
+    return [name for part in parts for name in (_names(part.parts) if part.parts else [part.name])]
+
+
+def _beginnings(parts: Sequence[StructurePart]) -> frozenset[str]:
+    """Return the names that a group may begin with."""
+    found: set[str] = set()
+    for part in parts:
+        found |= _beginnings(part.parts) if part.parts else {part.name}
+        if part.required:
+            break
+    return frozenset(found)
+
+
+def _least(parts: Sequence[StructurePart]) -> list[str]:
+    """Return the segments that a required group has at the least."""
+    return [name for part in parts if part.required for name in (_least(part.parts) if part.parts else [part.name])]
+
 
 VARIES: Final = "VARIES"
 NAMELESS: Final = frozenset(VERSIONS[: VERSIONS.index("2.4")])

@@ -2,18 +2,219 @@
 
 Each version is read at its first use, each segment and data type of it compiled at its own; nothing is read before.
 What those tables do not have: lengths of single fields (only those of primitive types), tables before 2.3.1, 2.9.
+
+Written for the usual delimiters. What a shape does not match may conform all the same (escapes, nulls, a 29th of
+February, codes of another coding system): that is then looked at part by part.
 """
 
 import re
+from calendar import monthrange
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-from engine.hl7.conformance.part import CODING_SYSTEMS, CodeTable, MessagePart, SegmentRule
-from engine.hl7.conformance.primitive import primitive
-from engine.hl7.conformance.shape import shape_of
+from engine.hl7.delimiters import STANDARD
 from engine.hl7.events import VERSIONS
+
+_MOMENT: Final = re.compile(
+    r"([0-9]{4})(?:(0[1-9]|1[0-2])(?:(0[1-9]|[12][0-9]|3[01])(?:(?:[01][0-9]|2[0-3])(?:[0-5][0-9](?:[0-5][0-9]"
+    r"(?:\.[0-9]{1,4})?)?)?)?)?)?(?:[+-](?:0[0-9]|1[0-4])[0-5][0-9])?"
+)
+_SHORTEST_MONTH: Final = "28"
+_TIME: Final = r"([01][0-9]|2[0-3])([0-5][0-9]([0-5][0-9](\.[0-9]{1,4})?)?)?([+-][0-9]{4})?"
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """One primitive type: its name, what a value of it is called, what fits, and the longest value (0: no bound)."""
+
+    name: str
+    kind: str
+    fits: Callable[[str], bool] | None = None
+    longest: int = 0
+
+
+def _form(pattern: str) -> Callable[[str], bool]:
+    match = re.compile(pattern).fullmatch
+    return lambda text: match(text) is not None
+
+
+def _date(text: str) -> bool:
+    return len(text) <= len("YYYYMMDD") and text.isdigit() and _moment(text)
+
+
+def _moment(text: str) -> bool:
+    found = _MOMENT.fullmatch(text)
+    if found is None or found[1] == "0000":
+        return False
+    day = found[3]
+    return day is None or day <= _SHORTEST_MONTH or int(day) <= monthrange(int(found[1]), int(found[2]))[1]
+
+
+KINDS: Final = {
+    "NM": Primitive("NM", "a number", _form(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)")),
+    "SI": Primitive("SI", "a sequence number", _form(r"[0-9]+")),
+    "DT": Primitive("DT", "a date", _date),
+    "TM": Primitive("TM", "a time of day", _form(_TIME)),
+    "DTM": Primitive("DTM", "a timestamp", _moment),
+    "ID": Primitive("ID", "a code"),
+    "IS": Primitive("IS", "a code"),
+}
+"""The types that hold more than text."""
+
+
+def primitive(name: str, longest: int = 0) -> Primitive:
+    """Return a primitive type with a bound; a name that is not listed is text."""
+    known = KINDS.get(name) or Primitive(name, "text")
+    return Primitive(known.name, known.kind, known.fits, longest)
+
+
+def kind_of(text: str) -> str:
+    """Say of what kind a value is, and nothing of what it says."""
+    if text.isascii() and text.isdigit():
+        return f"{len(text)} digits"
+    return f"{len(text)} characters"
+
+
+CODED: Final = frozenset({"CE", "CWE", "CNE", "CF"})
+CODING_SYSTEMS: Final = "0396"
+SYSTEM_PATTERN: Final = r"HL7[0-9]{4}|99[A-Za-z0-9]{1,4}|L"
+_SYSTEM: Final = re.compile(SYSTEM_PATTERN)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTable:
+    """A code table: number and title, its codes, and whether it is the sites' to extend (user-defined)."""
+
+    number: str
+    title: str
+    codes: frozenset[str]
+    open: bool
+
+    @property
+    def system(self) -> str:
+        """What CWE.3 calls it."""
+        return f"HL7{self.number}"
+
+    def has(self, code: str) -> bool:
+        """Tell whether a code is of the table; coding systems are of a pattern too."""
+        return code in self.codes or (self.number == CODING_SYSTEMS and _SYSTEM.fullmatch(code) is not None)
+
+    def __str__(self) -> str:
+        return f"a code of table {self.number} ({self.title})"
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePart:
+    """A field, component or subcomponent.
+
+    `most` is how often it may repeat: 0 withdrawn, -1 without bound. A composite has `parts`, a primitive
+    `primitive`; of a type that varies both are empty.
+    """
+
+    number: int
+    name: str
+    type: str
+    required: bool
+    most: int
+    table: CodeTable | None
+    parts: tuple["MessagePart", ...]
+    primitive: Primitive | None
+
+    @property
+    def coded(self) -> bool:
+        """Whether it is a coded element with a table: its first code is of that, or says of which other system."""
+        return self.table is not None and self.type in CODED
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRule:
+    """The fields of a segment, field n at index n, those that are required, and the shapes made so far, by number."""
+
+    fields: tuple[MessagePart | None, ...]
+    required: tuple[MessagePart, ...]
+    shapes: dict[int, re.Pattern[str] | None] = field(default_factory=dict)
+
+
+USUAL: Final = STANDARD._replace(truncation="")
+SEPARATORS: Final = (r"\^", "&")
+MOST_CODES: Final = 400
+
+_TEXT: Final = r'[^|^~\\&"\r\n]'
+_MONTH: Final = r"(?:0[1-9]|1[0-2])"
+_DAY: Final = (
+    r"(?:(?:0[13578]|1[02])(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)(?:0[1-9]|[12][0-9]|30)|02(?:0[1-9]|1[0-9]|2[0-8]))"
+)
+_HOURS: Final = r"(?:[01][0-9]|2[0-3])(?:[0-5][0-9](?:[0-5][0-9](?:\.[0-9]{1,4})?)?)?"
+_OFFSET: Final = r"(?:[+-](?:0[0-9]|1[0-4])[0-5][0-9])?"
+_FORMS: Final = {
+    "NM": r"[+-]?[0-9]{1,8}(?:\.[0-9]{1,6})?",
+    "SI": r"[0-9]{1,4}",
+    "DT": rf"[1-9][0-9]{{3}}(?:{_DAY}|{_MONTH})?",
+    "TM": rf"{_HOURS}{_OFFSET}",
+    "DTM": rf"[1-9][0-9]{{3}}(?:{_DAY}(?:{_HOURS})?|{_MONTH})?{_OFFSET}",
+}
+
+
+def shape_of(field: MessagePart) -> re.Pattern[str] | None:
+    """Return what surely is a value of a field, or a list of them; None where nothing surely is."""
+    if field.most == 0 or (not field.parts and field.primitive is None):
+        return None
+    one = _value(field, 0)
+    return re.compile(f"{one}(?:~{one})*" if field.most < 0 else one)
+
+
+def _value(part: MessagePart, depth: int) -> str:
+    """Return the shape of one value; below its components and their subcomponents nothing is parted further."""
+    if not part.parts:
+        return _leaf(part)
+    if depth == len(SEPARATORS):
+        return _value(part.parts[0], depth)
+    values = [_value(below, depth + 1) for below in part.parts]
+    if part.coded:
+        values[0] = _leaf(part)
+    return _chain(values, [below.required for below in part.parts], SEPARATORS[depth])
+
+
+def _chain(values: Sequence[str], required: Sequence[bool], separator: str) -> str:
+    """Return values with a separator between them: what is not required may be empty, and cut off at the end."""
+    values = [_valued(value) if need else value for value, need in zip(values, required, strict=True)]
+    tail, needed = "", False
+    for value, need in zip(reversed(values[1:]), reversed(required[1:]), strict=True):
+        here = f"{separator}{value if need else f'(?:{value})?'}{tail}"
+        needed = needed or need
+        tail = here if needed else f"(?:{here})?"
+    return f"(?:{values[0]}){'' if required[0] else '?'}{tail}"
+
+
+def _valued(value: str) -> str:
+    """Return the shape of a value that must be there: of its parts, all of which may be empty, one is not."""
+    return rf"(?=&*[^\^&~]){value}" if re.fullmatch(value, "") else value
+
+
+def _leaf(part: MessagePart) -> str:
+    table, kind = part.table, part.primitive
+    if table is not None and len(table.codes) <= MOST_CODES:
+        codes = _words(table.codes)
+        return f"(?:{codes}|{SYSTEM_PATTERN})" if table.number == CODING_SYSTEMS else codes
+    if kind is None or table is not None:
+        return "(?!)"
+    longest = kind.longest or ""
+    return _FORMS.get(kind.name) or f"{_TEXT}{{1,{longest}}}"
+
+
+def _words(words: Iterable[str]) -> str:
+    """Return what matches one of many words, by their letters in turn: a long list costs no more than a short one."""
+    tails: dict[str, list[str]] = {}
+    for word in words:
+        tails.setdefault(word[:1], []).append(word[1:])
+    ends = "" in tails
+    found = [f"{re.escape(first)}{_words(rest)}" for first, rest in sorted(tails.items()) if first]
+    return f"(?:{'|'.join(found)}){'?' if ends else ''}" if found else ""
+
 
 LAST: Final = "2.8.2"
 MODULES: Final = {version: f"hl7apy.v{version.replace('.', '_')}" for version in VERSIONS if version <= LAST} | {

@@ -4,10 +4,9 @@ from typing import Any, Final
 
 from engine.fhir.json import JsonObject
 from engine.fhir.schema import FhirVersion
-from engine.fhir.versions.conversion import convert
+from engine.fhir.versions.conversion import convert, set_aside
 from engine.fhir.versions.direction import Direction
 from engine.fhir.versions.plan import plans
-from engine.fhir.versions.r4_codes import set_aside
 from engine.interchange.kernel.exact import read_resource, write_json
 
 # Types that contain other resources, and the elements.

@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from engine.config.channel import Channel
 from engine.config.destination import Destination
 from engine.config.listener_settings import Listen, Mllp
+from engine.config.model import words
 from engine.config.source import AuthoredFile, parse, read
-from engine.config.wording import words
 from engine.errors import ConfigurationError, MessageError, Problem
+from engine.hl7.events import ADT, types_of
 from engine.hl7.header import read_header
 from engine.hl7.message import parse as parse_message
-from engine.hl7.taken import ADT, types_of
 from engine.mapping.authoring.outcome import outcome
 from engine.mapping.compile import Kept, Mapping, MappingSource, compile_mapping
 from engine.mapping.files.document import NONE, Edited, yaml_in

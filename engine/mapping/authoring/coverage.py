@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from engine.config.channel import Channel
 from engine.config.source import AuthoredFile
 from engine.hl7.message import Message
-from engine.hl7.repetition import MessageEncoding
+from engine.hl7.segment import MessageEncoding
 from engine.mapping.authoring.element import element_names, element_of
 from engine.mapping.authoring.evidence import Evidence
 from engine.mapping.authoring.outcome import outcome

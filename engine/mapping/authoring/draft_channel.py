@@ -8,7 +8,7 @@ from typing import Final, get_args
 from urllib.parse import quote
 
 from engine.config.channel import UNDECIDED, ProcessingId, Version
-from engine.hl7.taken import ADT
+from engine.hl7.events import ADT
 from engine.mapping.authoring.draft_mapping import UnmappedContent, mapping_files
 from engine.mapping.authoring.draft_text import (
     ALSO,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from engine.config.shipped import shipped
-from engine.hl7.taken import ADT
+from engine.hl7.events import ADT
 from engine.mapping.authoring.draft_text import ALSO, DECIDE, IDENTITY, MAPPINGS, MOST, events_of, in_of, quoted
 from engine.mapping.authoring.feed import FeedSurvey, ranked
 from engine.mapping.authoring.shape import is_shown

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import Any, Final
 
-from engine.hl7.taken import ADT
+from engine.hl7.events import ADT
 from engine.mapping.compile import MappingSource
 
 RESULTS: Final = "ORU"

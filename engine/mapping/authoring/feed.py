@@ -12,9 +12,9 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from engine.errors import MessageError, MessageLimitError, UndecodableMessageError
+from engine.hl7.events import ADT
 from engine.hl7.header import EVENT_IN_EVN, read_header
 from engine.hl7.message import Message, Repetition, Segment, parse
-from engine.hl7.taken import ADT
 from engine.mapping.authoring.encoding import GUESSES, declared_shown, detected_encoding, fault
 from engine.mapping.authoring.shape import SHORTEST, code_shown, kind_of, name_shown, offset_of
 from engine.mapping.authoring.survey import name_of

@@ -9,8 +9,8 @@ element, where most fields may be empty, `not PID-8 = M` is accepted.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from engine.config.filters import Filter
-from engine.config.wording import Placed, folded
+from engine.config.channel import Filter
+from engine.config.model import Placed, folded
 from engine.errors import Problem
 from engine.hl7.conformance.standard import standard
 from engine.hl7.events import grammar, structure

@@ -6,11 +6,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from engine.config.wording import MOST_NAMED, folded
-from engine.fhir.r4 import r4_elements
+from engine.config.model import MOST_NAMED, folded
+from engine.fhir.r4 import r4_elements, target_types
 from engine.fhir.schema import FhirVersion
 from engine.fhir.schema import resource_types as types_of
-from engine.fhir.targets import target_types
 
 FIELDS: Final = "fields.tsv"
 TYPES: Final = "types.tsv"

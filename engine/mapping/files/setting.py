@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
-from engine.config.channel import Channel
-from engine.config.filters import Filter
+from engine.config.channel import Channel, Filter
 
 
 @dataclass(frozen=True, slots=True)

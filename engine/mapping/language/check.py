@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from engine.config.wording import MOST_NAMED, folded
+from engine.config.model import MOST_NAMED, folded
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.reference import (
     CODES,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from engine.hl7.cells import BITS
 from engine.hl7.leaf import NULL
+from engine.hl7.segment import BITS
 from engine.mapping.language.expression import EVENT
 from engine.mapping.language.node import ComponentNode, Test, Text, ValueNode, field_filled, function_of
 from engine.mapping.language.source import GeneratedSource

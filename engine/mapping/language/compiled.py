@@ -5,7 +5,7 @@ from functools import reduce
 from typing import Any, Final, NamedTuple
 
 from engine.fhir.period import REVERSED, is_reversed
-from engine.hl7.cells import BITS, NESTED
+from engine.hl7.segment import BITS, NESTED
 from engine.mapping.language.compared import CompiledCondition
 from engine.mapping.language.composite import FirstNode, Guarded, Joined, Masked, Object, Staged
 from engine.mapping.language.expression import Alternative, Constant, Guard, Head, RepetitionPath, SegmentPath, Term

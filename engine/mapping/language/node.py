@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from engine.hl7.cells import BITS
+from engine.hl7.segment import BITS
 from engine.mapping.language.reading import EVERYTHING, MessageReading
 from engine.mapping.language.source import GeneratedSource, SegmentNames
 

@@ -5,8 +5,8 @@ from datetime import tzinfo
 from typing import Any, Final
 
 from engine.fhir.plan import Needed, UnmappedCode
-from engine.hl7.cells import Cells
 from engine.hl7.message import Message, Segment
+from engine.hl7.segment import Cells
 
 __all__ = ["EVERYTHING", "Cells", "MessageReading", "Sources", "by_name"]
 

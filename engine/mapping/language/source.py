@@ -4,8 +4,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
-from engine.hl7.cells import BITS
 from engine.hl7.leaf import NULL
+from engine.hl7.segment import BITS
 from engine.mapping.language.reading import EVERYTHING
 
 MAX_SOURCES: Final = 4096

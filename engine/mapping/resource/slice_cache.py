@@ -7,7 +7,7 @@ fields), so the writers to run are computed once for each shape.
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final, Generic, TypeVar
 
-from engine.hl7.cells import BITS
+from engine.hl7.segment import BITS
 from engine.mapping.language.bounded_cache import BoundedCache
 from engine.mapping.language.dependence import Dependence
 from engine.mapping.language.reading import MessageReading, Sources

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from engine.config.wording import folded
+from engine.config.model import folded
 from engine.fhir.r4 import choices, required_choices
 from engine.mapping.files.reference import REFERENCE, RESOURCES, elements, nearest, page_of, resource_types
 from engine.mapping.language.scope import Scope

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
-from engine.hl7.taken import AcceptedMessages, types_of
+from engine.hl7.events import AcceptedMessages, types_of
 from engine.mapping.files.document import Document, Problems
 from engine.mapping.files.field import FIELD
 from engine.mapping.files.reference import GUIDE, kind_of, listed, nearest

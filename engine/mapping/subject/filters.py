@@ -6,8 +6,8 @@ The channel file and the event file have them, in the same words; they apply in 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from engine.config.filters import MOST_FILTERS
-from engine.config.filters import Filter as Authored
+from engine.config.channel import MOST_FILTERS
+from engine.config.channel import Filter as Authored
 from engine.config.source import AuthoredFile
 from engine.hl7.message import Message
 from engine.mapping.files.document import Document

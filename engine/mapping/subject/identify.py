@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from engine.fhir.plan import Identity
+from engine.hl7.events import ADT
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.message import Message
-from engine.hl7.taken import ADT
 from engine.mapping.files.group import NO_GROUP, merge_groups
 from engine.mapping.files.setting import Setting
 from engine.mapping.language.identifier import Identifiers, MessageIdentifier

@@ -7,7 +7,7 @@ another one, a constant of its own: the next message is held, or creates a secon
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from engine.config.wording import folded
+from engine.config.model import folded
 from engine.errors import Problem
 from engine.mapping.files.document import Documents, Problems
 from engine.mapping.files.setting import Setting

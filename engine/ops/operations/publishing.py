@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from engine.config.wording import folded
+from engine.config.model import folded
 from engine.errors import ConfigurationError, UsageError
 from engine.ops.access.actor import Actor, Permission
 from engine.ops.audit.trail import Audited

@@ -7,8 +7,8 @@ from os.path import normpath
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from engine.config.model import nearest
 from engine.config.shipped import shipped
-from engine.config.wording import nearest
 from engine.errors import UsageError
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs"

@@ -5,8 +5,7 @@ from typing import Final
 
 from engine.errors import MessageError
 from engine.hl7.charset import wide_codec
-from engine.hl7.conformance.part import MessagePart
-from engine.hl7.conformance.standard import LAST, Standard, standard
+from engine.hl7.conformance.standard import LAST, MessagePart, Standard, standard
 from engine.hl7.header import character_set
 from engine.hl7.leaf import NULL
 from engine.hl7.message import Message, Repetition, Segment, parse

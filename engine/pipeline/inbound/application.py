@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from engine.acknowledge.build import build
-from engine.acknowledge.code import AckCode, code_for
-from engine.acknowledge.mode import AckMode
+from engine.acknowledge.code import AckCode, AckMode, code_for
 from engine.hl7.finding import ErrorCode, Finding
 from engine.hl7.header import Header
 from engine.journal.entry import State

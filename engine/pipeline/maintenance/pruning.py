@@ -8,9 +8,8 @@ from functools import partial
 from typing import Final
 
 from engine import telemetry
-from engine.config.channel import Channel
-from engine.config.retention import Kept as Days
-from engine.config.retention import Retention
+from engine.config.channel import Channel, Retention
+from engine.config.channel import Kept as Days
 from engine.errors import ClockAheadError, place_of
 from engine.journal.claim import clocks
 from engine.journal.entry import State

@@ -19,7 +19,7 @@ from engine import fault, telemetry
 from engine.config.channel import Channel, Mode
 from engine.deliver.destination import FhirDestination
 from engine.deliver.reply import Ending, RequestReply
-from engine.deliver.throttling.backoff import wait_seconds
+from engine.deliver.throttling import wait_seconds
 from engine.errors import place_of
 from engine.hl7.message import Message
 from engine.journal.entry import Claimed, FollowUpKind

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import orjson
 
-from engine.deliver.dry_run import DryRun
 from engine.deliver.verdict import Verdict, VerdictKind
+from engine.deliver.wire.dry_run import DryRun
 
 _NOTES: Final = {
     VerdictKind.DELIVERED: "would-be-delivered",

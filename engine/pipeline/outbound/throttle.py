@@ -7,10 +7,7 @@ from typing import Final
 
 from engine import telemetry
 from engine.config.destination import Retry
-from engine.deliver.throttling.backoff import wait_seconds
-from engine.deliver.throttling.breaker import Breaker, BreakerState
-from engine.deliver.throttling.poison_detector import FailureAttribution, PoisonDetector
-from engine.deliver.throttling.window import window
+from engine.deliver.throttling import Breaker, BreakerState, FailureAttribution, PoisonDetector, wait_seconds, window
 from engine.deliver.verdict import Failure, Verdict, VerdictKind
 from engine.deliver.wire.client import CONNECTING
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from engine.deliver.dry_run import DryRun
 from engine.deliver.verdict import Verdict
+from engine.deliver.wire.dry_run import DryRun
 from engine.errors import MappingError
 from engine.fhir.plan import Plan
 from engine.hl7.edit import FieldChange, differences

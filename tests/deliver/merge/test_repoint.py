@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from engine.deliver.merge.repoint import MOST_VISITS
+from engine.deliver.merge.union import MOST_VISITS
 from engine.deliver.verdict import Owned, Verdict, VerdictKind
 from engine.fhir.plan import Upsert
 from tests.deliver.conftest import Site

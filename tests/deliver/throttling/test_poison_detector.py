@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from engine.deliver.throttling.poison_detector import MOST_COUNTED, FailureAttribution, PoisonDetector
+from engine.deliver.throttling import MOST_COUNTED, FailureAttribution, PoisonDetector
 
 TRIES, SECONDS = 8, 300.0
 POISON, OTHER = 1, 2

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.deliver.wire.echo_response import EchoResponse
+from engine.deliver.wire.response_log import EchoResponse
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=4)
 JSON = st.recursive(

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.deliver.verdict import VerdictKind
-from engine.deliver.wire.outgoing import faults
+from engine.deliver.wire.exchange import faults
 from engine.fhir.plan import Upsert
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from engine.config.shipped import shipped
 from engine.errors import MessageError
-from engine.hl7.conformance.check import check
-from engine.hl7.conformance.deviation import CODES, ConformanceRule, Deviation
+from engine.hl7.conformance.check import CODES, ConformanceRule, Deviation, check
 from engine.hl7.finding import ErrorCode, FindingSeverity
 from engine.hl7.message import parse
 from engine.ops.sender.feed import read_messages

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.hl7.conformance.check import _Marks
-from engine.hl7.conformance.deviation import Deviation
-from engine.hl7.conformance.part import MessagePart
-from engine.hl7.conformance.standard import standard
+from engine.hl7.conformance.check import Deviation, _Marks
+from engine.hl7.conformance.standard import MessagePart, standard
 from engine.hl7.message import parse
 
 MESSAGE = parse(b"MSH|^~\\&|REG|RVB|ENG|HUB|20260302061604||ADT^A01^ADT_A01|C1|P|2.5.1\r")

@@ -2,9 +2,8 @@
 
 import pytest
 
-from engine.hl7.conformance.primitive import primitive
-from engine.hl7.conformance.standard import MODULES, standard
-from engine.hl7.conformance.structure import misplaced
+from engine.hl7.conformance.check import misplaced
+from engine.hl7.conformance.standard import MODULES, primitive, standard
 from engine.hl7.events import TRIGGERS, VERSIONS, StructurePart, grammar, structure
 
 

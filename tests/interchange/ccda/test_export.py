@@ -9,8 +9,7 @@ import httpx
 import pytest
 from lxml import etree
 
-from engine.config.organization import Organization
-from engine.config.service import Jobs, Tenant
+from engine.config.service import Jobs, Organization, Tenant
 from engine.interchange.clinical.synthetic.chart import synthetic_chart, transaction
 from tests.interchange.ccda.test_document import find, read, section
 from tests.interchange.jobs import KIND, Bench, ask_for, ended

@@ -8,8 +8,7 @@ import httpx
 import pytest
 import trustme
 
-from engine.config.organization import Organization
-from engine.config.service import ClinicalAlerts, Webhooks
+from engine.config.service import ClinicalAlerts, Organization, Webhooks
 from engine.fhir.schema import defects
 from tests.interchange.kit import Running, merge_body, running
 from tests.interchange.least import version_of

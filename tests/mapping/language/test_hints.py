@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config.wording import MOST_NAMED, folded
+from engine.config.model import MOST_NAMED, folded
 from engine.mapping.files.reference import nearest, segments
 
 

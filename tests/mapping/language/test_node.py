@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.hl7.cells import BITS, Cells, plain_cells
 from engine.hl7.leaf import NULL
 from engine.hl7.message import parse
+from engine.hl7.segment import BITS, Cells, plain_cells
 from engine.mapping.language.compared import CompiledCondition, CompiledTerm
 from engine.mapping.language.composite import (
     Defaulted,

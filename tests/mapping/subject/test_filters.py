@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.config.channel import Channel
-from engine.config.filters import Filter as Authored
+from engine.config.channel import Filter as Authored
 from engine.config.shipped import shipped
 from engine.config.source import AuthoredFile, look, parse
 from engine.errors import ConfigurationError

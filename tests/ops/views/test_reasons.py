@@ -12,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from engine.__main__ import app
-from engine.hl7.conformance.deviation import ConformanceRule
+from engine.hl7.conformance.check import ConformanceRule
 from engine.mapping.language.functions import FUNCTIONS
 from engine.ops.views.reasons import FAMILY, REASONS, TABLE, Reason, reason_of
 from engine.pipeline.alerts.kind import AlertKind, PauseReason

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from engine.config.destination import Retry
-from engine.deliver.throttling.breaker import FAILURES_TO_OPEN, BreakerState
+from engine.deliver.throttling import FAILURES_TO_OPEN, BreakerState
 from engine.deliver.verdict import Failure, HttpAttempt, Verdict, VerdictKind
 from engine.http.request import HttpRequest
 from engine.pipeline.outbound.throttle import DeliveryThrottle

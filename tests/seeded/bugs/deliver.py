@@ -14,7 +14,7 @@ BUGS: Final = (
     ),
     Bug(
         "a transaction is applied to its own outcome after the memory lapsed",
-        "engine.deliver.resources.bundle_planner:carry_out_bundled",
+        "engine.deliver.resources.transaction:carry_out_bundled",
         Drop("server.recalled()"),
         ("deliver/resources/test_transaction.py",),
     ),
@@ -186,7 +186,7 @@ BUGS: Final = (
     ),
     Bug(
         "a number given out again overwrites the chart that had it before",
-        "engine.deliver.patient.overlay:check_found",
+        "engine.deliver.patient.resolve:check_found",
         Drop("out_of_use(...)"),
         ("deliver/patient/test_overlay.py",),
     ),
@@ -272,7 +272,7 @@ BUGS: Final = (
     ),
     Bug(
         "memory outlives a restart of the server",
-        "engine.deliver.wire.continuity:Continuity.broken",
+        "engine.deliver.wire.server:Continuity.broken",
         Drop("self._forget()"),
         ("deliver/test_restored.py",),
     ),

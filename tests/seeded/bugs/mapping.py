@@ -68,7 +68,7 @@ BUGS: Final = (
     ),
     Bug(
         "a number with a non-breaking space makes a second chart of the same patient",
-        "engine.hl7.cells:plain_cells",
+        "engine.hl7.segment:plain_cells",
         Unwrap("' ' in text"),
         ("hl7/test_cells.py",),
     ),

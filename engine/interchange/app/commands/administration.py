@@ -10,10 +10,10 @@ import orjson
 import typer
 
 from engine.clock import now
+from engine.config.model import Placed, nearest
 from engine.config.schema import SERVICE_FILES, schemas
 from engine.config.service import Environment, ServiceConfiguration
 from engine.config.source import look, scan, validate
-from engine.config.wording import Placed, nearest
 from engine.errors import UsageError
 from engine.interchange.app.commands.interchange import Config
 from engine.interchange.app.http.app import new_token

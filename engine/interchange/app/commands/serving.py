@@ -6,8 +6,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from engine.config.reload import reread
-from engine.config.service import ServiceConfiguration
+from engine.config.service import ServiceConfiguration, reread
 from engine.config.source import scan
 from engine.interchange.app.commands.administration import load
 from engine.interchange.app.http.process import serve

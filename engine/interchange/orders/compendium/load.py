@@ -15,8 +15,8 @@ from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
 
+from engine.config.model import nearest
 from engine.config.service import ServiceConfiguration
-from engine.config.wording import nearest
 from engine.errors import UsageError
 from engine.interchange.orders.compendium.files.read import Compendium
 from engine.interchange.orders.compendium.made import QUESTIONNAIRE, TEST, WantedResource, wanted

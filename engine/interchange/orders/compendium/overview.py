@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from engine.config.wording import nearest
+from engine.config.model import nearest
 from engine.errors import UsageError
 from engine.fhir.json import JsonObject
 from engine.interchange.orders.compendium.lookup import (

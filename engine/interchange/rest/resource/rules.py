@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from engine.fhir.defect import MOST, Defect, DefectKind
+from engine.fhir.extra_constraints import MOST, Defect, DefectKind
 from engine.fhir.json import Json, JsonObject
 from engine.fhir.narrative import narrative_defects
 from engine.fhir.schema import FhirVersion, defects

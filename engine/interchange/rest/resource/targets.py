@@ -4,8 +4,8 @@ import re
 from typing import Final, NamedTuple
 
 from engine.fhir.json import JsonObject
+from engine.fhir.r4 import target_types
 from engine.fhir.schema import FhirVersion
-from engine.fhir.targets import target_types
 from engine.fhir.versions.names import name_in, r4_name
 from engine.interchange.kernel.exact import read_resource
 from engine.interchange.kernel.outcome import Category, Issue, RefusedError

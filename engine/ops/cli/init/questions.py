@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from pydantic import TypeAdapter, ValidationError
 
 from engine.config.channel import Channel
+from engine.config.model import Step, field_at, words
 from engine.config.network import is_loopback
-from engine.config.wording import Step, field_at, words
 
 Answer = str | bool | list[str]
 Answers = Mapping[str, Answer]

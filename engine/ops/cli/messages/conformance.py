@@ -8,8 +8,8 @@ from typing import Annotated, Final
 import typer
 
 from engine.errors import MessageError, UsageError
+from engine.hl7.conformance.check import CODES, Deviation
 from engine.hl7.conformance.check import check as deviations_of
-from engine.hl7.conformance.deviation import CODES, Deviation
 from engine.hl7.finding import FindingSeverity
 from engine.hl7.header import read_header
 from engine.hl7.message import parse

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 from rich.markdown import Markdown
 
-from engine.config.wording import nearest
+from engine.config.model import nearest
 from engine.errors import UsageError
 from engine.ops.operations.reasons import ListReasons
 from engine.ops.terminal.command import takes

@@ -5,8 +5,8 @@ from secrets import token_hex
 
 from engine.clock import now
 from engine.config.connector import Connector as Settings
+from engine.config.model import Placed
 from engine.config.service import ServiceConfiguration
-from engine.config.wording import Placed
 from engine.interchange.core.service import Service
 from engine.interchange.kernel.outbound import Outbound
 from engine.interchange.network.patient360.connectors.connector import DocumentSource

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from engine.config.wording import Placed, Step, nearest
+from engine.config.model import Placed, Step, nearest
 from engine.interchange.orders.compendium.files.authored import ANY_CODE, AuthoredQuestion
 from engine.interchange.orders.compendium.files.when import condition
 

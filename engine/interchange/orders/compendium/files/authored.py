@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from engine.config.frozen import Frozen
+from engine.config.model import Frozen, Placed
 from engine.config.text import Line, Uri, Word
-from engine.config.wording import Placed
 from engine.fhir.primitives import ID
 from engine.interchange.kernel.check_digit import is_loinc, is_npi
 

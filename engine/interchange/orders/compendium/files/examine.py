@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from engine.config.model import Placed, Step, nearest
 from engine.config.source import AuthoredFile
-from engine.config.wording import Placed, Step, nearest
 from engine.interchange.orders.compendium.files.asking import faults, ids_of, placed_questions
 from engine.interchange.orders.compendium.files.authored import Authored, AuthoredQuestion, Orderable
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from engine.config.model import Step, nearest
 from engine.config.source import AuthoredFile, Looked, Place, look
-from engine.config.wording import Step, nearest
 from engine.errors import Problem
 from engine.interchange.orders.compendium.files.authored import TestTable
 from engine.interchange.orders.compendium.files.cells import Malformed, TextCell, read_text, rows

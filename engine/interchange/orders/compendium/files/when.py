@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from engine.config.wording import nearest
+from engine.config.model import nearest
 from engine.fhir.json import Json
 from engine.interchange.orders.compendium.files.authored import CHOICES, NUMBERS, TEXTS, AuthoredQuestion, ItemType
 from engine.interchange.store.search.date import span

@@ -1,1 +1,0 @@
-"""Throttling of a destination: backoff, circuit breaker, window, poison detection; pure values."""
